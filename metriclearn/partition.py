@@ -1,0 +1,243 @@
+"""Partitions of T samples, handled through their clusters and never as T×T matrices.
+
+A partition with assignment matrix Y enters every formula of this package through its rescaled
+equivalence matrix M = Y(YᵀY)⁻¹Yᵀ (Lajugie, Arlot & Bach, section 2.2): an orthogonal projection
+with Tr M equal to the number of clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Partition"]
+
+
+class Partition:
+    """A partition of samples 0 … T-1 into K non-empty clusters.
+
+    Build one with :meth:`from_labels`, :meth:`from_runs` or :meth:`from_change_points`.
+    Clusters are numbered by first appearance, so two objects are equal exactly when they are the
+    same partition, whatever the labels were called. Contiguous partitions (segmentations) keep
+    only their K change-points.
+
+    Attributes
+    ----------
+    n_samples, n_clusters : int
+        T and K.
+    contiguous : bool
+        Whether every cluster is one segment.
+    """
+
+    __slots__ = ("_ends", "_labels", "_sizes", "contiguous", "n_clusters", "n_samples")
+
+    def __init__(self, *, ends: NDArray | None = None, labels: NDArray | None = None) -> None:
+        """Store canonical data; use the ``from_…`` constructors, which validate."""
+        self._ends, self._labels = ends, labels
+        self.contiguous = ends is not None
+        if ends is not None:
+            self.n_samples, self.n_clusters = int(ends[-1]), len(ends)
+            self._sizes = np.diff(ends, prepend=0)
+        elif labels is not None:
+            self._sizes = np.bincount(labels)
+            self.n_samples, self.n_clusters = len(labels), len(self._sizes)
+        else:
+            raise ValueError("Partition needs either ends or labels; call a from_… constructor.")
+
+    @classmethod
+    def from_labels(cls, labels: Iterable[Hashable]) -> Partition:
+        """Partition whose clusters are the sets of equal labels (any hashables), O(T log T)."""
+        codes = _factorize(labels)
+        ends = _run_ends(codes)
+        if len(ends) == int(codes.max()) + 1:
+            return cls(ends=ends)
+        return cls(labels=codes)
+
+    @classmethod
+    def from_runs(cls, labels: Iterable[Hashable]) -> Partition:
+        """Segmentation whose segments are the maximal runs of equal labels (a label may recur)."""
+        return cls(ends=_run_ends(_factorize(labels)))
+
+    @classmethod
+    def from_change_points(
+        cls, change_points: ArrayLike | Sequence[int], n_samples: int | None = None
+    ) -> Partition:
+        """Segmentation from the ends of its segments.
+
+        Parameters
+        ----------
+        change_points : sequence of int
+            Index of the first sample after each segment, in any order. As in ruptures the last
+            one is T; with ``n_samples`` given, T may be left out.
+        n_samples : int, optional
+            T, checked against the largest change-point.
+
+        Raises
+        ------
+        ValueError
+            If a change-point is repeated, not an integer, below 1 or above ``n_samples``.
+        """
+        given = np.asarray(change_points)
+        if given.size and given.dtype.kind not in "iu" and not np.all(given == np.round(given)):
+            raise ValueError("Partition needs integer change-points; round them first.")
+        ends = np.sort(given.astype(np.int64).ravel())
+        if n_samples is not None and (ends.size == 0 or ends[-1] < n_samples):
+            ends = np.append(ends, n_samples)
+        if ends.size == 0:
+            raise ValueError("Partition needs at least one change-point, or n_samples.")
+        if ends[0] < 1 or (n_samples is not None and ends[-1] > n_samples):
+            raise ValueError(
+                f"Partition needs change-points from 1 to n_samples={n_samples}, "
+                f"got {ends[0]} to {ends[-1]}."
+            )
+        if np.any(np.diff(ends) == 0):
+            repeated = ends[1:][np.diff(ends) == 0][0]
+            raise ValueError(f"Partition needs distinct change-points, got {repeated} twice.")
+        return cls(ends=ends)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Cluster sizes |C_k|, shape (K,)."""
+        return self._sizes
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Cluster number of every sample, by first appearance, shape (T,)."""
+        if self._labels is not None:
+            return self._labels
+        return np.repeat(np.arange(self.n_clusters), self._sizes)
+
+    @property
+    def change_points(self) -> NDArray[np.int64]:
+        """Segment ends, the last one T, shape (K,).
+
+        Raises
+        ------
+        ValueError
+            If the partition is not contiguous.
+        """
+        if self._ends is None:
+            raise ValueError(
+                "Partition needs contiguous clusters to have change-points, but a label comes "
+                "back after another one; use Partition.from_runs to take each run as a segment."
+            )
+        return self._ends
+
+    def pool(self, X: NDArray) -> NDArray:
+        """Cluster sums YᵀX, (T, P) -> (K, P), in O(TP)."""
+        if self._ends is not None:
+            return np.add.reduceat(X, self._ends - self._sizes, axis=0)
+        order = np.argsort(self._labels, kind="stable")
+        return np.add.reduceat(X[order], np.cumsum(self._sizes) - self._sizes, axis=0)
+
+    def project(self, X: NDArray) -> NDArray:
+        """M X: every row replaced by the mean of its cluster, (T, P) -> (T, P), in O(TP)."""
+        means = self.pool(X) / self._sizes.reshape(-1, *([1] * (X.ndim - 1)))
+        return means[self.labels]
+
+    def intersections(
+        self, other: Partition
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Non-empty cells of the contingency table: (k, l, |A_k ∩ B_l|).
+
+        O(K+K′) when both partitions are contiguous, O(T log T) otherwise.
+
+        Raises
+        ------
+        ValueError
+            If the two partitions do not have the same number of samples.
+        """
+        if self.n_samples != other.n_samples:
+            raise ValueError(
+                "Partition needs two partitions of the same samples, got "
+                f"{self.n_samples} and {other.n_samples} samples."
+            )
+        if self._ends is not None and other._ends is not None:
+            return _merge(self._ends, other._ends)
+        cells = self.labels * other.n_clusters + other.labels
+        cells, counts = np.unique(cells, return_counts=True)
+        return cells // other.n_clusters, cells % other.n_clusters, counts
+
+    def inner(self, other: Partition) -> float:
+        """Tr MN = Σ_kl |A_k ∩ B_l|² / (|A_k||B_l|)."""
+        rows, columns, counts = self.intersections(other)
+        counts = counts.astype(np.float64)
+        return float(np.sum(counts / self._sizes[rows] * (counts / other._sizes[columns])))
+
+    def to_array(self) -> NDArray[np.float64]:
+        """M as a dense (T, T) array, for tests and small examples: O(T²) memory."""
+        same = self.labels[:, None] == self.labels[None, :]
+        return same / self._sizes[self.labels].astype(np.float64)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, Partition):
+            return NotImplemented
+        if self.contiguous != other.contiguous:
+            return False
+        mine = self._ends if self._labels is None else self._labels
+        theirs = other._ends if other._labels is None else other._labels
+        return np.array_equal(mine, theirs)  # type: ignore[arg-type]
+
+    def __hash__(self) -> int:
+        data = self._ends if self._labels is None else self._labels
+        return hash((self.contiguous, data.tobytes()))  # type: ignore[union-attr]
+
+    def __repr__(self) -> str:
+        kind = "segments" if self.contiguous else "clusters"
+        return f"Partition({self.n_samples} samples, {self.n_clusters} {kind})"
+
+
+def _factorize(labels: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Integer codes by first appearance."""
+    if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
+        labels = list(labels)
+    values = np.asarray(labels)
+    if values.ndim != 1 or values.dtype == object:
+        values = _object_array(labels)
+    if len(values) == 0:
+        raise ValueError("Partition needs at least one label, got none.")
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise ValueError("Partition needs labels without NaN; give unlabelled samples a label.")
+    if values.dtype == object:
+        names: dict[Hashable, int] = {}
+        return np.array([names.setdefault(v, len(names)) for v in values], dtype=np.int64)
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return rank[inverse]
+
+
+def _object_array(labels: Iterable[Hashable]) -> NDArray:
+    items = list(labels)
+    values = np.empty(len(items), dtype=object)
+    values[:] = [item.item() if isinstance(item, np.generic) else item for item in items]
+    for item in values:
+        if not isinstance(item, Hashable):
+            raise ValueError(
+                f"Partition needs one hashable label per sample, got a {type(item).__name__}; "
+                "pass a one-dimensional sequence."
+            )
+        if item is None or item != item:
+            raise ValueError("Partition needs labels without None or NaN; label every sample.")
+    return values
+
+
+def _run_ends(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
+
+
+def _merge(
+    a: NDArray[np.int64], b: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Merge two sorted lists of ends; each piece between neighbors lies in one (k, l) cell."""
+    both = np.concatenate([a, b])
+    order = np.argsort(both, kind="stable")  # timsort: linear on two sorted runs
+    from_a = order < len(a)
+    k = np.cumsum(from_a) - from_a
+    l = np.cumsum(~from_a) - ~from_a  # noqa: E741
+    counts = np.diff(both[order], prepend=0)
+    keep = counts > 0
+    return k[keep], l[keep], counts[keep]
