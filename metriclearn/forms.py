@@ -1,0 +1,187 @@
+"""Symmetric T×T forms A, never stored unless the user brings one, and ⟨A, M⟩."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.partition import Partition
+
+__all__ = ["DenseForm", "Form", "LowRankForm"]
+
+
+class Form(Protocol):
+    """A symmetric T×T matrix A known through its action and its value on partitions."""
+
+    n_samples: int
+
+    def at(self, partition: Partition) -> float:
+        """⟨A, M⟩ = Tr AM."""
+        ...
+
+    def matvec(self, V: NDArray) -> NDArray:
+        """A V, (T, k) -> (T, k)."""
+        ...
+
+    def plus(self, truth: Partition, weight: float, shift: float) -> Form:
+        """The form A − weight·N + shift·I, with N the matrix of ``truth``."""
+        ...
+
+
+class LowRankForm:
+    """A = ZZᵀ − κN + cI from factors Z, a reference partition N and two numbers.
+
+    ``at`` costs O(Tr) for general partitions and O(Kr) for contiguous ones, ``matvec`` O(Trk);
+    memory is that of Z.
+
+    Parameters
+    ----------
+    factors : array (T, r)
+        Z = XL, the observations under the metric B = LLᵀ.
+    truth : Partition, optional
+        The reference partition N.
+    weight : float
+        κ; the loss-augmented problem of section 4.2 has κ = 2α.
+    shift : float
+        c; α − λ when the number of clusters is unknown.
+    """
+
+    def __init__(
+        self,
+        factors: NDArray,
+        truth: Partition | None = None,
+        weight: float = 0.0,
+        shift: float = 0.0,
+    ) -> None:
+        self.factors = factors
+        self.n_samples = len(factors)
+        self.truth, self.weight, self.shift = truth, weight, shift
+
+    @classmethod
+    def from_cumulative(cls, cumulative: NDArray) -> LowRankForm:
+        """The form of centered factors given by their cumulative sums (T+1, r), first row 0."""
+        form = cls.__new__(cls)
+        form.n_samples = len(cumulative) - 1
+        form.truth, form.weight, form.shift = None, 0.0, 0.0
+        form.cumulative, form.offset = cumulative, 0.0
+        return form
+
+    @cached_property
+    def factors(self) -> NDArray:  # type: ignore[no-redef]  # only reached by from_cumulative
+        return np.diff(self.cumulative, axis=0)
+
+    @cached_property
+    def cumulative(self) -> NDArray:
+        """Cumulative sums of the centered factors, (T+1, r); centering keeps them accurate."""
+        return cumulative_sums(self.factors)
+
+    @cached_property
+    def offset(self) -> float:
+        """⟨ZZᵀ, M⟩ minus the same for centered factors: T‖mean‖², whatever the partition."""
+        mean = np.mean(self.factors, axis=0)
+        return float(self.n_samples * np.dot(mean, mean))
+
+    def at(self, partition: Partition) -> float:
+        if partition.contiguous:
+            pooled = np.diff(self.cumulative[partition.change_points], axis=0, prepend=0.0)
+            value = self.offset
+        else:
+            pooled, value = partition.pool(self.factors), 0.0
+        value += float(np.sum(np.einsum("kr,kr->k", pooled, pooled) / partition.sizes))
+        if self.truth is not None and self.weight:
+            value -= self.weight * partition.inner(self.truth)
+        return value + self.shift * partition.n_clusters
+
+    def matvec(self, V: NDArray) -> NDArray:
+        result = self.factors @ (self.factors.T @ V) + self.shift * V
+        if self.truth is not None and self.weight:
+            result -= self.weight * self.truth.project(V)
+        return result
+
+    def plus(self, truth: Partition, weight: float, shift: float) -> LowRankForm:
+        """The form A − weight·N + shift·I, sharing the factors of A."""
+        if self.truth is not None and self.truth != truth:
+            raise ValueError(
+                "LowRankForm holds one reference partition, got a second, different one; "
+                "use DenseForm for several."
+            )
+        form = object.__new__(type(self))
+        form.__dict__.update(self.__dict__)
+        form.truth = truth
+        form.weight, form.shift = self.weight + weight, self.shift + shift
+        return form
+
+
+class DenseForm:
+    """Any symmetric T×T matrix, kernels included; O(T²) memory.
+
+    Parameters
+    ----------
+    matrix : array (T, T)
+        A, symmetric to 1e-8 of its largest entry and finite.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not square, finite and symmetric.
+    """
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        A = np.asarray(matrix, dtype=np.float64)
+        if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
+            raise ValueError(f"DenseForm needs a square matrix, got shape {A.shape}.")
+        if not np.all(np.isfinite(A)):
+            raise ValueError("DenseForm needs finite entries, got NaN or infinity; remove them.")
+        asymmetry = float(np.max(np.abs(A - A.T)))
+        if asymmetry > 1e-8 * max(1.0, float(np.max(np.abs(A)))):
+            raise ValueError(
+                f"DenseForm needs a symmetric matrix, got |A - A.T| up to {asymmetry:.3g}; "
+                "pass (A + A.T) / 2."
+            )
+        self.matrix = A
+        self.n_samples = len(A)
+
+    def at(self, partition: Partition) -> float:
+        blocks = partition.pool(partition.pool(self.matrix).T)
+        return float(np.sum(np.diag(blocks) / partition.sizes))
+
+    def matvec(self, V: NDArray) -> NDArray:
+        return self.matrix @ V
+
+    def plus(self, truth: Partition, weight: float, shift: float) -> DenseForm:
+        """The form A − weight·N + shift·I, as a new dense matrix."""
+        return DenseForm(self.matrix - weight * truth.to_array() + shift * np.eye(self.n_samples))
+
+
+def center(X: NDArray) -> NDArray:
+    """X minus its column means, in two passes so that an offset of 1e8 leaves no residue."""
+    X = X - np.mean(X, axis=0)
+    return X - np.mean(X, axis=0)
+
+
+def cumulative_sums(X: NDArray) -> NDArray:
+    """Cumulative sums of the centered rows of X, (T, P) -> (T+1, P), first row 0."""
+    return _centered_cumulative(np.ascontiguousarray(X, dtype=np.float64))
+
+
+@njit(nogil=True, cache=True)
+def _centered_cumulative(X: NDArray) -> NDArray:
+    T, P = X.shape
+    mean, residue = np.zeros(P), np.zeros(P)
+    for t in range(T):
+        for p in range(P):
+            mean[p] += X[t, p]
+    mean /= T
+    for t in range(T):
+        for p in range(P):
+            residue[p] += X[t, p] - mean[p]
+    mean += residue / T
+    sums = np.zeros((T + 1, P))
+    for t in range(T):
+        for p in range(P):
+            sums[t + 1, p] = sums[t, p] + (X[t, p] - mean[p])
+    return sums

@@ -1,0 +1,32 @@
+"""What an oracle may be asked for."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from metriclearn.forms import Form
+from metriclearn.partition import Partition
+
+__all__ = ["Oracle", "check_count"]
+
+
+class Oracle(Protocol):
+    """argmax ⟨A, M⟩ over a set of partitions."""
+
+    def __call__(self, form: Form, n_clusters: int | None = None) -> Partition:
+        """Best partition, with ``n_clusters`` clusters if given."""
+        ...
+
+
+def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int) -> None:
+    """Raise ValueError unless T samples can hold K clusters of ``min_size`` samples."""
+    if min_size < 1:
+        raise ValueError(f"{who} needs min_size of at least 1, got {min_size}.")
+    wanted = 1 if n_clusters is None else n_clusters
+    if wanted < 1:
+        raise ValueError(f"{who} needs at least one cluster, got n_clusters={n_clusters}.")
+    if wanted * min_size > n_samples:
+        raise ValueError(
+            f"{who} needs {wanted * min_size} samples for {wanted} segment(s) of at least "
+            f"{min_size}, got {n_samples}; lower n_clusters or min_size."
+        )
