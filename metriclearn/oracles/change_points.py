@@ -71,10 +71,11 @@ class PricedSegmentation:
         self.n_samples, self.min_size = form.n_samples, min_size
         self.cumulative = np.ascontiguousarray(form.cumulative, dtype=np.float64)
         self.weight = float(form.weight) if form.truth is not None else 0.0
-        self.table = np.zeros((1, 4))
-        if self.weight:
-            assert form.truth is not None
-            self.table = pruned.truth_table(form.truth.change_points, form.n_samples)
+        self.truth: NDArray | None = None
+        self.table: NDArray | None = None
+        if form.truth is not None and self.weight:
+            self.truth = form.truth.change_points
+            self.table = pruned.truth_table(self.truth, form.n_samples)
 
     def solve(self, price: float) -> tuple[float, NDArray[np.int64]]:
         """(V(K), segment ends) of a maximizer of V(K) − price·K."""
@@ -100,12 +101,29 @@ class PricedSegmentation:
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
         """Segment ends of a maximizer with exactly ``n_segments`` segments."""
         low, high = self.coarsest(), self.finest()
+        guessed = high
         while len(low[1]) < n_segments < len(high[1]):
-            found = self.between(low, high)
+            found = None
+            if high is not guessed:
+                guessed = high
+                found = self._inside(low, high, *self.solve(self._merge_price(high, n_segments)))
+            found = found or self.between(low, high)
             if found is None:
                 return self._off_hull(n_segments, low, high)
             low, high = (found, high) if len(found[1]) <= n_segments else (low, found)
         return low[1] if len(low[1]) == n_segments else high[1]
+
+    def _merge_price(self, finer: tuple[float, NDArray], n_segments: int) -> float:
+        """A price that would leave ``n_segments`` if segments merged one by one.
+
+        It lies between two of the sorted losses of merging neighbors: a guess, which on clear
+        data hits, and otherwise still gives a vertex of the hull.
+        """
+        losses = np.sort(
+            self._pruned.merge_losses(self.cumulative, self.table, self.weight, finer[1])
+        )
+        position = len(finer[1]) - n_segments
+        return float(np.mean(losses[position - 1 : position + 1]))
 
     def between(
         self, low: tuple[float, NDArray], high: tuple[float, NDArray]
@@ -115,9 +133,13 @@ class PricedSegmentation:
         value, ends = self.solve(price)
         gain = (value - price * len(ends)) - (low[0] - price * len(low[1]))
         rounding = 1e-12 * (abs(low[0]) + abs(high[0]) + abs(price) * len(high[1]))
-        if gain <= rounding or not len(low[1]) < len(ends) < len(high[1]):
-            return None
-        return value, ends
+        return self._inside(low, high, value, ends) if gain > rounding else None
+
+    @staticmethod
+    def _inside(
+        low: tuple[float, NDArray], high: tuple[float, NDArray], value: float, ends: NDArray
+    ) -> tuple[float, NDArray] | None:
+        return (value, ends) if len(low[1]) < len(ends) < len(high[1]) else None
 
     def _with_value(self, ends: NDArray[np.int64]) -> tuple[float, NDArray[np.int64]]:
         value = self._pruned.segment_values(self.cumulative, self.table, self.weight, 0.0, ends)
@@ -172,10 +194,9 @@ class PricedSegmentation:
         solve = self._pruned.best_segmentation
         forward, _ = solve(self.cumulative, self.table, self.weight, -price, self.min_size)
         mirrored = np.ascontiguousarray(self.cumulative[-1] - self.cumulative[::-1])
-        table = self.table
-        if self.weight:
-            T = self.n_samples
-            table = self.table[::-1][:, [2, 3, 0, 1]].copy()
-            table[:, 0], table[:, 2] = T - table[:, 0], T - table[:, 2]
+        table = None
+        if self.truth is not None:
+            ends = np.append(self.n_samples - self.truth[-2::-1], self.n_samples)
+            table = self._pruned.truth_table(ends, self.n_samples)
         backward, _ = solve(mirrored, table, self.weight, -price, self.min_size)
         return forward, backward[::-1]
