@@ -1,0 +1,225 @@
+"""Mahalanobis metrics B ⪰ 0 in coordinates whose dot product is the Frobenius inner product.
+
+Solvers see a flat vector w; only this module knows that it holds a matrix (and, last, the price
+of a cluster). Each metric family offers its cone, the projection onto it and a factor L, B = LLᵀ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+__all__ = ["DiagonalMetric", "FullMetric", "Metric", "MetricCone"]
+
+Root = Callable[[NDArray], NDArray]
+_NEGLIGIBLE = 1e-12  # of the largest eigenvalue or weight: no component is kept for it
+
+
+class Metric(Protocol):
+    """A family of positive semidefinite matrices and its flat coordinates."""
+
+    def n_coordinates(self, n_features: int) -> int:
+        """Length of the coordinate vector for P features."""
+        ...
+
+    def coordinates(self, R: NDArray) -> NDArray:
+        """Coordinates of RᵀR (projected on the family), (k, P) -> (n,)."""
+        ...
+
+    def matrix(self, w: NDArray) -> NDArray:
+        """B, (P, P)."""
+        ...
+
+    def components(self, w: NDArray) -> NDArray:
+        """Lᵀ with B = LLᵀ, (r, P); r is the rank of B."""
+        ...
+
+    def linearize(self, v: NDArray) -> tuple[NDArray, Root]:
+        """Projection onto the cone, and a root of its generalized Jacobian J at v.
+
+        The root maps rows G (k, n) to R with R Rᵀ = G J Gᵀ.
+        """
+        ...
+
+    def least(self, v: NDArray) -> float:
+        """min ⟨v, B⟩ over the cone's B with Tr B = 1."""
+        ...
+
+    def identity(self, n_features: int) -> NDArray:
+        """Coordinates of I: ⟨I, B⟩ = Tr B."""
+        ...
+
+    def absolute_sum(self, n_features: int) -> NDArray:
+        """Coordinates s with ⟨s, B⟩ = Σ|B_ij| on the cone, where that is linear."""
+        ...
+
+
+class DiagonalMetric(BaseEstimator):
+    """B = Diag(b) with b ≥ 0: one weight per feature. Projection O(P)."""
+
+    def n_coordinates(self, n_features: int) -> int:
+        return n_features
+
+    def coordinates(self, R: NDArray) -> NDArray:
+        return np.einsum("kp,kp->p", R, R)
+
+    def matrix(self, w: NDArray) -> NDArray:
+        return np.diag(w)
+
+    def components(self, w: NDArray) -> NDArray:
+        kept = np.flatnonzero(w > _NEGLIGIBLE * max(0.0, float(np.max(w, initial=0.0))))
+        components = np.zeros((len(kept), len(w)))
+        components[np.arange(len(kept)), kept] = np.sqrt(w[kept])
+        return components
+
+    def linearize(self, v: NDArray) -> tuple[NDArray, Root]:
+        positive = v > 0
+        return np.where(positive, v, 0.0), lambda rows: rows[:, positive]
+
+    def least(self, v: NDArray) -> float:
+        return float(np.min(v))
+
+    def identity(self, n_features: int) -> NDArray:
+        return np.ones(n_features)
+
+    def absolute_sum(self, n_features: int) -> NDArray:
+        return np.ones(n_features)
+
+
+class FullMetric(BaseEstimator):
+    """Any positive semidefinite B. Projection by one eigendecomposition, O(P³).
+
+    Coordinates are the upper triangle with off-diagonal entries times √2, P(P+1)/2 numbers.
+    """
+
+    def n_coordinates(self, n_features: int) -> int:
+        return n_features * (n_features + 1) // 2
+
+    def coordinates(self, R: NDArray) -> NDArray:
+        rows, columns, scale = _triangle(R.shape[1])
+        return (R.T @ R)[rows, columns] * scale
+
+    def matrix(self, w: NDArray) -> NDArray:
+        return _unpack(w[None, :])[0]
+
+    def components(self, w: NDArray) -> NDArray:
+        values, vectors = scipy.linalg.eigh(self.matrix(w), driver="evd")
+        kept = values > _NEGLIGIBLE * max(0.0, values[-1])
+        return (vectors[:, kept] * np.sqrt(values[kept])).T[::-1]
+
+    def linearize(self, v: NDArray) -> tuple[NDArray, Root]:
+        values, vectors = scipy.linalg.eigh(self.matrix(v), driver="evd")
+        positive = values > 0
+        kept = vectors[:, positive] * np.sqrt(values[positive])
+        return self.coordinates(kept.T), lambda rows: _psd_root(rows, values, vectors)
+
+    def least(self, v: NDArray) -> float:
+        smallest = scipy.linalg.eigh(
+            self.matrix(v), eigvals_only=True, subset_by_index=[0, 0], driver="evr"
+        )
+        return float(smallest[0])
+
+    def identity(self, n_features: int) -> NDArray:
+        rows, columns, _ = _triangle(n_features)
+        return (rows == columns).astype(np.float64)
+
+    def absolute_sum(self, n_features: int) -> NDArray:
+        raise ValueError(
+            "L1 needs a DiagonalMetric, whose absolute values sum linearly, got a FullMetric; "
+            "use the Trace regularizer for a low-rank full metric."
+        )
+
+
+@lru_cache(maxsize=16)
+def _triangle(n_features: int) -> tuple[NDArray, NDArray, NDArray]:
+    rows, columns = np.triu_indices(n_features)
+    return rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0))
+
+
+def _unpack(rows: NDArray) -> NDArray:
+    """Triangles (k, P(P+1)/2) to symmetric matrices (k, P, P)."""
+    P = int((np.sqrt(8 * rows.shape[1] + 1) - 1) / 2 + 0.5)
+    i, j, scale = _triangle(P)
+    matrices = np.empty((len(rows), P, P))
+    matrices[:, i, j] = rows / scale
+    matrices[:, j, i] = matrices[:, i, j]
+    return matrices
+
+
+def _psd_root(rows: NDArray, values: NDArray, vectors: NDArray) -> NDArray:
+    """Root of the Jacobian of the projection on the PSD cone (Löwner's divided differences).
+
+    In the eigenbasis J multiplies entry (i, j) by 1 when both eigenvalues are positive, by
+    λ_i/(λ_i − λ_j) when only λ_i is, and by 0 when neither is: O(P²r) for each row, r = rank.
+    """
+    positive = values > 0
+    up, down = vectors[:, positive], vectors[:, ~positive]
+    mixed = values[positive][:, None] / (values[positive][:, None] - values[~positive][None, :])
+    weights = np.sqrt(2.0 * mixed)
+    i, j, scale = _triangle(up.shape[1])
+    parts = []
+    for chunk in np.array_split(rows, max(1, len(rows) // 64)):
+        half = _unpack(chunk) @ up
+        inner = np.einsum("pa,kpb->kab", up, half, optimize=True)[:, i, j] * scale
+        outer = np.einsum("kpa,pb->kab", half, down, optimize=True) * weights
+        parts.append(np.hstack([inner, outer.reshape(len(chunk), -1)]))
+    return np.vstack(parts)
+
+
+@dataclass(frozen=True)
+class MetricCone:
+    """Where w lives: the metric's cone and, when the price of a cluster is learned, λ ≥ 0.
+
+    Parameters
+    ----------
+    metric : Metric
+    n_features : int
+        P.
+    priced : bool
+        Whether w has λ as its last coordinate.
+    """
+
+    metric: Metric
+    n_features: int
+    priced: bool
+
+    @property
+    def n_metric(self) -> int:
+        """Number of coordinates that belong to the metric."""
+        return self.metric.n_coordinates(self.n_features)
+
+    @property
+    def size(self) -> int:
+        """Length of w."""
+        return self.n_metric + int(self.priced)
+
+    def split(self, w: NDArray) -> tuple[NDArray, float]:
+        """(metric coordinates, price); the price is NaN where it is not a coordinate."""
+        return w[: self.n_metric], float(w[-1]) if self.priced else float("nan")
+
+    def join(self, w_metric: NDArray, price: float) -> NDArray:
+        """The w that :meth:`split` takes apart."""
+        return np.append(w_metric, price) if self.priced else w_metric
+
+    def project(self, v: NDArray) -> NDArray:
+        """Nearest point of the cone, (n,) -> (n,)."""
+        return self.linearize(v)[0]
+
+    def linearize(self, v: NDArray) -> tuple[NDArray, Root]:
+        """Projection and the root of its Jacobian, see :meth:`Metric.linearize`."""
+        n = self.n_metric
+        point, root = self.metric.linearize(v[:n])
+        if not self.priced:
+            return point, root
+        active = float(v[n] > 0)
+        return (
+            np.append(point, max(v[n], 0.0)),
+            lambda rows: np.column_stack([root(rows[:, :n]), active * rows[:, n]]),
+        )

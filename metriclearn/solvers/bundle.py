@@ -1,0 +1,258 @@
+"""BundleDual: cuts for every data set, the master problem in its dual, a certified gap."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from metriclearn.mahalanobis import MetricCone
+from metriclearn.regularizers import RegularizationTerms, Regularizer
+from metriclearn.solvers.base import Cuts, DualBound, Monitor, Progress, Risk, Solution, Trace
+from metriclearn.solvers.checkpoint import Checkpoint
+from metriclearn.solvers.dual_master import DualMaster
+
+__all__ = ["BundleDual"]
+
+_PRICE_CURVATURE = 1e-6  # of the proximal term at the price, in units of the start's objective
+
+
+class BundleDual(BaseEstimator):
+    """Bundle method with one cut per data set and round; every result carries its gap.
+
+    Each round solves the master problem over all cuts so far (:class:`DualMaster`), asks the
+    oracles for new cuts at its solution, and compares the best objective with the dual's lower
+    bound. With a squared regularizer the master's solution is the query (n-slack cutting
+    planes). Where the regularizer is linear (L1, trace) a proximal term around the best point
+    takes its place and shrinks; the price of a cluster, which no regularizer touches, has a
+    proximal term too small to be felt. Neither enters the reported bound.
+
+    Parameters
+    ----------
+    tolerance : float
+        Relative gap, over the objective at the start, at which to stop.
+    max_rounds : int
+        Passes over the data.
+    keep_inactive : int
+        Rounds after which a cut without weight is dropped.
+    checkpoint : str or None
+        File that keeps the state after every round; an interrupted ``minimize`` of the same
+        problem goes on from there.
+    """
+
+    def __init__(
+        self,
+        tolerance: float = 1e-3,
+        max_rounds: int = 500,
+        keep_inactive: int = 15,
+        checkpoint: str | None = None,
+    ) -> None:
+        self.tolerance = tolerance
+        self.max_rounds = max_rounds
+        self.keep_inactive = keep_inactive
+        self.checkpoint = checkpoint
+
+    def minimize(
+        self,
+        risk: Risk,
+        regularizer: Regularizer,
+        cone: MetricCone,
+        start: NDArray,
+        monitor: Monitor | None = None,
+    ) -> Solution:
+        """Minimize risk + regularizer over ``cone`` from ``start`` (no metric)."""
+        run = _Run(risk, regularizer.terms(cone), cone, self)
+        reason = "max_rounds"
+        try:
+            run.begin(start)
+            while run.round < self.max_rounds:
+                run.step()
+                if monitor is not None:
+                    monitor(run.progress())
+                if run.relative_gap() <= self.tolerance:
+                    reason = "converged"
+                    break
+        except KeyboardInterrupt:
+            if not len(run.trace):
+                raise
+            reason = "interrupted"
+        return run.solution(reason)
+
+
+@dataclass
+class _Bundle:
+    """The cuts: value at w of cut j is offsets_j + ⟨rows_j, w⟩."""
+
+    rows: NDArray
+    offsets: NDArray
+    groups: NDArray
+    weights: NDArray
+    age: NDArray
+
+    @classmethod
+    def empty(cls, size: int) -> _Bundle:
+        integers = np.zeros(0, dtype=np.int64)
+        return cls(np.zeros((0, size)), np.zeros(0), integers, np.zeros(0), integers)
+
+    def add(self, cuts: Cuts, w: NDArray) -> None:
+        n = len(cuts.values)
+        self.rows = np.vstack([self.rows, cuts.slopes])
+        self.offsets = np.append(self.offsets, cuts.values - cuts.slopes @ w)
+        self.groups = np.append(self.groups, np.arange(n))
+        first = len(self.weights) == 0
+        self.weights = np.append(self.weights, cuts.weights if first else np.zeros(n))
+        self.age = np.append(self.age, np.zeros(n, dtype=np.int64))
+
+    def prune(self, keep_inactive: int) -> None:
+        """Forget cuts that have had no weight for a while."""
+        self.weights[self.weights < 1e-9 * np.max(self.weights)] = 0.0
+        totals = np.bincount(self.groups, weights=self.weights)
+        self.age = np.where(self.weights > 0, 0, self.age + 1)
+        kept = self.age <= keep_inactive
+        for name in ("rows", "offsets", "groups", "weights", "age"):
+            setattr(self, name, getattr(self, name)[kept])
+        share = np.bincount(self.groups, weights=self.weights)
+        self.weights = self.weights * (totals / share)[self.groups]
+
+
+class _Run:
+    """The state of one minimization."""
+
+    def __init__(
+        self, risk: Risk, terms: RegularizationTerms, cone: MetricCone, settings: BundleDual
+    ) -> None:
+        self.risk, self.terms, self.cone, self.settings = risk, terms, cone, settings
+        self.bound = DualBound(terms, cone)
+        self.bundle = _Bundle.empty(cone.size)
+        self.trace = Trace()
+        self.round, self.lower_bound = 0, 0.0
+        self.checkpoint = Checkpoint(settings.checkpoint)
+        self.seconds_before, self.started = 0.0, time.perf_counter()
+
+    def begin(self, start: NDArray) -> None:
+        """First cuts, at the start; or the state of an earlier run."""
+        cuts = self.risk(start)
+        self.masses = cuts.weights
+        self.scale = cuts.mean + self.terms(start)
+        self.center, self.best, self.objective = start.copy(), start.copy(), self.scale
+        self.bundle.add(cuts, start)
+        self.anchor = (cuts.mean - float(cuts.slope @ start), cuts.slope)
+        self.proximity = self._first_proximity()
+        self.price_curvature = _PRICE_CURVATURE
+        if self.cone.priced:
+            typical = max(abs(self.anchor[1][-1]), 1e-12)
+            self.price_curvature *= typical**2 / max(self.scale, 1e-12)
+        identity = (start, cuts.values, cuts.slopes, self.terms.slope, self.terms.curvature)
+        self.checkpoint.identify(*identity)
+        self._restore(self.checkpoint.load())
+
+    def _first_proximity(self) -> float:
+        """ν of the proximal term: none with a squared regularizer, else from the scales."""
+        if self.terms.curvature > 0:
+            return 0.0
+        reach = self.scale / float(np.max(self.terms.slope))  # no optimum has a larger trace
+        return 100.0 * self.scale / reach**2
+
+    def step(self) -> None:
+        """One round: master, lower bound, oracles, new cuts."""
+        w = self._solve_master()
+        cuts = self.risk(w)
+        value = cuts.mean + self.terms(w)
+        model = self._model(w)
+        descent = self.objective - model
+        serious = self.objective - value >= 0.1 * descent
+        if value < self.objective:
+            self.objective, self.best = value, w
+        if self.proximity:
+            self._adapt_proximity(serious)
+        if serious or not self.proximity:
+            self.center = self.best.copy()
+        self.bundle.prune(self.settings.keep_inactive)
+        self.bundle.add(cuts, w)
+        self.round += 1
+        self.trace.append(self.objective, self.lower_bound, self._seconds())
+        self.checkpoint.save(self._state())
+
+    def _solve_master(self) -> NDArray:
+        curvature = np.full(self.cone.size, self.terms.curvature + self.proximity)
+        shift = np.zeros(self.cone.size)
+        n = self.cone.n_metric
+        shift[:n] = self.proximity * self.center[:n] - self.terms.slope
+        if self.cone.priced:
+            curvature[-1] = self.price_curvature
+            shift[-1] = self.price_curvature * self.center[-1]
+        root = np.sqrt(curvature)
+        bundle = self.bundle
+        master = DualMaster(
+            bundle.rows / root, bundle.offsets, bundle.groups, self.masses, shift / root, self.cone
+        )
+        gap = self.objective - self.lower_bound
+        tolerance = max(0.02 * gap, 0.01 * self.settings.tolerance * self.scale)
+        bundle.weights, x, _ = master.solve(bundle.weights, tolerance)
+        self._raise_bound()
+        return x / root
+
+    def _raise_bound(self) -> None:
+        """Lower bound from the cuts' combination; combinations with the first cuts limit λ."""
+        offset = float(self.bundle.weights @ self.bundle.offsets)
+        slope = self.bundle.weights @ self.bundle.rows
+        if self.cone.priced:
+            for share in (1.0, 0.1, 0.01, 0.001, 0.0):
+                self.bound.limit_price(
+                    (1 - share) * offset + share * self.anchor[0],
+                    (1 - share) * slope + share * self.anchor[1],
+                    self.objective,
+                )
+        bound = self.bound.value(offset, slope, self.objective)
+        self.lower_bound = max(self.lower_bound, bound)
+
+    def _model(self, w: NDArray) -> float:
+        values = self.bundle.offsets + self.bundle.rows @ w
+        best = np.full(len(self.masses), -np.inf)
+        np.maximum.at(best, self.bundle.groups, values)
+        return float(self.masses @ best) + self.terms(w)
+
+    def _adapt_proximity(self, serious: bool) -> None:
+        self.proximity *= 0.5 if serious else 1.1
+
+    def relative_gap(self) -> float:
+        return (self.objective - self.lower_bound) / max(self.scale, 1e-300)
+
+    def progress(self) -> Progress:
+        return Progress(
+            self.round, self.objective, self.lower_bound, self.relative_gap(), self.best
+        )
+
+    def solution(self, reason: str) -> Solution:
+        return Solution(
+            self.best, self.objective, self.lower_bound, self.scale, reason, self.trace
+        )
+
+    def _seconds(self) -> float:
+        return self.seconds_before + time.perf_counter() - self.started
+
+    def _state(self) -> dict[str, NDArray]:
+        numbers = [self.round, self.lower_bound, self.objective, self.proximity]
+        numbers += [self.bound.price_limit, self._seconds()]
+        return {
+            **vars(self.bundle),
+            "numbers": np.array(numbers),
+            "center": self.center,
+            "best": self.best,
+            "trace": np.array(
+                [self.trace.objective, self.trace.lower_bound, self.trace.seconds]
+            ),
+        }
+
+    def _restore(self, state: dict[str, NDArray] | None) -> None:
+        if state is None:
+            return
+        numbers = state.pop("numbers")
+        self.round, self.lower_bound, self.objective, self.proximity = int(numbers[0]), *numbers[1:4]
+        self.bound.price_limit, self.seconds_before = numbers[4:6]
+        self.center, self.best = state.pop("center"), state.pop("best")
+        self.trace = Trace(*(column.tolist() for column in state.pop("trace")))
+        self.bundle = _Bundle(**state)

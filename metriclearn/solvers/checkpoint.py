@@ -1,0 +1,81 @@
+"""State of a solver in one file, written atomically, refused by any other problem."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Checkpoint"]
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Checkpoint:
+    """Saves and loads dictionaries of arrays; does nothing without a path.
+
+    Parameters
+    ----------
+    path : str or None
+        A ``.npz`` file in an existing folder.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self.identity = ""
+
+    def identify(self, *values: Any) -> None:
+        """Fix which problem the state belongs to, by a digest of numbers that depend on it."""
+        digest = hashlib.sha256()
+        for value in values:
+            digest.update(np.ascontiguousarray(np.round(value, 12) + 0.0).tobytes())
+        self.identity = digest.hexdigest()
+
+    def save(self, state: dict[str, NDArray]) -> None:
+        """Write the state beside the file, then put it in its place."""
+        if self.path is None:
+            return
+        folder = os.path.dirname(os.path.abspath(self.path))
+        handle, temporary = tempfile.mkstemp(suffix=".npz", dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                np.savez(stream, identity=np.array(self.identity), **state)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, self.path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    def load(self) -> dict[str, NDArray] | None:
+        """The saved state, or None where there is no file.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a checkpoint, or belongs to another problem.
+        """
+        if self.path is None or not os.path.exists(self.path):
+            return None
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                state = dict(file)
+            identity = str(state.pop("identity"))
+        except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
+            raise ValueError(
+                f"BundleDual needs a checkpoint it wrote, got an unreadable file {self.path!r}; "
+                "remove it to start afresh."
+            ) from error
+        if identity != self.identity:
+            raise ValueError(
+                f"BundleDual needs a checkpoint of this problem, but {self.path!r} belongs to "
+                "other data or settings; remove it or choose another checkpoint file."
+            )
+        _LOGGER.info("resuming from %s", self.path)
+        return state
