@@ -1,0 +1,328 @@
+"""A user's own folder of labelled sequences: CSV, TSV, Parquet or npz, one file per sequence."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.datasets.registry import read_arrays
+from metriclearn.datasets.sequences import LabeledSequences
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["load_files", "save_files"]
+
+
+def load_files(
+    path: str | os.PathLike[str],
+    label: str = "label",
+    pattern: str | None = None,
+    group: str | None = None,
+) -> LabeledSequences:
+    """Every sequence in a folder: one file each, one row per sample, one column of labels.
+
+    ``.csv``, ``.tsv`` and ``.parquet`` files have the label in column ``label``; all other columns
+    are features. ``.npz`` files have arrays ``X`` (T, P) and ``y`` (T,), and may name the columns
+    in ``feature_names`` and the group in ``group``. Files are sorted by name, which without its
+    ending is the name of the sequence. In text files labels are compared as they are written,
+    and given as integers where all of a file are.
+
+    Parameters
+    ----------
+    path : path
+        The folder; folders inside it are not entered.
+    label : str
+        Column of the labels.
+    pattern : str, optional
+        Only files that match, such as ``"train_*.csv"``; by default all four kinds.
+    group : str, optional
+        Column (npz: always the array ``group``) that holds the group of the sequence, one value
+        per file; by default every sequence is a group of its own.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder does not exist or holds no such file.
+    ValueError
+        If a file cannot be read, misses a column or a value, or has other feature columns than
+        the first one; the sentence names file, row (line after the header, from 1) and column.
+    """
+    folder = Path(path)
+    found = sorted(folder.glob(pattern or "*"), key=lambda file: file.name)
+    known = [file for file in found if file.suffix.lower() in READERS and file.is_file()]
+    files = [file for file in known if not file.name.startswith(".")]
+    if not files:
+        raise FileNotFoundError(
+            f"load_files needs a folder with files {pattern or '*'} ending in "
+            f"{', '.join(READERS)}, found none in {os.fspath(folder)!r}."
+        )
+    read = [READERS[file.suffix.lower()](file, label, group) for file in files]
+    feature_names = list(read[0][0].columns)
+    sequences = [
+        _values(_same_columns(features, feature_names, file, files[0]), file)
+        for file, (features, _, _) in zip(files, read)
+    ]
+    return LabeledSequences(
+        name=folder.resolve().name,
+        sequences=sequences,
+        labels=[labels for _, labels, _ in read],
+        groups=[name for _, _, name in read],
+        names=[file.stem for file in files],
+        feature_names=[str(name) for name in feature_names],
+    )
+
+
+Read = tuple["pd.DataFrame", NDArray, str]
+
+
+def _read_text(file: Path, label: str, group: str | None, separator: str) -> Read:
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
+        try:
+            table = pd.read_csv(
+                file,
+                sep=separator,
+                index_col=False,
+                dtype={label: str} | ({group: str} if group else {}),
+                na_filter=False,  # a label may be called NA
+            )
+        except (OSError, ValueError, pd.errors.ParserWarning) as error:
+            raise _unreadable(file, error) from error
+    features, labels, name = _divide(table, file, label, group)
+    if all(re.fullmatch(r"0|-?[1-9]\d{0,17}", text) for text in labels):
+        labels = labels.astype(np.int64)
+    return features, labels, name
+
+
+def _read_parquet(file: Path, label: str, group: str | None) -> Read:
+    import pandas as pd
+
+    try:
+        table = pd.read_parquet(file)
+    except (OSError, ValueError) as error:
+        raise _unreadable(file, error) from error
+    return _divide(table, file, label, group)
+
+
+def _read_npz(file: Path, label: str, group: str | None) -> Read:
+    import pandas as pd
+
+    stored = read_arrays(file)
+    if not {"X", "y"} <= stored.keys() or stored["X"].ndim != 2:
+        raise ValueError(
+            f"{os.fspath(file)!r} needs arrays X (T, P) and y (T,), got "
+            f"{ {key: array.shape for key, array in stored.items()} }."
+        )
+    X, y = stored["X"], stored["y"]
+    names = stored.get("feature_names", np.array([f"x{i}" for i in range(X.shape[1])]))
+    if len(names) != X.shape[1] or y.shape != X.shape[:1]:
+        raise ValueError(
+            f"{os.fspath(file)!r} needs a label per row and a name per column of X, got X of shape "
+            f"{X.shape}, y of shape {y.shape} and {len(names)} feature names."
+        )
+    return pd.DataFrame(X, columns=names), y, str(stored.get("group", file.stem))
+
+
+READERS: dict[str, Callable[[Path, str, str | None], Read]] = {
+    ".csv": partial(_read_text, separator=","),
+    ".tsv": partial(_read_text, separator="\t"),
+    ".parquet": _read_parquet,
+    ".npz": _read_npz,
+}
+
+
+def _divide(table: pd.DataFrame, file: Path, label: str, group: str | None) -> Read:
+    """Feature columns, labels and group of a table, none of them missing."""
+    import pandas as pd
+
+    special = [label] + ([group] if group else [])
+    for column in special:
+        if column not in table.columns:
+            raise ValueError(
+                f"{os.fspath(file)!r} needs a column {column!r}, got {list(table.columns)[:20]}; "
+                "name the right one in load_files."
+            )
+        blank = (table[column].isna() | (table[column].astype(str) == "")).to_numpy()
+        if blank.any():
+            raise ValueError(
+                f"{os.fspath(file)!r} needs a value in every row, got none in row "
+                f"{blank.argmax() + 1} of column {column!r}."
+            )
+    if table.empty or table.shape[1] == len(special):
+        raise ValueError(f"{os.fspath(file)!r} needs at least one row and one feature column.")
+    names = table[group].astype(str).unique() if group else [file.stem]
+    if len(names) > 1:
+        raise ValueError(
+            f"{os.fspath(file)!r} needs one group per file, got {list(names)[:5]} in column "
+            f"{group!r}."
+        )
+    labels = table[label].to_numpy()
+    if pd.api.types.is_string_dtype(table[label]):
+        labels = labels.astype(np.str_)
+    return table.drop(columns=special), labels, str(names[0])
+
+
+def _same_columns(
+    features: pd.DataFrame, names: list[str], file: Path, first: Path
+) -> pd.DataFrame:
+    if not features.columns.is_unique:
+        repeated = features.columns[features.columns.duplicated()][0]
+        raise ValueError(
+            f"{os.fspath(file)!r} needs distinct feature names, got {repeated!r} twice."
+        )
+    missing = [name for name in names if name not in features.columns]
+    extra = [name for name in features.columns if name not in names]
+    if missing or extra:
+        differ = f"lacks {missing[:5]}" if missing else f"has {extra[:5]} in addition"
+        raise ValueError(
+            f"{os.fspath(file)!r} needs the feature columns of {first.name!r}, but {differ}."
+        )
+    return features[names]
+
+
+def _values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:
+    """Finite float64 values, or a sentence with the place of the first that is not."""
+    import pandas as pd
+
+    numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
+    if not np.isfinite(numbers).all():
+        row, column = np.argwhere(~np.isfinite(numbers))[0]
+        found = str(features.iat[row, column])
+        raise ValueError(
+            f"{os.fspath(file)!r} needs finite numbers, got {found!r} in row {row + 1} of column "
+            f"{features.columns[column]!r}; fill or drop such rows."
+        )
+    return numbers
+
+
+def _unreadable(file: Path, error: Exception) -> ValueError:
+    reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "empty"
+    return ValueError(
+        f"{os.fspath(file)!r} cannot be read as {file.suffix[1:]}, it is truncated or damaged "
+        f"({type(error).__name__}: {reason}); make the file again."
+    )
+
+
+def save_files(
+    dataset: LabeledSequences,
+    path: str | os.PathLike[str],
+    format: str = "csv",
+    label: str = "label",
+    group: str | None = None,
+) -> None:
+    """Write a data set in the layout that :func:`load_files` reads, without loss.
+
+    Every file is put in place in one step.
+
+    Parameters
+    ----------
+    dataset : LabeledSequences
+        Its names become file names.
+    path : path
+        A folder that is new or empty.
+    format : {"csv", "tsv", "parquet", "npz"}
+    label : str
+        Column of the labels (npz: always the array ``y``).
+    group : str, optional
+        Column of the groups; by default they are not written (npz: always the array ``group``).
+
+    Raises
+    ------
+    FileExistsError
+        If the folder holds anything.
+    ValueError
+        If the format is unknown, names cannot be file names, column names clash, or labels would
+        not survive the format.
+    """
+    if format not in WRITERS:
+        raise ValueError(f"save_files needs a format among {sorted(WRITERS)}, got {format!r}.")
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise FileExistsError(
+            f"save_files needs a new or empty folder, got {os.fspath(folder)!r}, which holds files."
+        )
+    names = dataset.names
+    if len(set(names)) < len(names) or any(Path(f"{name}.").name != f"{name}." for name in names):
+        raise ValueError("save_files needs distinct sequence names without '/'; rename sequences.")
+    columns = [*dataset.feature_names, label] + ([group] if group else [])
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"save_files needs distinct column names, got {columns[:20]}.")
+    for position, name in enumerate(names):
+        temporary = folder / f".{name}.part"
+        try:
+            WRITERS[format](dataset, position, temporary, label, group)
+            os.replace(temporary, folder / f"{name}.{format}")
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _frame(dataset: LabeledSequences, i: int, label: str, group: str | None) -> pd.DataFrame:
+    import pandas as pd
+
+    frame = pd.DataFrame(dataset.sequences[i], columns=dataset.feature_names)
+    frame[label] = dataset.labels[i]
+    if group:
+        frame[group] = dataset.groups[i]
+    return frame
+
+
+def _write_text(
+    dataset: LabeledSequences,
+    i: int,
+    file: Path,
+    label: str,
+    group: str | None,
+    separator: str,
+) -> None:
+    texts = [str(value) for value in dataset.labels[i].tolist()]
+    if "" in texts or len(set(texts)) < len(set(dataset.labels[i].tolist())):
+        raise ValueError(
+            f"save_files needs labels that differ as text and are not empty, got others in "
+            f"sequence {dataset.names[i]!r}; use format='npz' or rename the labels."
+        )
+    _frame(dataset, i, label, group).to_csv(file, sep=separator, index=False)
+
+
+def _write_parquet(
+    dataset: LabeledSequences, i: int, file: Path, label: str, group: str | None
+) -> None:
+    _frame(dataset, i, label, group).to_parquet(file, index=False)
+
+
+def _write_npz(
+    dataset: LabeledSequences, i: int, file: Path, label: str, group: str | None
+) -> None:
+    labels = dataset.labels[i]
+    if labels.dtype == object:
+        raise ValueError(
+            f"save_files needs numbers or strings as labels in npz files, got objects in sequence "
+            f"{dataset.names[i]!r}; number the labels first."
+        )
+    with open(file, "wb") as stream:
+        np.savez_compressed(
+            stream,
+            X=dataset.sequences[i],
+            y=labels,
+            feature_names=np.array(dataset.feature_names),
+            group=np.array(dataset.groups[i]),
+        )
+
+
+WRITERS: dict[str, Callable[[LabeledSequences, int, Path, str, str | None], None]] = {
+    "csv": partial(_write_text, separator=","),
+    "tsv": partial(_write_text, separator="\t"),
+    "parquet": _write_parquet,
+    "npz": _write_npz,
+}

@@ -1,0 +1,154 @@
+"""Gesture Phase Segmentation: people telling a story in front of a depth camera."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.datasets.registry import fetch, read_arrays, read_table
+from metriclearn.datasets.sequences import LabeledSequences
+
+__all__ = ["load_gesture_phase"]
+
+FIRST_FRAME = 4  # row t of va3 is frame t + 4 of raw
+JOINTS = ("left_hand", "right_hand", "head", "spine", "left_wrist", "right_wrist")
+MOVING = ("left_hand", "right_hand", "left_wrist", "right_wrist")
+RAW_NAMES = [f"{joint}_{axis}" for joint in JOINTS for axis in "xyz"]
+VA3_NAMES = [
+    f"{joint}_{quantity}_{axis}"
+    for quantity in ("velocity", "acceleration")
+    for joint in MOVING
+    for axis in "xyz"
+] + [f"{joint}_{quantity}" for quantity in ("speed", "acceleration") for joint in MOVING]
+DERIVED_NAMES = [
+    f"{joint}_from_{origin}_{axis}"
+    for joint in MOVING
+    for origin in ("spine", "head")
+    for axis in "xyz"
+] + [f"{joint}_step" for joint in MOVING]
+FEATURE_SETS = {"va3": ("va3",), "raw": ("raw",), "both": ("raw", "va3")}
+COLUMN_NAMES = {"raw": RAW_NAMES, "va3": VA3_NAMES, "derived": DERIVED_NAMES}
+
+
+def _user_and_story(video: str) -> tuple[str, str]:
+    """The letters and the number of a video's name, ``a1`` -> (``a``, ``1``)."""
+    parts = re.fullmatch(r"(\D+)(\d+)", video)
+    if parts is None:
+        raise ValueError(
+            f"Gesture video {video!r} needs a name of letters and a number, as in 'a1', to tell "
+            "user and story; pass group='video'."
+        )
+    return parts[1], parts[2]
+
+
+GROUPS: dict[str, Callable[[str], str]] = {
+    "user": lambda video: _user_and_story(video)[0],
+    "story": lambda video: _user_and_story(video)[1],
+    "video": str,
+}
+
+
+def load_gesture_phase(
+    root: str | os.PathLike[str] | None = None,
+    features: str = "va3",
+    derived: bool = False,
+    group: str = "user",
+) -> LabeledSequences:
+    """Videos of gestures, every frame labelled rest, preparation, stroke, hold or retraction.
+
+    Data: Madeo, Lima & Peres, Gesture unit segmentation using support vector machines, ACM SAC
+    2013 (UCI 302). Files: ``sequences.npz`` and ``segments.csv``. Cost O(frames).
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
+    features : {"va3", "raw", "both"}
+        ``"va3"``: 32 velocities and accelerations of hands and wrists (normalized, as published);
+        ``"raw"``: 18 positions of hands, wrists, head and spine (about metres); ``"both"``: the
+        50 together, from frame 4 on, where ``va3`` starts, with its labels.
+    derived : bool
+        Add 28 features of the positions: hands and wrists relative to the spine and to the head
+        (``left_hand_from_spine_x``, about metres) and the length of their step since the frame
+        before (``left_hand_step``, about metres per frame, 0 in the first frame).
+    group : {"user", "story", "video"}
+        What the groups are: the letter of the video's name, its number, or all of it.
+
+    Raises
+    ------
+    ValueError
+        If an option is unknown, or the files are damaged or do not fit together.
+    FileNotFoundError
+        If the files are missing.
+    """
+    if features not in FEATURE_SETS or group not in GROUPS:
+        raise ValueError(
+            f"load_gesture_phase needs features among {sorted(FEATURE_SETS)} and group among "
+            f"{sorted(GROUPS)}, got {features!r} and {group!r}."
+        )
+    stored = read_arrays(fetch("gesture_phase", "sequences.npz", root))
+    path = fetch("gesture_phase", "segments.csv", root)
+    segments = read_table(
+        path, {"sequence": str, "features": str, "start": int, "end": int, "label": str}
+    )
+    parts = FEATURE_SETS[features] + (("derived",) if derived else ())
+    frames = "raw" if features == "raw" else "va3"
+    videos = sorted({key.rpartition("_")[0] for key in stored})
+    sequences, labels = [], []
+    for video in videos:
+        columns = _columns(video, stored, FIRST_FRAME if frames == "va3" else 0)
+        sequences.append(np.hstack([columns[part] for part in parts]))
+        chosen = segments[(segments["sequence"] == video) & (segments["features"] == frames)]
+        spans = chosen[["start", "end"]].to_numpy()
+        labels.append(_frame_labels(video, spans, chosen["label"].to_list(), len(sequences[-1])))
+    return LabeledSequences(
+        name="gesture_phase",
+        sequences=sequences,
+        labels=labels,
+        groups=[GROUPS[group](video) for video in videos],
+        names=videos,
+        feature_names=[name for part in parts for name in COLUMN_NAMES[part]],
+    )
+
+
+def _columns(
+    video: str, stored: dict[str, NDArray], first_frame: int
+) -> dict[str, NDArray[np.float64]]:
+    """Raw, derived and va3 features of a video, the first two from ``first_frame`` on."""
+    raw, va3 = (np.asarray(stored.get(f"{video}_{key}", np.empty(0))) for key in ("raw", "va3"))
+    if raw.shape != (len(va3) + FIRST_FRAME, 18) or va3.shape[1:] != (32,):
+        raise ValueError(
+            f"Gesture video {video!r} needs arrays {video}_raw (T, 18) and {video}_va3 (T - "
+            f"{FIRST_FRAME}, 32), got shapes {raw.shape} and {va3.shape}; get the files again."
+        )
+    raw = raw.astype(np.float64)
+    return {"raw": raw[first_frame:], "derived": _derived(raw)[first_frame:], "va3": va3}
+
+
+def _derived(raw: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Relative positions and steps in the order of DERIVED_NAMES, (T, 18) -> (T, 28)."""
+    place = {joint: raw[:, 3 * i : 3 * i + 3] for i, joint in enumerate(JOINTS)}
+    relative = [place[joint] - place[origin] for joint in MOVING for origin in ("spine", "head")]
+    steps = [
+        np.linalg.norm(np.diff(place[joint], axis=0, prepend=place[joint][:1]), axis=1)
+        for joint in MOVING
+    ]
+    return np.column_stack([*relative, *steps])
+
+
+def _frame_labels(video: str, spans: NDArray, labels: list[str], n_frames: int) -> NDArray:
+    """Label of every frame from segments that cover the frames in order."""
+    edges = np.append(spans[:, 0], n_frames)
+    if not len(spans) or edges[0] != 0 or np.any(edges[1:] != spans[:, 1]):
+        raise ValueError(
+            f"Gesture video {video!r} needs segments that cover its {n_frames} frames in order, "
+            f"got {len(spans)} segments up to frame {spans[:, 1].max(initial=0)}; get the files "
+            "again."
+        )
+    if np.any(spans[:, 0] >= spans[:, 1]):
+        raise ValueError(f"Gesture video {video!r} needs non-empty segments; get the files again.")
+    return np.repeat(labels, spans[:, 1] - spans[:, 0])

@@ -1,0 +1,157 @@
+"""HAPT: activities and postural transitions recorded by a phone at the waist."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.datasets.registry import fetch, read_arrays, read_table
+from metriclearn.datasets.sequences import LabeledSequences
+
+__all__ = ["load_hapt"]
+
+SAMPLING_RATE = 50.0
+BAND_EDGE = 5.0
+CHANNELS = ("acc_x", "acc_y", "acc_z", "gyro_x", "gyro_y", "gyro_z")
+UNITS = np.repeat([1.0 / 720.0, 0.0175 * np.pi / 180.0], 3)  # g and rad/s per stored integer
+FLOOR = 1e-3  # about the resolution of the sensors: keeps the logarithm of a still phone finite
+
+Signals = NDArray[np.float64]
+
+
+def _band_energy(windows: Signals, low: float, high: float) -> Signals:
+    """Variance carried by the frequencies in (low, high] Hz, shape (n, channels)."""
+    size = windows.shape[1]
+    frequencies = np.fft.rfftfreq(size, 1.0 / SAMPLING_RATE)
+    power = np.abs(np.fft.rfft(windows, axis=1)) ** 2 * (2.0 / size**2)
+    if size % 2 == 0:
+        power[:, -1] /= 2.0
+    return power[:, (frequencies > low) & (frequencies <= high)].sum(axis=1)
+
+
+def _log(values: Signals) -> Signals:
+    return np.log(values + FLOOR)
+
+
+FEATURES: dict[str, Callable[[Signals], Signals]] = {
+    "mean": lambda windows: windows.mean(axis=1),
+    "sd": lambda windows: windows.std(axis=1),
+    "log_sd": lambda windows: _log(windows.std(axis=1)),
+    "mean_abs_diff": lambda windows: np.abs(np.diff(windows, axis=1)).mean(axis=1),
+    "log_low_band": lambda windows: _log(np.sqrt(_band_energy(windows, 0.0, BAND_EDGE))),
+    "log_high_band": lambda windows: _log(np.sqrt(_band_energy(windows, BAND_EDGE, np.inf))),
+    "min": lambda windows: windows.min(axis=1),
+    "max": lambda windows: windows.max(axis=1),
+    "median": lambda windows: np.median(windows, axis=1),
+    "slope": lambda windows: (windows[:, -1] - windows[:, 0]) / (windows.shape[1] - 1),
+}
+BASIC = ("mean", "sd", "log_sd", "mean_abs_diff", "log_low_band", "log_high_band")
+FEATURE_SETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "basic": (CHANNELS, BASIC),
+    "extended": ((*CHANNELS, "acc_norm", "gyro_norm"), tuple(FEATURES)),
+}
+
+
+def load_hapt(
+    root: str | os.PathLike[str] | None = None,
+    window: int = 25,
+    features: str = "basic",
+    unlabeled: str = "drop",
+) -> LabeledSequences:
+    """Recordings of everyday activities as windows of features, one segment per activity.
+
+    A recording (50 Hz; acceleration in g, angular velocity in rad/s) is cut into windows of
+    ``window`` samples that do not overlap; an incomplete last one is left out. A window belongs
+    to the segment, or to the unlabelled gap, that holds most of its samples. Labels are segment
+    numbers 0 … K−1 in order of time, not activities: two neighbors with the same activity stay
+    two segments. Groups are users (``user01``), names recordings (``exp01_user01``).
+
+    Data: Reyes-Ortiz, Oneto, Sama, Parra & Anguita, Transition-Aware Human Activity Recognition
+    Using Smartphones, Neurocomputing 2015 (UCI 341). Files: ``sequences_int16.npz`` and
+    ``segments.csv``. Cost O(samples).
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
+    window : int
+        Samples per window, at least 2; 25 are 0.5 s.
+    features : {"basic", "extended"}
+        ``"basic"``: six features of each of the six channels, named ``acc_x_mean``: mean, sd and
+        mean absolute difference of neighboring samples (g or rad/s); natural logarithms of
+        0.001 plus the sd, and plus the root mean square of the frequencies up to 5 Hz and above
+        (named log_sd, log_low_band, log_high_band). ``"extended"``: also min, max, median (g or
+        rad/s) and slope (per sample), and all ten of the norms of both vectors: 80 features.
+    unlabeled : {"drop", "keep"}
+        ``"drop"`` leaves out windows that belong to a gap and joins the rest; ``"keep"`` makes
+        every gap a segment of its own.
+
+    Raises
+    ------
+    ValueError
+        If an option is unknown, or the files are damaged or do not fit together.
+    FileNotFoundError
+        If the files are missing.
+    """
+    if features not in FEATURE_SETS or unlabeled not in ("drop", "keep") or window < 2:
+        raise ValueError(
+            f"load_hapt needs features among {sorted(FEATURE_SETS)}, unlabeled 'drop' or 'keep' "
+            f"and a window of 2 samples or more, got {features!r}, {unlabeled!r} and {window}."
+        )
+    recordings = read_arrays(fetch("hapt", "sequences_int16.npz", root))
+    path = fetch("hapt", "segments.csv", root)
+    segments = read_table(path, {"sequence": str, "start": int, "end": int})
+    channels, functions = FEATURE_SETS[features]
+    names, sequences, labels = sorted(recordings), [], []
+    for name in names:
+        spans = segments.loc[segments["sequence"] == name, ["start", "end"]].to_numpy()
+        owner, labeled = _owners(name, spans, len(recordings[name]), window)
+        kept = np.ones(len(owner), dtype=bool) if unlabeled == "keep" else labeled
+        sequences.append(_window_features(recordings[name], window, channels, functions)[kept])
+        labels.append(np.unique(owner[kept], return_inverse=True)[1])
+    return LabeledSequences(
+        name="hapt",
+        sequences=sequences,
+        labels=labels,
+        groups=[name.rpartition("_")[2] for name in names],
+        names=names,
+        feature_names=[f"{channel}_{function}" for function in functions for channel in channels],
+    )
+
+
+def _window_features(
+    recording: NDArray, window: int, channels: tuple[str, ...], functions: tuple[str, ...]
+) -> NDArray[np.float64]:
+    """Features of the complete windows, (T // window, functions × channels)."""
+    signals = recording * UNITS
+    norms = [np.linalg.norm(signals[:, part], axis=1) for part in (slice(0, 3), slice(3, 6))]
+    signals = np.column_stack([signals, *norms])[:, : len(channels)]
+    count = len(signals) // window
+    windows = signals[: count * window].reshape(count, window, -1)
+    return np.hstack([FEATURES[function](windows) for function in functions])
+
+
+def _owners(
+    name: str, spans: NDArray, n_samples: int, window: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """For every window the number of the span or gap with most samples, and if it is a span.
+
+    Spans and gaps are numbered together in order of time.
+    """
+    ordered = spans[np.argsort(spans[:, 0])] if len(spans) else spans
+    edges = ordered.ravel()
+    if not len(spans) or n_samples < window or edges[0] < 0 or edges[-1] > n_samples:
+        raise ValueError(
+            f"HAPT recording {name!r} of {n_samples} samples needs a window of {window} samples "
+            f"and segments inside the recording, got {len(spans)} segments up to sample "
+            f"{edges.max(initial=0)}; get the files again."
+        )
+    if np.any(np.diff(edges) < 0) or np.any(ordered[:, 0] == ordered[:, 1]):
+        raise ValueError(f"HAPT recording {name!r} needs non-empty segments that do not overlap.")
+    pieces = np.searchsorted(edges, np.arange(n_samples), side="right")
+    rows = pieces[: n_samples // window * window].reshape(-1, window)
+    owner = np.array([row[0] + np.bincount(row - row[0]).argmax() for row in rows])
+    return owner, owner % 2 == 1

@@ -1,0 +1,199 @@
+"""A set of labelled sequences: what every loader returns and every experiment takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.partition import Partition
+
+__all__ = ["LabeledSequences"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabeledSequences:
+    """N sequences with one label per sample, checked when built.
+
+    A segment is a maximal run of equal labels, so a label may come back later in a sequence.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    sequences : list of N arrays (T_i, P)
+        Finite features, stored as float64.
+    labels : list of N arrays (T_i,)
+        Labels, any hashables.
+    groups : list of N str
+        What must not be divided between training and test data: a person, a video ...
+    names : list of N str
+        Name of every sequence.
+    feature_names : list of P str
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, or a value is not finite; the sentence names the sequence.
+    """
+
+    name: str
+    sequences: list[NDArray[np.float64]]
+    labels: list[NDArray]
+    groups: list[str]
+    names: list[str]
+    feature_names: list[str]
+
+    def __post_init__(self) -> None:
+        for field in ("labels", "groups", "names"):
+            if len(getattr(self, field)) != len(self.sequences):
+                raise ValueError(
+                    f"LabeledSequences {self.name!r} needs one entry of {field} per sequence, got "
+                    f"{len(getattr(self, field))} for {len(self.sequences)} sequences."
+                )
+        if not self.sequences:
+            raise ValueError(f"LabeledSequences {self.name!r} needs at least one sequence.")
+        checked = [self._check(*item) for item in zip(self.names, self.sequences, self.labels)]
+        object.__setattr__(self, "sequences", [features for features, _ in checked])
+        object.__setattr__(self, "labels", [labels for _, labels in checked])
+        for field in ("groups", "names", "feature_names"):
+            object.__setattr__(self, field, [str(value) for value in getattr(self, field)])
+
+    def _check(self, name: str, features: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
+        """One sequence as (float64 array, label array), or a sentence that names it."""
+        start = f"LabeledSequences {self.name!r}, sequence {name!r},"
+        X, y = np.ascontiguousarray(features, dtype=np.float64), np.asarray(labels)
+        if X.ndim != 2 or X.shape[1] != len(self.feature_names):
+            raise ValueError(
+                f"{start} needs shape (T, {len(self.feature_names)}), one column per feature "
+                f"name, got {X.shape}."
+            )
+        if y.shape != X.shape[:1]:
+            raise ValueError(f"{start} needs {len(X)} labels, got an array of shape {y.shape}.")
+        if not np.isfinite(X).all():
+            row, column = np.argwhere(~np.isfinite(X))[0]
+            raise ValueError(
+                f"{start} needs finite features, got {X[row, column]} at sample {row} of "
+                f"feature {self.feature_names[column]!r}; fill or drop such samples."
+            )
+        try:
+            Partition.from_runs(y)
+        except ValueError as error:
+            raise ValueError(f"{start} has labels that make no partition: {error}") from error
+        return X, y
+
+    def __len__(self) -> int:
+        """N, the number of sequences."""
+        return len(self.sequences)
+
+    def select(self, indices: ArrayLike) -> Self:
+        """The sequences at ``indices``, in that order (arrays are shared, not copied).
+
+        Raises
+        ------
+        ValueError
+            If no index is given, or indices are not integers.
+        IndexError
+            If an index is not in the data set.
+        """
+        chosen = np.asarray(indices).ravel()
+        if chosen.size == 0 or chosen.dtype.kind not in "iu":
+            raise ValueError(
+                f"LabeledSequences {self.name!r} needs at least one integer index to select, got "
+                f"{chosen.size} of type {chosen.dtype}."
+            )
+        return replace(
+            self,
+            sequences=[self.sequences[i] for i in chosen],
+            labels=[self.labels[i] for i in chosen],
+            groups=[self.groups[i] for i in chosen],
+            names=[self.names[i] for i in chosen],
+        )
+
+    @property
+    def change_points(self) -> list[NDArray[np.int64]]:
+        """Segment ends of every sequence as in ruptures: the last one is T_i."""
+        return [Partition.from_runs(labels).change_points for labels in self.labels]
+
+    def split_by_group(
+        self,
+        fractions: Sequence[float] | None = None,
+        *,
+        n_test: int | None = None,
+        groups: Sequence[Sequence[str]] | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> tuple[Self, ...]:
+        """Parts of the data set that share no group, by exactly one of three rules.
+
+        Groups are dealt out in random order; inside a part the sequences keep their order.
+
+        Parameters
+        ----------
+        fractions : sequence of float, optional
+            Share of the groups in every part; sums to 1. Each part gets at least one group.
+        n_test : int, optional
+            Two parts, the second one with this number of groups.
+        groups : sequence of sequences of str, optional
+            The groups of every part, chosen by hand; groups in no part are left out.
+        random_state : int, RandomState instance or None
+            Order in which groups are dealt out; an integer makes the split reproducible.
+
+        Raises
+        ------
+        ValueError
+            If not exactly one rule is given, there are too few groups for the parts, or groups
+            chosen by hand are unknown or in two parts.
+        """
+        if sum(rule is not None for rule in (fractions, n_test, groups)) != 1:
+            raise ValueError(
+                "LabeledSequences.split_by_group needs exactly one of fractions, n_test and groups."
+            )
+        if groups is None:
+            from sklearn.utils import check_random_state
+
+            present = sorted(set(self.groups))
+            order = check_random_state(random_state).permutation(len(present))
+            counts = _group_counts(self.name, len(present), fractions, n_test)
+            parts = np.split(order, np.cumsum(counts)[:-1])
+            groups = [[present[i] for i in part] for part in parts]
+        self._check_parts(groups)
+        members = [np.flatnonzero(np.isin(self.groups, list(part))) for part in groups]
+        return tuple(self.select(indices) for indices in members)
+
+    def _check_parts(self, parts: Sequence[Sequence[str]]) -> None:
+        wanted = [group for part in parts for group in part]
+        unknown = sorted(set(wanted) - set(self.groups))
+        repeated = sorted({group for group in wanted if wanted.count(group) > 1})
+        if unknown or repeated or any(len(part) == 0 for part in parts):
+            raise ValueError(
+                f"LabeledSequences {self.name!r} needs non-empty parts of distinct groups among "
+                f"{sorted(set(self.groups))}, got unknown {unknown} and repeated {repeated}."
+            )
+
+
+def _group_counts(
+    name: str, n_groups: int, fractions: Sequence[float] | None, n_test: int | None
+) -> NDArray[np.int64]:
+    """Number of groups in every part; rounding moves groups but leaves no part empty."""
+    if n_test is not None:
+        counts = np.array([n_groups - n_test, n_test])
+    else:
+        shares = np.asarray(fractions, dtype=np.float64)
+        if shares.ndim != 1 or np.any(shares <= 0) or not np.isclose(shares.sum(), 1.0):
+            raise ValueError(
+                "LabeledSequences.split_by_group needs positive fractions that sum to 1, got "
+                f"{fractions}."
+            )
+        counts = np.diff(np.round(np.cumsum(shares) * n_groups).astype(int), prepend=0)
+        while counts.min() < 1 and n_groups >= len(counts):
+            counts[counts.argmax()] -= 1
+            counts[counts.argmin()] += 1
+    if counts.min() < 1:
+        raise ValueError(
+            f"LabeledSequences {name!r} needs at least one group per part, got {n_groups} groups "
+            f"for parts of {counts.tolist()}; ask for fewer or smaller parts."
+        )
+    return counts

@@ -1,0 +1,152 @@
+"""Synthetic change-points: few relevant features among many that change at times of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.datasets.sequences import LabeledSequences
+
+__all__ = ["SyntheticSequences", "make_change_points"]
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticSequences(LabeledSequences):
+    """Labelled sequences whose relevant features are known.
+
+    Parameters
+    ----------
+    relevant : array of int
+        Sorted columns of the features that change at the labelled change-points.
+    """
+
+    relevant: NDArray[np.int64]
+
+
+def make_change_points(
+    n_series: int = 10,
+    n_samples: int = 600,
+    n_features: int = 300,
+    n_relevant: int = 10,
+    n_segments: tuple[int, int] = (6, 9),
+    noise: float = 1.0,
+    jump: float = 1.0,
+    *,
+    distractor_group: int = 1,
+    min_size: int | None = None,
+    feature_seed: int | None = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> SyntheticSequences:
+    """Series whose relevant features change at common times and the others at times of their own.
+
+    X[t, p] = jump · m[p, segment of t] + noise · e[t, p] with m and e standard normal. The
+    relevant features share the change-points that the labels give; every group of
+    ``distractor_group`` other features draws the number and the times of its changes in the same
+    way. This is the set-up of Lajugie, Arlot & Bach, section 6.1 (which leaves the amplitudes
+    open): T = 600, P = 300, of which 10 are relevant. Training, validation and test sets are calls
+    that differ only in ``random_state``; the relevant features do not depend on it.
+
+    Cost and memory O(n_series · T · P).
+
+    Parameters
+    ----------
+    n_series, n_samples, n_features : int
+        N, T and P.
+    n_relevant : int
+        Number of features that change at the labelled change-points.
+    n_segments : (int, int)
+        Smallest and largest number of segments, drawn uniformly for every series and distractor.
+    noise, jump : float
+        Standard deviations of the noise and of the mean of a feature over segments, in the unit
+        of the features.
+    distractor_group : int
+        Number of distractors that change together.
+    min_size : int, optional
+        Smallest number of samples in a segment; by default a third of ``n_samples`` divided by
+        the largest number of segments (22 samples).
+    feature_seed : int, optional
+        None puts the relevant features first; an integer spreads them, in an order that it alone
+        decides.
+    random_state : int, RandomState instance or None
+        Draws change-points, means and noise.
+
+    Returns
+    -------
+    SyntheticSequences
+        Labels are segment numbers 0 … K−1, every series is a group of its own, and ``relevant``
+        holds the columns of the relevant features.
+
+    Raises
+    ------
+    ValueError
+        If the segments do not fit into ``n_samples``, or the relevant features into
+        ``n_features``.
+    """
+    from sklearn.utils import check_random_state
+
+    fewest, most = n_segments
+    size = max(1, n_samples // (3 * most)) if min_size is None else min_size
+    if not (1 <= fewest <= most and size >= 1 and most * size <= n_samples):
+        raise ValueError(
+            f"make_change_points needs 1 ≤ fewest ≤ most segments that fit into {n_samples} "
+            f"samples, got {n_segments} segments of at least {size} samples."
+        )
+    if not (1 <= n_relevant <= n_features and distractor_group >= 1 and n_series >= 1):
+        raise ValueError(
+            "make_change_points needs n_series ≥ 1, distractor_group ≥ 1 and 1 ≤ n_relevant ≤ "
+            f"n_features, got {n_series}, {distractor_group}, {n_relevant} and {n_features}."
+        )
+    columns = np.arange(n_features)
+    if feature_seed is not None:
+        columns = check_random_state(feature_seed).permutation(n_features)
+    blocks = np.split(columns, np.arange(n_relevant, n_features, distractor_group))
+    rng = check_random_state(random_state)
+    drawn = [
+        _draw_series(n_samples, blocks, (fewest, most, size), noise, jump, rng)
+        for _ in range(n_series)
+    ]
+    names = [f"series{i:0{len(str(n_series - 1))}d}" for i in range(n_series)]
+    relevant = np.sort(columns[:n_relevant])
+    kind = np.where(np.isin(np.arange(n_features), relevant), "relevant", "distractor")
+    return SyntheticSequences(
+        name="synthetic",
+        sequences=[X for X, _ in drawn],
+        labels=[labels for _, labels in drawn],
+        groups=list(names),
+        names=names,
+        feature_names=[f"{word}_{i}" for i, word in enumerate(kind)],
+        relevant=relevant,
+    )
+
+
+def _draw_series(
+    n_samples: int,
+    blocks: list[NDArray[np.int64]],
+    limits: tuple[int, int, int],
+    noise: float,
+    jump: float,
+    rng: np.random.RandomState,
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """One series (T, P) and the segment numbers of its first block of columns."""
+    X = noise * rng.standard_normal((n_samples, sum(map(len, blocks))))
+    segments = [_draw_segments(n_samples, *limits, rng) for _ in blocks]
+    for columns, segment in zip(blocks, segments):
+        means = jump * rng.standard_normal((segment[-1] + 1, len(columns)))
+        X[:, columns] += means[segment]
+    return X, segments[0]
+
+
+def _draw_segments(
+    n_samples: int, fewest: int, most: int, size: int, rng: np.random.RandomState
+) -> NDArray[np.int64]:
+    """Segment number of every sample, uniform over segmentations with segments of ``size`` up.
+
+    Change-points with gaps of at least ``size`` are distinct positions among fewer, spread out.
+    """
+    count = rng.randint(fewest, most + 1)
+    free = n_samples - count * size + count - 1
+    ends = np.sort(rng.choice(free, count - 1, replace=False)) + 1
+    ends += (size - 1) * np.arange(1, count)
+    return np.repeat(np.arange(count), np.diff(ends, prepend=0, append=n_samples))

@@ -1,0 +1,128 @@
+"""Turing Change Point Dataset: real series whose change-points several people have marked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.datasets.registry import SOURCES, data_folder, fetch, read_json
+
+__all__ = ["AnnotatedSeries", "load_tcpd"]
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotatedSeries:
+    """One series and the change-points that each annotator saw in it.
+
+    Parameters
+    ----------
+    name, long_name : str
+    values : array (T, d)
+        The series; d = 1 except for a few. Units are those of the source.
+    missing : bool array (T,)
+        Samples without a value in the file, where ``values`` is interpolated linearly.
+    feature_names : list of d str
+    annotations : dict of str to array
+        Segment ends as in ruptures (the last one is T) by annotator; ``[T]`` if none was seen.
+    """
+
+    name: str
+    long_name: str
+    values: NDArray[np.float64]
+    missing: NDArray[np.bool_]
+    feature_names: list[str]
+    annotations: dict[str, NDArray[np.int64]]
+
+
+def load_tcpd(
+    root: str | os.PathLike[str] | None = None,
+    names: Sequence[str] | None = None,
+    base_url: str | None = None,
+) -> list[AnnotatedSeries]:
+    """Annotated series of the Turing Change Point Dataset, downloaded if they are not there.
+
+    Data: van den Burg & Williams, An evaluation of change point detection algorithms,
+    arXiv:2003.06222, 2020. Files: ``annotations.json`` and ``datasets/NAME.json``.
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder with the files; see :func:`metriclearn.datasets.data_folder`.
+    names : sequence of str, optional
+        Series to load, in this order; by default, sorted, all that ``annotations.json`` names and
+        that are in the folder or have a registered download.
+    base_url : str, optional
+        A mirror to download from.
+
+    Raises
+    ------
+    ValueError
+        If a name has no annotation, or a file is damaged or does not fit its annotations.
+    FileNotFoundError, ConnectionError
+        If a file is missing and has no download, or its download fails.
+    """
+    annotations = read_json(fetch("tcpd", "annotations.json", root, base_url))
+    if names is None:
+        folder, public = data_folder("tcpd", root), SOURCES["tcpd"].files
+        files = {name: f"datasets/{name}.json" for name in sorted(annotations)}
+        names = [n for n, file in files.items() if file in public or (folder / file).is_file()]
+    unknown = sorted(set(names) - set(annotations))
+    if unknown:
+        raise ValueError(
+            f"load_tcpd needs names among {sorted(annotations)}, got {unknown} without annotations."
+        )
+    loaded = []
+    for name in names:
+        path = fetch("tcpd", f"datasets/{name}.json", root, base_url)
+        try:
+            loaded.append(_series(name, read_json(path), annotations[name]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"{os.fspath(path)!r} or its annotations do not have the layout of the Turing "
+                f"Change Point Dataset ({type(error).__name__}: {error}); get both again."
+            ) from error
+    return loaded
+
+
+def _series(
+    name: str, content: dict[str, Any], annotations: dict[str, list[int]]
+) -> AnnotatedSeries:
+    raw = [np.array(part["raw"], dtype=np.float64) for part in content["series"]]
+    if {len(column) for column in raw} != {content["n_obs"]}:
+        raise ValueError(
+            f"TCPD series {name!r} needs {content['n_obs']} samples in every column, got "
+            f"{[len(column) for column in raw]}; delete its file and get it again."
+        )
+    values = np.column_stack(raw)
+    absent = ~np.isfinite(values)
+    for column, gaps in zip(values.T, absent.T):
+        if gaps.all():
+            raise ValueError(f"TCPD series {name!r} has a column without any value.")
+        column[gaps] = np.interp(np.flatnonzero(gaps), np.flatnonzero(~gaps), column[~gaps])
+    return AnnotatedSeries(
+        name=name,
+        long_name=content["longname"],
+        values=values,
+        missing=np.any(absent, axis=1),
+        feature_names=[part["label"] for part in content["series"]],
+        annotations={
+            person: _segment_ends(name, person, starts, len(values))
+            for person, starts in annotations.items()
+        },
+    )
+
+
+def _segment_ends(name: str, person: str, starts: list[int], n_samples: int) -> NDArray[np.int64]:
+    """First samples of new segments (0-based) -> segment ends, the last one T."""
+    ends = np.append(np.unique(np.array(starts, dtype=np.int64)), n_samples)
+    if ends[0] < 1 or np.any(np.diff(ends) < 1):
+        raise ValueError(
+            f"TCPD series {name!r} needs change-points from 1 to {n_samples - 1}, got {starts} "
+            f"from annotator {person!r}; get annotations.json again."
+        )
+    return ends

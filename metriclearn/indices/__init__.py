@@ -1,0 +1,128 @@
+"""Comparing partitions: every index of the papers, from labels, tables, points or graphs."""
+
+from metriclearn.indices.boundaries import (
+    AnnotationError,
+    PrecisionRecall,
+    adjusted_rand_score_change_points,
+    annotation_error,
+    contingency_change_points,
+    hausdorff,
+    misclassification_error_change_points,
+    partition_loss_change_points,
+    precision_recall,
+    rand_score_change_points,
+    variation_of_information_change_points,
+)
+from metriclearn.indices.chance import Estimate, adjusted, expected_under_permutation
+from metriclearn.indices.contingency import ContingencyTable, contingency_table, plot_contingency
+from metriclearn.indices.dunn import dunn_score, dunn_scores
+from metriclearn.indices.graph import (
+    epsilon_graph,
+    grid_graph,
+    knn_graph,
+    random_walk_index,
+    vi_with_neighbors,
+)
+from metriclearn.indices.information import (
+    adjusted_mutual_info_score,
+    entropy,
+    expected_mutual_information,
+    mutual_info_score,
+    normalized_mutual_info_score,
+    normalized_variation_of_information,
+    variation_of_information,
+)
+from metriclearn.indices.matching import misclassification_error
+from metriclearn.indices.pairs import (
+    PairCounts,
+    adjusted_rand_score,
+    fowlkes_mallows_score,
+    jaccard_score,
+    pair_confusion_matrix,
+    pair_counts,
+    partition_loss,
+    rand_score,
+)
+from metriclearn.indices.rank import (
+    MannWhitney,
+    goodman_kruskal_gamma,
+    mann_whitney_critical,
+    mann_whitney_exact_p,
+    mann_whitney_u,
+    mann_whitney_z,
+    weighted_goodman_kruskal,
+)
+from metriclearn.indices.stability import (
+    Stability,
+    stability,
+    stability_pairwise,
+    stability_reference,
+    stability_summary,
+)
+from metriclearn.indices.summary import compare
+from metriclearn.indices.validity import (
+    calinski_harabasz_score,
+    davies_bouldin_score,
+    silhouette_samples,
+    silhouette_score,
+)
+
+__all__ = [
+    "AnnotationError",
+    "ContingencyTable",
+    "Estimate",
+    "MannWhitney",
+    "PairCounts",
+    "PrecisionRecall",
+    "Stability",
+    "adjusted",
+    "adjusted_mutual_info_score",
+    "adjusted_rand_score",
+    "adjusted_rand_score_change_points",
+    "annotation_error",
+    "calinski_harabasz_score",
+    "compare",
+    "contingency_change_points",
+    "contingency_table",
+    "davies_bouldin_score",
+    "dunn_score",
+    "dunn_scores",
+    "entropy",
+    "epsilon_graph",
+    "expected_mutual_information",
+    "expected_under_permutation",
+    "fowlkes_mallows_score",
+    "goodman_kruskal_gamma",
+    "grid_graph",
+    "hausdorff",
+    "jaccard_score",
+    "knn_graph",
+    "mann_whitney_critical",
+    "mann_whitney_exact_p",
+    "mann_whitney_u",
+    "mann_whitney_z",
+    "misclassification_error",
+    "misclassification_error_change_points",
+    "mutual_info_score",
+    "normalized_mutual_info_score",
+    "normalized_variation_of_information",
+    "pair_confusion_matrix",
+    "pair_counts",
+    "partition_loss",
+    "partition_loss_change_points",
+    "plot_contingency",
+    "precision_recall",
+    "rand_score",
+    "rand_score_change_points",
+    "random_walk_index",
+    "silhouette_samples",
+    "silhouette_score",
+    "stability",
+    "stability_pairwise",
+    "stability_reference",
+    "stability_summary",
+    "variation_of_information",
+    "variation_of_information_change_points",
+    "vi_with_neighbors",
+    "weighted_goodman_kruskal",
+]

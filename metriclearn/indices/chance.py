@@ -1,0 +1,234 @@
+"""Correction for chance of any index: (index − E[index]) / (maximum − E[index])."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.indices.contingency import ContingencyTable, Labels, contingency_table
+from metriclearn.indices.information import (
+    entropy,
+    expected_mutual_information,
+    mutual_info_score,
+    variation_of_information,
+)
+from metriclearn.indices.pairs import (
+    fowlkes_mallows_score,
+    pair_counts,
+    partition_loss,
+    rand_score,
+)
+
+__all__ = ["Estimate", "adjusted", "expected_under_permutation"]
+
+_ENUMERATED_TABLES = 5000
+
+
+class Estimate(float):
+    """A number that knows how it was obtained.
+
+    Attributes
+    ----------
+    standard_error : float
+        0 for "closed form" and "enumeration".
+    method : str
+        "closed form", "enumeration" (of all tables) or "sampling" (of random relabelings).
+    """
+
+    standard_error: float
+    method: str
+
+    def __new__(cls, value: float, standard_error: float, method: str) -> Estimate:
+        self = super().__new__(cls, value)
+        self.standard_error, self.method = standard_error, method
+        return self
+
+    def __getnewargs__(self) -> tuple[float, float, str]:  # type: ignore[override]
+        return float(self), self.standard_error, self.method
+
+
+def adjusted(
+    index: Callable[..., float],
+    labels_true: Labels | None = None,
+    labels_pred: Labels | None = None,
+    *,
+    maximum: float = 1.0,
+    n_permutations: int = 1000,
+    random_state: int | np.random.Generator | None = 0,
+    contingency: Any = None,
+    ignore_label: Hashable = None,
+) -> Estimate:
+    """Any index corrected for chance, (i − E[i]) / (maximum − E[i]), seed 004.
+
+    0 on average for random labels with the given cluster sizes, 1 at the optimum. The standard
+    error of a sampled expectation is carried through the ratio to first order. When every
+    relabeling gives the maximum (0/0) the value is 1.
+
+    Parameters
+    ----------
+    index : callable
+        An index of this package, or any function of two labelings.
+    maximum : float
+        Value of the index for equal partitions: 1 for a similarity, 0 for a distance.
+    n_permutations, random_state : see :func:`expected_under_permutation`.
+    """
+    table = contingency_table(
+        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
+    )
+    expected = expected_under_permutation(
+        index, contingency=table, n_permutations=n_permutations, random_state=random_state
+    )
+    value, room = _on_table(index)(table), maximum - expected
+    if abs(room) <= 1e-12 * max(1.0, abs(maximum)):
+        return Estimate(1.0 if table.equal or value == maximum else 0.0, 0.0, expected.method)
+    slope = abs(value - maximum) / room**2
+    return Estimate((value - expected) / room, slope * expected.standard_error, expected.method)
+
+
+def expected_under_permutation(
+    index: Callable[..., float],
+    labels_true: Labels | None = None,
+    labels_pred: Labels | None = None,
+    *,
+    n_permutations: int = 1000,
+    random_state: int | np.random.Generator | None = 0,
+    contingency: Any = None,
+    ignore_label: Hashable = None,
+) -> Estimate:
+    """Mean of an index over all relabelings of the samples that keep the cluster sizes.
+
+    Closed form for Rand, Fowlkes–Mallows, mutual information, variation of information and ℓ. For
+    any other index all tables with these margins are enumerated while there are at most 5 000
+    (exact, hypergeometric weights); beyond that, seeded random tables with a standard error.
+
+    Parameters
+    ----------
+    index : callable
+        An index of this package, or any function of two labelings.
+    n_permutations : int ≥ 2
+        Random tables, when sampling.
+    random_state : int, Generator or None
+        Seed of the sampling; the default makes the result reproducible.
+    """
+    table = contingency_table(
+        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
+    )
+    if index in _CLOSED_FORMS:
+        return Estimate(_CLOSED_FORMS[index](table), 0.0, "closed form")
+    evaluate = _on_table(index)
+    tables = _all_tables(table.row_sizes, table.column_sizes)
+    if tables is not None:
+        mean = math.fsum(weight * evaluate(ContingencyTable.from_array(t)) for t, weight in tables)
+        return Estimate(mean, 0.0, "enumeration")
+    if n_permutations < 2:
+        raise ValueError(f"adjusted needs n_permutations of at least 2, got {n_permutations}.")
+    drawn = _random_tables(table, n_permutations, np.random.default_rng(random_state))
+    values = np.array([evaluate(ContingencyTable.from_array(t)) for t in drawn])
+    error = float(values.std(ddof=1) / math.sqrt(n_permutations))
+    return Estimate(float(values.mean()), error, "sampling")
+
+
+def _on_table(index: Callable[..., float]) -> Callable[[ContingencyTable], float]:
+    if "contingency" in inspect.signature(index).parameters:
+        return lambda table: float(index(contingency=table))
+    return lambda table: float(index(*table.to_labels()))
+
+
+def _expected_rand(table: ContingencyTable) -> float:
+    n11, n10, n01, n00 = pair_counts(contingency=table)
+    pairs = n11 + n10 + n01 + n00
+    if pairs == 0:
+        return 1.0
+    true, pred = n11 + n10, n11 + n01
+    return (true * pred + (pairs - true) * (pairs - pred)) / pairs**2
+
+
+def _expected_fowlkes_mallows(table: ContingencyTable) -> float:
+    n11, n10, n01, n00 = pair_counts(contingency=table)
+    true, pred = n11 + n10, n11 + n01
+    if true == 0 or pred == 0:
+        return 1.0 if true == pred else 0.0
+    return math.sqrt(true * pred) / (n11 + n10 + n01 + n00)
+
+
+def _expected_information(table: ContingencyTable) -> float:
+    return expected_mutual_information(table.row_sizes, table.column_sizes)
+
+
+def _expected_variation(table: ContingencyTable) -> float:
+    h = _size_entropy(table.row_sizes) + _size_entropy(table.column_sizes)
+    return max(0.0, h - 2.0 * _expected_information(table))
+
+
+def _size_entropy(sizes: NDArray[np.int64]) -> float:
+    return entropy(contingency=sizes[:, None])
+
+
+def _expected_loss(table: ContingencyTable) -> float:
+    """E Tr MN = 1 + (K−1)(K′−1)/(n−1), the mean and variance of the hypergeometric counts."""
+    rows, columns, n = len(table.row_sizes), len(table.column_sizes), table.n_samples
+    inner = 1.0 + (rows - 1) * (columns - 1) / max(n - 1, 1)
+    return (rows + columns - 2.0 * inner) / n
+
+
+_CLOSED_FORMS: dict[Callable[..., float], Callable[[ContingencyTable], float]] = {
+    rand_score: _expected_rand,
+    fowlkes_mallows_score: _expected_fowlkes_mallows,
+    mutual_info_score: _expected_information,
+    variation_of_information: _expected_variation,
+    partition_loss: _expected_loss,
+}
+
+
+def _all_tables(rows: NDArray, columns: NDArray) -> list[tuple[NDArray, float]] | None:
+    """All tables with the given margins and their probabilities; None when there are too many.
+
+    A table has probability Π a_k! Π b_l! / (n! Π n_kl!).
+    """
+    found: list[tuple[NDArray, float]] = []
+    margins = sum(math.lgamma(size + 1) for size in (*rows, *columns))
+    total = math.lgamma(rows.sum() + 1)
+    for table in _fill(rows.tolist(), columns.tolist()):
+        if len(found) == _ENUMERATED_TABLES:
+            return None
+        cells = sum(math.lgamma(count + 1) for row in table for count in row)
+        found.append((np.array(table), math.exp(margins - total - cells)))
+    return found
+
+
+def _fill(rows: list[int], columns: list[int]) -> Iterator[list[list[int]]]:
+    """Every table, row by row."""
+    if len(rows) == 1:
+        yield [columns]
+        return
+    for row in _splits(rows[0], columns):
+        left = [column - count for column, count in zip(columns, row)]
+        for rest in _fill(rows[1:], left):
+            yield [row, *rest]
+
+
+def _splits(total: int, caps: list[int]) -> Iterator[list[int]]:
+    """Every way to spread a total over cells with the given capacities."""
+    if len(caps) == 1:
+        if total <= caps[0]:
+            yield [total]
+        return
+    room = sum(caps[1:])
+    for count in range(max(0, total - room), min(total, caps[0]) + 1):
+        for rest in _splits(total - count, caps[1:]):
+            yield [count, *rest]
+
+
+def _random_tables(
+    table: ContingencyTable, n_tables: int, generator: np.random.Generator
+) -> Iterator[NDArray]:
+    from scipy.stats import random_table
+
+    distribution = random_table(table.row_sizes, table.column_sizes)
+    for _ in range(n_tables):
+        yield distribution.rvs(random_state=generator)

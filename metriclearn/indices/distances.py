@@ -1,0 +1,121 @@
+"""Clusters of points and the distances between them, in blocks of bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.indices.contingency import Labels, label_codes
+
+__all__ = ["ClusteredPoints", "clustered_points"]
+
+_BLOCK_ENTRIES = 4_000_000  # distances held at once, 32 MB
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusteredPoints:
+    """Points sorted by cluster.
+
+    Attributes
+    ----------
+    points : float array, shape (n, d), in the metric's space
+    order : int array, shape (n,), where ``points = X[order]``
+    starts, sizes : int arrays, shape (K,), first point and size of every cluster
+    centroids : float array, shape (K, d)
+    """
+
+    points: NDArray[np.float64]
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    centroids: NDArray[np.float64]
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """Cluster of every sorted point, shape (n,)."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def to_centroids(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Blocks of rows and their distances to the K centroids, O(n K d) in all."""
+        yield from self._blocks(self.centroids)
+
+    def to_points(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Blocks of rows and their distances to all n points, O(n² d) in all."""
+        yield from self._blocks(self.points)
+
+    def _blocks(self, targets: NDArray) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        from scipy.spatial.distance import cdist
+
+        step = max(1, _BLOCK_ENTRIES // len(targets))
+        for first in range(0, len(self.points), step):
+            rows = slice(first, min(first + step, len(self.points)))
+            yield rows, cdist(self.points[rows], targets)
+
+    def unsorted(self, values: NDArray) -> NDArray:
+        """Values of the sorted points back in the order of X."""
+        result = np.empty_like(values)
+        result[self.order] = values
+        return result
+
+
+def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> ClusteredPoints:
+    """Check and sort points by cluster; ValueError unless there are at least two clusters.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    labels : n labels
+    metric : None, (d, d) matrix B, (d,) weights, or an object with ``transform``
+        Euclidean by default; B gives √((x−y)ᵀB(x−y)), weights its diagonal case, and a fitted
+        learner transforms the points.
+    """
+    points = _transformed(_finite_points(X), metric)
+    codes = label_codes(labels)
+    if len(codes) != len(points):
+        raise ValueError(
+            f"An internal index needs one label per point, got {len(codes)} labels for "
+            f"{len(points)} points."
+        )
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    if len(starts) < 2:
+        raise ValueError("An internal index needs at least two clusters, got one.")
+    points = points[order]
+    sizes = np.diff(starts, append=len(points))
+    # relative to a point of the cluster: equal points then have exactly zero spread
+    origin = points[starts]
+    offsets = np.add.reduceat(points - np.repeat(origin, sizes, axis=0), starts, axis=0)
+    return ClusteredPoints(points, order, starts, sizes, origin + offsets / sizes[:, None])
+
+
+def _finite_points(X: ArrayLike) -> NDArray[np.float64]:
+    points = np.asarray(X, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] == 0 or not np.all(np.isfinite(points)):
+        raise ValueError(
+            "An internal index needs finite points of shape (n, d), got shape "
+            f"{points.shape}; reshape a single feature with X[:, None] and remove NaN."
+        )
+    return points
+
+
+def _transformed(points: NDArray[np.float64], metric: Any) -> NDArray[np.float64]:
+    if metric is None:
+        return points
+    if hasattr(metric, "transform"):
+        return np.asarray(metric.transform(points), dtype=np.float64)
+    B = np.asarray(metric, dtype=np.float64)
+    d = points.shape[1]
+    if B.shape == (d,) and np.all(B >= 0):
+        return points * np.sqrt(B)
+    if B.shape == (d, d) and np.allclose(B, B.T):
+        values, vectors = np.linalg.eigh(B)
+        if values[0] >= -1e-9 * max(values[-1], 0.0):
+            return points @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+    raise ValueError(
+        f"An internal index needs a metric that is a positive semi-definite ({d}, {d}) matrix, "
+        f"{d} non-negative weights or an object with transform, got shape {B.shape}."
+    )

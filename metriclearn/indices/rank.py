@@ -1,0 +1,250 @@
+"""Rank association and the Mann–Whitney test, for judging validity indices against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import comb
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.indices.contingency import ContingencyTable
+
+__all__ = [
+    "MannWhitney",
+    "goodman_kruskal_gamma",
+    "mann_whitney_critical",
+    "mann_whitney_exact_p",
+    "mann_whitney_u",
+    "mann_whitney_z",
+    "weighted_goodman_kruskal",
+]
+
+Ties = Literal["agree", "ignore"]
+_EXACT_SIZE = 60  # samples in all, up to which the permutation distribution is computed
+
+
+class MannWhitney(NamedTuple):
+    """U of each sample (U1 + U2 = n1 n2), two-sided p-value, and "exact" or "asymptotic"."""
+
+    u1: float
+    u2: float
+    p_value: float
+    method: str
+
+
+def goodman_kruskal_gamma(
+    a: ArrayLike | None = None,
+    b: ArrayLike | None = None,
+    *,
+    ties: Ties = "ignore",
+    contingency: Any = None,
+) -> float:
+    """Goodman–Kruskal γ = (S₊ − S₋) / (S₊ + S₋), concordant against discordant pairs.
+
+    Seed 002, "WGK Correlation Index (1)". In [−1, 1]; nan when no pair counts (0/0).
+    O(n log n); counts are exact integers.
+
+    Parameters
+    ----------
+    a, b : sequences of n sortable values
+    contingency : ContingencyTable or (K, K′) array, optional
+        Counts of *ordered* categories, instead of a and b.
+    ties : "ignore" or "agree"
+        "agree" counts pairs tied in both as agreement, as the slides' rewriting (2) does.
+    """
+    concordant, discordant, tied = _pair_signs(_ordered_table(a, b, contingency))
+    agreeing = tied if _check(ties) == "agree" else 0
+    total = concordant + discordant + agreeing
+    return (concordant + agreeing - discordant) / total if total else float("nan")
+
+
+def weighted_goodman_kruskal(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    ties: Ties = "agree",
+    denominator: Literal["signs", "weights"] = "signs",
+) -> float:
+    """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|, between rank and Pearson correlation.
+
+    ŵ is the smaller of the two scaled differences over the larger, with the sign of their product
+    (seed 002, "WGK Correlation Index (4)–(8)"). In [−1, 1]; ±1 exactly when b is an affine
+    function of a. For that the denominator must sum the *sign* weights |w|, not |ŵ| (which the
+    last slide suggests; ``denominator="weights"`` gives it). nan when no pair counts (0/0).
+    O(n²) time, O(n) memory.
+
+    Parameters
+    ----------
+    a, b : sequences of n finite numbers
+    ties : "agree" (default, as on the slides) or "ignore"
+        Whether pairs tied in both count as full agreement.
+    """
+    from metriclearn.indices.kernels import weighted_concordance
+
+    a, b = _finite(a), _finite(b)
+    concordant, discordant, tied = _pair_signs(_ordered_table(a, b, None))
+    agreeing = tied if _check(ties) == "agree" else 0
+    if denominator not in ("signs", "weights"):
+        raise ValueError(
+            f"weighted_goodman_kruskal needs denominator signs or weights, got {denominator!r}."
+        )
+    value, weight = weighted_concordance(a / (np.ptp(a) or 1.0), b / (np.ptp(b) or 1.0))
+    total = agreeing + (weight if denominator == "weights" else concordant + discordant)
+    return float((value + agreeing) / total) if total else float("nan")
+
+
+def mann_whitney_u(
+    x: ArrayLike, y: ArrayLike, *, method: Literal["auto", "exact", "asymptotic"] = "auto"
+) -> MannWhitney:
+    """Wilcoxon–Mann–Whitney test of two independent samples, U and a two-sided p-value.
+
+    U1 counts, for every x, the smaller y, ties half (seed 002). "exact" is the permutation
+    distribution given the ties, P(|U − n1 n2/2| ≥ observed), by dynamic programming over the
+    groups of tied values, O((n1+n2)² n1 n2) at most; "asymptotic" is scipy's, tie-corrected, with
+    continuity correction. "auto" is exact up to 60 samples in all.
+    """
+    x, y = _sample(x), _sample(y)
+    ranks, _ = _midranks(x, y)
+    u1 = float(ranks[: len(x)].sum() - len(x) * (len(x) + 1) / 2)
+    u2 = len(x) * len(y) - u1
+    if method == "exact" or (method == "auto" and len(ranks) <= _EXACT_SIZE):
+        return MannWhitney(u1, u2, _permutation_p(u1, len(x), len(y), ranks), "exact")
+    if method not in ("auto", "asymptotic"):
+        raise ValueError(f"mann_whitney_u needs method auto, exact or asymptotic, got {method!r}.")
+    from scipy.stats import mannwhitneyu
+
+    p_value = float(mannwhitneyu(x, y, method="asymptotic").pvalue) if np.ptp(ranks) else 1.0
+    return MannWhitney(u1, u2, p_value, "asymptotic")
+
+
+def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> float:
+    """Normal score (U − n1 n2/2) / σ of the smaller U, σ² corrected for ties; at most 0.
+
+    σ² = n1 n2/12 · (N + 1 − Σ(t³ − t)/(N(N−1))). ``continuity=True`` moves U by 1/2 towards its
+    mean. 0 when all values are tied. O(N log N).
+    """
+    x, y = _sample(x), _sample(y)
+    ranks, groups = _midranks(x, y)
+    n1, n2, total = len(x), len(y), len(x) + len(y)
+    u1 = float(ranks[:n1].sum() - n1 * (n1 + 1) / 2)
+    ties = float(np.sum(groups.astype(float) ** 3 - groups)) / (total * (total - 1))
+    deviation = (n1 * n2 / 12 * (total + 1 - ties)) ** 0.5
+    below = min(0.0, min(u1, n1 * n2 - u1) - n1 * n2 / 2 + (0.5 if continuity else 0.0))
+    return below / deviation if deviation > 0 else 0.0
+
+
+def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
+    """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) without ties.
+
+    Integer counts, one division: correct to the last bit. O(n1 · n1 n2).
+    """
+    counts = _u_counts(n1, n2)
+    if not 0 <= u <= n1 * n2:
+        raise ValueError(f"mann_whitney_exact_p needs u from 0 to n1 n2 = {n1 * n2}, got {u}.")
+    tail = sum(counts[: int(np.floor(min(u, n1 * n2 - u))) + 1])
+    return min(1.0, float(Fraction(2 * tail, comb(n1 + n2, n1))))
+
+
+def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | None:
+    """Largest U that is significant at two-sided level alpha, None when no U is.
+
+    Exact rational comparison, for any sizes. (The slides' table at .05 is wrong at (4, 20),
+    (9, 10), (14, 17) and (17, 14).)
+    """
+    level = Fraction(str(alpha)) * comb(n1 + n2, n1)
+    if not 0 < Fraction(str(alpha)) < 1:
+        raise ValueError(f"mann_whitney_critical needs alpha between 0 and 1, got {alpha}.")
+    tail = 0
+    for u, count in enumerate(_u_counts(n1, n2)):
+        tail += count
+        if 2 * tail > level:
+            return u - 1 if u else None
+    return n1 * n2
+
+
+def _check(ties: str) -> str:
+    if ties not in ("agree", "ignore"):
+        raise ValueError(f"A Goodman–Kruskal index needs ties agree or ignore, got {ties!r}.")
+    return ties
+
+
+def _finite(values: ArrayLike) -> NDArray[np.float64]:
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or not np.all(np.isfinite(numbers)):
+        raise ValueError("A rank index needs flat sequences of finite numbers; remove NaN.")
+    return numbers
+
+
+def _sample(values: ArrayLike) -> NDArray[np.float64]:
+    sample = _finite(values)
+    if len(sample) == 0:
+        raise ValueError("The Mann–Whitney test needs two non-empty samples, got an empty one.")
+    return sample
+
+
+def _ordered_table(a: ArrayLike | None, b: ArrayLike | None, contingency: Any) -> ContingencyTable:
+    if contingency is not None:
+        if a is not None or b is not None:
+            raise ValueError("goodman_kruskal_gamma needs either a and b or contingency=.")
+        if isinstance(contingency, ContingencyTable):
+            return contingency
+        return ContingencyTable.from_array(contingency)
+    rows, columns = np.asarray(a), np.asarray(b)
+    if rows.ndim != 1 or rows.shape != columns.shape or rows.size == 0:
+        raise ValueError(
+            "A Goodman–Kruskal index needs two sequences of equal length, got shapes "
+            f"{rows.shape} and {columns.shape}."
+        )
+    if any(v.dtype.kind == "f" and np.isnan(v).any() for v in (rows, columns)):
+        raise ValueError("A Goodman–Kruskal index needs values without NaN; remove those pairs.")
+    codes = (np.unique(values, return_inverse=True)[1] for values in (rows, columns))
+    return ContingencyTable.from_codes(*codes)
+
+
+def _pair_signs(table: ContingencyTable) -> tuple[int, int, int]:
+    """Concordant, discordant and doubly tied pairs."""
+    from metriclearn.indices.kernels import concordance
+
+    signs = concordance(table.rows, table.columns, table.counts, len(table.column_sizes))
+    tied = sum(count * (count - 1) // 2 for count in table.counts[table.counts > 1].tolist())
+    return int(signs[0]), int(signs[1]), tied
+
+
+def _midranks(x: NDArray, y: NDArray) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Ranks of the pooled values, ties averaged, and the sizes of the tied groups."""
+    _, group, sizes = np.unique(np.concatenate([x, y]), return_inverse=True, return_counts=True)
+    return (np.cumsum(sizes) - (sizes - 1) / 2)[group], sizes
+
+
+def _permutation_p(u1: float, n1: int, n2: int, ranks: NDArray[np.float64]) -> float:
+    """P(|U − n1 n2/2| ≥ |u1 − n1 n2/2|) over all choices of n1 of the midranks."""
+    doubled, sizes = np.unique(np.rint(2 * ranks).astype(np.int64), return_counts=True)
+    ways = np.zeros((n1 + 1, int(np.sort(np.rint(2 * ranks))[-n1:].sum()) + 1))
+    ways[0, 0] = 1.0  # ways[k, s]: choices of k values whose doubled ranks sum to s
+    for rank, size in zip(doubled.tolist(), sizes.tolist()):
+        before = ways.copy()
+        for chosen in range(1, min(size, n1) + 1):
+            shift = chosen * rank
+            if shift < ways.shape[1]:
+                ways[chosen:, shift:] += comb(size, chosen) * before[:-chosen, : -shift or None]
+    sums = ways[n1]
+    u = (np.arange(len(sums)) - n1 * (n1 + 1)) / 2
+    extreme = np.abs(u - n1 * n2 / 2) >= abs(u1 - n1 * n2 / 2) - 1e-9
+    return min(1.0, float(sums[extreme].sum() / sums.sum()))
+
+
+def _u_counts(n1: int, n2: int) -> Sequence[int]:
+    """Arrangements with each U = 0 … n1 n2: coefficients of the Gaussian binomial, exact."""
+    if n1 < 1 or n2 < 1:
+        raise ValueError(f"The Mann–Whitney test needs sizes of at least 1, got {n1} and {n2}.")
+    counts = [1] + [0] * (n1 * n2)
+    for i in range(1, min(n1, n2) + 1):
+        top = max(n1, n2) + i
+        for u in range(n1 * n2, top - 1, -1):  # times 1 − x^top
+            counts[u] -= counts[u - top]
+        for u in range(i, n1 * n2 + 1):  # over 1 − x^i
+            counts[u] += counts[u - i]
+    return counts

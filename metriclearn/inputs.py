@@ -1,0 +1,176 @@
+"""Reading what users pass to estimators: lists of data sets, one data set, labels, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.partition import Partition
+
+__all__ = ["DataSets", "read_data_sets", "read_segmentations", "read_weights"]
+
+
+@dataclass(frozen=True)
+class DataSets:
+    """One or several (T_i, P) arrays.
+
+    Attributes
+    ----------
+    arrays : list of float64 arrays
+    single : bool
+        Whether the user passed one (T, P) array, and so expects one result.
+    feature_names : array of str or None
+        Column names, where the data came as data frames.
+    """
+
+    arrays: list[NDArray[np.float64]]
+    single: bool
+    feature_names: NDArray | None
+
+    @property
+    def n_features(self) -> int:
+        """P."""
+        return self.arrays[0].shape[1]
+
+
+def read_data_sets(who: str, X: Any) -> DataSets:
+    """Check data sets: same features everywhere, finite numbers, at least one sample.
+
+    Parameters
+    ----------
+    who : str
+        Name used in errors.
+    X : (T, P) array-like or data frame, (N, T, P) array, or a sequence of (T_i, P) ones
+
+    Raises
+    ------
+    ValueError
+        Naming the data set, and the row and feature where one is at fault.
+    """
+    single = not _is_several(X)
+    items = [X] if single else list(X)
+    if not items:
+        raise ValueError(f"{who} needs at least one data set, got an empty list.")
+    arrays = [_read_array(who, item, _place(i, single)) for i, item in enumerate(items)]
+    names = [_column_names(item) for item in items]
+    for i, array in enumerate(arrays):
+        if array.shape[1] != arrays[0].shape[1]:
+            raise ValueError(
+                f"{who} needs the same features in every data set, got {arrays[0].shape[1]} in "
+                f"data set 0 and {array.shape[1]} in data set {i}."
+            )
+        if names[i] is not None and names[0] is not None and list(names[i]) != list(names[0]):
+            raise ValueError(
+                f"{who} needs the same feature names in the same order, but data set {i} has "
+                f"{list(names[i])[:5]} where data set 0 has {list(names[0])[:5]}."
+            )
+    return DataSets(arrays, single, names[0])
+
+
+def read_segmentations(who: str, y: Any, data: DataSets) -> list[Partition]:
+    """Check one labeling per data set and read each as a segmentation by its runs.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, or labels are missing (−1, None or NaN).
+    """
+    labelings = [y] if data.single else list(y)
+    if len(labelings) != len(data.arrays):
+        raise ValueError(
+            f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
+            f"{len(labelings)} labeling(s)."
+        )
+    truths = []
+    for i, (labels, array) in enumerate(zip(labelings, data.arrays)):
+        place = _place(i, data.single)
+        truth = labels if isinstance(labels, Partition) else _read_runs(who, labels, place)
+        if truth.n_samples != len(array):
+            raise ValueError(
+                f"{who} needs one label per sample, got {truth.n_samples} labels for the "
+                f"{len(array)} samples of {place}."
+            )
+        truths.append(truth)
+    return truths
+
+
+def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray | None:
+    """Check one nonnegative weight per data set, not all zero."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
+        raise ValueError(
+            f"{who} needs sample_weight with one finite nonnegative number for each of the {n} "
+            f"data sets, not all zero, got shape {weights.shape}."
+        )
+    return weights
+
+
+def _is_several(X: Any) -> bool:
+    if hasattr(X, "columns") or (hasattr(X, "ndim") and X.ndim == 2):
+        return False
+    if hasattr(X, "ndim") and X.ndim == 3:
+        return True
+    return isinstance(X, Sequence) and len(X) > 0 and all(np.ndim(item) == 2 for item in X)
+
+
+def _place(i: int, single: bool) -> str:
+    return "the data set" if single else f"data set {i}"
+
+
+def _column_names(item: Any) -> NDArray | None:
+    columns = getattr(item, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return np.asarray(columns, dtype=object)
+
+
+def _read_array(who: str, item: Any, place: str) -> NDArray[np.float64]:
+    if hasattr(item, "toarray"):
+        raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
+    raw = np.asarray(item)
+    if raw.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {who} needs real numbers in {place}.")
+    try:
+        array = np.asarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{who} needs numbers, got {raw.dtype} data in {place}.") from error
+    if array.ndim != 2:
+        raise ValueError(
+            f"{who} needs (n_samples, n_features) data, got {array.ndim} dimension(s) in {place}. "
+            "Reshape your data: .reshape(-1, 1) makes a single feature."
+        )
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        what = "sample(s)" if array.shape[0] == 0 else "feature(s)"
+        raise ValueError(
+            f"{who} needs a minimum of 1 sample and 1 feature, found array with 0 {what} "
+            f"(shape={array.shape}) in {place}."
+        )
+    bad = ~np.isfinite(array)
+    if bad.any():
+        row, feature = np.argwhere(bad)[0]
+        raise ValueError(
+            f"{who} needs finite numbers, got {'NaN' if np.isnan(array[row, feature]) else 'inf'} "
+            f"at row {row}, feature {feature} of {place}; impute or remove such samples."
+        )
+    return array
+
+
+def _read_runs(who: str, labels: Any, place: str) -> Partition:
+    values = np.asarray(labels)
+    if values.dtype.kind in "if" and values.size and np.any(values == -1):
+        if np.all(values == -1):
+            raise ValueError(f"{who} needs labels, but they cover no sample of {place} (all −1).")
+        raise ValueError(
+            f"{who} needs every sample labeled, got {int(np.sum(values == -1))} samples with −1 in "
+            f"{place}; drop them or give each gap a label of its own."
+        )
+    try:
+        return Partition.from_runs(labels)
+    except ValueError as error:
+        raise ValueError(f"{who}, labels of {place}: {error}") from error

@@ -1,0 +1,140 @@
+"""What all figures share: colors, axes without clutter, titles that fit, numbers that read well."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
+from numpy.typing import ArrayLike, NDArray
+
+INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
+# Okabe & Ito (2008): eight colors that stay apart for color-blind readers (black is INK).
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+TEXT_SIZE, TITLE_SIZE = 9.0, 11.0
+_CHARACTERS_PER_INCH = 10.0  # of the bold title font, cautiously
+
+
+def canvas(ax: Axes | None, width: float, height: float) -> Axes:
+    """The given axes, or those of a new figure of width × height inches."""
+    if ax is not None:
+        return ax
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The top figure that holds the axes."""
+    figure = ax.get_figure(root=True)
+    if figure is None:
+        raise ValueError("plots need axes that are part of a figure; make them with add_subplot.")
+    return figure
+
+
+def width_of(ax: Axes) -> float:
+    """Width in inches available to the axes: the whole figure when they are alone in it."""
+    figure = figure_of(ax)
+    if len(figure.axes) == 1:
+        return float(figure.get_figwidth())
+    return float(ax.get_position().width * figure.get_figwidth())
+
+
+def say(ax: Axes, message: str, title: str | None) -> None:
+    """Write the title (or the message, if None) bold, left-aligned and wrapped to the width."""
+    figure = figure_of(ax)
+    width = int(width_of(ax) * _CHARACTERS_PER_INCH)
+    text = textwrap.fill(message if title is None else title, max(width, 16))
+    text = text.replace("$", r"\$")  # a name is no formula
+    style: dict[str, Any] = {"fontsize": TITLE_SIZE, "fontweight": "bold", "color": INK}
+    engine = figure.get_layout_engine()
+    if len(figure.axes) == 1 and engine is not None:
+        figure.suptitle(text, x=0.012, ha="left", **style)
+    else:
+        ax.set_title(text, loc="left", **style)
+
+
+def tidy(
+    ax: Axes,
+    xlabel: str = "",
+    ylabel: str = "",
+    grid: Literal["x", "y", "both"] | None = None,
+) -> None:
+    """Drop the frame, mute the ticks, name the axes, and lay an optional grid under the data."""
+    for side, spine in ax.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(MUTED)
+    ax.tick_params(colors=MUTED, labelcolor=INK, labelsize=TEXT_SIZE, length=3)
+    ax.set_xlabel(xlabel, fontsize=TEXT_SIZE, color=INK)
+    ax.set_ylabel(ylabel, fontsize=TEXT_SIZE, color=INK)
+    if grid is not None:
+        ax.grid(axis=grid, color=GRID, linewidth=0.8)
+        ax.set_axisbelow(True)
+
+
+def panels(ax: Axes, ratios: Sequence[float], stacked: bool, gap: float) -> list[Axes]:
+    """Split the axes into panels, left to right or top to bottom, ``gap`` inches apart."""
+    figure = figure_of(ax)
+    ax.set_axis_off()
+    box = ax.get_position()
+    inches = box.height * figure.get_figheight() if stacked else box.width * figure.get_figwidth()
+    space = min(gap / inches, 0.5 / max(len(ratios) - 1, 1))
+    share = np.asarray(ratios, dtype=float)
+    share *= (1 - space * (len(share) - 1)) / share.sum()
+    start = np.cumsum(share + space) - share - space
+    if stacked:
+        return [ax.inset_axes((0, 1 - s - h, 1, h)) for s, h in zip(start, share)]
+    return [ax.inset_axes((s, 0, w, 1)) for s, w in zip(start, share)]
+
+
+def name_ticks(ax: Axes, names: Sequence[str], size: float = TEXT_SIZE) -> None:
+    """Name the places 0, 1, … of the vertical axis, names cut in the middle to fit the width."""
+    length = max(12, int(width_of(ax) * 3.6))
+    ax.yaxis.set_major_locator(FixedLocator(list(range(len(names)))))
+    ax.set_yticklabels([shorten(name, length).replace("$", r"\$") for name in names], fontsize=size)
+    ax.tick_params(axis="y", length=0)
+
+
+def shorten(name: str, length: int) -> str:
+    """The name, its middle replaced by … when it is longer than ``length`` characters."""
+    if len(name) <= length:
+        return name
+    head = (length - 1) // 2
+    return f"{name[:head]}…{name[len(name) - (length - 1 - head) :]}"
+
+
+def number(value: float) -> str:
+    """Three significant digits, without an exponent where a person would not write one."""
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        digits = 0 if value == 0 else max(0, 2 - int(np.floor(np.log10(abs(value)))))
+        return f"{value:,.{digits}f}"
+    return f"{value:.2e}"
+
+
+def finite(who: str, what: str, values: ArrayLike, ndim: int) -> NDArray[np.float64]:
+    """The values as floats, checked to be non-empty, finite and of the needed dimension."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != ndim or array.size == 0:
+        raise ValueError(
+            f"{who} needs {what} as a non-empty {ndim}-dimensional array, got shape {array.shape}."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(
+            f"{who} needs finite {what}, got {int((~np.isfinite(array)).sum())} NaN or infinite "
+            "values; drop them first."
+        )
+    return array
+
+
+def named(who: str, feature_names: Sequence[str] | None, n_features: int) -> list[str]:
+    """The feature names, or "feature 0", "feature 1", … when there are none."""
+    if feature_names is None:
+        return [f"feature {p}" for p in range(n_features)]
+    if len(feature_names) != n_features:
+        raise ValueError(
+            f"{who} needs one name per feature: {n_features} features, got "
+            f"{len(feature_names)} feature_names."
+        )
+    return [str(name) for name in feature_names]

@@ -1,0 +1,172 @@
+"""Training seen from both sides: the best objective so far and the certified lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.plots.canvas import (
+    PALETTE,
+    TEXT_SIZE,
+    canvas,
+    figure_of,
+    finite,
+    number,
+    say,
+    tidy,
+)
+
+_ROUNDING = 1e-6  # a bound may pass the objective by this much of it, and no more
+
+
+class _Curve(NamedTuple):
+    """One method: place on the x axis, best objective, best bound (−∞ before the first one)."""
+
+    x: NDArray[np.float64]
+    best: NDArray[np.float64]
+    bound: NDArray[np.float64]
+
+    @property
+    def gap(self) -> NDArray[np.float64]:
+        """(best − bound) / |best|, relative, never below zero."""
+        scale = np.maximum(np.abs(self.best), np.finfo(float).tiny)
+        return np.maximum(self.best - self.bound, 0) / scale
+
+
+def plot_convergence(
+    traces: Mapping[str, Mapping[str, ArrayLike]],
+    ax: Axes | None = None,
+    *,
+    gap: bool = False,
+    seconds: bool = False,
+    title: str | None = None,
+) -> Figure:
+    """Best objective and certified lower bound against passes over the data, the gap shaded.
+
+    The optimum lies in the shaded band. Values are made monotone first (best so far).
+
+    Parameters
+    ----------
+    traces : dict of str to table
+        Method → arrays by name, one entry per round (one pass over the data): ``objective``,
+        ``lower_bound`` (optional; NaN or −∞ while there is none) and, if ``seconds``, the
+        ``seconds`` since the start. A pandas DataFrame is such a table.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    gap : bool
+        Draw the relative gap (best − bound) / \\|best\\| on a logarithmic axis instead, which
+        compares methods whose objectives differ.
+    seconds : bool
+        Put seconds on the horizontal axis instead of passes.
+    title : str, optional
+        Replaces the message.
+
+    Raises
+    ------
+    ValueError
+        If there is no trace, a column is missing or of another length, the seconds decrease,
+        or a lower bound lies above the best objective, which no true bound does.
+    """
+    if not traces:
+        raise ValueError("plot_convergence needs at least one trace, got none.")
+    curves = {name: _curve(name, table, seconds) for name, table in traces.items()}
+    ax = canvas(ax, 7.0, 3.6)
+    say(ax, _message(curves), title)
+    draw = _draw_gap if gap else _draw_band
+    for place, (name, curve) in enumerate(curves.items()):
+        draw(ax, name if len(curves) > 1 else "", curve, PALETTE[place % len(PALETTE)])
+    if gap:
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(*_limits(list(curves.values())))
+    x = "seconds since the start" if seconds else "passes over the data"
+    tidy(ax, x, "relative gap to the lower bound" if gap else "objective", grid="y")
+    if not seconds:
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, fontsize=TEXT_SIZE, labelcolor="linecolor")
+    return figure_of(ax)
+
+
+def _curve(name: str, table: Mapping[str, ArrayLike], seconds: bool) -> _Curve:
+    for column in ("objective", "seconds") if seconds else ("objective",):
+        if column not in table:
+            raise ValueError(
+                f"plot_convergence needs a column {column!r} in the trace of {name}, got "
+                f"{sorted(table)}."
+            )
+    who = f"plot_convergence ({name})"
+    objective = finite(who, "objective", table["objective"], 1)
+    best = np.minimum.accumulate(objective)
+    raw = np.asarray(table.get("lower_bound", np.full(len(best), -np.inf)), dtype=np.float64)
+    x = np.arange(1.0, len(best) + 1)
+    if seconds:
+        x = finite(who, "seconds", table["seconds"], 1)
+    if raw.shape != best.shape or x.shape != best.shape:
+        raise ValueError(
+            f"{who} needs columns of one length, got {len(best)} objectives, {raw.size} bounds "
+            f"and {x.size} times."
+        )
+    if np.any(np.diff(x) < 0):
+        raise ValueError(f"{who} needs seconds since the start; pass numpy.cumsum of durations.")
+    bound = np.maximum.accumulate(np.where(np.isnan(raw), -np.inf, raw))
+    if np.any(bound > best + _ROUNDING * np.maximum(np.abs(best), 1)):
+        raise ValueError(
+            f"{who} needs lower bounds below the best objective, got {bound[-1]:.6g} above "
+            f"{best[-1]:.6g}; check what the solver certified."
+        )
+    return _Curve(x, best, bound)
+
+
+def _message(curves: Mapping[str, _Curve]) -> str:
+    if len(curves) > 1:
+        proven = sum(np.isfinite(curve.bound[-1]) for curve in curves.values())
+        if not proven:
+            return f"{len(curves)} methods, none with a certified bound"
+        worst = max(c.gap[-1] for c in curves.values() if np.isfinite(c.bound[-1]))
+        share = "all" if proven == len(curves) else f"{proven} of"
+        return f"Proven within {_percent(worst)} of the optimum: {share} {len(curves)} methods"
+    ((name, curve),) = curves.items()
+    rounds = f"{len(curve.x)} pass{'es' if len(curve.x) > 1 else ''}"
+    if not np.isfinite(curve.bound[-1]):
+        return f"{name}: {rounds}, no certified bound"
+    return f"{name}: proven within {_percent(curve.gap[-1])} of the optimum after {rounds}"
+
+
+def _percent(gap: float) -> str:
+    return f"{number(max(100 * gap, 1e-3))} %"
+
+
+def _draw_band(ax: Axes, name: str, curve: _Curve, color: str) -> None:
+    known = np.isfinite(curve.bound)
+    prefix = f"{name}: " if name else ""
+    ax.step(curve.x, curve.best, where="post", color=color, lw=2, label=f"{prefix}best objective")
+    if not known.any():
+        return
+    x, best, bound = curve.x[known], curve.best[known], curve.bound[known]
+    ax.fill_between(x, bound, best, step="post", color=color, alpha=0.15, linewidth=0)
+    label = None if name else "certified lower bound"
+    ax.step(x, bound, where="post", color=color, lw=1.6, ls=(0, (4, 1.5)), label=label)
+
+
+def _draw_gap(ax: Axes, name: str, curve: _Curve, color: str) -> None:
+    shown = np.isfinite(curve.bound) & (curve.gap > 0)
+    ax.step(curve.x[shown], curve.gap[shown], where="post", color=color, lw=2, label=name or None)
+
+
+def _limits(curves: list[_Curve]) -> tuple[float, float]:
+    """The range of the objectives, and of bounds not much further below: first ones are poor."""
+    high = max(curve.best[0] for curve in curves)
+    low = min(curve.best[-1] for curve in curves)
+    bounds = [bound for c in curves if len(bound := c.bound[np.isfinite(c.bound)])]
+    first = min((bound[0] for bound in bounds), default=low)
+    last = min((bound[-1] for bound in bounds), default=low)
+    bottom = min(low, last, max(first, low - 1.2 * (high - low)))
+    margin = 0.06 * (high - bottom) or 0.05 * abs(high) or 1.0
+    return bottom - margin, high + margin

@@ -1,0 +1,77 @@
+"""How run time grows with size."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from metriclearn.plots.canvas import (
+    INK,
+    MUTED,
+    PALETTE,
+    TEXT_SIZE,
+    canvas,
+    figure_of,
+    finite,
+    say,
+    tidy,
+)
+
+
+def plot_scaling(
+    sizes: ArrayLike,
+    seconds: ArrayLike,
+    slope: float | None = None,
+    ax: Axes | None = None,
+    *,
+    label: str = "measured",
+    xlabel: str = "number of samples T",
+    title: str | None = None,
+) -> Figure:
+    """Seconds against size on logarithmic axes, with the power that fits them best.
+
+    Call it again with the same ``ax`` to compare a second program; titles then want ``title``.
+
+    Parameters
+    ----------
+    sizes, seconds : (S,) arrays
+        Positive sizes and run times; two different sizes at least.
+    slope : float, optional
+        Expected power (1 for linear time), drawn as a dashed line through the largest size.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    label : str
+        Name of the measured program.
+    xlabel : str
+        What the size counts.
+    title : str, optional
+        Replaces the message.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, a value is not positive, or there is only one size.
+    """
+    size = finite("plot_scaling", "sizes", sizes, 1)
+    time = finite("plot_scaling", "seconds", seconds, 1)
+    if len(size) != len(time) or min(size.min(), time.min()) <= 0 or np.ptp(size) == 0:
+        raise ValueError(
+            "plot_scaling needs positive seconds for two or more different positive sizes, got "
+            f"sizes {size.tolist()} and seconds {time.tolist()}."
+        )
+    order = np.argsort(size, kind="stable")
+    size, time = size[order], time[order]
+    power = float(np.polyfit(np.log(size), np.log(time), 1)[0])
+    ax = canvas(ax, 5.6, 3.8)
+    symbol = xlabel.split()[-1] if len(xlabel.split()[-1]) == 1 else "size"
+    say(ax, f"Time grows as {symbol} to the power {power:.2f}", title)
+    color = PALETTE[len(ax.lines) % len(PALETTE)]
+    ax.loglog(size, time, "o-", color=color, ms=6, lw=2, label=label)
+    if slope is not None:
+        line = time[-1] * (size / size[-1]) ** slope
+        ax.loglog(size, line, color=MUTED, lw=1.4, ls=(0, (4, 2)), label=f"power {slope:g}")
+    tidy(ax, xlabel, "seconds", grid="both")
+    ax.legend(frameon=False, fontsize=TEXT_SIZE, labelcolor=INK, loc="upper left")
+    return figure_of(ax)

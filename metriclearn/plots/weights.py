@@ -1,0 +1,188 @@
+"""What a learned metric looks at: its largest weights, or its matrix and spectrum."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.plots.canvas import (
+    INK,
+    PALETTE,
+    TEXT_SIZE,
+    canvas,
+    figure_of,
+    finite,
+    name_ticks,
+    named,
+    number,
+    panels,
+    say,
+    tidy,
+    width_of,
+)
+
+_MOST_NAMES = 30
+_SHARE = 0.95
+
+
+def plot_weights(
+    weights: ArrayLike,
+    feature_names: Sequence[str] | None = None,
+    top: int = 20,
+    highlight: Collection[str] | None = None,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+) -> Figure:
+    """Bars of the largest weights of a diagonal metric, largest first.
+
+    Parameters
+    ----------
+    weights : (P,) array
+        Diagonal of the metric.
+    feature_names : sequence of P str, optional
+        "feature 0", "feature 1", … by default.
+    top : int
+        How many bars at most; zero weights get none.
+    highlight : collection of str, optional
+        Features drawn in a second color, for instance those known to matter.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Replaces the message.
+
+    Raises
+    ------
+    ValueError
+        If a weight is not finite, the names do not fit, or a highlighted name is unknown.
+    """
+    values = finite("plot_weights", "weights", weights, 1)
+    names = named("plot_weights", feature_names, len(values))
+    marked = set(highlight or ())
+    if unknown := marked - set(names):
+        raise ValueError(
+            f"plot_weights needs highlight among feature_names, got {sorted(unknown)}."
+        )
+    if top < 1:
+        raise ValueError(f"plot_weights needs top of at least 1, got {top}.")
+    order = np.argsort(-np.abs(values), kind="stable")[:top]
+    shown = order[values[order] != 0]
+    ax = canvas(ax, 7.0, 1.1 + 0.22 * max(len(shown), 3))
+    say(ax, _weights_message(values), title)
+    colors = [PALETTE[1] if names[p] in marked else PALETTE[0] for p in shown]
+    ax.barh(np.arange(len(shown)), values[shown], 0.72, color=colors)
+    name_ticks(ax, [names[p] for p in shown])
+    ax.set_ylim(max(len(shown), 1) - 0.4, -0.6)
+    hidden = np.count_nonzero(values) - len(shown)
+    tidy(ax, f"weight ({hidden} smaller ones not shown)" if hidden else "weight", grid="x")
+    ax.tick_params(axis="y", length=0)
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    if marked:
+        swatch = ax.barh([0], [0], color=PALETTE[1], label="highlighted")
+        ax.legend(handles=[swatch], loc="lower right", frameon=False, fontsize=TEXT_SIZE)
+    return figure_of(ax)
+
+
+def _weights_message(values: NDArray[np.float64]) -> str:
+    total, zero = len(values), int(np.sum(values == 0))
+    if zero == total:
+        return f"All {total} weights are zero"
+    share = np.cumsum(np.sort(np.abs(values))[::-1]) / np.abs(values).sum()
+    needed = int(np.searchsorted(share, _SHARE - 1e-12)) + 1
+    verb = "carries" if needed == 1 else "carry"
+    zeros = f"{zero} {'is' if zero == 1 else 'are'} zero" if zero else "none is zero"
+    return f"{needed} of {total} features {verb} {_SHARE:.0%} of the weight; {zeros}"
+
+
+def plot_metric_matrix(
+    B: ArrayLike,
+    feature_names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+) -> Figure:
+    """Heat map of a full metric beside its eigenvalues; O(P³) for the spectrum.
+
+    Columns run in the order of the rows, so that only rows are named (all of them up to 30
+    features, by their number beyond).
+
+    Parameters
+    ----------
+    B : (P, P) symmetric array
+        The learned matrix.
+    feature_names : sequence of P str, optional
+        "feature 0", "feature 1", … by default.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Replaces the message.
+
+    Raises
+    ------
+    ValueError
+        If B is not square, finite and symmetric, or the names do not fit.
+    """
+    matrix = finite("plot_metric_matrix", "a matrix B", B, 2)
+    rows, columns = matrix.shape
+    scale = float(np.abs(matrix).max())
+    if rows != columns or not np.allclose(matrix, matrix.T, atol=1e-6 * scale):
+        raise ValueError(
+            f"plot_metric_matrix needs a symmetric square matrix, got shape {matrix.shape}; "
+            "pass B or (B + B.T) / 2."
+        )
+    names = named("plot_metric_matrix", feature_names, rows)
+    eigenvalues = np.linalg.eigvalsh(matrix)[::-1]
+    ax = canvas(ax, 9.0, 4.3)
+    stacked = width_of(ax) < 5
+    say(ax, _spectrum_message(eigenvalues), title)
+    ratios = (1.7, 1) if stacked else (1.15, 1)
+    left, right = panels(ax, ratios, stacked=stacked, gap=0.75 if stacked else 1.5)
+    _draw_matrix(left, matrix, names, scale)
+    _draw_spectrum(right, eigenvalues)
+    return figure_of(ax)
+
+
+def _spectrum_message(eigenvalues: NDArray[np.floating]) -> str:
+    size, total = len(eigenvalues), np.abs(eigenvalues).sum()
+    if total == 0:
+        return f"The metric of {size} features is zero"
+    magnitude = np.sort(np.abs(eigenvalues))[::-1]
+    rank = int(np.sum(magnitude > 1e-8 * magnitude[0]))
+    needed = int(np.searchsorted(np.cumsum(magnitude) / total, _SHARE - 1e-12)) + 1
+    subject = "1 direction carries" if needed == 1 else f"{needed} directions carry"
+    return f"{subject} {_SHARE:.0%} of the metric (rank {rank} of {size})"
+
+
+def _draw_matrix(ax: Axes, matrix: NDArray[np.float64], names: Sequence[str], scale: float) -> None:
+    limit = scale or 1.0
+    image = ax.imshow(
+        matrix, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
+    )
+    tidy(ax, "features, in the order of the rows")
+    if len(names) <= _MOST_NAMES:
+        name_ticks(ax, names, size=TEXT_SIZE if len(names) <= 16 else 6.5)
+        ax.set_xticks([])
+    else:
+        ax.set_xlabel("feature number", fontsize=TEXT_SIZE)
+        ax.set_ylabel("feature number", fontsize=TEXT_SIZE)
+    scale_axes = ax.inset_axes((1.03, 0, 0.05, 1))
+    bar = figure_of(ax).colorbar(image, cax=scale_axes, ticks=[-limit, 0, limit])
+    bar.ax.set_yticklabels([number(-limit), "0", number(limit)])
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.ax.tick_params(labelsize=TEXT_SIZE - 1, length=0, labelcolor=INK)
+
+
+def _draw_spectrum(ax: Axes, eigenvalues: NDArray[np.floating]) -> None:
+    places = np.arange(1, len(eigenvalues) + 1)
+    if len(places) <= _MOST_NAMES:
+        ax.bar(places, eigenvalues, 0.72, color=PALETTE[0])
+    else:
+        ax.fill_between(places, eigenvalues, color=PALETTE[0], alpha=0.3, linewidth=0)
+        ax.plot(places, eigenvalues, color=PALETTE[0], linewidth=1.8)
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    tidy(ax, "eigenvalue number, largest first", "eigenvalue", grid="y")

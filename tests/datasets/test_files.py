@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from metriclearn.datasets import LabeledSequences, load_files, save_files
+
+WORDS = ["a", "b c", 'd"e', "f,g", "NA", "1", "01", " ", "line\nend"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "b.csv").write_text("u,v,label\n1,2.5,walk\n3,4,walk\n5,6,sit\n")
+    (tmp_path / "a.tsv").write_text("v\tlabel\tu\n7\t-1\t8\n9\t2\t10\n")
+    (tmp_path / "notes.txt").write_text("not a sequence")
+    return tmp_path
+
+
+def test_text_files(folder: Path) -> None:
+    dataset = load_files(folder)
+    assert (dataset.name, dataset.names, dataset.groups) == (folder.name, ["a", "b"], ["a", "b"])
+    assert dataset.feature_names == ["v", "u"]
+    np.testing.assert_array_equal(dataset.sequences[1], [[2.5, 1], [4, 3], [6, 5]])
+    assert dataset.labels[0].tolist() == [-1, 2]
+    assert dataset.labels[0].dtype == np.int64
+    assert dataset.labels[1].tolist() == ["walk", "walk", "sit"]
+    assert load_files(folder, pattern="*.csv").names == ["b"]
+
+
+def test_labels_are_compared_as_written(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,label\n1,01\n2,1\n3,NA\n4,None\n5,nan\n6,1.0\n")
+    dataset = load_files(tmp_path)
+    assert dataset.change_points[0].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_group_column(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,kind,who\n1,p,01\n2,q,01\n")
+    dataset = load_files(tmp_path, label="kind", group="who")
+    assert (dataset.groups, dataset.feature_names) == (["01"], ["x"])
+    (tmp_path / "a.csv").write_text("x,kind,who\n1,p,01\n2,q,1\n")
+    with pytest.raises(ValueError, match=r"a\.csv' needs one group per file, got \['01', '1'\]"):
+        load_files(tmp_path, label="kind", group="who")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("u,v\n1,2\n", r"c\.csv' needs a column 'label', got \['u', 'v'\]"),
+        ("u,label\n1,2\n", r"c\.csv' needs the feature columns of 'a\.tsv', but lacks \['v'\]"),
+        ("u,v,w,label\n1,2,3,4\n", r"c\.csv' needs the feature .* has \['w'\] in addition"),
+        ("u,v,label\n1,2,a\n1,,a\n", r"c\.csv' needs finite numbers, got '' in row 2 .* 'v'"),
+        ("u,v,label\n1,2,a\ninf,3,a\n", r"c\.csv' needs finite numbers, got 'inf' in row 2 .* 'u'"),
+        ("u,v,label\n1,2,a\n1,x,a\n", r"c\.csv' needs finite numbers, got 'x' in row 2 .* 'v'"),
+        ("u,v,label\n1,2,a\n1,2,\n", r"c\.csv' needs a value in every row, got none in row 2"),
+        ("u,v,label\n1,2,a\n1,2\n", r"c\.csv' needs a value in every row, got none in row 2"),
+        ("u,v,label\n1,2,a\n1\n", r"c\.csv' needs a value in every row, got none in row 2"),
+        ("u,v,label\n1,2,a,7\n1,2,a,7\n", r"c\.csv' cannot be read as csv"),
+        ("u,v,label\n1,2,a\n1,2,a,7\n", r"c\.csv' cannot be read as csv"),
+        ('u,v,label\n1,2,"a\n', r"c\.csv' cannot be read as csv"),
+        ("", r"c\.csv' cannot be read as csv"),
+        ("u,v,label\n", r"c\.csv' needs at least one row"),
+        ("label\na\n", r"c\.csv' needs at least one row and one feature column"),
+    ],
+)
+def test_damaged_text(folder: Path, text: str, sentence: str) -> None:
+    (folder / "c.csv").write_text(text)
+    with pytest.raises(ValueError, match=sentence):
+        load_files(folder)
+
+
+def test_binary_text(folder: Path) -> None:
+    (folder / "c.csv").write_bytes(b"u,v,label\n\xff\xfe\x00\x80,1,2\n")
+    with pytest.raises(ValueError, match=r"c\.csv' cannot be read as csv"):
+        load_files(folder)
+
+
+def test_folder_without_files(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="found none"):
+        load_files(tmp_path)
+    with pytest.raises(FileNotFoundError, match="found none"):
+        load_files(tmp_path / "nowhere")
+
+
+def test_npz_alone(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=np.arange(6).reshape(3, 2), y=["p", "p", "q"])
+    dataset = load_files(tmp_path)
+    assert dataset.feature_names == ["x0", "x1"]
+    assert dataset.change_points[0].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("stored", "sentence"),
+    [
+        ({"X": np.zeros((3, 2))}, "needs arrays X"),
+        ({"X": np.zeros(3), "y": np.zeros(3)}, "needs arrays X"),
+        ({"X": np.zeros((3, 2)), "y": np.zeros(2)}, "a label per row"),
+        ({"X": np.zeros((3, 2)), "y": np.zeros(3), "feature_names": ["u"]}, "a name per column"),
+        ({"X": np.zeros((3, 2)), "y": np.zeros(3), "feature_names": ["u", "u"]}, "'u' twice"),
+        ({"X": np.full((3, 2), np.nan), "y": np.zeros(3)}, "finite numbers, got .*nan.* in row 1"),
+    ],
+)
+def test_bad_npz(tmp_path: Path, stored: dict, sentence: str) -> None:
+    np.savez(tmp_path / "a.npz", **stored)
+    with pytest.raises(ValueError, match=rf"a\.npz' needs .*{sentence}|a\.npz' {sentence}"):
+        load_files(tmp_path)
+
+
+@pytest.mark.parametrize("format", ["npz", "parquet"])
+def test_truncated_binary_files(tmp_path: Path, format: str) -> None:
+    save_files(example(np.zeros((50, 2)), np.zeros(50, dtype=int)), tmp_path, format)
+    path = tmp_path / f"first.{format}"
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match=rf"first\.{format}' .*truncated or damaged"):
+        load_files(tmp_path)
+
+
+def example(X: np.ndarray, y: np.ndarray) -> LabeledSequences:
+    return LabeledSequences("toy", [X, X[::-1]], [y, y], ["g", "h"], ["first", "second"],
+                            [f"f {i}" for i in range(X.shape[1])])  # fmt: skip
+
+
+@pytest.mark.parametrize("format", ["csv", "tsv", "npz", "parquet"])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    X=arrays(np.float64, (4, 2), elements=st.floats(allow_nan=False, allow_infinity=False)),
+    y=st.one_of(
+        st.lists(st.integers(-(2**60), 2**60), min_size=4, max_size=4),
+        st.lists(st.sampled_from(WORDS), min_size=4, max_size=4),
+    ),
+)
+def test_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, format: str, X: np.ndarray, y: list
+) -> None:
+    folder = tmp_path_factory.mktemp("round")
+    dataset = example(X, np.array(y))
+    save_files(dataset, folder, format, group="who")
+    loaded = load_files(folder, group="who")
+    assert loaded.names == dataset.names
+    assert loaded.groups == dataset.groups
+    assert loaded.feature_names == dataset.feature_names
+    for mine, theirs in zip(dataset.sequences, loaded.sequences):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-15, atol=0)
+    for mine, theirs in zip(dataset.labels, loaded.labels):
+        assert [str(value) for value in mine] == [str(value) for value in theirs]
+
+
+def test_loaded_text_can_be_saved_in_every_format(folder: Path, tmp_path: Path) -> None:
+    dataset = load_files(folder)
+    for format in ("csv", "tsv", "npz", "parquet"):
+        save_files(dataset, tmp_path / format, format)
+        loaded = load_files(tmp_path / format)
+        assert [labels.tolist() for labels in loaded.labels] == [[-1, 2], ["walk", "walk", "sit"]]
+        assert [path.suffix for path in (tmp_path / format).iterdir()] == [f".{format}"] * 2
+
+
+def test_hidden_files_are_not_sequences(folder: Path) -> None:
+    (folder / "._b.csv").write_bytes(b"\x00\x05")
+    assert load_files(folder).names == ["a", "b"]
+
+
+def test_save_refuses_what_would_be_lost(tmp_path: Path) -> None:
+    X = np.zeros((2, 1))
+    mixed = np.array([1, "1"], dtype=object)
+    with pytest.raises(ValueError, match="labels that differ as text"):
+        save_files(example(X, mixed), tmp_path / "a")
+    assert list((tmp_path / "a").iterdir()) == []
+    with pytest.raises(ValueError, match="labels that differ as text"):
+        save_files(example(X, np.array(["", "b"])), tmp_path / "a")
+    with pytest.raises(ValueError, match="got objects in sequence 'first'"):
+        save_files(example(X, mixed), tmp_path / "a", "npz")
+    with pytest.raises(ValueError, match="distinct column names"):
+        save_files(example(X, np.zeros(2)), tmp_path / "a", label="f 0")
+    with pytest.raises(ValueError, match="distinct sequence names"):
+        save_files(example(X, np.zeros(2)).select([0, 0]), tmp_path / "a")
+    with pytest.raises(ValueError, match="a format among"):
+        save_files(example(X, np.zeros(2)), tmp_path / "a", "xlsx")
+    save_files(example(X, np.zeros(2)), tmp_path / "a")
+    with pytest.raises(FileExistsError, match="new or empty folder"):
+        save_files(example(X, np.zeros(2)), tmp_path / "a")

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_import_is_light() -> None:
+    code = "import metriclearn.datasets, sys; print(*sys.modules)"
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = set(output.stdout.split())
+    assert "metriclearn.datasets.hapt" in loaded
+    assert loaded & {"pandas", "pooch", "matplotlib", "sklearn", "scipy", "numba"} == set()

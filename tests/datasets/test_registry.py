@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import hashlib
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from metriclearn.datasets import data_folder, fetch, registry
+from metriclearn.datasets.registry import Source, read_arrays, read_json, read_table
+
+CONTENT = b"time,value\n0,1\n" * 200
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """CONTENT at /good.csv, less than announced at /cut.csv, a failure first at /late.csv."""
+
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        known = self.path in ("/good.csv", "/cut.csv")
+        known |= self.path == "/late.csv" and self.asked.count("/late.csv") > 1
+        self.send_response(200 if known else 404)
+        self.send_header("Content-Length", str(len(CONTENT) if known else 0))
+        self.end_headers()
+        if known:
+            self.wfile.write(CONTENT[:1000] if self.path == "/cut.csv" else CONTENT)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Address of a local server, and a registry entry ``toy`` with files on it."""
+    sha256 = hashlib.sha256(CONTENT).hexdigest()
+    files = {f"part/{name}.csv": (f"{name}.csv", sha256) for name in ("good", "cut", "late", "no")}
+    files["part/wrong.csv"] = ("good.csv", "0" * 64)
+    monkeypatch.setattr(Handler, "asked", [], raising=False)
+    monkeypatch.setattr(registry, "RETRIES", 0)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
+        address = f"http://127.0.0.1:{running.server_address[1]}/"
+        source = Source("take it from the shelf", address, files)
+        monkeypatch.setitem(registry.SOURCES, "toy", source)
+        yield address
+        running.shutdown()
+
+
+def leftovers(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def test_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("METRICLEARN_DATA", str(tmp_path / "all"))
+    assert data_folder("hapt") == tmp_path / "all" / "hapt"
+    assert data_folder("hapt", tmp_path / "mine") == tmp_path / "mine"
+    monkeypatch.setenv("METRICLEARN_DATA", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert data_folder("hapt").name == "hapt"
+    assert data_folder("hapt").parent.name == "metriclearn"
+
+
+def test_good_download_is_kept(server: str, tmp_path: Path) -> None:
+    path = fetch("toy", "part/good.csv", tmp_path)
+    assert path == tmp_path / "part" / "good.csv"
+    assert path.read_bytes() == CONTENT
+    assert fetch("toy", "part/good.csv", tmp_path) == path
+    assert Handler.asked == ["/good.csv"]
+
+
+def test_base_url_can_be_overridden(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = registry.SOURCES["toy"].files
+    monkeypatch.setitem(registry.SOURCES, "toy", Source("", "http://127.0.0.1:9/nothing", files))
+    assert fetch("toy", "part/good.csv", tmp_path, base_url=server).read_bytes() == CONTENT
+
+
+def test_wrong_checksum_is_refused(server: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"'part/wrong.csv' .* registered sha256 0000"):
+        fetch("toy", "part/wrong.csv", tmp_path)
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["no", "cut"])
+def test_missing_or_interrupted_download_leaves_nothing(
+    server: str, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(ConnectionError, match=f"'part/{name}.csv' could not be downloaded"):
+        fetch("toy", f"part/{name}.csv", tmp_path)
+    assert leftovers(tmp_path) == []
+
+
+def test_failed_download_is_tried_again(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "RETRIES", 1)
+    assert fetch("toy", "part/late.csv", tmp_path).read_bytes() == CONTENT
+    assert Handler.asked == ["/late.csv", "/late.csv"]
+
+
+def test_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "RETRIES", 0)
+    with pytest.raises(ConnectionError, match="check the connection, or put the file there"):
+        fetch("tcpd", "annotations.json", tmp_path, base_url="http://127.0.0.1:9")
+
+
+def test_folder_that_cannot_be_made(server: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OSError, match="could not be written to"):
+        fetch("toy", "part/good.csv", tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("hapt", "UCI Machine Learning Repository 341"), ("unheard", "put it there")],
+)
+def test_no_plain_download(name: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=rf"{sentence}.* METRICLEARN_DATA to the folder"):
+        fetch(name, "sequences.npz", tmp_path)
+
+
+def test_registered_files_of_tcpd(shared_folder) -> None:  # type: ignore[no-untyped-def]
+    folder = shared_folder("tcpd")
+    for file, (path, sha256) in registry.SOURCES["tcpd"].files.items():
+        if file != "annotations.json":  # the shared copy holds part of the annotations
+            assert hashlib.sha256((folder / file).read_bytes()).hexdigest() == sha256
+            assert path == f"{file.removesuffix('.json')}/{Path(file).name}"
+
+
+@pytest.mark.parametrize("keep", [0, 10, 100, 500])
+def test_truncated_npz(tmp_path: Path, keep: int) -> None:
+    np.savez(tmp_path / "a.npz", x=np.arange(200.0))
+    (tmp_path / "a.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:keep])
+    with pytest.raises(ValueError, match=r"a\.npz' should be an npz file .* truncated or damaged"):
+        read_arrays(tmp_path / "a.npz")
+
+
+def test_flipped_byte_and_pickles_in_npz(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.arange(200.0))
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content[700] ^= 1
+    (tmp_path / "a.npz").write_bytes(content)
+    np.savez(tmp_path / "b.npz", x=np.array([{}], dtype=object))
+    np.save(tmp_path / "c.npy", np.arange(3))
+    for file in ("a.npz", "b.npz", "c.npy"):
+        with pytest.raises(ValueError, match=f"{file}' should be an npz file"):
+            read_arrays(tmp_path / file)
+
+
+def test_missing_npz_stays_file_not_found(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_arrays(tmp_path / "none.npz")
+
+
+@pytest.mark.parametrize("content", [b"", b'{"a": [1, 2', b"\xff\xfe\x00"])
+def test_damaged_json(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"a\.json' should be JSON, but is truncated or damaged"):
+        read_json(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "name,start\na,0\n", "name,start,end\na,0,1\nb,1", "name,start,end\na,0,\n",
+                "name,start,end\na,0,x\n", "name,start,end\na,0,1\nb,1,2,3\n"]
+)  # fmt: skip
+def test_damaged_table(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(ValueError, match=r"a\.csv' should be a CSV file with columns name, start"):
+        read_table(tmp_path / "a.csv", {"name": str, "start": int, "end": int})

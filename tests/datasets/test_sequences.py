@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metriclearn.datasets import LabeledSequences
+
+
+def build(people: list[str], **changes: object) -> LabeledSequences:
+    n = len(people)
+    parts: dict = {
+        "name": "toy",
+        "sequences": [np.full((4, 2), float(i)) for i in range(n)],
+        "labels": [np.array(["a", "a", "b", "a"]) for _ in range(n)],
+        "groups": people,
+        "names": [f"s{i}" for i in range(n)],
+        "feature_names": ["u", "v"],
+    }
+    return LabeledSequences(**(parts | changes))
+
+
+def test_change_points_are_run_ends() -> None:
+    dataset = build(["p", "q"])
+    assert len(dataset) == 2
+    assert [ends.tolist() for ends in dataset.change_points] == [[2, 3, 4], [2, 3, 4]]
+    assert dataset.sequences[0].dtype == np.float64
+
+
+def test_select_keeps_order_and_repeats() -> None:
+    dataset = build(["p", "q", "r"]).select([2, 0, 2])
+    assert dataset.names == ["s2", "s0", "s2"]
+    assert dataset.groups == ["r", "p", "r"]
+    assert [X[0, 0] for X in dataset.sequences] == [2.0, 0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"labels": [np.zeros(4)]}, "one entry of labels per sequence, got 1 for 2"),
+        ({"labels": [np.zeros(4), np.zeros(3)]}, r"'s1', needs 4 labels, got .*\(3,\)"),
+        ({"sequences": [np.zeros((4, 2)), np.zeros((4, 3))]}, r"'s1', needs shape \(T, 2\)"),
+        ({"sequences": [np.zeros((4, 2)), np.zeros(4)]}, r"'s1', needs shape \(T, 2\)"),
+        (
+            {"sequences": [np.zeros((4, 2)), np.array([[0, 0], [0, np.nan], [0, 0], [0, 0]])]},
+            "'s1', needs finite features, got nan at sample 1 of feature 'v'",
+        ),
+        ({"labels": [np.zeros(4), np.array([0, np.nan, 0, 0])]}, "'s1', has labels .* NaN"),
+        ({"sequences": [], "labels": [], "groups": [], "names": []}, "at least one sequence"),
+    ],
+)
+def test_errors_name_the_sequence(changes: dict, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        build(["p", "q"], **changes)
+
+
+def test_select_nothing_or_floats_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one integer index"):
+        build(["p"]).select([])
+    with pytest.raises(ValueError, match="at least one integer index"):
+        build(["p", "q"]).select([True, False])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from("abcdef"), min_size=3, max_size=12).filter(lambda g: len(set(g)) >= 3),
+    st.sampled_from([(0.5, 0.25, 0.25), (0.98, 0.01, 0.01), (0.2, 0.8), (1.0,)]),
+    st.integers(0, 5),
+)
+def test_split_never_divides_a_group(
+    groups: list[str], fractions: tuple[float, ...], seed: int
+) -> None:
+    dataset = build(groups)
+    parts = dataset.split_by_group(fractions, random_state=seed)
+    again = dataset.split_by_group(fractions, random_state=seed)
+    members = [set(part.groups) for part in parts]
+    assert [part.names for part in parts] == [part.names for part in again]
+    assert sorted(name for part in parts for name in part.names) == sorted(dataset.names)
+    assert sum(len(group) for group in members) == len(set(groups))
+    assert all(part.names == sorted(part.names, key=dataset.names.index) for part in parts)
+
+
+def test_split_counts() -> None:
+    dataset = build([f"g{i}" for i in range(10)])
+    sizes = [len(p) for p in dataset.split_by_group((0.5, 0.3, 0.2), random_state=0)]
+    assert sizes == [5, 3, 2]
+    assert [len(p) for p in dataset.split_by_group(n_test=3, random_state=0)] == [7, 3]
+    drawn = {
+        tuple(dataset.split_by_group(n_test=3, random_state=seed)[1].names) for seed in range(5)
+    }
+    assert len(drawn) > 1
+
+
+def test_split_by_hand() -> None:
+    dataset = build(["p", "q", "p", "r"])
+    train, test = dataset.split_by_group(groups=[["p"], ["r"]])
+    assert (train.names, test.names) == (["s0", "s2"], ["s3"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({}, "exactly one of fractions"),
+        ({"fractions": (0.5, 0.5), "n_test": 1}, "exactly one of fractions"),
+        ({"fractions": (0.5, 0.4)}, "sum to 1"),
+        ({"fractions": (1.5, -0.5)}, "positive fractions"),
+        ({"fractions": (0.25, 0.25, 0.25, 0.25)}, "got 3 groups for parts"),
+        ({"n_test": 3}, "got 3 groups for parts"),
+        ({"n_test": 0}, "got 3 groups for parts"),
+        ({"groups": [["p"], ["x"]]}, r"unknown \['x'\]"),
+        ({"groups": [["p", "q"], ["q"]]}, r"repeated \['q'\]"),
+        ({"groups": [["p"], []]}, "non-empty parts"),
+    ],
+)
+def test_split_errors(arguments: dict, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        build(["p", "q", "r"]).split_by_group(**arguments)

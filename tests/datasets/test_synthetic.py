@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from metriclearn.datasets import make_change_points
+from metriclearn.forms import LowRankForm
+from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.partition import Partition
+
+
+def distance(X: NDArray, truth: Partition) -> float:
+    """‖M − N‖² of the Euclidean segmentation of standardized features into the true K."""
+    Z = np.ascontiguousarray((X - X.mean(axis=0)) / X.std(axis=0))
+    found = ChangePoints()(LowRankForm(Z), truth.n_clusters)
+    return found.n_clusters + truth.n_clusters - 2 * found.inner(truth)
+
+
+def test_euclidean_is_bad_and_relevant_features_are_nearly_perfect() -> None:
+    dataset = make_change_points(6, feature_seed=3, random_state=0)
+    truths = [Partition.from_runs(labels) for labels in dataset.labels]
+    pairs = list(zip(dataset.sequences, truths))
+    assert np.mean([distance(X, N) for X, N in pairs]) > 5
+    assert np.mean([distance(X[:, dataset.relevant], N) for X, N in pairs]) < 0.3
+
+
+def test_shapes_and_names() -> None:
+    dataset = make_change_points(3, n_samples=80, n_features=12, n_relevant=2, random_state=0)
+    assert [X.shape for X in dataset.sequences] == [(80, 12)] * 3
+    assert dataset.relevant.tolist() == [0, 1]
+    assert dataset.feature_names[:3] == ["relevant_0", "relevant_1", "distractor_2"]
+    assert dataset.groups == dataset.names == ["series0", "series1", "series2"]
+    assert dataset.select([1]).relevant.tolist() == [0, 1]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 50), st.integers(1, 5), st.integers(0, 4), st.integers(1, 6))
+def test_segments_respect_their_limits(seed: int, fewest: int, more: int, size: int) -> None:
+    limits = (fewest, fewest + more)
+    dataset = make_change_points(
+        4, n_samples=60, n_features=3, n_relevant=1, n_segments=limits, min_size=size,
+        random_state=seed,
+    )  # fmt: skip
+    for ends in dataset.change_points:
+        assert fewest <= len(ends) <= fewest + more
+        assert np.diff(ends, prepend=0).min() >= size
+        assert ends[-1] == 60
+
+
+def test_every_number_of_segments_and_every_position_occurs() -> None:
+    dataset = make_change_points(
+        400, n_samples=6, n_features=1, n_relevant=1, n_segments=(1, 3), min_size=2, random_state=0
+    )
+    found = {tuple(ends.tolist()) for ends in dataset.change_points}
+    assert found == {(6,), (2, 6), (3, 6), (4, 6), (2, 4, 6)}
+
+
+def test_without_noise_features_change_exactly_where_they_should() -> None:
+    dataset = make_change_points(
+        2, n_samples=100, n_features=8, n_relevant=2, noise=0.0, jump=2.0, distractor_group=3,
+        feature_seed=1, random_state=4,
+    )  # fmt: skip
+    for X, ends in zip(dataset.sequences, dataset.change_points):
+        changes = [tuple(np.flatnonzero(np.diff(column)) + 1) for column in X.T]
+        assert {changes[i] for i in dataset.relevant} == {tuple(ends[:-1])}
+        others = [changes[i] for i in range(8) if i not in dataset.relevant]
+        assert len(set(others)) == 2
+        assert sorted(others.count(change) for change in set(others)) == [3, 3]
+        assert tuple(ends[:-1]) not in others
+
+
+def test_noise_and_jump_are_standard_deviations() -> None:
+    still = make_change_points(1, 20000, 1, 1, noise=0.5, jump=0.0, random_state=0)
+    assert still.sequences[0].std() == pytest.approx(0.5, rel=0.02)
+    steps = make_change_points(1, 20, 4000, 1, (2, 2), noise=0.0, jump=3.0, random_state=0)
+    assert steps.sequences[0][0].std() == pytest.approx(3.0, rel=0.04)
+
+
+def test_seeds() -> None:
+    def draw(seed: int, feature_seed: int | None) -> tuple[list[int], NDArray]:
+        dataset = make_change_points(
+            1, n_samples=60, n_features=20, n_relevant=4, feature_seed=feature_seed,
+            random_state=seed,
+        )  # fmt: skip
+        return dataset.relevant.tolist(), dataset.sequences[0]
+
+    assert draw(0, 7)[0] == draw(1, 7)[0] != [0, 1, 2, 3]
+    assert draw(0, 8)[0] != draw(0, 7)[0]
+    assert draw(0, None)[0] == [0, 1, 2, 3]
+    np.testing.assert_array_equal(draw(0, 7)[1], draw(0, 7)[1])
+    assert np.any(draw(0, 7)[1] != draw(1, 7)[1])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"n_samples": 8},
+        {"n_segments": (3, 2)},
+        {"n_segments": (0, 2)},
+        {"min_size": 0},
+        {"n_relevant": 301},
+        {"n_relevant": 0},
+        {"distractor_group": 0},
+        {"n_series": 0},
+    ],
+)
+def test_impossible_requests(arguments: dict) -> None:
+    with pytest.raises(ValueError, match="make_change_points needs"):
+        make_change_points(**arguments)

@@ -1,0 +1,143 @@
+"""Every worked case of the shared golden file that names an index of this package."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import metriclearn.indices as indices
+from metriclearn.indices.kernels import disagreements_wide
+
+DATA = os.environ.get("METRICLEARN_DATA")
+FILE = Path(DATA).parent / "golden" / "indices.json" if DATA else None
+CASES = json.loads(FILE.read_text())["cases"] if FILE is not None and FILE.exists() else []
+
+
+def _normalized(function: Callable[..., float]) -> Callable[..., float]:
+    def call(labels_true: list, labels_pred: list, normalizer: str | None = None) -> float:
+        options = {"average_method": normalizer} if normalizer else {}
+        return function(labels_true, labels_pred, **options)
+
+    return call
+
+
+def _change_points(function: Callable[..., float]) -> Callable[..., float]:
+    return lambda cps_true, cps_pred, n: function(cps_true, cps_pred, n)
+
+
+def _theorem(cps_true: list, cps_pred: list, n: int) -> float:
+    """The same Rand index by the 128-bit kernel, whatever n."""
+    high, low = disagreements_wide(np.array([*cps_true, n]), np.array([*cps_pred, n]))
+    pairs = n * (n - 1) // 2
+    return (pairs - (int(high) << 64) - int(low)) / pairs
+
+
+def _of_index(function: Callable[..., float]) -> Callable[..., float]:
+    return lambda index, **rest: function(CALLS[index], **rest)
+
+
+def _of_distance(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda distance, **rest: function(distance=CALLS[distance], **rest)
+
+
+def _dunn(diameter_kind: str = "complete", **rest: Any) -> float:
+    return indices.dunn_score(diameter=diameter_kind, **rest)
+
+
+def _u(x: list, y: list) -> list[float]:
+    return list(indices.mann_whitney_u(x, y)[:2])
+
+
+# the file's name of a quantity -> this package's, with the file's argument names
+CALLS: dict[str, Callable[..., Any]] = {
+    "rand_index": indices.rand_score,
+    "adjusted_rand_index": indices.adjusted_rand_score,
+    "jaccard_index": indices.jaccard_score,
+    "fowlkes_mallows": indices.fowlkes_mallows_score,
+    "pair_counts": indices.pair_counts,
+    "pair_confusion": indices.pair_confusion_matrix,
+    "mutual_information": indices.mutual_info_score,
+    "normalized_mutual_information": _normalized(indices.normalized_mutual_info_score),
+    "adjusted_mutual_information": _normalized(indices.adjusted_mutual_info_score),
+    "variation_of_information": indices.variation_of_information,
+    "normalized_variation_of_information": _normalized(indices.normalized_variation_of_information),
+    "misclassification_error": indices.misclassification_error,
+    "adjusted": _of_index(indices.adjusted),
+    "expected_under_permutation": _of_index(indices.expected_under_permutation),
+    "rand_index_changepoints": _change_points(indices.rand_score_change_points),
+    "rand_index_changepoints_theorem": _theorem,
+    "hausdorff_changepoints": _change_points(indices.hausdorff),
+    "random_walk_index": indices.random_walk_index,
+    "vi_with_neighbors": indices.vi_with_neighbors,
+    "silhouette": indices.silhouette_score,
+    "silhouette_samples": indices.silhouette_samples,
+    "davies_bouldin": indices.davies_bouldin_score,
+    "calinski_harabasz": indices.calinski_harabasz_score,
+    "dunn_index": _dunn,
+    "weighted_goodman_kruskal": indices.weighted_goodman_kruskal,
+    "goodman_kruskal_gamma": indices.goodman_kruskal_gamma,
+    "goodman_kruskal_slides": lambda a, b: indices.goodman_kruskal_gamma(a, b, ties="agree"),
+    "mann_whitney_u": _u,
+    "mann_whitney_u_ranks": _u,
+    "mann_whitney_z": lambda x, y, continuity=0: indices.mann_whitney_z(
+        x, y, continuity=bool(continuity)
+    ),
+    "mann_whitney_critical": lambda n1, n2, alpha_two_sided: indices.mann_whitney_critical(
+        n1, n2, alpha_two_sided
+    ),
+    "mann_whitney_exact_p": indices.mann_whitney_exact_p,
+    "stability_pairwise": _of_distance(indices.stability_pairwise),
+    "stability_reference": _of_distance(indices.stability_reference),
+    "stability_summary": indices.stability_summary,
+}
+MINE = [case for case in CASES if case["function"] in CALLS]
+SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+def assert_close(found: Any, expected: Any, tolerance: float) -> None:
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for key in expected:
+            assert_close(found[key], expected[key], tolerance)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected):
+            assert_close(one, other, tolerance)
+    elif expected is None:
+        assert found is None
+    else:
+        value = SPECIAL.get(expected, expected)
+        if math.isfinite(value):
+            assert abs(found - value) <= tolerance * max(1.0, abs(value))
+        else:
+            assert float(found) == value or (math.isnan(value) and math.isnan(found))
+
+
+@pytest.mark.skipif(not CASES, reason="METRICLEARN_DATA has no sibling golden/indices.json")
+@pytest.mark.parametrize("case", MINE, ids=[case["id"] for case in MINE])
+def test_golden_case(case: dict[str, Any]) -> None:
+    call, args = CALLS[case["function"]], case["args"]
+    if "raises" in case:
+        with pytest.raises(ValueError):  # noqa: PT011  (the file gives no message)
+            call(**args)
+    else:
+        assert_close(call(**args), case["expected"], case.get("tol", 1e-10))
+
+
+@pytest.mark.skipif(not CASES, reason="METRICLEARN_DATA has no sibling golden/indices.json")
+def test_every_case_has_a_home() -> None:
+    elsewhere = {
+        *("dp_means_labels", "dp_means_objective", "penalized_kmeans_objective"),  # clusterers
+        *("dp_gibbs_probabilities", "em_responsibilities_spherical"),
+        *("coassociation", "evidence_accumulation", "evidence_accumulation_lifetime_labels"),
+        *("rff", "svm_primal_exact"),  # features
+    }
+    assert {case["function"] for case in CASES} <= CALLS.keys() | elsewhere
+    assert len(MINE) >= 160
