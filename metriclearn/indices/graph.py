@@ -128,7 +128,8 @@ def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) 
 
     nodes = np.arange(int(np.prod(shape))).reshape(shape)
     rows, columns, weights = [], [], []
-    for offset in product(range(-reach, reach + 1), repeat=len(shape)):
+    steps = (range(-min(reach, size - 1), min(reach, size - 1) + 1) for size in shape)
+    for offset in product(*steps):
         if not any(offset):
             continue
         here = tuple(

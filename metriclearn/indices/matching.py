@@ -12,7 +12,7 @@ from metriclearn.indices.contingency import ContingencyTable, Labels, contingenc
 
 __all__ = ["matched_columns", "misclassification_error"]
 
-_DENSE_CELLS = 4_000_000  # 32 MB; larger tables are matched through their non-empty cells
+_DENSE_CELLS = 1_000_000  # larger tables are matched, faster, through their non-empty cells
 
 
 def misclassification_error(
@@ -47,39 +47,54 @@ def matched_columns(table: ContingencyTable) -> list[int]:
 def _matched(table: ContingencyTable) -> int:
     """Samples in the cells of the heaviest matching."""
     if len(table.row_sizes) * len(table.column_sizes) <= _DENSE_CELLS:
-        from scipy.optimize import linear_sum_assignment
+        return _matched_densely(table.to_array())
+    # clusters that overlap, directly or through others, are matched apart from the rest
+    counts, rows, columns, starts = _by_component(table)
+    stops = np.append(starts[1:], len(counts))
+    lone = np.minimum(_distinct(rows, starts), _distinct(columns, starts)) == 1
+    total = int(np.maximum.reduceat(counts, starts)[lone].sum())
+    for first, last in zip(starts[~lone].tolist(), stops[~lone].tolist()):
+        cells = slice(first, last)
+        total += _matched_component(rows[cells], columns[cells], counts[cells])
+    return total
 
-        dense = table.to_array()
-        return int(dense[linear_sum_assignment(dense, maximize=True)].sum())
-    return sum(_matched_component(*cells) for cells in _components(table))
+
+def _matched_densely(table: NDArray[np.int64]) -> int:
+    from scipy.optimize import linear_sum_assignment
+
+    return int(table[linear_sum_assignment(table, maximize=True)].sum())
 
 
-def _components(table: ContingencyTable) -> list[tuple[NDArray, NDArray, NDArray]]:
-    """Cells by connected component of the graph that links overlapping clusters."""
+def _by_component(table: ContingencyTable) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Counts, rows and columns of the cells by connected component, and where each starts."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     n_rows = len(table.row_sizes)
     n_nodes = n_rows + len(table.column_sizes)
     links = coo_array((table.counts, (table.rows, table.columns + n_rows)), shape=(n_nodes,) * 2)
-    _, component = connected_components(links, directed=False)
-    order = np.argsort(component[table.rows], kind="stable")
-    starts = np.flatnonzero(np.diff(component[table.rows][order])) + 1
-    return [
-        (table.rows[cells], table.columns[cells], table.counts[cells])
-        for cells in np.split(order, starts)
-    ]
+    component = connected_components(links, directed=False)[1][table.rows]
+    order = np.argsort(component, kind="stable")
+    starts = np.flatnonzero(np.diff(component[order], prepend=-1))
+    return table.counts[order], table.rows[order], table.columns[order], starts
+
+
+def _distinct(codes: NDArray, starts: NDArray) -> NDArray[np.int64]:
+    """1 where all codes of a component are the same, more elsewhere."""
+    return 1 + np.maximum.reduceat(codes, starts) - np.minimum.reduceat(codes, starts)
 
 
 def _matched_component(rows: NDArray, columns: NDArray, counts: NDArray) -> int:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-    if len(counts) == 1:
-        return int(counts[0])
     _, rows = np.unique(rows, return_inverse=True)
     _, columns = np.unique(columns, return_inverse=True)
     n_rows, n_columns = int(rows.max()) + 1, int(columns.max()) + 1
+    if n_rows * n_columns <= _DENSE_CELLS:
+        dense = np.zeros((n_rows, n_columns), dtype=np.int64)
+        dense[rows, columns] = counts
+        return _matched_densely(dense)
     # a private spare column per row makes a full matching exist; every row then gains exactly 1
     spare = np.arange(n_rows)
     weights = np.concatenate([counts + 1.0, np.ones(n_rows)])

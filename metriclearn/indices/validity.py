@@ -65,7 +65,8 @@ def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None)
             "calinski_harabasz_score needs fewer clusters than points, got one cluster per point."
         )
     within = np.sum((clusters.points - np.repeat(clusters.centroids, clusters.sizes, axis=0)) ** 2)
-    mean = clusters.points.mean(axis=0)
+    origin = clusters.points[0]  # far from 0, sums of offsets stay exact longer
+    mean = origin + (clusters.points - origin).mean(axis=0)
     between = np.sum(clusters.sizes[:, None] * (clusters.centroids - mean) ** 2)
     return float(between / within * (n - K) / (K - 1)) if within > 0 else float("inf")
 

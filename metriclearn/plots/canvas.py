@@ -16,7 +16,7 @@ INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
 # Okabe & Ito (2008): eight colors that stay apart for color-blind readers (black is INK).
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 TEXT_SIZE, TITLE_SIZE = 9.0, 11.0
-_CHARACTERS_PER_INCH = 10.0  # of the bold title font, cautiously
+_CHARACTERS_PER_INCH = 10.8  # of the bold title font, cautiously
 
 
 def canvas(ax: Axes | None, width: float, height: float) -> Axes:
@@ -90,10 +90,13 @@ def panels(ax: Axes, ratios: Sequence[float], stacked: bool, gap: float) -> list
 
 
 def name_ticks(ax: Axes, names: Sequence[str], size: float = TEXT_SIZE) -> None:
-    """Name the places 0, 1, … of the vertical axis, names cut in the middle to fit the width."""
-    length = max(12, int(width_of(ax) * 3.6))
+    """Name the places 0, 1, … of the vertical axis, names cut to fit if they stay distinct."""
+    length = max(12, int(width_of(ax) * 5))
+    short = [shorten(name, length) for name in names]
+    if len(set(short)) < len(set(names)):
+        short, size = list(names), min(size, 7.0)
     ax.yaxis.set_major_locator(FixedLocator(list(range(len(names)))))
-    ax.set_yticklabels([shorten(name, length).replace("$", r"\$") for name in names], fontsize=size)
+    ax.set_yticklabels([name.replace("$", r"\$") for name in short], fontsize=size)
     ax.tick_params(axis="y", length=0)
 
 

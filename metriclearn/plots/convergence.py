@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.plots.canvas import (
+    MUTED,
     PALETTE,
     TEXT_SIZE,
     canvas,
@@ -89,6 +90,10 @@ def plot_convergence(
     tidy(ax, x, "relative gap to the lower bound" if gap else "objective", grid="y")
     if not seconds:
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    if not gap and len(curves) > 1:
+        ax.plot(
+            [], [], color=MUTED, lw=1.6, ls=(0, (4, 1.5)), label="dashed: certified lower bound"
+        )
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, fontsize=TEXT_SIZE, labelcolor="linecolor")
     return figure_of(ax)
@@ -130,8 +135,8 @@ def _message(curves: Mapping[str, _Curve]) -> str:
         if not proven:
             return f"{len(curves)} methods, none with a certified bound"
         worst = max(c.gap[-1] for c in curves.values() if np.isfinite(c.bound[-1]))
-        share = "all" if proven == len(curves) else f"{proven} of"
-        return f"Proven within {_percent(worst)} of the optimum: {share} {len(curves)} methods"
+        share = f"{proven} of {len(curves)} methods" if proven < len(curves) else "All methods"
+        return f"{share} proven within {_percent(worst)} of the optimum"
     ((name, curve),) = curves.items()
     rounds = f"{len(curve.x)} pass{'es' if len(curve.x) > 1 else ''}"
     if not np.isfinite(curve.bound[-1]):

@@ -145,7 +145,8 @@ def _count(strip: Partition) -> str:
 def _label(ax: Axes, y: float, text: str) -> None:
     text = shorten(text, int(width_of(ax) * 13)).replace("$", r"\$")
     transform = ax.get_yaxis_transform()
-    ax.text(0, y, text, transform=transform, va="center", size=TEXT_SIZE, color=INK, clip_on=False)
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # covers the dashed lines
+    ax.text(0, y, text, transform=transform, va="center", size=TEXT_SIZE, color=INK, bbox=ground)
 
 
 def _draw_strip(ax: Axes, row: int, strip: Partition, truth: Partition, step: float) -> None:
@@ -169,7 +170,7 @@ def _draw_signal(ax: Axes, scaled: NDArray[np.float64], end: float) -> float:
         top = bottom - _LANE * _MOST_LINES
         pooled = scaled[:: max(1, n_samples // _MOST_POINTS)]
         box = (0.0, end, bottom, top)
-        ax.imshow(pooled.T, cmap="Greys", extent=box, aspect="auto", interpolation="nearest")
+        ax.imshow(pooled.T, cmap="Greys", extent=box, aspect="auto")
         return top - _LABEL / 2
     times, low, high = _envelope(scaled, end)
     for lane in range(n_features):

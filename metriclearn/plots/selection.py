@@ -249,13 +249,22 @@ def _draw_path(
     rest = order[_MOST_COLORED:]
     if len(rest):
         ax.plot(strength, path[:, rest], color=MUTED, lw=0.6, alpha=0.45)
-    length = max(12, int(width_of(ax) * 4))
+    columns = 2 if width_of(ax) < 5 else 3
+    length = int(width_of(ax) * 11 / columns) - 6
     for color, p in zip(PALETTE, top):
         label = shorten(names[p], length).replace("$", r"\$")
         ax.plot(strength, path[:, p], color=color, lw=2, label=label)
     _strength_axis(ax, strength)
     tidy(ax, "strength of regularization", "weight", grid="y")
-    ax.legend(frameon=False, fontsize=TEXT_SIZE - 1, loc="upper right", handlelength=1.2)
+    ax.legend(
+        frameon=False,
+        fontsize=TEXT_SIZE - 1,
+        loc="lower left",
+        bbox_to_anchor=(-0.02, 1.0),
+        ncols=columns,
+        handlelength=1.2,
+        labelspacing=0.3,
+    )
 
 
 def _draw_losses(

@@ -22,6 +22,7 @@ from metriclearn.plots.canvas import (
     number,
     panels,
     say,
+    shorten,
     tidy,
     width_of,
 )
@@ -74,18 +75,34 @@ def plot_weights(
     shown = order[values[order] != 0]
     ax = canvas(ax, 7.0, 1.1 + 0.22 * max(len(shown), 3))
     say(ax, _weights_message(values), title)
-    colors = [PALETTE[1] if names[p] in marked else PALETTE[0] for p in shown]
-    ax.barh(np.arange(len(shown)), values[shown], 0.72, color=colors)
-    name_ticks(ax, [names[p] for p in shown])
-    ax.set_ylim(max(len(shown), 1) - 0.4, -0.6)
     hidden = np.count_nonzero(values) - len(shown)
-    tidy(ax, f"weight ({hidden} smaller ones not shown)" if hidden else "weight", grid="x")
-    ax.tick_params(axis="y", length=0)
+    tidy(ax, f"weight ({hidden} smaller not shown)" if hidden else "weight", grid="x")
+    colors = [PALETTE[1] if names[p] in marked else PALETTE[0] for p in shown]
+    _draw_bars(ax, values[shown], [names[p] for p in shown], colors)
     ax.xaxis.set_major_locator(MaxNLocator(5))
     if marked:
         swatch = ax.barh([0], [0], color=PALETTE[1], label="highlighted")
         ax.legend(handles=[swatch], loc="lower right", frameon=False, fontsize=TEXT_SIZE)
     return figure_of(ax)
+
+
+def _draw_bars(
+    ax: Axes, values: NDArray[np.float64], names: Sequence[str], colors: Sequence[str]
+) -> None:
+    """Names beside the bars, or above them where the width is a phone's."""
+    places = np.arange(len(values))
+    if width_of(ax) < 5:
+        ax.barh(places + 0.2, values, 0.36, color=colors)
+        ax.set_yticks([])
+        length = int(width_of(ax) * 12)
+        for place, name in zip(places, names):
+            text = shorten(name, length).replace("$", r"\$")
+            edge = ax.get_yaxis_transform()
+            ax.text(0.02, place - 0.22, text, transform=edge, va="center", size=TEXT_SIZE)
+    else:
+        ax.barh(places, values, 0.72, color=colors)
+        name_ticks(ax, names)
+    ax.set_ylim(max(len(values), 1) - 0.4, -0.6)
 
 
 def _weights_message(values: NDArray[np.float64]) -> str:
@@ -141,7 +158,7 @@ def plot_metric_matrix(
     stacked = width_of(ax) < 5
     say(ax, _spectrum_message(eigenvalues), title)
     ratios = (1.7, 1) if stacked else (1.15, 1)
-    left, right = panels(ax, ratios, stacked=stacked, gap=0.75 if stacked else 1.5)
+    left, right = panels(ax, ratios, stacked=stacked, gap=0.65 if stacked else 1.25)
     _draw_matrix(left, matrix, names, scale)
     _draw_spectrum(right, eigenvalues)
     return figure_of(ax)
@@ -172,17 +189,23 @@ def _draw_matrix(ax: Axes, matrix: NDArray[np.float64], names: Sequence[str], sc
         ax.set_ylabel("feature number", fontsize=TEXT_SIZE)
     scale_axes = ax.inset_axes((1.03, 0, 0.05, 1))
     bar = figure_of(ax).colorbar(image, cax=scale_axes, ticks=[-limit, 0, limit])
-    bar.ax.set_yticklabels([number(-limit), "0", number(limit)])
+    bar.ax.set_yticklabels([f"−{number(limit)}", "0", number(limit)])
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=TEXT_SIZE - 1, length=0, labelcolor=INK)
 
 
 def _draw_spectrum(ax: Axes, eigenvalues: NDArray[np.floating]) -> None:
-    places = np.arange(1, len(eigenvalues) + 1)
-    if len(places) <= _MOST_NAMES:
-        ax.bar(places, eigenvalues, 0.72, color=PALETTE[0])
+    magnitude = np.abs(eigenvalues)
+    rank = 1 + int(np.max(np.flatnonzero(magnitude > 1e-8 * magnitude.max()), initial=0))
+    shown = eigenvalues[:_MOST_NAMES] if rank <= _MOST_NAMES else eigenvalues
+    places = np.arange(1, len(shown) + 1)
+    label = "eigenvalue number, largest first"
+    if hidden := len(eigenvalues) - len(shown):
+        label = f"eigenvalue number ({hidden} more are zero)"
+    if len(shown) <= _MOST_NAMES:
+        ax.bar(places, shown, 0.72, color=PALETTE[0])
     else:
-        ax.fill_between(places, eigenvalues, color=PALETTE[0], alpha=0.3, linewidth=0)
-        ax.plot(places, eigenvalues, color=PALETTE[0], linewidth=1.8)
+        ax.fill_between(places, shown, color=PALETTE[0], alpha=0.3, linewidth=0)
+        ax.plot(places, shown, color=PALETTE[0], linewidth=1.8)
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
-    tidy(ax, "eigenvalue number, largest first", "eigenvalue", grid="y")
+    tidy(ax, label, "eigenvalue", grid="y")

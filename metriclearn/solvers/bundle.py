@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,40 +81,69 @@ class BundleDual(BaseEstimator):
         return run.solution(reason)
 
 
-@dataclass
 class _Bundle:
-    """The cuts: value at w of cut j is offsets_j + ⟨rows_j, w⟩."""
+    """The cuts: value at w of cut j is offsets_j + ⟨rows_j, w⟩.
 
-    rows: NDArray
-    offsets: NDArray
-    groups: NDArray
-    weights: NDArray
-    age: NDArray
+    Rows live in a buffer that grows by doubling, and hold the price's slope divided by
+    ``price_unit``, so that one curvature serves all coordinates of the master problem.
+    """
 
-    @classmethod
-    def empty(cls, size: int) -> _Bundle:
-        integers = np.zeros(0, dtype=np.int64)
-        return cls(np.zeros((0, size)), np.zeros(0), integers, np.zeros(0), integers)
+    def __init__(self, size: int, price_unit: float) -> None:
+        self._buffer = np.empty((16, size))
+        self.price_unit = price_unit
+        self.offsets, self.weights = np.zeros(0), np.zeros(0)
+        self.groups, self.age = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
-    def add(self, cuts: Cuts, w: NDArray) -> None:
-        n = len(cuts.values)
-        self.rows = np.vstack([self.rows, cuts.slopes])
+    @property
+    def rows(self) -> NDArray:
+        return self._buffer[: len(self.offsets)]
+
+    def units(self, w: NDArray, priced: bool) -> NDArray:
+        """w with its price in the rows' unit."""
+        return np.append(w[:-1], w[-1] * self.price_unit) if priced else w
+
+    def add(self, cuts: Cuts, w: NDArray, priced: bool) -> None:
+        n, used = len(cuts.values), len(self.offsets)
+        if used + n > len(self._buffer):
+            grown = np.empty((2 * (used + n), self._buffer.shape[1]))
+            grown[:used] = self.rows
+            self._buffer = grown
+        self._buffer[used : used + n] = cuts.slopes
+        if priced:
+            self._buffer[used : used + n, -1] /= self.price_unit
         self.offsets = np.append(self.offsets, cuts.values - cuts.slopes @ w)
         self.groups = np.append(self.groups, np.arange(n))
-        first = len(self.weights) == 0
-        self.weights = np.append(self.weights, cuts.weights if first else np.zeros(n))
+        self.weights = np.append(self.weights, np.zeros(n) if used else cuts.weights)
         self.age = np.append(self.age, np.zeros(n, dtype=np.int64))
+
+    def combination(self, priced: bool) -> tuple[float, NDArray]:
+        """The minorant of the risk that the weights make: offset and slope."""
+        slope = self.weights @ self.rows
+        if priced:
+            slope[-1] *= self.price_unit
+        return float(self.weights @ self.offsets), slope
 
     def prune(self, keep_inactive: int) -> None:
         """Forget cuts that have had no weight for a while."""
-        self.weights[self.weights < 1e-9 * np.max(self.weights)] = 0.0
         totals = np.bincount(self.groups, weights=self.weights)
+        self.weights[self.weights < 1e-9 * totals[self.groups]] = 0.0
+        share = np.bincount(self.groups, weights=self.weights)
+        self.weights *= (totals / share)[self.groups]
         self.age = np.where(self.weights > 0, 0, self.age + 1)
         kept = self.age <= keep_inactive
-        for name in ("rows", "offsets", "groups", "weights", "age"):
-            setattr(self, name, getattr(self, name)[kept])
-        share = np.bincount(self.groups, weights=self.weights)
-        self.weights = self.weights * (totals / share)[self.groups]
+        if not kept.all():
+            self._buffer[: np.sum(kept)] = self.rows[kept]
+            for name in ("offsets", "groups", "weights", "age"):
+                setattr(self, name, getattr(self, name)[kept])
+
+    def state(self) -> dict[str, NDArray]:
+        names = ("rows", "offsets", "groups", "weights", "age")
+        return {name: getattr(self, name) for name in names}
+
+    def restore(self, state: dict[str, NDArray]) -> None:
+        self._buffer = state["rows"]
+        for name in ("offsets", "groups", "weights", "age"):
+            setattr(self, name, state[name])
 
 
 class _Run:
@@ -126,7 +154,6 @@ class _Run:
     ) -> None:
         self.risk, self.terms, self.cone, self.settings = risk, terms, cone, settings
         self.bound = DualBound(terms, cone)
-        self.bundle = _Bundle.empty(cone.size)
         self.trace = Trace()
         self.round, self.lower_bound = 0, 0.0
         self.checkpoint = Checkpoint(settings.checkpoint)
@@ -138,13 +165,10 @@ class _Run:
         self.masses = cuts.weights
         self.scale = cuts.mean + self.terms(start)
         self.center, self.best, self.objective = start.copy(), start.copy(), self.scale
-        self.bundle.add(cuts, start)
         self.anchor = (cuts.mean - float(cuts.slope @ start), cuts.slope)
         self.proximity = self._first_proximity()
-        self.price_curvature = _PRICE_CURVATURE
-        if self.cone.priced:
-            typical = max(abs(self.anchor[1][-1]), 1e-12)
-            self.price_curvature *= typical**2 / max(self.scale, 1e-12)
+        self.bundle = _Bundle(self.cone.size, self._price_unit())
+        self.bundle.add(cuts, start, self.cone.priced)
         identity = (start, cuts.values, cuts.slopes, self.terms.slope, self.terms.curvature)
         self.checkpoint.identify(*identity)
         self._restore(self.checkpoint.load())
@@ -155,6 +179,12 @@ class _Run:
             return 0.0
         reach = self.scale / float(np.max(self.terms.slope))  # no optimum has a larger trace
         return 100.0 * self.scale / reach**2
+
+    def _price_unit(self) -> float:
+        """√(curvature at the price / curvature elsewhere)."""
+        typical = max(abs(float(self.anchor[1][-1])), 1e-12)
+        curvature = _PRICE_CURVATURE * typical**2 / max(self.scale, 1e-12)
+        return float(np.sqrt(curvature / (self.terms.curvature + self.proximity)))
 
     def step(self) -> None:
         """One round: master, lower bound, oracles, new cuts."""
@@ -171,34 +201,30 @@ class _Run:
         if serious or not self.proximity:
             self.center = self.best.copy()
         self.bundle.prune(self.settings.keep_inactive)
-        self.bundle.add(cuts, w)
+        self.bundle.add(cuts, w, self.cone.priced)
         self.round += 1
         self.trace.append(self.objective, self.lower_bound, self._seconds())
         self.checkpoint.save(self._state())
 
     def _solve_master(self) -> NDArray:
-        curvature = np.full(self.cone.size, self.terms.curvature + self.proximity)
+        bundle, priced, n = self.bundle, self.cone.priced, self.cone.n_metric
+        curvature = self.terms.curvature + self.proximity
         shift = np.zeros(self.cone.size)
-        n = self.cone.n_metric
         shift[:n] = self.proximity * self.center[:n] - self.terms.slope
-        if self.cone.priced:
-            curvature[-1] = self.price_curvature
-            shift[-1] = self.price_curvature * self.center[-1]
-        root = np.sqrt(curvature)
-        bundle = self.bundle
+        if priced:
+            shift[-1] = curvature * bundle.units(self.center, priced)[-1]
         master = DualMaster(
-            bundle.rows / root, bundle.offsets, bundle.groups, self.masses, shift / root, self.cone
+            bundle.rows, bundle.offsets, bundle.groups, self.masses, shift, curvature, self.cone
         )
         gap = self.objective - self.lower_bound
         tolerance = max(0.02 * gap, 0.01 * self.settings.tolerance * self.scale)
         bundle.weights, x, _ = master.solve(bundle.weights, tolerance)
         self._raise_bound()
-        return x / root
+        return np.append(x[:-1], x[-1] / bundle.price_unit) if priced else x
 
     def _raise_bound(self) -> None:
         """Lower bound from the cuts' combination; combinations with the first cuts limit λ."""
-        offset = float(self.bundle.weights @ self.bundle.offsets)
-        slope = self.bundle.weights @ self.bundle.rows
+        offset, slope = self.bundle.combination(self.cone.priced)
         if self.cone.priced:
             for share in (1.0, 0.1, 0.01, 0.001, 0.0):
                 self.bound.limit_price(
@@ -210,7 +236,7 @@ class _Run:
         self.lower_bound = max(self.lower_bound, bound)
 
     def _model(self, w: NDArray) -> float:
-        values = self.bundle.offsets + self.bundle.rows @ w
+        values = self.bundle.offsets + self.bundle.rows @ self.bundle.units(w, self.cone.priced)
         best = np.full(len(self.masses), -np.inf)
         np.maximum.at(best, self.bundle.groups, values)
         return float(self.masses @ best) + self.terms(w)
@@ -238,7 +264,7 @@ class _Run:
         numbers = [self.round, self.lower_bound, self.objective, self.proximity]
         numbers += [self.bound.price_limit, self._seconds()]
         return {
-            **vars(self.bundle),
+            **self.bundle.state(),
             "numbers": np.array(numbers),
             "center": self.center,
             "best": self.best,
@@ -255,4 +281,4 @@ class _Run:
         self.bound.price_limit, self.seconds_before = numbers[4:6]
         self.center, self.best = state.pop("center"), state.pop("best")
         self.trace = Trace(*(column.tolist() for column in state.pop("trace")))
-        self.bundle = _Bundle(**state)
+        self.bundle.restore(state)

@@ -15,11 +15,11 @@ __all__ = ["DualMaster"]
 
 @dataclass
 class DualMaster:
-    """min over x in the cone of Σ_i s_i max_{j in group i} (β_j + ⟨G_j, x⟩) + ½‖x‖² − ⟨h, x⟩.
+    """min over x in the cone of Σ_i s_i max_{j in i} (β_j + ⟨G_j, x⟩) + (ρ/2)‖x‖² − ⟨h, x⟩.
 
     Its dual over the product of simplices {a ≥ 0, Σ_{j in i} a_j = s_i},
 
-        D(a) = aᵀβ − ½‖Π(h − Gᵀa)‖²,   ∇D(a) = β + G x(a),   x(a) = Π(h − Gᵀa),
+        D(a) = aᵀβ − ‖Π(h − Gᵀa)‖² / 2ρ,   ∇D(a) = β + G x(a),   x(a) = Π(h − Gᵀa) / ρ,
 
     is concave and semismooth; each Newton step solves a small quadratic program, and the gap
     Σ s_i max_j ∇D_j − aᵀ∇D certifies the result for free.
@@ -35,6 +35,8 @@ class DualMaster:
         s; every group has a row.
     shift : array (n,)
         h.
+    curvature : float
+        ρ.
     cone : MetricCone
     """
 
@@ -43,6 +45,7 @@ class DualMaster:
     groups: NDArray
     masses: NDArray
     shift: NDArray
+    curvature: float
     cone: MetricCone
 
     def solve(
@@ -71,8 +74,9 @@ class DualMaster:
         return a, x, gap
 
     def _evaluate(self, a: NDArray):  # type: ignore[no-untyped-def]
-        x, root = self.cone.linearize(self.shift - a @ self.rows)
-        return float(a @ self.offsets - 0.5 * (x @ x)), x, root
+        point, root = self.cone.linearize(self.shift - a @ self.rows)
+        x = point / self.curvature
+        return float(a @ self.offsets - 0.5 * self.curvature * (x @ x)), x, root
 
     def _gap(self, a: NDArray, gradient: NDArray) -> float:
         best = np.full(len(self.masses), -np.inf)
@@ -84,7 +88,7 @@ class DualMaster:
         level = np.bincount(self.groups, weights=a * gradient) / self.masses
         chosen = np.flatnonzero((a > 1e-12) | (gradient >= level[self.groups]))
         R = root(self.rows[chosen])
-        H = R @ R.T
+        H = R @ R.T / self.curvature
         H[np.diag_indices_from(H)] += 1e-10 * max(1e-300, float(np.trace(H)) / len(chosen))
         c = gradient[chosen] + H @ a[chosen]
         groups = self.groups[chosen]

@@ -1,0 +1,1 @@
+"""Features: what turns recordings, images and columns into the matrix X."""

@@ -1,0 +1,227 @@
+"""Every optimal segmentation over a range of penalties (CROPS), and the penalty that fits best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.forms import LowRankForm, center
+from metriclearn.inputs import read_data_sets
+from metriclearn.losses import FrobeniusLoss
+from metriclearn.oracles.change_points import PricedSegmentation
+from metriclearn.oracles.requests import check_count
+from metriclearn.partition import Partition
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["SegmentationPath", "best_penalty", "segmentation_path"]
+
+Vertex = tuple[float, NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class SegmentationPath:
+    """Optimal segmentations, from few segments to many.
+
+    Attributes
+    ----------
+    change_points : list of int arrays
+        Segment ends of each, as in ruptures.
+    n_segments : int array (m,)
+    costs : array (m,)
+        Residual ‖Z − MZ‖² of each.
+    penalties : array (m, 2)
+        The interval of penalties per segment over which each is optimal.
+    """
+
+    change_points: list[NDArray[np.int64]]
+    n_segments: NDArray[np.int64]
+    costs: NDArray[np.float64]
+    penalties: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.change_points)
+
+    def at(self, penalty: float) -> NDArray[np.int64]:
+        """Change-points that are optimal at ``penalty``.
+
+        Raises
+        ------
+        ValueError
+            If the path does not reach that penalty.
+        """
+        inside = (self.penalties[:, 0] <= penalty) & (penalty <= self.penalties[:, 1])
+        if not inside.any():
+            raise ValueError(
+                f"SegmentationPath needs a penalty from {self.penalties[-1, 0]:.6g} to "
+                f"{self.penalties[0, 1]:.6g}, got {penalty:.6g}; compute a wider path."
+            )
+        return self.change_points[int(np.flatnonzero(inside)[0])]
+
+    def elbow(self) -> int:
+        """Position of the elbow: the segmentation that is optimal over the widest range.
+
+        Width is the ratio of the ends of its interval; the coarsest and finest, whose intervals
+        are cut by the range, are left out where there are others.
+        """
+        low, high = self.penalties[:, 0], self.penalties[:, 1]
+        inner = slice(1, -1) if len(self) > 2 else slice(None)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.where(low > 0, high / np.maximum(low, 1e-300), 0.0)[inner]
+        return int(np.argmax(ratios)) + (1 if len(self) > 2 else 0)
+
+    def plot(self, chosen: int | None = None, ax: Any = None) -> Figure:
+        """Elbow picture: cost against number of segments, the elbow (or ``chosen``) marked."""
+        from metriclearn.plots import plot_elbow
+
+        position = self.elbow() if chosen is None else chosen
+        return plot_elbow(
+            self.n_segments, self.costs, self.penalties, int(self.n_segments[position]), ax=ax
+        )
+
+
+def segmentation_path(
+    X: ArrayLike,
+    penalty_range: tuple[float, float] | None = None,
+    *,
+    components: ArrayLike | None = None,
+    min_size: int = 1,
+    max_segments: int | None = None,
+) -> SegmentationPath:
+    """Every segmentation that is optimal for some penalty in a range, exactly.
+
+    The penalized problem is min ‖Z − MZ‖² + penalty · (number of segments), Eq. (4), Z = XL.
+    Between two penalties with different optima a new one is found at the slope of their chord,
+    or none lies between (Haynes, Eckley & Fearnhead 2017, CROPS): at most two pruned dynamic
+    programs per segmentation of the path.
+
+    Parameters
+    ----------
+    X : array (T, P)
+    penalty_range : (low, high), optional
+        Both at least 0. By default from the mean residual of a sample up to a single segment.
+    components : array (r, P), optional
+        Lᵀ of a metric, such as a learner's ``components_``.
+    min_size : int
+        Smallest number of samples in a segment.
+    max_segments : int, optional
+        Do not refine the path beyond this number of segments.
+
+    Raises
+    ------
+    ValueError
+        For a range that is not 0 ≤ low ≤ high, or data that cannot be used.
+    """
+    array = read_data_sets("segmentation_path", np.asarray(X)).arrays[0]
+    Z = center(array)
+    if components is not None:
+        Z = Z @ np.asarray(components, dtype=np.float64).T
+    check_count("segmentation_path", len(Z), None, min_size)
+    problem = PricedSegmentation(LowRankForm(Z), min_size)
+    low, high = problem.coarsest(), problem.finest()
+    if penalty_range is not None:
+        cheap, dear = (float(price) for price in penalty_range)
+        if not 0 <= cheap <= dear:
+            raise ValueError(
+                f"segmentation_path needs 0 <= low <= high, got penalty_range={penalty_range}."
+            )
+        low = low if np.isinf(dear) else problem.solve(dear)
+        high = problem.solve(cheap)
+    elif len(high[1]) > len(low[1]):
+        high = problem.solve((high[0] - low[0]) / (len(high[1]) - len(low[1])))
+        cheap, dear = 0.0, np.inf
+    else:
+        cheap, dear = 0.0, np.inf
+    vertices = _hull(problem, low, high, max_segments or len(Z))
+    return _path(vertices, float(np.sum(Z * Z)), (cheap, dear))
+
+
+def best_penalty(
+    forms: Sequence[LowRankForm],
+    truths: Sequence[Partition],
+    weights: ArrayLike | None = None,
+    min_size: int = 1,
+) -> tuple[float, float]:
+    """The penalty with the least mean loss ℓ on labeled sequences, exactly, and that loss.
+
+    Every sequence's optimal segmentation is piecewise constant in the penalty, so the mean loss
+    is too, and its minimum over all penalties is found without a grid. Among equally good
+    intervals the widest (in ratio) wins, and its geometric mean is returned.
+
+    Parameters
+    ----------
+    forms : sequence of LowRankForm
+        ZZᵀ of every sequence.
+    truths : sequence of Partition
+    weights : array (N,), optional
+    min_size : int
+    """
+    loss = FrobeniusLoss()
+    steps = []
+    for form, truth in zip(forms, truths):
+        problem = PricedSegmentation(form, min_size)
+        most = min(form.n_samples // min_size, 4 * truth.n_clusters + 10)
+        vertices = _hull(problem, problem.coarsest(), problem.finest(), most)
+        path = _path(vertices, 0.0, (0.0, np.inf))
+        losses = [loss(Partition(ends=ends), truth) for ends in path.change_points]
+        steps.append((path.penalties, np.array(losses)))
+    prices = np.unique(np.concatenate([penalties[:, 0] for penalties, _ in steps]))
+    prices = prices[(prices > 0) & (prices >= max(p[-1, 1] for p, _ in steps) * (1 - 1e-12))]
+    if len(prices) == 0:
+        return 1.0, float("nan")
+    edges = np.append(prices, prices[-1] * 2.0)
+    middles = np.sqrt(edges[:-1] * edges[1:])
+    mean = np.average(
+        [_losses_at(penalties, losses, middles) for penalties, losses in steps],
+        axis=0,
+        weights=weights,
+    )
+    best = mean <= np.min(mean) + 1e-12
+    low, high = _widest_run(edges, best)
+    return float(np.sqrt(low * high)), float(np.min(mean))
+
+
+def _losses_at(penalties: NDArray, losses: NDArray, prices: NDArray) -> NDArray:
+    """Loss of the segmentation that is optimal at every price; penalties[:, 0] decreases."""
+    position = np.searchsorted(-penalties[:, 0], -prices, side="left")
+    return losses[np.minimum(position, len(losses) - 1)]
+
+
+def _widest_run(edges: NDArray, good: NDArray) -> tuple[float, float]:
+    starts = np.flatnonzero(good & ~np.append(False, good[:-1]))
+    stops = np.flatnonzero(good & ~np.append(good[1:], False)) + 1
+    widest = int(np.argmax(edges[stops] / edges[starts]))
+    return float(edges[starts[widest]]), float(edges[stops[widest]])
+
+
+def _hull(problem: PricedSegmentation, low: Vertex, high: Vertex, most: int) -> list[Vertex]:
+    """Vertices of the hull from ``low`` to ``high``, those above ``most`` segments unrefined."""
+    vertices, pending = [low], [(low, high)]
+    while pending:
+        left, right = pending.pop()
+        found = None
+        if len(right[1]) - len(left[1]) > 1 and len(left[1]) < most:
+            found = problem.between(left, right)
+        if found is not None:
+            pending += [(found, right), (left, found)]
+        elif len(right[1]) > len(left[1]):
+            vertices.append(right)
+    return vertices
+
+
+def _path(
+    vertices: list[Vertex], total: float, penalty_range: tuple[float, float]
+) -> SegmentationPath:
+    values = np.array([value for value, _ in vertices])
+    counts = np.array([len(ends) for _, ends in vertices])
+    slopes = np.diff(values) / np.diff(counts)
+    penalties = np.column_stack(
+        [np.append(slopes, penalty_range[0]), np.append(penalty_range[1], slopes)]
+    )
+    penalties = np.clip(penalties, *penalty_range)
+    return SegmentationPath([ends for _, ends in vertices], counts, total - values, penalties)

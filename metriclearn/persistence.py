@@ -1,0 +1,170 @@
+"""Saving and loading fitted estimators without pickle: one file of arrays and JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+import metriclearn
+from metriclearn.solvers.base import Solution, Trace
+
+__all__ = ["load", "save"]
+
+_FORMAT = 1
+_CLASSES = {
+    "ChangePointMetricLearner": "metriclearn.learners",
+    "BundleDual": "metriclearn.solvers.bundle",
+    "ProjectedSubgradient": "metriclearn.solvers.subgradient",
+    "ConstantStep": "metriclearn.solvers.subgradient",
+    "DecreasingStep": "metriclearn.solvers.subgradient",
+    "PolyakStep": "metriclearn.solvers.subgradient",
+    "DiagonalMetric": "metriclearn.mahalanobis",
+    "FullMetric": "metriclearn.mahalanobis",
+    "SquaredFrobenius": "metriclearn.regularizers",
+    "L1": "metriclearn.regularizers",
+    "Trace": "metriclearn.regularizers",
+    "Euclidean": "metriclearn.baselines.linear",
+    "PrincipalComponents": "metriclearn.baselines.linear",
+    "RelevantComponents": "metriclearn.baselines.linear",
+    "TunedSegmenter": "metriclearn.baselines.tuned",
+}
+
+
+def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
+    """Write a fitted estimator to one ``.npz`` file, atomically.
+
+    Parameters
+    ----------
+    estimator : an estimator of this package
+    path : path
+        The file is replaced only once the new one is complete.
+
+    Raises
+    ------
+    TypeError
+        If the estimator, or something in it, is not of a kind that this format knows.
+    OSError
+        If the folder cannot be written.
+    """
+    arrays: dict[str, NDArray] = {}
+    document = {
+        "format": _FORMAT,
+        "version": metriclearn.__version__,
+        "estimator": _encode(estimator, arrays),
+    }
+    target = Path(path)
+    arrays["metriclearn"] = np.array(json.dumps(document))
+    handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return target
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what :func:`save` wrote; never executes anything from the file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is damaged, was not written by :func:`save`, or is of a newer format.
+    """
+    if not Path(path).exists():
+        raise FileNotFoundError(f"metriclearn.load needs a model file, but {path} does not exist.")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        document = json.loads(str(arrays["metriclearn"]))
+        version = int(document["format"])
+    except (OSError, ValueError, KeyError, TypeError, BadZipFile, EOFError, IndexError) as error:
+        raise ValueError(
+            f"metriclearn.load needs a file written by metriclearn.save, but {path} is damaged or "
+            "something else; save the model again."
+        ) from error
+    if version > _FORMAT:
+        raise ValueError(
+            f"metriclearn.load reads format {_FORMAT}, but {path} has format {version} of "
+            f"metriclearn {document.get('version')}; upgrade metriclearn."
+        )
+    try:
+        return _decode(document["estimator"], arrays)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"metriclearn.load found incomplete contents in {path}; save the model again."
+        ) from error
+
+
+def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return {"names": [str(item) for item in value]}
+        key = f"array{len(arrays)}"
+        arrays[key] = value
+        return {"array": key}
+    if isinstance(value, (list, tuple)):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [_encode(item, arrays) for item in value]}
+    if isinstance(value, dict):
+        return {"dict": [[str(k), _encode(v, arrays)] for k, v in value.items()]}
+    if isinstance(value, Trace):
+        return {"trace": _encode(vars(value), arrays)}
+    if isinstance(value, Solution):
+        return {"solution": _encode(vars(value), arrays)}
+    name = type(value).__name__
+    if _CLASSES.get(name) == type(value).__module__:
+        parameters = value.get_params(deep=False)
+        fitted = {k: v for k, v in vars(value).items() if k not in parameters}
+        state = [_encode(parameters, arrays), _encode(fitted, arrays)]
+        return {"object": [name, *state]}
+    raise TypeError(
+        f"metriclearn.save knows estimators and components of metriclearn, got a "
+        f"{type(value).__module__}.{name}; leave it out or save it on its own."
+    )
+
+
+def _decode(value: Any, arrays: dict[str, NDArray]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    return _DECODERS[kind](content, arrays)
+
+
+def _decode_object(content: Any, arrays: dict[str, NDArray]) -> Any:
+    name, parameters, fitted = content
+    cls = getattr(import_module(_CLASSES[name]), name)
+    instance = cls(**_decode(parameters, arrays))
+    vars(instance).update(_decode(fitted, arrays))
+    return instance
+
+
+_DECODERS = {
+    "names": lambda content, arrays: np.array(content, dtype=object),
+    "array": lambda content, arrays: arrays[content],
+    "list": lambda content, arrays: [_decode(item, arrays) for item in content],
+    "tuple": lambda content, arrays: tuple(_decode(item, arrays) for item in content),
+    "dict": lambda content, arrays: {key: _decode(item, arrays) for key, item in content},
+    "trace": lambda content, arrays: Trace(**_decode(content, arrays)),
+    "solution": lambda content, arrays: Solution(**_decode(content, arrays)),
+    "object": _decode_object,
+}
