@@ -163,14 +163,14 @@ def _psd_root(rows: NDArray, values: NDArray, vectors: NDArray) -> NDArray:
     up, down = vectors[:, positive], vectors[:, ~positive]
     mixed = values[positive][:, None] / (values[positive][:, None] - values[~positive][None, :])
     weights = np.sqrt(2.0 * mixed)
-    i, j, scale = _triangle(up.shape[1])
-    parts = []
-    for chunk in np.array_split(rows, max(1, len(rows) // 64)):
-        half = _unpack(chunk) @ up
-        inner = np.einsum("pa,kpb->kab", up, half, optimize=True)[:, i, j] * scale
-        outer = np.einsum("kpa,pb->kab", half, down, optimize=True) * weights
-        parts.append(np.hstack([inner, outer.reshape(len(chunk), -1)]))
-    return np.vstack(parts)
+    rank = up.shape[1]
+    root = np.empty((len(rows), rank * len(vectors)))
+    for begin in range(0, len(rows), 32):  # few at a time: a triangle unpacks to P² numbers
+        half = _unpack(rows[begin : begin + 32]) @ up
+        part = root[begin : begin + 32]
+        part[:, : rank * rank] = (up.T @ half).reshape(len(half), -1)
+        part[:, rank * rank :] = (half.transpose(0, 2, 1) @ down * weights).reshape(len(half), -1)
+    return root
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,12 @@ class ClusteredPoints:
         """Cluster of every sorted point, shape (n,)."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
+    @property
+    def squared_spreads(self) -> NDArray[np.float64]:
+        """Squared distance of every sorted point to its centroid, shape (n,)."""
+        offsets = _relative(self.points, self.centroids, self.sizes)
+        return np.einsum("ij,ij->i", offsets, offsets)
+
     def to_centroids(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Blocks of rows and their distances to the K centroids, O(n K d) in all."""
         yield from self._blocks(self.centroids)
@@ -80,16 +86,23 @@ def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> Cluste
             f"An internal index needs one label per point, got {len(codes)} labels for "
             f"{len(points)} points."
         )
-    order = np.argsort(codes, kind="stable")
+    narrow = codes.astype(np.uint16) if codes.max() < 2**16 else codes  # sorted by radix
+    order = np.argsort(narrow, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     if len(starts) < 2:
         raise ValueError("An internal index needs at least two clusters, got one.")
-    points = points[order]
+    points = points.take(order, axis=0)
     sizes = np.diff(starts, append=len(points))
     # relative to a point of the cluster: equal points then have exactly zero spread
     origin = points[starts]
-    offsets = np.add.reduceat(points - np.repeat(origin, sizes, axis=0), starts, axis=0)
+    offsets = np.add.reduceat(_relative(points, origin, sizes), starts, axis=0)
     return ClusteredPoints(points, order, starts, sizes, origin + offsets / sizes[:, None])
+
+
+def _relative(points: NDArray, origins: NDArray, sizes: NDArray) -> NDArray[np.float64]:
+    """Sorted points minus the origin of their cluster."""
+    result = np.repeat(origins, sizes, axis=0)
+    return np.subtract(points, result, out=result)
 
 
 def _finite_points(X: ArrayLike) -> NDArray[np.float64]:

@@ -166,17 +166,18 @@ def normalized_variation_of_information(
 ) -> float:
     """Variation of information over a normalizer, VI / H(C, C′) by default, in [0, 1].
 
-    With "joint" it is 1 − I / H(C, C′) and still a metric; "sum" keeps [0, 1] too, the other
-    normalizers go up to 2 or more. 0 for equal partitions. Symmetric.
+    With "joint" it is 1 − I / H(C, C′) and still a metric, and so it is with "log_n"; "sum" keeps
+    [0, 1] too, the other normalizers go up to 2 or more. 0 for equal partitions. Symmetric.
 
     Parameters
     ----------
-    average_method : see :func:`normalized_mutual_info_score`.
+    average_method : as in :func:`normalized_mutual_info_score`, or "log_n" for ln n, the largest VI
     """
     table = contingency_table(
         labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
     )
-    normalizer = _normalizer(table, average_method)
+    log_n = average_method == "log_n"
+    normalizer = math.log(table.n_samples) if log_n else _normalizer(table, average_method)
     if table.equal:
         return 0.0
     return _variation(table) / normalizer if normalizer else math.inf

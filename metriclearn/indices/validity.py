@@ -34,8 +34,7 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
     from scipy.spatial.distance import cdist
 
     clusters = clustered_points(X, labels, metric)
-    own = clusters.points - np.repeat(clusters.centroids, clusters.sizes, axis=0)
-    spreads = np.add.reduceat(np.linalg.norm(own, axis=1), clusters.starts) / clusters.sizes
+    spreads = np.add.reduceat(np.sqrt(clusters.squared_spreads), clusters.starts) / clusters.sizes
     worst = np.zeros(len(spreads))
     step = max(1, 4_000_000 // len(spreads))
     for first in range(0, len(spreads), step):
@@ -64,9 +63,9 @@ def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None)
         raise ValueError(
             "calinski_harabasz_score needs fewer clusters than points, got one cluster per point."
         )
-    within = np.sum((clusters.points - np.repeat(clusters.centroids, clusters.sizes, axis=0)) ** 2)
-    origin = clusters.points[0]  # far from 0, sums of offsets stay exact longer
-    mean = origin + (clusters.points - origin).mean(axis=0)
+    within = clusters.squared_spreads.sum()
+    origin = clusters.points[0]  # far from 0, sums of offsets keep more digits
+    mean = origin + clusters.sizes @ (clusters.centroids - origin) / n
     between = np.sum(clusters.sizes[:, None] * (clusters.centroids - mean) ** 2)
     return float(between / within * (n - K) / (K - 1)) if within > 0 else float("inf")
 

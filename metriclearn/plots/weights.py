@@ -29,6 +29,7 @@ from metriclearn.plots.canvas import (
 
 _MOST_NAMES = 30
 _SHARE = 0.95
+_SHOWN = 0.995  # of the entries of a large matrix set its color scale: a few would hide the rest
 
 
 def plot_weights(
@@ -176,7 +177,8 @@ def _spectrum_message(eigenvalues: NDArray[np.floating]) -> str:
 
 
 def _draw_matrix(ax: Axes, matrix: NDArray[np.float64], names: Sequence[str], scale: float) -> None:
-    limit = scale or 1.0
+    typical = float(np.quantile(np.abs(matrix), _SHOWN)) if len(names) > _MOST_NAMES else scale
+    limit = typical or scale or 1.0
     image = ax.imshow(
         matrix, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
     )
@@ -189,7 +191,8 @@ def _draw_matrix(ax: Axes, matrix: NDArray[np.float64], names: Sequence[str], sc
         ax.set_ylabel("feature number", fontsize=TEXT_SIZE)
     scale_axes = ax.inset_axes((1.03, 0, 0.05, 1))
     bar = figure_of(ax).colorbar(image, cax=scale_axes, ticks=[-limit, 0, limit])
-    bar.ax.set_yticklabels([f"−{number(limit)}", "0", number(limit)])
+    beyond = ("≤ ", "≥ ") if limit < scale else ("", "")
+    bar.ax.set_yticklabels([f"{beyond[0]}−{number(limit)}", "0", f"{beyond[1]}{number(limit)}"])
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=TEXT_SIZE - 1, length=0, labelcolor=INK)
 

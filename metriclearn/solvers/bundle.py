@@ -16,6 +16,7 @@ from metriclearn.solvers.dual_master import DualMaster
 
 __all__ = ["BundleDual"]
 
+_PROXIMITY, _SERIOUS, _NULL = 1e4, 0.5, 1.3  # first ν, and its factors, chosen for few rounds
 _PRICE_CURVATURE = 1e-6  # of the proximal term at the price, in units of the start's objective
 
 
@@ -24,10 +25,10 @@ class BundleDual(BaseEstimator):
 
     Each round solves the master problem over all cuts so far (:class:`DualMaster`), asks the
     oracles for new cuts at its solution, and compares the best objective with the dual's lower
-    bound. With a squared regularizer the master's solution is the query (n-slack cutting
-    planes). Where the regularizer is linear (L1, trace) a proximal term around the best point
-    takes its place and shrinks; the price of a cluster, which no regularizer touches, has a
-    proximal term too small to be felt. Neither enters the reported bound.
+    bound. A proximal term keeps the query near the best point: halved when a round pays off,
+    raised when it does not. It serves every regularizer, squared or linear (L1, trace), and the
+    price of a cluster, which no regularizer touches. It does not enter the reported bound, which
+    is that of the original problem.
 
     Parameters
     ----------
@@ -174,11 +175,11 @@ class _Run:
         self._restore(self.checkpoint.load())
 
     def _first_proximity(self) -> float:
-        """ν of the proximal term: none with a squared regularizer, else from the scales."""
+        """ν of the proximal term: large enough to start with small steps, from the scales."""
         if self.terms.curvature > 0:
-            return 0.0
+            return 0.5 * _PROXIMITY * self.terms.curvature
         reach = self.scale / float(np.max(self.terms.slope))  # no optimum has a larger trace
-        return 100.0 * self.scale / reach**2
+        return _PROXIMITY * self.scale / reach**2
 
     def _price_unit(self) -> float:
         """√(curvature at the price / curvature elsewhere)."""
@@ -196,9 +197,8 @@ class _Run:
         serious = self.objective - value >= 0.1 * descent
         if value < self.objective:
             self.objective, self.best = value, w
-        if self.proximity:
-            self._adapt_proximity(serious)
-        if serious or not self.proximity:
+        self.proximity *= _SERIOUS if serious else _NULL
+        if serious:
             self.center = self.best.copy()
         self.bundle.prune(self.settings.keep_inactive)
         self.bundle.add(cuts, w, self.cone.priced)
@@ -240,9 +240,6 @@ class _Run:
         best = np.full(len(self.masses), -np.inf)
         np.maximum.at(best, self.bundle.groups, values)
         return float(self.masses @ best) + self.terms(w)
-
-    def _adapt_proximity(self, serious: bool) -> None:
-        self.proximity *= 0.5 if serious else 1.1
 
     def relative_gap(self) -> float:
         return (self.objective - self.lower_bound) / max(self.scale, 1e-300)

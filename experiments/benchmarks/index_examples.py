@@ -1,0 +1,215 @@
+"""The seeds' own examples of graph-sensitive indices, with the paper's numbers beside ours.
+
+    python -m experiments.benchmarks.index_examples [--output docs/images]
+
+Chains and Gaussian points of Hussain & Meilă, "Graph-sensitive indices for comparing clusterings"
+(sections 5.1 and 5.2), the 13 points of the lecture on comparing clusterings, and the bootstrap
+stability it recommends. Prints the tables and writes the pictures of docs/indices.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+import metriclearn.indices as indices
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00")
+INK = "#1f2328"
+LECTURE = (
+    [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3],
+    [0, 0, 0, 2, 2, 2, 2, 1, 1, 3, 2, 3, 1],
+)
+PAPER = {"VI": (0.0243, 0.0243, 100), "RWI": (0.0355, 0.1362, 4), "VIN": (0.0142, 0.0782, 0)}
+
+
+def chain(n: int) -> NDArray[np.float64]:
+    """Adjacency of n evenly spaced points on a line."""
+    return np.diag(np.ones(n - 1), 1) + np.diag(np.ones(n - 1), -1)
+
+
+def chain_examples() -> dict[str, list[list[int]]]:
+    """Clusterings A, B and C of Figures 3 and 4: B and C are equally far from A for VI."""
+    return {
+        "one point relabeled": [[0] * 10, [0] * 4 + [1] + [0] * 5, [0] * 9 + [1]],
+        "two points relabeled": [
+            [0] * 5 + [1] * 5,
+            [0] * 7 + [1] * 3,
+            [0] * 5 + [1] * 3 + [0] * 2,
+        ],
+    }
+
+
+def chain_values(A: list[int], other: list[int]) -> dict[str, float]:
+    """VI, RWI on two similarity matrices, and VIN, in nats."""
+    n = len(A)
+    gaps = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    inverse = np.divide(1.0, gaps, out=np.zeros((n, n)), where=gaps > 0)
+    return {
+        "VI": indices.variation_of_information(A, other),
+        "RWI": indices.random_walk_index(chain(n), A, other),
+        "RWI, weights 1/d": indices.random_walk_index(inverse, A, other),
+        "VIN": indices.vi_with_neighbors(chain(n), A, other),
+    }
+
+
+def gaussian_example(
+    seed: int, n: int = 100
+) -> tuple[NDArray[np.float64], list[NDArray[np.int64]]]:
+    """Points of section 5.2 and clusterings A (one cluster), B (outermost) and C (innermost)."""
+    X = np.random.default_rng(seed).normal(size=(n, 2))
+    radius = np.linalg.norm(X - X.mean(axis=0), axis=1)
+    A = np.zeros(n, dtype=np.int64)
+    B, C = A.copy(), A.copy()
+    B[np.argmax(radius)] = C[np.argmin(radius)] = 1
+    return X, [A, B, C]
+
+
+def gaussian_values(seed: int) -> NDArray[np.float64]:
+    """Rows VI, RWI, VIN; columns d(A,B), d(A,C). Logarithms of base 10, edges below 0.5."""
+    X, (A, *others) = gaussian_example(seed)
+    squared = np.sum((X[:, None] - X[None]) ** 2, axis=2)
+    graph = indices.epsilon_graph(X, 0.5)
+    calls: list[Callable[[Any], float]] = [
+        lambda labels: indices.variation_of_information(A, labels, base=10),
+        lambda labels: indices.random_walk_index(np.exp(-squared), A, labels, base=10),
+        lambda labels: indices.vi_with_neighbors(graph, A, labels, base=10),
+    ]
+    return np.array([[call(labels) for labels in others] for call in calls])
+
+
+def gaussian_table(n_simulations: int = 100) -> dict[str, tuple[float, float, int]]:
+    """Mean d(A,B), mean d(A,C), and how often B was not closer to A than C."""
+    values = np.array([gaussian_values(seed) for seed in range(n_simulations)])
+    means, errors = values.mean(axis=0), np.sum(values[:, :, 0] >= values[:, :, 1], axis=0)
+    return {
+        name: (float(ab), float(ac), int(wrong))
+        for name, (ab, ac), wrong in zip(("VI", "RWI", "VIN"), means, errors)
+    }
+
+
+def draw_chains() -> Figure:
+    """Figures 3 and 4 of the paper, with the distances of B and C from A."""
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
+    for axes, (name, (A, B, C)) in zip(figure.subplots(2, 1), chain_examples().items()):
+        for height, (letter, labels) in zip((2, 1, 0), zip("ABC", (A, B, C))):
+            axes.plot(range(10), [height] * 10, color="#c9ced6", linewidth=2, zorder=1)
+            colors = [COLORS[label] for label in labels]
+            axes.scatter(range(10), [height] * 10, s=130, c=colors, zorder=2)
+            axes.text(-0.7, height, letter, ha="right", va="center", fontweight="bold", color=INK)
+            if letter != "A":
+                values = chain_values(A, labels)
+                text = "   ".join(f"{key} {value:.3f}" for key, value in values.items())
+                axes.text(9.6, height, text, va="center", fontsize=9, color=INK)
+        axes.set(xlim=(-1.2, 17.2), ylim=(-0.6, 2.7))
+        axes.axis("off")
+        axes.set_title(f"Chain of 10, {name}: distance from A", loc="left", fontsize=10,
+                       fontweight="bold", color=INK)  # fmt: skip
+    return figure
+
+
+def draw_gaussian(table: dict[str, tuple[float, float, int]]) -> Figure:
+    """One simulation of section 5.2 and the means over all, ours and the paper's."""
+    figure = Figure(figsize=(10, 5.4), layout="constrained")
+    top, bottom = figure.subfigures(2, 1, height_ratios=(1.75, 1))
+    X, clusterings = gaussian_example(0)
+    titles = ("A: one cluster", "B: outermost point apart", "C: innermost point apart")
+    for axes, labels, title in zip(top.subplots(1, 3), clusterings, titles):
+        _draw_points(axes, X, labels)
+        axes.set_title(title, loc="left", fontsize=10, fontweight="bold", color=INK)
+    axes = bottom.subplots()
+    axes.axis("off")
+    cells = []
+    for name, (ab, ac, errors) in table.items():
+        theirs = PAPER[name]
+        cells.append([name, f"{ab:.4f}", f"{theirs[0]:.4f}", f"{ac:.4f}", f"{theirs[1]:.4f}",
+                      str(errors), str(theirs[2])])  # fmt: skip
+    header = ["", "d(A,B)", "paper", "d(A,C)", "paper", "errors of 100", "paper"]
+    drawn = axes.table(cells, colLabels=header, loc="center", cellLoc="center", edges="horizontal")
+    drawn.auto_set_font_size(False)
+    drawn.set_fontsize(10)
+    drawn.scale(1, 1.5)
+    return figure
+
+
+def _draw_points(axes: Axes, X: NDArray, labels: NDArray) -> None:
+    for label in np.unique(labels):
+        apart = labels == label
+        axes.scatter(*X[apart].T, s=90 if label else 22, c=COLORS[label], zorder=2 + label,
+                     edgecolors="white", linewidths=0.5)  # fmt: skip
+    axes.set(xticks=[], yticks=[], aspect="equal")
+    for side in axes.spines.values():
+        side.set_color("#c9ced6")
+
+
+def draw_stability() -> Figure:
+    """Bootstrap distances of K-means with the right and a wrong number of clusters."""
+    from sklearn.cluster import KMeans
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2)) + 6 * np.array([[0, 0], [1, 0], [0.5, 1]])[np.arange(300) % 3]
+    figure = Figure(figsize=(8, 2.8), layout="constrained")
+    axes = figure.subplots()
+    for n_clusters, color in zip((2, 3, 4, 5), COLORS):
+        found = indices.stability(KMeans(n_clusters, n_init=3), X, n_bootstrap=60)
+        levels = np.linspace(0, 1, len(found.distances))
+        label = f"K = {n_clusters}, median {found.median:.2f}"
+        axes.step(np.sort(found.distances), levels, where="post", color=color, label=label,
+                  linewidth=2)  # fmt: skip
+    axes.set(xlabel="variation of information to the clustering of all data",
+             ylabel="share of replicates")  # fmt: skip
+    axes.set_title("Three groups: only K = 3 is stable under resampling", loc="left", fontsize=10,
+                   fontweight="bold", color=INK)  # fmt: skip
+    axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def print_chains() -> None:
+    """Distances of B and C from A on both chains."""
+    for name, (A, B, C) in chain_examples().items():
+        to_b, to_c = chain_values(A, B), chain_values(A, C)
+        print(f"chain of 10, {name} (nats)")
+        for key in to_b:
+            order = (
+                "C"
+                if to_c[key] < to_b[key] - 1e-12
+                else "B"
+                if to_b[key] < to_c[key] - 1e-12
+                else "neither"
+            )
+            print(f"  {key:18s} d(A,B) {to_b[key]:.4f}  d(A,C) {to_c[key]:.4f}  closer: {order}")
+
+
+def main() -> None:
+    """Print the tables and write the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("docs/images"))
+    output = parser.parse_args().output
+    output.mkdir(parents=True, exist_ok=True)
+    print_chains()
+    table = gaussian_table()
+    print("Gaussian, 100 simulations (base 10)")
+    for name, (ab, ac, errors) in table.items():
+        theirs = PAPER[name]
+        print(f"  {name:4s} d(A,B) {ab:.4f} (paper {theirs[0]:.4f})  d(A,C) {ac:.4f} "
+              f"(paper {theirs[1]:.4f})  errors {errors} (paper {theirs[2]})")  # fmt: skip
+    pictures = {
+        "indices_chains": draw_chains(),
+        "indices_gaussian": draw_gaussian(table),
+        "indices_lecture": indices.plot_contingency(*LECTURE),
+        "indices_stability": draw_stability(),
+    }
+    for name, figure in pictures.items():
+        figure.savefig(output / f"{name}.png", dpi=120)
+        print(f"wrote {output / name}.png")
+
+
+if __name__ == "__main__":
+    main()

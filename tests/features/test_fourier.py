@@ -1,0 +1,123 @@
+"""Random Fourier features: unbiased, error O(1/√D), and the kernel machine on top."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.utils.estimator_checks import check_estimator
+
+from metriclearn.features.fourier import (
+    RandomFourierFeatures,
+    fourier_features,
+    kernel_machine,
+    primal_svm,
+)
+
+KERNELS = {
+    "gaussian": lambda r: np.exp(-(r**2)),
+    "laplacian": lambda r: np.exp(-r),
+    "cauchy": lambda r: 1 / (1 + r**2),
+}
+DATA = os.environ.get("METRICLEARN_DATA")
+GOLDEN = Path(DATA).parent / "golden" / "indices.json" if DATA else None
+
+
+def golden(function: str) -> list[dict]:
+    if GOLDEN is None or not GOLDEN.exists():
+        pytest.skip("METRICLEARN_DATA has no sibling golden/indices.json")
+    cases = json.loads(GOLDEN.read_text())["cases"]
+    return [case for case in cases if case["function"] == function]
+
+
+def test_golden_features() -> None:
+    for case in golden("rff"):
+        assert np.allclose(fourier_features(**case["args"]), case["expected"], rtol=0, atol=1e-12)
+
+
+def test_golden_machines() -> None:
+    for case in golden("svm_primal_exact"):
+        args = case["args"]
+        found = primal_svm(args["Phi"], args["y"], args["C"])
+        w, intercepts, objective = case["expected"]
+        assert found.w == pytest.approx(w, abs=1e-10)
+        assert found.intercepts == pytest.approx(intercepts, abs=1e-10)
+        assert found.objective == pytest.approx(objective, abs=1e-10)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_error_falls_as_one_over_the_root_of_the_dimension(kernel: str) -> None:
+    rng = np.random.default_rng(0)
+    X, L = rng.normal(size=(40, 3)), rng.normal(size=(3, 2))
+    exact = KERNELS[kernel](np.sqrt(0.3) * cdist(X @ L, X @ L))
+    dimensions, errors = [100, 1600, 25600], []
+    for D in dimensions:
+        squares = []
+        for seed in range(5):
+            map_ = RandomFourierFeatures(
+                D, kernel=kernel, metric=L @ L.T, gamma=0.3, random_state=seed
+            )
+            Phi = map_.fit_transform(X)
+            squares.append(np.mean((Phi @ Phi.T - exact) ** 2))
+        errors.append(np.sqrt(np.mean(squares)))
+    slope = np.polyfit(np.log(dimensions), np.log(errors), 1)[0]
+    assert -0.6 < slope < -0.4
+    assert all(error < 1.2 / np.sqrt(D) for error, D in zip(errors, dimensions))
+
+
+def test_metrics_of_every_form_agree() -> None:
+    X = np.random.default_rng(1).normal(size=(5, 3))
+    weights = np.array([1.0, 0.0, 4.0])
+
+    class Learner:
+        def get_mahalanobis_matrix(self) -> np.ndarray:
+            return np.diag(weights)
+
+    maps = [
+        RandomFourierFeatures(4000, metric=metric, random_state=0).fit_transform(X)
+        for metric in (weights, np.diag(weights), Learner())
+    ]
+    assert np.allclose(maps[0], maps[1])
+    assert np.allclose(maps[0], maps[2])
+    for bad in (np.eye(2), -np.eye(3), [1.0, -1.0, 0.0], np.triu(np.ones((3, 3)))):
+        with pytest.raises(ValueError, match="metric"):
+            RandomFourierFeatures(metric=bad).fit(X)
+
+
+def test_bad_parameters() -> None:
+    for arguments in ({"kernel": "poly"}, {"n_components": 0}, {"gamma": 0.0}):
+        with pytest.raises(ValueError, match="RandomFourierFeatures needs"):
+            RandomFourierFeatures(**arguments).fit(np.ones((2, 2)))
+    with pytest.raises(ValueError, match="both present"):
+        primal_svm([[0.0], [1.0]], [1, 1])
+
+
+def test_kernel_machine_learns_what_no_line_separates() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (300, 2))
+    y = np.where(np.sum(X**2, axis=1) < 0.5, "inside", "outside")
+    machine = kernel_machine(200, gamma=2.0, C=10.0, random_state=0).fit(X[:200], y[:200])
+    assert machine.score(X[200:], y[200:]) > 0.93
+    assert machine.set_params(features__n_components=50).fit(X, y).score(X, y) > 0.9
+
+
+def test_primal_svm_is_optimal() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        phi = rng.normal(size=(25, 3))
+        y = np.where(phi[:, 0] + rng.normal(size=25) > 0, 1, -1)
+        w, (low, high), objective = primal_svm(phi, y, 0.7)
+        for _ in range(50):
+            v, b = w + 1e-4 * rng.normal(size=3), (low + high) / 2 + 1e-4 * rng.normal()
+            other = 0.5 * v @ v + 0.7 * np.maximum(0, 1 - y * (phi @ v + b)).sum()
+            assert other >= objective - 1e-13
+
+
+def test_scikit_learn_contract() -> None:
+    check_estimator(RandomFourierFeatures(n_components=20, random_state=0))
+    map_ = RandomFourierFeatures(3, random_state=0).fit(np.ones((2, 2)))
+    assert map_.get_feature_names_out()[2] == "randomfourierfeatures2"

@@ -1,0 +1,174 @@
+"""Change-points: the merge against tables of labels, Hausdorff, precision and recall, regions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import metriclearn.indices as indices
+from metriclearn.indices.kernels import disagreements, disagreements_wide
+
+BY_MERGE = {
+    indices.rand_score_change_points: indices.rand_score,
+    indices.adjusted_rand_score_change_points: indices.adjusted_rand_score,
+    indices.variation_of_information_change_points: indices.variation_of_information,
+    indices.misclassification_error_change_points: indices.misclassification_error,
+    indices.partition_loss_change_points: indices.partition_loss,
+}
+
+
+@st.composite
+def segmentations(draw: st.DrawFn) -> tuple[list[int], list[int], int]:
+    n = draw(st.integers(1, 25))
+    sets = st.sets(st.integers(1, n - 1), max_size=8) if n > 1 else st.just(set())
+    return sorted(draw(sets)), sorted(draw(sets)), n
+
+
+def labels(change_points: list[int], n: int) -> np.ndarray:
+    return np.searchsorted(change_points, np.arange(n), side="right")
+
+
+@settings(max_examples=150, deadline=None)
+@given(segmentations())
+def test_merge_equals_the_table_of_labels(case: tuple[list[int], list[int], int]) -> None:
+    a, b, n = case
+    for of_change_points, of_labels in BY_MERGE.items():
+        value = of_change_points([*a, n], [*b, n])
+        assert value == pytest.approx(of_labels(labels(a, n), labels(b, n)), abs=1e-14)
+        assert of_change_points(a, b, n) == value
+        assert of_change_points(b[::-1], [n, *a], n_samples=n) == pytest.approx(value, abs=1e-14)
+
+
+@settings(max_examples=100, deadline=None)
+@given(segmentations())
+def test_hausdorff_is_the_definition(case: tuple[list[int], list[int], int]) -> None:
+    a, b, n = case
+    found = indices.hausdorff(a, b, n)
+    if not a or not b:
+        assert found == (0.0 if a == b else math.inf)
+        return
+    far = max(min(abs(x - y) for y in b) for x in a)
+    assert found == max(far, max(min(abs(x - y) for x in a) for y in b))
+    assert indices.hausdorff(a, b, n, normalized=True) == found / n
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.int8, np.int32, np.uint16, np.uint64, float])
+def test_inputs_of_any_integer_type(kind) -> None:
+    convert = kind if kind in (list, tuple) else lambda x: np.array(x, dtype=kind)
+    a, b = convert([10, 40, 50, 100]), convert([20, 70, 100])
+    assert indices.rand_score_change_points(a, b) == pytest.approx(0.6565656565656566)
+    assert indices.hausdorff(a, b) == 20.0
+
+
+def test_32_bit_input_does_not_overflow() -> None:
+    n = 2_000_000_000
+    a, b = np.array([n // 2, n], dtype=np.int32), np.array([n // 4, n], dtype=np.int32)
+    exact = (n * (n - 1) // 2 - (n // 4) * (n // 4) - (n // 4) * (n // 2)) / (n * (n - 1) // 2)
+    assert indices.rand_score_change_points(a, b) == exact
+
+
+@pytest.mark.parametrize("n", [10**12, 2**62])
+def test_rand_of_huge_samples_is_exact(n: int) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (np.unique(rng.integers(1, n, 100_000)) for _ in range(2))
+    table = indices.contingency_change_points(a, b, n)
+
+    def pairs(counts: np.ndarray) -> int:
+        return sum(c * (c - 1) // 2 for c in counts.tolist())
+
+    different = (
+        pairs(table.row_sizes) + pairs(table.column_sizes) - 2 * pairs(table.counts)
+    )  # in Python integers
+    high, low = disagreements_wide(np.append(a, n), np.append(b, n))
+    assert (int(high) << 64) + int(low) == different
+    total = n * (n - 1) // 2
+    assert indices.rand_score_change_points(a, b, n) == (total - different) / total
+
+
+def test_wide_and_narrow_sums_agree() -> None:
+    rng = np.random.default_rng(1)
+    a, b = (np.append(np.unique(rng.integers(1, 10**9, 500)), 10**9) for _ in range(2))
+    high, low = disagreements_wide(a, b)
+    assert high == 0
+    assert int(low) == disagreements(a, b)
+
+
+@pytest.mark.parametrize(
+    ("true", "pred", "n", "message"),
+    [
+        ([3, 3], [5], 10, "3 twice"),
+        ([0, 3], [5], 10, "from 1"),
+        ([-1], [5], 10, "from 1"),
+        ([11], [5], 10, "10"),
+        ([3, 10], [5, 11], None, "10 and 11"),
+        ([], [], None, "at least one"),
+        ([2.5], [5], 10, "integer"),
+        ([math.nan], [5], 10, "integers"),
+        ([math.inf], [5], 10, "integers"),
+        (["a"], [5], 10, "integers"),
+        ([None], [5], 10, "integers"),
+        ([[3]], [5], 10, "flat"),
+        ([True], [5], 10, "integers"),
+        (np.array([2**63], dtype=np.uint64), [5], None, r"2\*\*63"),
+        ([], [], 0, "from 1"),
+    ],
+)
+def test_hostile_change_points(true, pred, n, message) -> None:
+    for function in (*BY_MERGE, indices.hausdorff, indices.precision_recall):
+        with pytest.raises(ValueError, match=message):
+            function(true, pred, n)
+
+
+def test_precision_and_recall_by_the_best_matching() -> None:
+    assert indices.precision_recall([50, 55, 100], [48, 53, 100], margin=10) == (1.0, 1.0)
+    assert indices.precision_recall([50, 100], [45, 55, 100], margin=5) == (0.5, 1.0)
+    assert indices.precision_recall([50, 100], [44, 56, 100], margin=5) == (0.0, 0.0)
+    assert indices.precision_recall([100], [100]) == (1.0, 1.0)
+    assert indices.precision_recall([50, 100], [100]) == (1.0, 0.0)
+    assert indices.precision_recall([100], [50, 100]) == (0.0, 1.0)
+    assert indices.precision_recall([7, 100], [7, 100], margin=0) == (1.0, 1.0)
+    with pytest.raises(ValueError, match="margin"):
+        indices.precision_recall([5], [5], 10, margin=-1)
+
+
+@settings(max_examples=80, deadline=None)
+@given(segmentations(), st.integers(0, 6))
+def test_matching_is_the_largest(case: tuple[list[int], list[int], int], margin: int) -> None:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    a, b, n = case
+    precision, recall = indices.precision_recall(a, b, n, margin=margin)
+    if a and b:
+        near = np.abs(np.subtract.outer(a, b)) <= margin
+        matched = int(np.sum(maximum_bipartite_matching(csr_array(near)) >= 0))
+        assert (precision, recall) == (matched / len(b), matched / len(a))
+
+
+def test_agreement_with_ruptures_where_both_define_the_same() -> None:
+    metrics = pytest.importorskip("ruptures.metrics")
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        a, b = (sorted({*rng.integers(1, 200, 6).tolist(), 200}) for _ in range(2))
+        assert indices.hausdorff(a, b) == metrics.hausdorff(a, b)
+        ours, theirs = indices.rand_score_change_points(a, b), metrics.randindex(a, b)
+        assert ours == pytest.approx(theirs, abs=1e-12)
+        # ruptures: strictly closer than the margin, matched greedily, so never more than here
+        ours, theirs = indices.precision_recall(a, b, margin=4), metrics.precision_recall(a, b, 5)
+        assert all(best >= greedy - 1e-15 for best, greedy in zip(ours, theirs))
+
+
+def test_annotated_regions() -> None:
+    regions = [(0, 10, 0), (10, 30, 1), (30, 60, 1, None), (60, 80, 0, 1), (80, 100, 1)]
+    found = indices.annotation_error([10, 20, 65, 70, 75, 100], regions)
+    # 10 separates samples 9 and 10, so it lies in no region; 30-60 and 80-100 have none
+    assert found == (3 / 5, 1, 2, 5)
+    assert indices.annotation_error([5, 100], []) == (0.0, 0, 0, 0)
+    assert indices.annotation_error([5], [(5, 6, 0)], 10) == (0.0, 0, 0, 1)
+    for bad in [(5, 5, 1), (-1, 5, 1), (5, 11, 1), (5, 6)]:
+        with pytest.raises(ValueError, match="annotation_error"):
+            indices.annotation_error([5], [bad], 10)

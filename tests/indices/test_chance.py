@@ -1,0 +1,65 @@
+"""Correction for chance: closed forms, enumeration and sampling agree."""
+
+from __future__ import annotations
+
+import copy
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import metriclearn.indices as indices
+from metriclearn.indices import chance
+
+A, B = [0, 0, 0, 1, 1, 2, 2], [0, 1, 1, 1, 1, 0, 2]
+
+
+@pytest.mark.parametrize("index", [*chance._CLOSED_FORMS, indices.jaccard_score])
+def test_expectation_is_the_mean_over_all_permutations(index) -> None:
+    for a, b in [(A, B), ([0] * 5, [0, 0, 1, 1, 2]), ([0, 1, 2], [0, 1, 2]), ([0], [1])]:
+        mean = np.mean([index(a, order) for order in permutations(b)])
+        found = indices.expected_under_permutation(index, a, b)
+        assert found == pytest.approx(mean, abs=1e-13)
+        assert found.standard_error == 0.0
+
+
+def test_adjusting_rand_gives_the_adjusted_rand_index() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        a, b = rng.integers(0, 4, (2, 30))
+        found = indices.adjusted(indices.rand_score, a, b)
+        assert found == pytest.approx(indices.adjusted_rand_score(a, b), abs=1e-13)
+        assert found.method == "closed form"
+    singletons = list(range(6))
+    assert indices.adjusted(indices.rand_score, singletons, singletons) == 1.0
+    assert indices.adjusted(indices.misclassification_error, A, A, maximum=0.0) == 1.0
+
+
+def test_sampling_is_seeded_unbiased_and_knows_its_error(monkeypatch) -> None:
+    exact = indices.adjusted(indices.jaccard_score, A, B)
+    assert exact.method == "enumeration"
+    monkeypatch.setattr(chance, "_ENUMERATED_TABLES", 3)
+    found = indices.adjusted(indices.jaccard_score, A, B, n_permutations=4000, random_state=1)
+    again = indices.adjusted(indices.jaccard_score, A, B, n_permutations=4000, random_state=1)
+    assert found == again
+    assert found.method == "sampling"
+    assert 0 < found.standard_error < 0.01
+    assert abs(found - exact) < 4 * found.standard_error
+    with pytest.raises(ValueError, match="n_permutations"):
+        indices.adjusted(indices.jaccard_score, A, B, n_permutations=1)
+
+
+def test_any_function_of_two_labelings() -> None:
+    from sklearn.metrics import v_measure_score
+
+    a, b = A[:5], B[:5]
+    found = indices.adjusted(v_measure_score, a, b)
+    mean = np.mean([v_measure_score(a, order) for order in permutations(b)])
+    expected = (v_measure_score(a, b) - mean) / (1 - mean)
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_estimates_copy() -> None:
+    estimate = indices.adjusted(indices.jaccard_score, A, B)
+    twin = copy.deepcopy(estimate)
+    assert (twin, twin.method) == (estimate, "enumeration")

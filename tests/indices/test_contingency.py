@@ -1,0 +1,161 @@
+"""The contingency table: hostile input, and every way to pass the same table."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import coo_array, csr_matrix
+
+import metriclearn.indices as indices
+from metriclearn.indices import summary
+from metriclearn.partition import Partition
+
+A = [0, 0, 0, 1, 1, 2, 2, 2, 2]
+B = [5, 5, 6, 6, 6, 7, 7, 7, 5]
+TABLE = [[2, 1, 0], [0, 2, 0], [1, 0, 3]]
+
+
+def test_counts_and_margins() -> None:
+    table = indices.contingency_table(A, B)
+    assert table.to_array().tolist() == TABLE
+    assert table.row_sizes.tolist() == [3, 2, 4]
+    assert table.column_sizes.tolist() == [3, 3, 3]
+    assert table.n_samples == 9
+    assert indices.contingency_table(*table.to_labels()).to_array().tolist() == TABLE
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ([str(x) for x in A], [(x, "b") for x in B]),
+        (np.array(A, dtype=np.uint8), np.array(B, dtype=np.int32)),
+        ([x + 0.5 for x in A], [Fraction(x, 3) for x in B]),
+        ([10**30 + x for x in A], [-(2**63) + x for x in B]),
+        (np.array(A, dtype=np.uint64) + np.uint64(2**64 - 10), pd.Series(B)),
+        (np.array(A, dtype=np.int8) - np.int8(120), [x * 10**12 for x in B]),
+        (iter(A), pd.Categorical(B)),
+        (Partition.from_labels(A), B),
+        (Partition.from_labels(A), Partition.from_labels(B)),
+        ([["a", 1, b"c"][x] for x in A], B),
+    ],
+)
+def test_labels_of_any_kind(a, b) -> None:
+    table = indices.contingency_table(a, b)
+    assert sorted(table.counts.tolist()) == [1, 1, 2, 2, 3]
+    assert indices.compare(contingency=table) == pytest.approx(indices.compare(A, B), abs=1e-14)
+
+
+def test_different_labels_never_merge() -> None:
+    assert indices.entropy([1, "1"]) == pytest.approx(np.log(2))
+    assert indices.entropy([2**63, 2**63 + 1, -1]) == pytest.approx(np.log(3))
+    assert indices.entropy([2**60, 2**60 + 1, 0.5]) == pytest.approx(np.log(3))
+    assert indices.entropy([True, False]) == pytest.approx(np.log(2))
+    assert indices.entropy([1, 1.0, True]) == 0.0  # equal in Python
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        TABLE,
+        np.array(TABLE, dtype=float),
+        csr_matrix(TABLE),
+        coo_array(np.array(TABLE)),
+        pd.DataFrame(TABLE),
+        np.insert(np.insert(np.array(TABLE), 1, 0, axis=0), 2, 0, axis=1),
+        indices.contingency_table(A, B),
+    ],
+)
+def test_every_index_takes_the_table(table) -> None:
+    expected = indices.compare(A, B)
+    for index in summary._INDICES:
+        assert index(contingency=table) == pytest.approx(expected[index.__name__], abs=1e-15)
+    assert indices.pair_counts(contingency=table) == indices.pair_counts(A, B)
+    assert indices.entropy(contingency=table) == pytest.approx(indices.entropy(A, B))
+
+
+def test_ignored_samples_are_left_out_of_both() -> None:
+    a, b = [-1, 0, 0, 1, 1, -1], [0, 0, 1, -1, 1, 1]
+    kept = indices.compare([0, 0, 1], [0, 1, 1])
+    assert indices.compare(a, b, ignore_label=-1) == kept
+    assert indices.compare(list("naabbn"), list("aabnbb"), ignore_label="n") == kept
+    nan = float("nan")
+    floats = [nan, 0, 0, 1, 1, nan], [0, 0, 1, nan, 1, 1]
+    assert indices.compare(*floats, ignore_label=nan) == kept
+
+
+def test_sorted_and_counted_paths_agree() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 5000, 8000), rng.integers(0, 5000, 8000)
+    wide, narrow = indices.contingency_table(a * 7919, b * 7919), indices.contingency_table(a, b)
+    assert wide.n_samples == narrow.n_samples == 8000
+    assert indices.pair_counts(contingency=wide) == indices.pair_counts(contingency=narrow)
+    together = sum(int(c) * (int(c) - 1) // 2 for c in narrow.counts)
+    assert indices.pair_counts(contingency=narrow).n11 == together
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        ([], [], "at least one"),
+        ([1, 2], [1, 2, 3], "2 and 3"),
+        ([1, None], [1, 2], "None"),
+        ([1.0, float("nan")], [1, 2], "NaN"),
+        ([[1], [2]], [1, 2], "hashable"),
+        (np.zeros((2, 2)), [1, 2], "hashable"),
+        (3, [1], "sequence"),
+        (np.array(3), [1], "sequence"),
+        (None, [1], "contingency"),
+    ],
+)
+def test_hostile_labels(a, b, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        indices.rand_score(a, b)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([1, 2], "dimensions"),
+        ([[0, 0]], "positive"),
+        ([[-1, 2]], "non-negative"),
+        ([[0.5, 1]], "whole"),
+        ([[np.nan, 1]], "finite"),
+        ([[2**62, 1]], r"2\*\*62"),
+    ],
+)
+def test_hostile_tables(table, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        indices.rand_score(contingency=table)
+
+
+def test_labels_and_a_table_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="either"):
+        indices.rand_score(A, B, contingency=TABLE)
+    with pytest.raises(ValueError, match="either"):
+        indices.rand_score(contingency=TABLE, ignore_label=-1)
+    with pytest.raises(ValueError, match="at least one"):
+        indices.rand_score([-1], [-1], ignore_label=-1)
+
+
+def test_pairs_of_huge_tables_are_exact() -> None:
+    diagonal = [10**12, 10**12 + 1, 3]
+    table = np.diag(diagonal)
+    table[0, 1] = 7
+    n = sum(diagonal) + 7
+    n11 = sum(c * (c - 1) // 2 for c in [*diagonal, 7])
+    counts = indices.pair_counts(contingency=table)
+    assert counts == (n11, 7 * 10**12, 7 * (10**12 + 1), n * (n - 1) // 2 - n11 - sum(counts[1:3]))
+    confusion = indices.pair_confusion_matrix(contingency=table)
+    assert confusion.sum() == n * (n - 1)
+    assert indices.adjusted_rand_score(contingency=np.diag(diagonal)) == 1.0
+
+
+def test_picture_of_the_table() -> None:
+    figure = indices.plot_contingency(A, B)
+    assert "78% of 9 samples" in figure.axes[0].get_title(loc="left")
+    assert figure.axes[0].images[0].get_array().shape == (3, 3)
+    figure = indices.plot_contingency([0, 0, 1, 1], [0, 1, 2, 3])
+    assert [t.get_text() for t in figure.axes[0].get_xticklabels()] == ["0", "2", "1", "3"]

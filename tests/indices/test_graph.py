@@ -1,0 +1,194 @@
+"""Graph-sensitive indices against literal references, and the helpers that build graphs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import coo_array, csr_array, csr_matrix
+
+import metriclearn.indices as indices
+
+
+def random_graph(rng: np.random.Generator, n: int, *, weighted: bool = False) -> np.ndarray:
+    A = np.triu(rng.random((n, n)) < 0.4, 1) * (rng.random((n, n)) if weighted else 1.0)
+    A[0, 1] = 1.0
+    return A + A.T
+
+
+def literal_vin(A: np.ndarray, a: list, b: list) -> float:
+    def type_of(i: int, labels: list) -> tuple:
+        around = Counter(labels[j] for j in range(len(a)) if A[i, j] and j != i)
+        return labels[i], frozenset(around.items())
+
+    def types(labels: list) -> list:
+        return [type_of(i, labels) for i in range(len(a))]
+
+    return indices.variation_of_information(types(a), types(b))
+
+
+def literal_rwi(S: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
+    """Sums over Eqs. (8)–(12), one probability at a time."""
+    pi = S.sum(axis=1) / S.sum()
+    T = S / np.where(S.sum(axis=1) > 0, S.sum(axis=1), 1)[:, None]
+    total = 0.0
+    for x, y in ((a, b), (b, a)):
+        for k in set(x):
+            for m in set(y):
+                to_m = np.sum((pi[:, None] * T)[np.ix_(x == k, y == m)])
+                for l in set(x):  # noqa: E741
+                    to_both = np.sum((pi[:, None] * T)[np.ix_(x == k, (x == l) & (y == m))])
+                    if to_both > 0:
+                        total -= to_both * math.log(to_both / to_m)
+    return total
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_against_literal_references(weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        n = int(rng.integers(2, 16))
+        A, (a, b) = random_graph(rng, n, weighted=weighted), rng.integers(0, 4, (2, n))
+        vin, rwi = literal_vin(A, a.tolist(), b.tolist()), literal_rwi(A, a, b)
+        for form in (A, csr_matrix(A), coo_array(A), csr_array(A.astype(np.float32))):
+            assert indices.vi_with_neighbors(form, a, b) == pytest.approx(vin, abs=1e-12)
+            assert indices.random_walk_index(form, a, b) == pytest.approx(rwi, abs=1e-6)
+        assert indices.random_walk_index(A, a, b) == pytest.approx(rwi, abs=1e-12)
+        assert indices.random_walk_index(csr_array(A), a, b) == pytest.approx(rwi, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 12), st.integers(0, 2**32 - 1))
+def test_vin_is_a_pseudometric_and_a_refinement(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    A, (a, b, c) = random_graph(rng, n), rng.integers(0, 3, (3, n))
+    ab, bc, ac = (indices.vi_with_neighbors(A, *pair) for pair in ((a, b), (b, c), (a, c)))
+    assert ac <= ab + bc + 1e-12
+    assert indices.vi_with_neighbors(A, b, a) == pytest.approx(ab, abs=1e-12)
+    assert 0.0 <= ab <= math.log(n) + 1e-12
+    names = np.array(["x", "y", "z"])
+    assert indices.vi_with_neighbors(A, names[a], b) == pytest.approx(ab, abs=1e-12)
+    order = rng.permutation(n)
+    assert indices.vi_with_neighbors(A[np.ix_(order, order)], a[order], b[order]) == pytest.approx(
+        ab
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 12), st.integers(0, 2**32 - 1))
+def test_equation_16_singletons_to_one_cluster_through_any_labeling(n: int, seed: int) -> None:
+    """VIN(1̂, C) + VIN(C, 0̂) = VIN(1̂, 0̂): ln n on regular graphs, smaller on others."""
+    rng = np.random.default_rng(seed)
+    ring = np.roll(np.eye(n), 1, axis=1) + np.roll(np.eye(n), -1, axis=1)
+    C, finest, coarsest = rng.integers(0, 3, n), np.arange(n), np.zeros(n, dtype=int)
+    for A in (ring, np.ones((n, n)), np.zeros((n, n))):
+        through = indices.vi_with_neighbors(A, finest, C) + indices.vi_with_neighbors(
+            A, C, coarsest
+        )
+        direct = indices.vi_with_neighbors(A, finest, coarsest)
+        assert through == pytest.approx(direct, abs=1e-12)
+        assert direct == pytest.approx(math.log(n), abs=1e-12)
+    # types refine the labels, and those of 0̂ are the degrees: Eq. (16) holds on every graph
+    A = random_graph(rng, n)
+    through = indices.vi_with_neighbors(A, finest, C) + indices.vi_with_neighbors(A, C, coarsest)
+    direct = indices.vi_with_neighbors(A, finest, coarsest)
+    assert through == pytest.approx(direct, abs=1e-12)
+
+
+def test_limits_on_complete_and_empty_graphs() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 4, (2, 20))
+    vi = indices.variation_of_information(a, b)
+    assert indices.vi_with_neighbors(np.ones((20, 20)), a, b) == pytest.approx(vi, abs=1e-12)
+    assert indices.vi_with_neighbors(np.zeros((20, 20)), a, b) == pytest.approx(vi, abs=1e-12)
+    assert indices.random_walk_index(np.ones((20, 20)), a, b) == pytest.approx(vi, abs=1e-12)
+    assert indices.random_walk_index(np.eye(20), a, b) == 0.0
+    assert indices.random_walk_index(np.ones((20, 20)), a, b, base=2) == pytest.approx(
+        vi / math.log(2)
+    )
+
+
+def test_deviations_from_the_paper() -> None:
+    path3 = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    assert indices.vi_with_neighbors(path3, [0, 0, 0], [0, 1, 0]) == 0.0  # a pseudo-metric
+    path4 = np.diag([1, 1, 1], 1) + np.diag([1, 1, 1], -1)
+    assert indices.random_walk_index(path4, [0, 0, 0, 0], [0, 1, 0, 1]) == 0.0
+    irregular = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]])  # the paper says RWI <= VI
+    rwi = indices.random_walk_index(irregular, [1, 0, 1], [0, 0, 0])
+    assert rwi == pytest.approx(math.log(2))
+    assert rwi > indices.variation_of_information([1, 0, 1], [0, 0, 0]) + 0.05
+    # scaling S and nodes without edges change nothing
+    rng = np.random.default_rng(0)
+    S = random_graph(rng, 8, weighted=True)
+    a, b = rng.integers(0, 3, (2, 8))
+    lone = np.zeros((9, 9))
+    lone[:8, :8] = 1e6 * S
+    expected = indices.random_walk_index(S, a, b)
+    found = indices.random_walk_index(lone, [*a, 7], [*b, 8])
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_chain_of_the_paper_prefers_the_end_to_the_middle() -> None:
+    chain = np.diag(np.ones(9), 1) + np.diag(np.ones(9), -1)
+    one, middle, end = np.zeros(10, int), np.eye(10, dtype=int)[4], np.eye(10, dtype=int)[9]
+    for index in (indices.vi_with_neighbors, indices.random_walk_index):
+        assert index(chain, one, end) < index(chain, one, middle)
+
+
+@pytest.mark.parametrize(
+    ("S", "message"),
+    [
+        (np.zeros((2, 2)), "edges"),
+        (csr_array((2, 2)), "edges"),
+        ([[0, -1], [-1, 0]], "at least 0"),
+        ([[0, 1], [2, 0]], "symmetric"),
+        ([[0, np.nan], [np.nan, 0]], "finite"),
+        (np.ones((3, 3)), "shape"),
+        (np.ones((2, 3)), "shape"),
+    ],
+)
+def test_hostile_similarities(S, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        indices.random_walk_index(S, [0, 1], [0, 0])
+
+
+def test_hostile_labels() -> None:
+    for index in (indices.random_walk_index, indices.vi_with_neighbors):
+        with pytest.raises(ValueError, match="2 and 1"):
+            index(np.ones((2, 2)), [0, 1], [0])
+        with pytest.raises(ValueError, match="None"):
+            index(np.ones((2, 2)), [0, None], [0, 1])
+        assert index(np.ones((1, 1)), ["a"], [7]) == 0.0
+
+
+def test_repeated_and_explicit_zero_entries() -> None:
+    A = coo_array(
+        ([1.0, 1.0, 1.0, 1.0, 0.0, 0.0], ([0, 0, 1, 1, 2, 0], [1, 1, 0, 0, 0, 2])), (3, 3)
+    )
+    dense, a, b = A.toarray(), [0, 1, 1], [0, 0, 1]
+    for form in (A, A.tocsr()):
+        found = indices.vi_with_neighbors(form, a, b)
+        assert found == pytest.approx(literal_vin(dense, a, b), abs=1e-12)
+        assert indices.random_walk_index(form, a, b) == indices.random_walk_index(dense, a, b)
+
+
+def test_graphs_of_points() -> None:
+    X = np.array([[0.0], [1.0], [2.5], [9.0]])
+    expected = [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
+    assert indices.epsilon_graph(X, 1.5).toarray().tolist() == expected
+    expected = [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]
+    assert indices.knn_graph(X, 1).toarray().tolist() == expected
+
+
+def test_graph_of_an_image() -> None:
+    graph = indices.grid_graph((4, 5), reach=1, weighted=True).toarray()
+    points = np.argwhere(np.ones((4, 5)))
+    steps = points[:, None] - points[None, :]
+    near = (np.abs(steps).max(axis=2) == 1) * np.exp(-(steps**2).sum(axis=2).astype(float))
+    assert np.allclose(graph, near, atol=1e-15)
+    assert indices.grid_graph((7, 7)).sum(axis=1).max() == 24  # the 5×5 neighborhood
+    assert indices.grid_graph((3,), reach=5).toarray().tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]

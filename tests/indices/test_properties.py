@@ -1,0 +1,152 @@
+"""What every index of two partitions must satisfy, on random partitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import metriclearn.indices as indices
+from metriclearn.indices import summary
+
+ALL = summary._INDICES
+SIMILARITIES = [f for f in ALL if f.__name__.endswith("score")]
+METRICS: list[Callable[..., float]] = [
+    indices.variation_of_information,
+    indices.normalized_variation_of_information,
+    indices.misclassification_error,
+]
+# (lowest, highest) value over all pairs of partitions of n samples into K and K' clusters
+RANGES: dict[str, Callable[[int, int, int], tuple[float, float]]] = {
+    "rand_score": lambda n, K, L: (0.0, 1.0),
+    "adjusted_rand_score": lambda n, K, L: (-0.5, 1.0),
+    "jaccard_score": lambda n, K, L: (0.0, 1.0),
+    "fowlkes_mallows_score": lambda n, K, L: (0.0, 1.0),
+    "mutual_info_score": lambda n, K, L: (0.0, math.log(min(K, L))),
+    "normalized_mutual_info_score": lambda n, K, L: (0.0, 1.0),
+    "adjusted_mutual_info_score": lambda n, K, L: (-1.0, 1.0),
+    "variation_of_information": lambda n, K, L: (
+        0.0,
+        min(math.log(n), 2 * math.log(max(K, L))),
+    ),
+    "normalized_variation_of_information": lambda n, K, L: (0.0, 1.0),
+    "misclassification_error": lambda n, K, L: (0.0, 1 - 1 / max(K, L)),
+    "partition_loss": lambda n, K, L: (0.0, (K + L - 2) / n),
+}
+
+
+def labelings(count: int) -> st.SearchStrategy[list[list[int]]]:
+    """Several labelings of the same 1 to 14 samples."""
+    return st.integers(1, 14).flatmap(
+        lambda n: st.lists(
+            st.lists(st.integers(0, 5), min_size=n, max_size=n), min_size=count, max_size=count
+        )
+    )
+
+
+def test_ranges_cover_every_index() -> None:
+    assert RANGES.keys() == {index.__name__ for index in ALL}
+
+
+@settings(max_examples=60, deadline=None)
+@given(labelings(2), st.permutations(range(6)), st.randoms(use_true_random=False))
+def test_names_of_labels_order_of_samples_and_of_partitions_do_not_matter(pair, names, random):
+    a, b = pair
+    order = list(range(len(a)))
+    random.shuffle(order)
+    renamed = [f"cluster {names[a[i]]}" for i in order]
+    reordered = [(names[b[i]], "b") for i in order]
+    for index in ALL:
+        value = index(a, b)
+        assert index(renamed, reordered) == pytest.approx(value, abs=1e-12)
+        assert index(b, a) == pytest.approx(value, abs=1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(labelings(2))
+def test_ranges(pair: list[list[int]]) -> None:
+    a, b = pair
+    for index in ALL:
+        low, high = RANGES[index.__name__](len(a), len(set(a)), len(set(b)))
+        assert low - 1e-12 <= index(a, b) <= high + 1e-12, index.__name__
+
+
+@settings(max_examples=60, deadline=None)
+@given(labelings(2))
+def test_equal_partitions_are_recognized_and_only_they(pair: list[list[int]]) -> None:
+    a, b = pair
+    same = indices.contingency_table(a, b).equal
+    assert same == (indices.misclassification_error(a, b) == 0.0)
+    assert same == (indices.variation_of_information(a, b) == 0.0)
+    assert same == (indices.partition_loss(a, b) == 0.0)
+    assert same == (indices.rand_score(a, b) == 1.0)
+    for index in SIMILARITIES:
+        if index is not indices.mutual_info_score:
+            assert index(a, a) == 1.0, index.__name__
+    assert indices.mutual_info_score(a, a) == indices.entropy(a)
+
+
+@settings(max_examples=150, deadline=None)
+@given(labelings(3))
+def test_triangle_inequality(triple: list[list[int]]) -> None:
+    a, b, c = triple
+    for metric in METRICS:
+        assert metric(a, c) <= metric(a, b) + metric(b, c) + 1e-12, metric.__name__
+    # the loss is a squared metric
+    assert math.sqrt(indices.partition_loss(a, c)) <= (
+        math.sqrt(indices.partition_loss(a, b)) + math.sqrt(indices.partition_loss(b, c)) + 1e-12
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(labelings(2))
+def test_variation_of_information_is_additive_over_the_meet_and_splits(pair) -> None:
+    a, b = pair
+    n = len(a)
+    meet = list(zip(a, b))
+    through = indices.variation_of_information(a, meet) + indices.variation_of_information(meet, b)
+    assert indices.variation_of_information(a, b) == pytest.approx(through, abs=1e-12)
+    # Eq. (20) of seed 001: splitting one cluster costs P(k) H_{|k}, whatever the rest is
+    split = [(label, other if label == a[0] else None) for label, other in zip(a, b)]
+    inside = [other for label, other in zip(a, b) if label == a[0]]
+    expected = len(inside) / n * indices.entropy(inside)
+    assert indices.variation_of_information(a, split) == pytest.approx(expected, abs=1e-12)
+    # the finest and the coarsest partition are ln n apart, through any other: Eq. (16)
+    ends = [list(range(n)), [0] * n]
+    sides = sum(indices.variation_of_information(end, a) for end in ends)
+    assert sides == pytest.approx(math.log(n), abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [50, 1000])
+def test_agreement_with_scikit_learn(n: int) -> None:
+    import sklearn.metrics as peer
+
+    rng = np.random.default_rng(n)
+    for K in (1, 2, 7, 40):
+        a = rng.integers(0, K, n)
+        b = np.where(rng.random(n) < 0.6, a, rng.integers(0, K + 1, n))
+        assert indices.rand_score(a, b) == pytest.approx(peer.rand_score(a, b), abs=1e-13)
+        for name in ("adjusted_rand_score", "fowlkes_mallows_score", "mutual_info_score"):
+            theirs = getattr(peer, name)(a, b)
+            assert getattr(indices, name)(a, b) == pytest.approx(theirs, abs=1e-12), name
+        for average in ("arithmetic", "geometric", "min", "max"):
+            for name in ("normalized_mutual_info_score", "adjusted_mutual_info_score"):
+                theirs = getattr(peer, name)(a, b, average_method=average)
+                ours = getattr(indices, name)(a, b, average_method=average)
+                assert ours == pytest.approx(theirs, abs=1e-9), (name, average, K)
+        matrix = peer.cluster.pair_confusion_matrix(a, b)
+        assert np.array_equal(indices.pair_confusion_matrix(a, b), matrix)
+
+
+def test_compare_is_every_index_of_one_table() -> None:
+    a, b = [0, 0, 1, 1, 2, 2], ["x", "x", "x", "y", "y", "y"]
+    values = indices.compare(a, b)
+    assert values == {index.__name__: index(a, b) for index in ALL}
+    frame = indices.compare(a, b, as_frame=True)
+    assert list(frame.columns) == ["index", "value", "better"]
+    assert dict(zip(frame["index"], frame["value"])) == values
+    assert (frame["better"] == "lower").sum() == 4

@@ -1,0 +1,74 @@
+"""Bootstrap stability: stable and unstable methods, seeds, summaries and the picture."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+import metriclearn.indices as indices
+
+
+@pytest.fixture
+def blobs() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return np.concatenate([rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) + 12])
+
+
+def test_the_right_number_of_clusters_is_stable(blobs: np.ndarray) -> None:
+    two = indices.stability(KMeans(2, n_init=1), blobs, n_bootstrap=12)
+    five = indices.stability(KMeans(5, n_init=1), blobs, n_bootstrap=12)
+    assert two.mean == two.median == two.quantile(0.9) == 0.0
+    assert five.mean > 0.2
+    assert five.labelings.shape == (12, 60)
+    held = np.mean(five.labelings >= 0)
+    assert 0.55 < held < 0.72  # 1 − 1/e
+
+
+@pytest.mark.parametrize(("compare", "n_jobs"), [("reference", 2), ("pairwise", 1)])
+def test_seeded_and_independent_of_the_number_of_jobs(
+    blobs: np.ndarray, compare: str, n_jobs: int
+) -> None:
+    arguments = {"n_bootstrap": 5, "compare": compare, "distance": indices.misclassification_error}
+    estimator = KMeans(4, n_init=1)
+    first = indices.stability(estimator, blobs, random_state=3, **arguments)
+    again = indices.stability(estimator, blobs, random_state=3, n_jobs=n_jobs, **arguments)
+    other = indices.stability(estimator, blobs, random_state=4, **arguments)
+    assert np.array_equal(first.distances, again.distances)
+    assert not np.array_equal(first.distances, other.distances)
+    assert len(first.distances) == (5 if compare == "reference" else 10)
+    assert first.distance == "misclassification_error"
+
+
+def test_distances_are_on_the_points_both_have() -> None:
+    a, b = [0, 0, 1, None], [0, None, 1, 1]
+    assert indices.stability_pairwise([a, b, a]) == [0.0, 0.0, 0.0]
+    arrays = [np.array([0, 0, 1, -1]), np.array([0, -1, 1, 1])]
+    assert indices.stability_pairwise(arrays, absent=-1) == [0.0]
+    found = indices.stability_reference([0, 1, 1, 1], [a, b], indices.rand_score)
+    assert found == [pytest.approx(1 / 3), 1.0]
+    with pytest.raises(ValueError, match="share a point"):
+        indices.stability_pairwise([[0, None], [None, 0]])
+    with pytest.raises(ValueError, match="same points"):
+        indices.stability_pairwise([[0, 1], [0]])
+
+
+def test_summary_and_bad_arguments(blobs: np.ndarray) -> None:
+    assert indices.stability_summary([1.0, 2.0, 6.0]) == {
+        "mean": 3.0,
+        "median": 2.0,
+        "q90": pytest.approx(5.2),
+    }
+    with pytest.raises(ValueError, match="at least one"):
+        indices.stability_summary([])
+    with pytest.raises(ValueError, match="n_bootstrap"):
+        indices.stability(KMeans(2), blobs, n_bootstrap=1)
+    with pytest.raises(ValueError, match="reference or pairwise"):
+        indices.stability(KMeans(2), blobs, compare="all")
+
+
+def test_picture_shows_every_distance(blobs: np.ndarray) -> None:
+    result = indices.stability(KMeans(5, n_init=1), blobs, n_bootstrap=10)
+    axes = result.plot().axes[0]
+    assert sum(patch.get_height() for patch in axes.patches) == 10
+    assert f"mean {result.mean:.3g}" in [t.get_text() for t in axes.get_legend().get_texts()]

@@ -1,0 +1,154 @@
+"""Internal indices against scikit-learn, literal definitions and their edge cases."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sklearn.metrics as peer
+from scipy.spatial.distance import cdist
+
+import metriclearn.indices as indices
+from metriclearn.indices import distances
+
+KINDS = ("original", "simplified", "alternative", "hybrid")
+INTERNAL = [
+    indices.davies_bouldin_score,
+    indices.calinski_harabasz_score,
+    indices.silhouette_score,
+    indices.dunn_score,
+]
+
+
+@pytest.fixture
+def blobs() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 5, 120)
+    return rng.normal(size=(120, 3)) + 2 * labels[:, None], labels
+
+
+def literal_silhouettes(X: np.ndarray, labels: np.ndarray, kind: str) -> list[float]:
+    values = []
+    for i, own in enumerate(labels):
+
+        def distance(q: int, i: int = i) -> float:
+            members = [j for j in np.flatnonzero(labels == q) if j != i]
+            if kind in ("simplified", "hybrid"):
+                return float(np.linalg.norm(X[i] - X[labels == q].mean(axis=0)))
+            return float(np.mean([np.linalg.norm(X[i] - X[j]) for j in members]))
+
+        if np.sum(labels == own) == 1:
+            values.append(0.0)
+            continue
+        a, b = distance(own), min(distance(q) for q in set(labels.tolist()) - {own})
+        linear = kind in ("original", "simplified")
+        values.append((b - a) / max(a, b) if linear else b / (a + 1e-6))
+    return values
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_silhouettes_are_the_definition(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    X, labels = rng.normal(size=(30, 2)), np.append(rng.integers(0, 3, 29), 9)
+    found = indices.silhouette_samples(X, labels, kind=kind)
+    assert found == pytest.approx(literal_silhouettes(X, labels, kind), abs=1e-12)
+    assert indices.silhouette_score(X, labels, kind=kind) == pytest.approx(found.mean())
+
+
+def test_agreement_with_scikit_learn(blobs) -> None:
+    X, labels = blobs
+    assert indices.silhouette_samples(X, labels) == pytest.approx(
+        peer.silhouette_samples(X, labels), abs=1e-9
+    )
+    assert indices.davies_bouldin_score(X, labels) == pytest.approx(
+        peer.davies_bouldin_score(X, labels)
+    )
+    assert indices.calinski_harabasz_score(X, labels) == pytest.approx(
+        peer.calinski_harabasz_score(X, labels)
+    )
+
+
+def test_blocks_do_not_change_the_result(blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, labels = blobs
+    whole = [indices.silhouette_samples(X, labels, kind=kind) for kind in KINDS]
+    dunn = indices.dunn_scores(X, labels)
+    for entries in (1, 500, 7 * 120):
+        monkeypatch.setattr(distances, "_BLOCK_ENTRIES", entries)
+        for kind, expected in zip(KINDS, whole):
+            found = indices.silhouette_samples(X, labels, kind=kind)
+            assert np.allclose(found, expected, rtol=1e-13, atol=1e-14)
+        assert indices.dunn_scores(X, labels) == pytest.approx(dunn, rel=1e-12)
+
+
+@pytest.mark.parametrize("index", INTERNAL)
+def test_names_and_order_do_not_matter_and_distances_are_invariant(index, blobs) -> None:
+    X, labels = blobs
+    value = index(X, labels)
+    order = np.random.default_rng(2).permutation(len(X))
+    assert index(X[order], [f"c{label}" for label in labels[order]]) == pytest.approx(value)
+    rotation, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))
+    assert index(7 * X @ rotation + 100, labels) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("index", INTERNAL)
+def test_learned_metrics(index, blobs) -> None:
+    X, labels = blobs
+    L = np.random.default_rng(4).normal(size=(3, 2))
+    expected = index(X @ L, labels)
+    assert index(X, labels, metric=L @ L.T) == pytest.approx(expected)
+
+    class Learner:
+        def transform(self, X: np.ndarray) -> np.ndarray:
+            return X @ L
+
+    assert index(X, labels, metric=Learner()) == pytest.approx(expected)
+    weights = np.array([4.0, 0.0, 1.0])
+    assert index(X, labels, metric=weights) == pytest.approx(index(X * np.sqrt(weights), labels))
+    for bad in (-np.eye(3), np.ones(2), np.array([1.0, -1.0, 0.0]), np.triu(np.ones((3, 3)))):
+        with pytest.raises(ValueError, match="metric"):
+            index(X, labels, metric=bad)
+
+
+@pytest.mark.parametrize("index", INTERNAL)
+def test_hostile_input(index) -> None:
+    for X, labels, message in [
+        ([[0.0], [1.0]], [1, 1], "two clusters"),
+        ([[0.0], [1.0]], [0, 1, 2], "3 labels for 2"),
+        ([0.0, 1.0], [0, 1], "shape"),
+        ([[0.0], [math.nan]], [0, 1], "finite"),
+        ([[0.0], [math.inf]], [0, 1], "finite"),
+        ([[0.0]], [0], "two clusters"),
+        (np.zeros((0, 2)), [], "label"),
+        ([[0.0], [1.0]], [0, None], "None"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            index(X, labels)
+
+
+def test_degenerate_clusters() -> None:
+    points = np.array([[0.1], [0.1], [0.1], [0.7], [0.7], [0.7]])
+    assert indices.calinski_harabasz_score(points, [0, 0, 0, 1, 1, 1]) == math.inf
+    assert indices.davies_bouldin_score(points, [0, 0, 0, 1, 1, 1]) == 0.0
+    assert indices.davies_bouldin_score(points, [0, 1, 1, 2, 2, 2]) == math.inf
+    assert indices.dunn_score(points, [0, 0, 0, 1, 1, 1]) == math.inf
+    assert indices.silhouette_score(points, [0, 0, 0, 1, 1, 1]) == 1.0
+    assert np.array_equal(indices.silhouette_samples(points, range(6)), np.zeros(6))
+    with pytest.raises(ValueError, match="kind"):
+        indices.silhouette_score(points, [0, 0, 0, 1, 1, 1], kind="fast")
+
+
+def test_far_from_the_origin_nothing_cancels(blobs) -> None:
+    X, labels = blobs
+    X = np.round(X * 2**20) / 2**20  # so that the shift below is exact
+    for index in INTERNAL:
+        assert index(X + 2.0**20, labels) == pytest.approx(index(X, labels), rel=1e-9)
+
+
+def test_silhouette_matches_distances_of_points_to_themselves() -> None:
+    X = np.random.default_rng(5).normal(size=(20, 2))
+    labels = np.arange(20) % 2
+    D = cdist(X, X)
+    a = D[0, labels == 0].sum() / 9
+    b = D[0, labels == 1].mean()
+    assert indices.silhouette_samples(X, labels)[0] == pytest.approx((b - a) / max(a, b))
