@@ -67,7 +67,8 @@ def adjusted(
 
     0 on average for random labels with the given cluster sizes, 1 at the optimum. The standard
     error of a sampled expectation is carried through the ratio to first order. When every
-    relabeling gives the maximum (0/0) the value is 1.
+    relabeling gives the maximum (0/0) the value is 1. Costs one expectation, see
+    :func:`expected_under_permutation`.
 
     Parameters
     ----------
@@ -104,7 +105,8 @@ def expected_under_permutation(
 
     Closed form for Rand, Fowlkes–Mallows, mutual information, variation of information and ℓ. For
     any other index all tables with these margins are enumerated while there are at most 5 000
-    (exact, hypergeometric weights); beyond that, seeded random tables with a standard error.
+    (exact, hypergeometric weights); beyond that, seeded random tables with a standard error,
+    O(n_permutations (n + K K′)). Seed 004, the mean in adj(i); Hubert & Arabie 1985.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ContingencyTable", "Labels", "contingency_table", "label_codes", "plot_contingency"]
 
 Labels = Iterable[Hashable] | Partition
+_DRAWN_CELLS = 4_000_000
 _EXACT_INTEGER = 2**53  # beyond it, NumPy may have merged different Python integers as floats
 
 
@@ -49,9 +50,13 @@ class ContingencyTable:
 
         Two contiguous :class:`~metriclearn.partition.Partition` objects take O(K + K′).
         """
-        both = isinstance(labels_true, Partition) and isinstance(labels_pred, Partition)
-        if both and ignore_label is None:
-            return cls.from_partitions(labels_true, labels_pred)
+        if isinstance(labels_true, Partition) and isinstance(labels_pred, Partition):
+            if ignore_label is None:
+                return cls.from_partitions(labels_true, labels_pred)
+            raise ValueError(
+                "ContingencyTable needs labels, not Partition objects, to know which samples to "
+                "ignore; pass the two labelings."
+            )
         true, pred = _as_array(labels_true), _as_array(labels_pred)
         if len(true) != len(pred):
             raise ValueError(
@@ -187,6 +192,8 @@ def label_codes(labels: Labels) -> NDArray[np.int64]:
                 return (values - values.dtype.type(low)).astype(np.int64)
             codes = values.astype(np.int64, copy=False)
             return codes - low if low else codes
+    if values.dtype.kind in "cmM" and np.any(values != values):
+        raise ValueError("Comparing partitions needs labels without NaN or NaT; remove them.")
     return Partition.from_labels(values).labels
 
 
@@ -197,22 +204,27 @@ def plot_contingency(
     contingency: Any = None,
     ignore_label: Hashable = None,
 ) -> Figure:
-    """Heat map of the table, columns ordered by the best matching so that agreement is diagonal.
+    """Heat map of the table, ordered by the best matching so that agreement is on the diagonal.
 
     Shades are shares of the true cluster; counts are written in while the table is small.
-    Returns a matplotlib figure that belongs to no window.
+    Returns a matplotlib figure that belongs to no window. O(K³) at worst; at most 4 million cells.
     """
     from matplotlib.figure import Figure
 
-    from metriclearn.indices.matching import matched_columns
+    from metriclearn.indices.matching import matched_order
 
     table = contingency_table(
         labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
     )
-    order = matched_columns(table)
-    counts = table.to_array()[:, order]
-    shares = counts / table.row_sizes[:, None]
-    height, width = 1.4 + 0.32 * min(len(counts), 20), 2.6 + 0.36 * min(len(order), 20)
+    if len(table.row_sizes) * len(table.column_sizes) > _DRAWN_CELLS:
+        raise ValueError(
+            f"plot_contingency draws at most {_DRAWN_CELLS} cells, got {len(table.row_sizes)} × "
+            f"{len(table.column_sizes)} clusters; merge or leave out small ones."
+        )
+    rows, columns = matched_order(table)
+    counts = table.to_array()[np.ix_(rows, columns)]
+    shares = counts / table.row_sizes[rows, None]
+    height, width = 1.4 + 0.32 * min(len(counts), 20), 2.6 + 0.36 * min(len(columns), 20)
     figure = Figure(figsize=(max(width, 4.2), max(height, 2.6)), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
@@ -221,7 +233,8 @@ def plot_contingency(
             color = "white" if shares[k, l] > 0.55 else "#1f2328"
             if count:
                 axes.text(l, k, f"{count:,}", ha="center", va="center", fontsize=8, color=color)
-        axes.set(xticks=range(len(order)), yticks=range(len(counts)), xticklabels=order)
+        axes.set(xticks=range(len(columns)), xticklabels=columns)
+        axes.set(yticks=range(len(rows)), yticklabels=rows)
     matched = int(np.trace(counts))
     axes.set(xlabel="predicted cluster", ylabel="true cluster")
     axes.set_title(
@@ -237,6 +250,11 @@ def plot_contingency(
 def _as_array(labels: Labels) -> NDArray:
     if isinstance(labels, Partition):
         return labels.labels
+    if isinstance(labels, np.ma.MaskedArray):
+        raise ValueError(
+            "Comparing partitions needs arrays without a mask; pass labels.filled(-1) and "
+            "ignore_label=-1."
+        )
     if isinstance(labels, np.ndarray):
         return labels if labels.ndim else _no_sequence(labels)
     if not isinstance(labels, Iterable):

@@ -73,7 +73,7 @@ def vi_with_neighbors(
     the triangle inequality. In [0, ln n], symmetric; VI on a complete or an empty graph.
 
     Types are found by hashing: A times two random 64-bit words per label, modulo 2⁶⁴. O(edges)
-    time, O(n) memory beside A, wrong with probability below n²/2¹⁰⁰.
+    time, O(n) memory beside A, wrong with probability below (n d)²/2¹²⁸ for degrees up to d.
 
     Deviations from the paper: it is a pseudo-metric (path of 3: VIN(000, 010) = 0). The listing
     multiplies labels by A, so that label 0 and weights break it; here A is binarized (non-zero =
@@ -97,8 +97,8 @@ def vi_with_neighbors(
 def epsilon_graph(X: ArrayLike, radius: float) -> Any:
     """Sparse 0/1 graph linking points at most ``radius`` apart, no self-loops, (n, n).
 
-    For similarities exp(−d²) above a threshold s, the graph of section 5.2, pass
-    ``radius = sqrt(−log s)``.
+    About O(n log n + edges) in few dimensions. For similarities exp(−d²) above a threshold s, the
+    graph of section 5.2 of seed 001, pass ``radius = sqrt(−log s)``.
     """
     from sklearn.neighbors import radius_neighbors_graph
 
@@ -106,7 +106,10 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
 
 
 def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
-    """Sparse symmetric 0/1 graph linking points when one is among the nearest of the other."""
+    """Sparse symmetric 0/1 graph linking points when one is among the nearest of the other.
+
+    About O(n log n) in few dimensions (scikit-learn's trees).
+    """
     from sklearn.neighbors import kneighbors_graph
 
     graph = kneighbors_graph(np.asarray(X), n_neighbors, mode="connectivity", include_self=False)

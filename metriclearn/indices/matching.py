@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from metriclearn.indices.contingency import ContingencyTable, Labels, contingency_table
 
-__all__ = ["matched_columns", "misclassification_error"]
+__all__ = ["matched_order", "misclassification_error"]
 
 _DENSE_CELLS = 1_000_000  # larger tables are matched, faster, through their non-empty cells
 
@@ -35,13 +35,15 @@ def misclassification_error(
     return (table.n_samples - _matched(table)) / table.n_samples
 
 
-def matched_columns(table: ContingencyTable) -> list[int]:
-    """All columns, ordered so that those matched to rows 0, 1, … come first."""
+def matched_order(table: ContingencyTable) -> tuple[list[int], list[int]]:
+    """Orders of the rows and columns that put the best matching on the diagonal."""
     from scipy.optimize import linear_sum_assignment
 
-    rows, columns = linear_sum_assignment(table.to_array(), maximize=True)
-    matched = columns[np.argsort(rows)].tolist()
-    return matched + sorted(set(range(len(table.column_sizes))) - set(matched))
+    rows, columns = (side.tolist() for side in linear_sum_assignment(table.to_array(), True))
+    return (
+        rows + sorted(set(range(len(table.row_sizes))) - set(rows)),
+        columns + sorted(set(range(len(table.column_sizes))) - set(columns)),
+    )
 
 
 def _matched(table: ContingencyTable) -> int:

@@ -51,6 +51,7 @@ def pair_counts(
 ) -> PairCounts:
     """Pairs of samples by whether the two partitions put them together (N11, N10, N01, N00).
 
+    O(n), or O(cells) for a table. Each is at least 0; they sum to C(n, 2).
     Σ_kl C(n_kl, 2) and the same of the margins (seed 004, "Rand, Jaccard and Fowlkes–Mallows";
     seed 002, a, b, c, d).
     """
@@ -69,6 +70,7 @@ def pair_confusion_matrix(
 ) -> NDArray[np.int64]:
     """Ordered pairs [[2 N00, 2 N01], [2 N10, 2 N11]], laid out as in scikit-learn.
 
+    O(n), or O(cells) for a table. Seed 002, "Adjusted Rand Index (5)–(6)". Sums to n(n − 1).
     Shape (2, 2); integers of 64 bits while they fit, exact Python integers (dtype object) beyond.
     """
     n11, n10, n01, n00 = pair_counts(
@@ -90,6 +92,7 @@ def rand_score(
 
     In [0, 1], 1 for equal partitions only; 1 when there are no pairs (n = 1). Symmetric.
     Seed 000, Eq. (1); seed 002, "Adjusted Rand Index (7)". Not corrected for chance.
+    O(n), or O(cells) for a table.
     """
     n11, n10, n01, n00 = pair_counts(
         labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
@@ -109,6 +112,7 @@ def adjusted_rand_score(
 
     2(N11 N00 − N10 N01) / ((N11+N10)(N10+N00) + (N11+N01)(N01+N00)), in [−1/2, 1]. Symmetric.
     Hubert & Arabie 1985; seed 002, "Adjusted Rand Index (9)". 1 when there are no pairs.
+    O(n), or O(cells) for a table.
     """
     n11, n10, n01, n00 = pair_counts(
         labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
@@ -129,7 +133,8 @@ def jaccard_score(
     """Jaccard index of the pairs put together, N11 / (N11 + N10 + N01), in [0, 1]. Symmetric.
 
     Seed 004 (its slide divides by all pairs, which is not the Jaccard index: corrected here).
-    1 when both partitions are all singletons, where the formula is 0/0.
+    1 when both partitions are all singletons, where the formula is 0/0. O(n), or O(cells) for a
+    table.
     """
     n11, n10, n01, _ = pair_counts(
         labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
@@ -149,6 +154,7 @@ def fowlkes_mallows_score(
 
     Symmetric. Seed 002, "Adjusted Rand Index (8)"; seed 004 omits the root: corrected here.
     1 when both partitions are all singletons (scikit-learn: 0), 0 when only one is.
+    O(n), or O(cells) for a table.
     """
     n11, n10, n01, _ = pair_counts(
         labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
@@ -172,6 +178,7 @@ def partition_loss(
 
     M = Y(YᵀY)⁻¹Yᵀ, and ‖M − N‖² = K + K′ − 2 Σ_kl n_kl² / (a_k b_l) (seed 003, Eq. (8)).
     Symmetric, a squared metric, 0 for equal partitions only, at most (K + K′ − 2) / n.
+    O(n), or O(cells) for a table.
 
     Parameters
     ----------

@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 Ties = Literal["agree", "ignore"]
+_COUNTABLE = 4_000_000_000  # pairs fit in 63 bits
 _EXACT_SIZE = 60  # samples in all, up to which the permutation distribution is computed
 
 
@@ -123,6 +124,7 @@ def mann_whitney_u(
 def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> float:
     """Normal score (U − n1 n2/2) / σ of the smaller U, σ² corrected for ties; at most 0.
 
+    Seed 002, below table A5.07, whose σ² has no correction.
     σ² = n1 n2/12 · (N + 1 − Σ(t³ − t)/(N(N−1))). ``continuity=True`` moves U by 1/2 towards its
     mean. 0 when all values are tied. O(N log N).
     """
@@ -139,7 +141,8 @@ def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> f
 def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
     """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) without ties.
 
-    Integer counts, one division: correct to the last bit. O(n1 · n1 n2).
+    Seed 002, "Wilcoxon Mann Whitney Test". In (0, 1]. Integer counts, one division: correct to the
+    last bit. O(n1 · n1 n2).
     """
     counts = _u_counts(n1, n2)
     if not 0 <= u <= n1 * n2:
@@ -151,8 +154,8 @@ def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
 def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | None:
     """Largest U that is significant at two-sided level alpha, None when no U is.
 
-    Exact rational comparison, for any sizes. (The slides' table at .05 is wrong at (4, 20),
-    (9, 10), (14, 17) and (17, 14).)
+    Exact rational comparison, for any sizes; from 0 to n1 n2, O(n1 · n1 n2). Table A5.07 of seed
+    002 is wrong at level .05 for sizes (4, 20), (9, 10), (14, 17) and (17, 14).
     """
     level = Fraction(str(alpha)) * comb(n1 + n2, n1)
     if not 0 < Fraction(str(alpha)) < 1:
@@ -208,6 +211,11 @@ def _pair_signs(table: ContingencyTable) -> tuple[int, int, int]:
     """Concordant, discordant and doubly tied pairs."""
     from metriclearn.indices.kernels import concordance
 
+    if table.n_samples > _COUNTABLE:
+        raise ValueError(
+            f"A Goodman–Kruskal index counts pairs of at most {_COUNTABLE} samples, got "
+            f"{table.n_samples}; scale the table down."
+        )
     signs = concordance(table.rows, table.columns, table.counts, len(table.column_sizes))
     tied = sum(count * (count - 1) // 2 for count in table.counts[table.counts > 1].tolist())
     return int(signs[0]), int(signs[1]), tied

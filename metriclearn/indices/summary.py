@@ -47,7 +47,7 @@ def compare(
     ignore_label: Hashable = None,
     as_frame: bool = False,
 ) -> Any:
-    """Every external index of two partitions, from one pass over the samples.
+    """Every external index of two partitions, from one pass over the samples, O(n) and the indices.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from metriclearn.solvers.dual_master import DualMaster
 
 __all__ = ["BundleDual"]
 
-_PROXIMITY, _SERIOUS, _NULL = 1e4, 0.5, 1.3  # first ν, and its factors, chosen for few rounds
+_PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3  # first ν, and its factors, chosen for few rounds
 _PRICE_CURVATURE = 1e-6  # of the proximal term at the price, in units of the start's objective
 
 
@@ -165,7 +165,8 @@ class _Run:
         cuts = self.risk(start)
         self.masses = cuts.weights
         self.scale = cuts.mean + self.terms(start)
-        self.center, self.best, self.objective = start.copy(), start.copy(), self.scale
+        self.center, self.best = start.copy(), start.copy()
+        self.center_objective = self.objective = self.scale
         self.anchor = (cuts.mean - float(cuts.slope @ start), cuts.slope)
         self.proximity = self._first_proximity()
         self.bundle = _Bundle(self.cone.size, self._price_unit())
@@ -192,14 +193,14 @@ class _Run:
         w = self._solve_master()
         cuts = self.risk(w)
         value = cuts.mean + self.terms(w)
-        model = self._model(w)
-        descent = self.objective - model
-        serious = self.objective - value >= 0.1 * descent
+        descent = self.center_objective - self._model(w)
+        serious = self.center_objective - value >= 0.1 * descent
         if value < self.objective:
             self.objective, self.best = value, w
-        self.proximity *= _SERIOUS if serious else _NULL
+        held_back = descent < 0.25 * (self.objective - self.lower_bound)
+        self.proximity *= _SHRINK if serious or held_back else _GROW
         if serious:
-            self.center = self.best.copy()
+            self.center, self.center_objective = self.best.copy(), self.objective
         self.bundle.prune(self.settings.keep_inactive)
         self.bundle.add(cuts, w, self.cone.priced)
         self.round += 1
@@ -217,7 +218,7 @@ class _Run:
             bundle.rows, bundle.offsets, bundle.groups, self.masses, shift, curvature, self.cone
         )
         gap = self.objective - self.lower_bound
-        tolerance = max(0.02 * gap, 0.01 * self.settings.tolerance * self.scale)
+        tolerance = max(0.02 * gap, 1e-2 * self.settings.tolerance * self.scale)
         bundle.weights, x, _ = master.solve(bundle.weights, tolerance)
         self._raise_bound()
         return np.append(x[:-1], x[-1] / bundle.price_unit) if priced else x
@@ -259,7 +260,7 @@ class _Run:
 
     def _state(self) -> dict[str, NDArray]:
         numbers = [self.round, self.lower_bound, self.objective, self.proximity]
-        numbers += [self.bound.price_limit, self._seconds()]
+        numbers += [self.bound.price_limit, self._seconds(), self.center_objective]
         return {
             **self.bundle.state(),
             "numbers": np.array(numbers),
@@ -275,7 +276,7 @@ class _Run:
             return
         numbers = state.pop("numbers")
         self.round, self.lower_bound, self.objective, self.proximity = int(numbers[0]), *numbers[1:4]
-        self.bound.price_limit, self.seconds_before = numbers[4:6]
+        self.bound.price_limit, self.seconds_before, self.center_objective = numbers[4:7]
         self.center, self.best = state.pop("center"), state.pop("best")
         self.trace = Trace(*(column.tolist() for column in state.pop("trace")))
         self.bundle.restore(state)

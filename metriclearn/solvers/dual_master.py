@@ -51,7 +51,7 @@ class DualMaster:
     def solve(
         self, a: NDArray, tolerance: float, max_steps: int = 40
     ) -> tuple[NDArray, NDArray, float]:
-        """(a, x(a), gap), from the feasible weights ``a``, to an absolute gap ``tolerance``."""
+        """(a, x(a), gap) from the feasible weights ``a``, to an absolute gap ``tolerance``."""
         value, x, root = self._evaluate(a)
         gap = np.inf
         for _ in range(max_steps):

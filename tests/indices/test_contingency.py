@@ -108,6 +108,10 @@ def test_sorted_and_counted_paths_agree() -> None:
         (3, [1], "sequence"),
         (np.array(3), [1], "sequence"),
         (None, [1], "contingency"),
+        (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), [1, 2], "NaT"),
+        (np.array([complex("nan"), 1]), [1, 2], "NaN"),
+        (np.ma.array([1, 2], mask=[0, 1]), [1, 2], "mask"),
+        (pd.Series([1, pd.NA], dtype="Int64"), [1, 2], "NaN"),
     ],
 )
 def test_hostile_labels(a, b, message) -> None:
@@ -136,6 +140,9 @@ def test_labels_and_a_table_together_are_refused() -> None:
         indices.rand_score(A, B, contingency=TABLE)
     with pytest.raises(ValueError, match="either"):
         indices.rand_score(contingency=TABLE, ignore_label=-1)
+    partition = Partition.from_labels(A)
+    with pytest.raises(ValueError, match="ignore"):
+        indices.rand_score(partition, partition, ignore_label=-1)
     with pytest.raises(ValueError, match="at least one"):
         indices.rand_score([-1], [-1], ignore_label=-1)
 
@@ -159,3 +166,8 @@ def test_picture_of_the_table() -> None:
     assert figure.axes[0].images[0].get_array().shape == (3, 3)
     figure = indices.plot_contingency([0, 0, 1, 1], [0, 1, 2, 3])
     assert [t.get_text() for t in figure.axes[0].get_xticklabels()] == ["0", "2", "1", "3"]
+    figure = indices.plot_contingency([0, 1, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1])
+    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["1", "2", "0"]
+    assert "83% of 6 samples" in figure.axes[0].get_title(loc="left")
+    with pytest.raises(ValueError, match="at most"):
+        indices.plot_contingency(range(3000), range(3000))

@@ -67,6 +67,8 @@ def test_gamma_against_enumeration_and_scipy() -> None:
 def test_gamma_of_words_and_of_large_counts() -> None:
     assert indices.goodman_kruskal_gamma(list("abcd"), list("wxyz")) == 1.0
     assert indices.goodman_kruskal_gamma(contingency=np.eye(3, dtype=int) * 10**9) == 1.0
+    with pytest.raises(ValueError, match="at most"):
+        indices.goodman_kruskal_gamma(contingency=np.eye(3, dtype=int) * 10**10)
 
 
 def test_bad_rank_input() -> None:
