@@ -79,6 +79,8 @@ def read_segmentations(who: str, y: Any, data: DataSets) -> list[Partition]:
     ValueError
         If lengths differ, or labels are missing (−1, None or NaN).
     """
+    if y is None:
+        raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
     labelings = [y] if data.single else list(y)
     if len(labelings) != len(data.arrays):
         raise ValueError(
@@ -148,8 +150,8 @@ def _read_array(who: str, item: Any, place: str) -> NDArray[np.float64]:
     if array.shape[0] == 0 or array.shape[1] == 0:
         what = "sample(s)" if array.shape[0] == 0 else "feature(s)"
         raise ValueError(
-            f"{who} needs a minimum of 1 sample and 1 feature, found array with 0 {what} "
-            f"(shape={array.shape}) in {place}."
+            f"{who} found array with 0 {what} (shape={array.shape}) while a minimum of 1 is "
+            f"required in {place}."
         )
     bad = ~np.isfinite(array)
     if bad.any():
@@ -171,6 +173,6 @@ def _read_runs(who: str, labels: Any, place: str) -> Partition:
             f"{place}; drop them or give each gap a label of its own."
         )
     try:
-        return Partition.from_runs(labels)
+        return Partition.from_runs(values if not hasattr(labels, "__len__") else labels)
     except ValueError as error:
         raise ValueError(f"{who}, labels of {place}: {error}") from error

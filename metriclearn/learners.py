@@ -62,7 +62,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
         that ``strength`` means the same for all; ``components_`` includes it and applies to data
         in their own units.
     n_jobs : int, optional
-        Threads over sequences, as in joblib.
+        Threads over sequences, as in joblib. BLAS gets one thread below 500 features, where
+        more would only wait for each other.
     verbose : bool, optional
         Progress bar at once (True), never (False), or in a terminal when fitting takes longer
         than a few seconds (None).
@@ -146,6 +147,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
         data = read_data_sets(type(self).__name__, X)
         truths = read_segmentations(type(self).__name__, y, data)
         weights = read_weights(type(self).__name__, sample_weight, len(truths))
+        self._check_sizes(truths)
         self._remember(data)
         self.scale_ = self._feature_scale(data)
         self.solution_ = self._minimize(data, truths, weights)
@@ -172,6 +174,16 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
                 f'{who} needs n_segments=None or "given", got {self.n_segments!r}; a number of '
                 "segments is passed to predict."
             )
+
+    def _check_sizes(self, truths: list[Partition]) -> None:
+        """The hinge is an upper bound only if the labels are among what inference may answer."""
+        for i, truth in enumerate(truths):
+            if truth.sizes.min() < self.min_size:
+                raise ValueError(
+                    f"{type(self).__name__} needs labeled segments of at least "
+                    f"min_size={self.min_size} samples, but data set {i} has one of "
+                    f"{truth.sizes.min()}; lower min_size, or raise it after fitting to predict."
+                )
 
     def _remember(self, data: DataSets) -> None:
         self.n_features_in_ = data.n_features
@@ -223,13 +235,21 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
             count_known=self.n_segments == "given",
             n_jobs=self.n_jobs,
         )
-        start = cone.join(np.zeros(cone.n_metric), self.loss_scale)
-        threads = 1 if self.n_jobs not in (None, 1) else None
+        start = cone.join(self._start(cone, truths), self.loss_scale)
+        threads = 1 if data.n_features < 500 or self.n_jobs not in (None, 1) else None
         with (
             threadpool_limits(threads, user_api="blas"),
             ProgressBar(type(self).__name__, self.verbose) as bar,
         ):
             return self.solver.minimize(risk, self.regularizer, cone, start, bar)
+
+    def _start(self, cone: MetricCone, truths: list[Partition]) -> NDArray:
+        """No metric; or with K given, where that makes every answer a tie, a small identity."""
+        if self.n_segments != "given":
+            return np.zeros(cone.n_metric)
+        density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
+        identity = cone.metric.identity(cone.n_features)
+        return self.loss_scale * float(density) / cone.n_features * identity
 
     def _report(self) -> None:
         solution = self.solution_

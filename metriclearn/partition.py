@@ -99,6 +99,11 @@ class Partition:
         return cls(ends=ends)
 
     @property
+    def _canonical(self) -> NDArray[np.int64]:
+        """Equal for equal partitions."""
+        return self.labels if self._ends is None else self._ends
+
+    @property
     def sizes(self) -> NDArray[np.int64]:
         """Cluster sizes |C_k|, shape (K,)."""
         return self._sizes
@@ -130,7 +135,7 @@ class Partition:
         """Cluster sums YᵀX, (T, P) -> (K, P), in O(TP)."""
         if self._ends is not None:
             return np.add.reduceat(X, self._ends - self._sizes, axis=0)
-        order = np.argsort(self._labels, kind="stable")
+        order = np.argsort(self.labels, kind="stable")
         return np.add.reduceat(X[order], np.cumsum(self._sizes) - self._sizes, axis=0)
 
     def project(self, X: NDArray) -> NDArray:
@@ -177,13 +182,10 @@ class Partition:
             return NotImplemented
         if self.contiguous != other.contiguous:
             return False
-        mine = self._ends if self._labels is None else self._labels
-        theirs = other._ends if other._labels is None else other._labels
-        return np.array_equal(mine, theirs)  # type: ignore[arg-type]
+        return np.array_equal(self._canonical, other._canonical)
 
     def __hash__(self) -> int:
-        data = self._ends if self._labels is None else self._labels
-        return hash((self.contiguous, data.tobytes()))  # type: ignore[union-attr]
+        return hash((self.contiguous, self._canonical.tobytes()))
 
     def __repr__(self) -> str:
         kind = "segments" if self.contiguous else "clusters"
@@ -192,9 +194,12 @@ class Partition:
 
 def _factorize(labels: Iterable[Hashable]) -> NDArray[np.int64]:
     """Integer codes by first appearance."""
-    if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
+    if not hasattr(labels, "dtype"):  # numpy would turn 1 and "1" into the same label
         labels = list(labels)
-    values = np.asarray(labels)
+        plain = len({type(label) for label in labels}) == 1 and np.ndim(labels[0]) == 0
+        values = np.asarray(labels) if plain else _object_array(labels)
+    else:
+        values = np.asarray(labels)
     if values.ndim != 1 or values.dtype == object:
         values = _object_array(labels)
     if len(values) == 0:

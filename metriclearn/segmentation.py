@@ -6,7 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.forms import LowRankForm, center
@@ -18,7 +24,9 @@ from metriclearn.partition import Partition
 __all__ = ["MahalanobisSegmenter"]
 
 
-class MahalanobisSegmenter(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
+class MahalanobisSegmenter(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
+):
     """Predictions of a fitted metric ``components_`` with a ``penalty_`` per segment.
 
     Whatever takes several data sets takes one (T, P) array too, and then returns one result.
@@ -111,6 +119,11 @@ class MahalanobisSegmenter(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
             if name not in params and hasattr(getattr(self, name), "get_params"):
                 setattr(self, name, clone(getattr(self, name)))
         return super().set_params(**params)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
 
     @property
     def _n_features_out(self) -> int:

@@ -160,6 +160,8 @@ class PricedSegmentation:
         rest = np.zeros((2, self.n_samples + 1))
         rest[0], rest[1, 0] = backward, price
         through = forward + backward
+        bound = float(forward[-1])
+        rounding = 1e-11 * (abs(bound) + abs(price) * n_segments)
         positions = self._plausible(n_segments, low[1], high[1], through)
         floor = -np.inf
         while True:
@@ -173,9 +175,9 @@ class PricedSegmentation:
                 rest,
                 floor,
             )
-            floor = value - 1e-10 * (1.0 + abs(value))
+            floor = value - rounding
             needed = np.flatnonzero(through[1:] >= floor) + 1
-            if np.isin(needed, positions).all():
+            if floor >= bound - 2 * rounding or np.isin(needed, positions).all():
                 return ends
             positions = needed
 
@@ -183,11 +185,12 @@ class PricedSegmentation:
         self, n_segments: int, low: NDArray, high: NDArray, through: NDArray
     ) -> NDArray[np.int64]:
         """A few hundred good positions that surely hold a segmentation into K segments."""
-        count = min(self.n_samples, 2 * len(high) + 50)
+        count = min(self.n_samples, 2 * n_segments + 50)
         best = np.argpartition(through[1:], -count)[-count:] + 1
         grid = np.arange(1, n_segments + 1) * self.min_size
         grid[-1] = self.n_samples
-        return np.unique(np.concatenate([best, low, high, grid]))
+        chosen = [best, low, grid] + ([high] if len(high) <= 2 * count else [])
+        return np.unique(np.concatenate(chosen))
 
     def _through(self, price: float) -> tuple[NDArray, NDArray]:
         """Best priced value of every prefix and of every suffix."""

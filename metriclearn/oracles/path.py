@@ -66,14 +66,15 @@ class SegmentationPath:
     def elbow(self) -> int:
         """Position of the elbow: the segmentation that is optimal over the widest range.
 
-        Width is the ratio of the ends of its interval; the coarsest and finest, whose intervals
-        are cut by the range, are left out where there are others.
+        Width is the ratio of the ends of its interval; intervals that reach 0 or infinity have
+        none and are chosen only where there is nothing else.
         """
         low, high = self.penalties[:, 0], self.penalties[:, 1]
-        inner = slice(1, -1) if len(self) > 2 else slice(None)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.where(low > 0, high / np.maximum(low, 1e-300), 0.0)[inner]
-        return int(np.argmax(ratios)) + (1 if len(self) > 2 else 0)
+        bounded = (low > 0) & np.isfinite(high)
+        if not bounded.any():
+            return 0
+        ratios = np.where(bounded, high / np.where(bounded, low, 1.0), 0.0)
+        return int(np.argmax(ratios))
 
     def plot(self, chosen: int | None = None, ax: Any = None) -> Figure:
         """Elbow picture: cost against number of segments, the elbow (or ``chosen``) marked."""
@@ -132,10 +133,8 @@ def segmentation_path(
             )
         low = low if np.isinf(dear) else problem.solve(dear)
         high = problem.solve(cheap)
-    elif len(high[1]) > len(low[1]):
-        high = problem.solve((high[0] - low[0]) / (len(high[1]) - len(low[1])))
-        cheap, dear = 0.0, np.inf
     else:
+        high = _down_to_noise(problem, low, high)
         cheap, dear = 0.0, np.inf
     vertices = _hull(problem, low, high, max_segments or len(Z))
     return _path(vertices, float(np.sum(Z * Z)), (cheap, dear))
@@ -184,6 +183,15 @@ def best_penalty(
     best = mean <= np.min(mean) + 1e-12
     low, high = _widest_run(edges, best)
     return float(np.sqrt(low * high)), float(np.min(mean))
+
+
+def _down_to_noise(problem: PricedSegmentation, low: Vertex, high: Vertex) -> Vertex:
+    """The optimum when a segment costs the mean residual of a sample around that optimum."""
+    for _ in range(2):
+        if len(high[1]) > len(low[1]):
+            found = problem.between(low, high)
+            low = found if found is not None else low
+    return low if len(low[1]) > 1 else high
 
 
 def _losses_at(penalties: NDArray, losses: NDArray, prices: NDArray) -> NDArray:

@@ -39,9 +39,12 @@ def simplex_qp(
         gap = float(y @ z)
         if gap <= tolerance and np.max(np.abs(residual)) <= tolerance:
             break
-        factor = scipy.linalg.cho_factor(H + np.diag(z / y), check_finite=False)
-        spanned = scipy.linalg.cho_solve(factor, E.T, check_finite=False)
-        schur = scipy.linalg.cho_factor(E @ spanned, check_finite=False)
+        try:
+            factor = scipy.linalg.cho_factor(H + np.diag(z / y), check_finite=False)
+            spanned = scipy.linalg.cho_solve(factor, E.T, check_finite=False)
+            schur = scipy.linalg.cho_factor(E @ spanned, check_finite=False)
+        except scipy.linalg.LinAlgError:  # z / y beyond the precision of H: y is as good as it gets
+            break
 
         def direction(complement: NDArray) -> tuple[NDArray, NDArray, NDArray]:
             right = -residual + complement / y

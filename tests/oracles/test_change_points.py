@@ -1,0 +1,346 @@
+"""The pruned program against enumeration and Algorithm 1, and its pruning rule itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metriclearn import ChangePoints, DenseForm, LowRankForm, Partition, SummedArea
+from metriclearn.oracles import layered, pruned
+from metriclearn.oracles.change_points import PricedSegmentation
+from tests.exhaustive import (
+    best_segmentation,
+    block_means,
+    dense_form,
+    equivalence_matrix,
+    labels_of,
+)
+
+ALPHAS = (0.0, 0.1, 0.5, 1.0, 2.0)
+
+
+def draw_case(rng: np.random.Generator, T: int, kind: int) -> tuple[LowRankForm, np.ndarray, int]:
+    """A form, the same as an array, and a min_size: ties, noise, clear changes, huge changes."""
+    r = int(rng.integers(1, 13))
+    truth = _random_segmentation(rng, T)
+    means = rng.normal(size=(truth.n_clusters, r))[truth.labels]
+    if kind == 0:
+        Z = rng.integers(-1, 2, (T, r)).astype(float)
+    else:
+        Z = (0.0, 0.3, 3.0)[kind % 3] * means + rng.choice([0.1, 1.0]) * rng.normal(size=(T, r))
+    alpha = float(rng.choice(ALPHAS))
+    if rng.random() < 0.5:
+        truth = _random_segmentation(rng, T)
+    scale = float(rng.choice([0.3, 1.0, 3.0, 10.0]))
+    c = alpha + scale * float(rng.choice([-2.0, -1.0, -0.5, 0.0, 0.5]))
+    form = LowRankForm(Z).plus(truth, 2.0 * alpha, c)
+    min_size = int(rng.integers(1, min(5, T) + 1))
+    return form, dense_form(Z, truth.labels, 2.0 * alpha, c), min_size
+
+
+def _random_segmentation(rng: np.random.Generator, T: int) -> Partition:
+    K = int(rng.integers(1, min(T, 10) + 1))
+    cuts = rng.choice(np.arange(1, T), K - 1, replace=False) if K > 1 else []
+    return Partition.from_change_points(cuts, T)
+
+
+def value_of(means: np.ndarray, ends: np.ndarray) -> float:
+    return float(np.sum(means[np.concatenate([[0], ends[:-1]]), ends]))
+
+
+@pytest.mark.parametrize("T", range(1, 9))
+def test_equals_enumeration(T) -> None:
+    """3 200 generated cases over all T ≤ 8."""
+    rng = np.random.default_rng(100 + T)
+    for case in range(400):
+        form, A, min_size = draw_case(rng, T, case % 4)
+        K = None if case % 2 else int(rng.integers(1, T // min_size + 1))
+        found = ChangePoints(min_size)(form, K)
+        best, winners = best_segmentation(A, K, min_size)
+        assert tuple(found.change_points) in winners
+        assert form.at(found) == pytest.approx(best, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_equals_algorithm_1(seed, known) -> None:
+    """4 000 generated cases with 9 ≤ T ≤ 200; where the optimum is unique, the same segments."""
+    rng = np.random.default_rng(1000 * seed + known)
+    for case in range(500):
+        T = int(rng.integers(9, 60)) if case % 5 else int(rng.integers(60, 201))
+        form, A, min_size = draw_case(rng, T, case % 4)
+        K = int(rng.integers(1, min(T // min_size, 40) + 1)) if known else None
+        found = ChangePoints(min_size)(form, K)
+        reference = SummedArea(min_size)(DenseForm(A), K)
+        assert np.min(found.sizes) >= min_size
+        assert found.n_clusters == (K or found.n_clusters)
+        means = block_means_fast(A)
+        mine, theirs = (value_of(means, p.change_points) for p in (found, reference))
+        assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-9 * T)
+        if case % 4:  # not the integer signals, which have ties
+            assert found == reference
+
+
+def block_means_fast(A: np.ndarray) -> np.ndarray:
+    area = np.zeros((len(A) + 1, len(A) + 1))
+    area[1:, 1:] = A.cumsum(0).cumsum(1)
+    corner = np.diag(area)
+    position = np.arange(len(A) + 1)
+    lengths = np.maximum(position[None, :] - position[:, None], 1)
+    return (corner[:, None] + corner[None, :] - area - area.T) / lengths
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.integers(-3, 3), min_size=1, max_size=8),
+    st.integers(0, 127),
+    st.sampled_from(ALPHAS),
+    st.integers(-4, 4),
+    st.integers(1, 5),
+)
+def test_integer_signals_with_ties(signal, cuts, alpha, c, min_size) -> None:
+    T = len(signal)
+    min_size = min(min_size, T)
+    truth = Partition.from_runs(np.cumsum([(cuts >> t) & 1 for t in range(T)]))
+    Z = np.array(signal, dtype=float)[:, None]
+    A = dense_form(Z, truth.labels, 2 * alpha, c)
+    form = LowRankForm(Z, truth, 2 * alpha, c)
+    for K in (None, *range(1, T // min_size + 1)):
+        found = ChangePoints(min_size)(form, K)
+        assert tuple(found.change_points) in best_segmentation(A, K, min_size)[1]
+
+
+def test_values_of_all_counts_at_once() -> None:
+    """V(K) for every K of one noisy signal, known count, against Algorithm 1."""
+    rng = np.random.default_rng(7)
+    Z = rng.normal(size=(60, 2))
+    truth = Partition.from_change_points([10, 25, 60])
+    for alpha in (0.0, 1.0):
+        A = dense_form(Z, truth.labels, 2 * alpha, 0.0)
+        form = LowRankForm(Z).plus(truth, 2 * alpha, 0.0)
+        means = block_means_fast(A)
+        for K in range(1, 61):
+            mine = value_of(means, ChangePoints()(form, K).change_points)
+            theirs = value_of(means, SummedArea()(DenseForm(A), K).change_points)
+            assert mine == pytest.approx(theirs, rel=1e-10)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("min_size", [1, 3])
+def test_counts_off_the_hull_reach_the_layered_program(alpha, min_size, monkeypatch) -> None:
+    """On noise most K are not on the hull; the fallback runs and is exact."""
+    calls = []
+    real = layered.layered_segmentation
+    monkeypatch.setattr(
+        layered, "layered_segmentation", lambda *args: calls.append(1) or real(*args)
+    )
+    rng = np.random.default_rng(5)
+    reached = 0
+    for _ in range(15):
+        T = int(rng.integers(40, 100))
+        Z = rng.normal(size=(T, int(rng.integers(1, 4))))
+        truth = _random_segmentation(rng, T)
+        A = dense_form(Z, truth.labels, 2 * alpha, 0.0)
+        form = LowRankForm(Z).plus(truth, 2 * alpha, 0.0)
+        for K in rng.integers(2, T // (2 * min_size), 4):
+            before = len(calls)
+            found = ChangePoints(min_size)(form, int(K))
+            reached += len(calls) > before
+            reference = SummedArea(min_size)(DenseForm(A), int(K))
+            assert form.at(found) == pytest.approx(form.at(reference), rel=1e-9)
+            assert found.n_clusters == K
+    assert reached >= 10
+
+
+def test_a_count_off_the_hull_by_hand(monkeypatch) -> None:
+    """1 0 0 1: V = 1, 1.33…, 2, 2 has its K = 2 below the chord from 1 to 3."""
+    calls = []
+    real = layered.layered_segmentation
+    monkeypatch.setattr(
+        layered, "layered_segmentation", lambda *args: calls.append(1) or real(*args)
+    )
+    form = LowRankForm(np.array([1.0, 0.0, 0.0, 1.0])[:, None])
+    values = [form.at(ChangePoints()(form, K)) for K in (1, 2, 3, 4)]
+    np.testing.assert_allclose(values, [1.0, 4.0 / 3.0, 2.0, 2.0], atol=1e-12)
+    assert calls == [1]
+
+
+def test_the_pruning_inequality() -> None:
+    """f(s,u) ≤ f(s,t) + f(t,u) + κ − c for every split of every segment, and it is attained."""
+    rng = np.random.default_rng(3)
+    tightest = np.inf
+    for _ in range(200):
+        T = int(rng.integers(2, 13))
+        alpha = float(rng.choice(ALPHAS))
+        c = float(rng.normal())
+        scale = float(rng.choice([0.0, 0.1, 1.0]))
+        Z = scale * rng.normal(size=(T, int(rng.integers(1, 4))))
+        truth = _random_segmentation(rng, T)
+        f = block_means(dense_form(Z, truth.labels, 2 * alpha, 0.0)) + c
+        for s in range(T):
+            for u in range(s + 2, T + 1):
+                t = np.arange(s + 1, u)
+                slack = f[s, t] + f[t, u] + 2 * alpha - c - f[s, u]
+                assert np.min(slack) >= -1e-10
+                tightest = min(tightest, float(np.min(slack)))
+    assert tightest == pytest.approx(0.0, abs=1e-9)
+
+
+def test_segment_values_in_constant_time_are_block_means() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        T = int(rng.integers(1, 15))
+        Z = rng.normal(size=(T, 3))
+        Z -= Z.mean(axis=0)
+        truth = _random_segmentation(rng, T)
+        expected = block_means(dense_form(Z, truth.labels, 1.4, 0.0))
+        form = LowRankForm(Z)
+        table = pruned.truth_table(truth.change_points, T)
+        for s in range(T):
+            for u in range(s + 1, T + 1):
+                value = pruned.segment_value(form.cumulative, table, 1.4, 0.25, s, u)
+                assert value == pytest.approx(expected[s, u] + 0.25, abs=1e-11)
+
+
+def test_merge_losses_are_differences_of_values() -> None:
+    rng = np.random.default_rng(6)
+    form = LowRankForm(rng.normal(size=(20, 2)))
+    ends = np.array([3, 9, 14, 20])
+    losses = pruned.merge_losses(form.cumulative, None, 0.0, ends)
+    full = form.at(Partition(ends=ends))
+    for k in range(3):
+        merged = form.at(Partition(ends=np.delete(ends, k)))
+        assert losses[k] == pytest.approx(full - merged, abs=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_prefix_and_suffix_values_bound_every_position(alpha) -> None:
+    """forward(t) + backward(t) is the best value of a segmentation through t."""
+    rng = np.random.default_rng(8)
+    T, price = 8, 0.7
+    Z = rng.normal(size=(T, 2))
+    Z -= Z.mean(axis=0)
+    truth = Partition.from_change_points([2, 5, T])
+    A = dense_form(Z, truth.labels, 2 * alpha, -price)
+    problem = PricedSegmentation(LowRankForm(Z).plus(truth, 2 * alpha, 0.0))
+    forward, backward = problem._through(price)
+    for t in range(1, T):
+        expected = best_segmentation(A[:t, :t], None)[0] + best_segmentation(A[t:, t:], None)[0]
+        assert forward[t] + backward[t] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_common_offset_changes_nothing(alpha) -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(30):
+        T = int(rng.integers(20, 200))
+        truth = _random_segmentation(rng, T)
+        Z = 2.0 * rng.normal(size=(truth.n_clusters, 3))[truth.labels]
+        Z = np.round((Z + rng.normal(size=(T, 3))) * 2**12) / 2**12  # exact after the shift
+        plain = LowRankForm(Z).plus(truth, 2 * alpha, alpha - 3.0)
+        far = LowRankForm(Z + 1e8).plus(truth, 2 * alpha, alpha - 3.0)
+        assert ChangePoints(2)(far) == ChangePoints(2)(plain)
+        assert ChangePoints(2)(far, 4) == ChangePoints(2)(plain, 4)
+
+
+def test_constant_signal() -> None:
+    form, whole = LowRankForm(np.full((50, 2), 3.7)), Partition.from_change_points([50])
+    assert ChangePoints()(form.plus(whole, 0.0, -0.1)).n_clusters == 1
+    assert ChangePoints()(form.plus(whole, 0.0, 0.1)).n_clusters == 50
+    for K in (1, 2, 7, 50):
+        assert ChangePoints()(form, K).n_clusters == K
+    for K in (1, 3, 10):
+        found = ChangePoints(5)(form, K)
+        assert found.n_clusters == K
+        assert found.sizes.min() >= 5
+
+
+@pytest.mark.parametrize("min_size", [1, 2, 3, 5])
+def test_the_tightest_count_has_one_answer(min_size) -> None:
+    rng = np.random.default_rng(10)
+    K = 6
+    form = LowRankForm(rng.normal(size=(K * min_size, 2)))
+    expected = min_size * np.arange(1, K + 1)
+    np.testing.assert_array_equal(ChangePoints(min_size)(form, K).change_points, expected)
+
+
+def test_one_sample_and_all_samples() -> None:
+    one = LowRankForm(np.array([[2.0, -1.0]]), shift=-4.0)
+    assert ChangePoints()(one) == Partition.from_change_points([1])
+    assert ChangePoints()(one, 1) == Partition.from_change_points([1])
+    rng = np.random.default_rng(11)
+    every = ChangePoints()(LowRankForm(rng.normal(size=(9, 1))), 9)
+    np.testing.assert_array_equal(every.change_points, np.arange(1, 10))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_signals_much_larger_or_smaller_than_the_price(alpha) -> None:
+    rng = np.random.default_rng(12)
+    truth = Partition.from_change_points([30, 70, 100])
+    Z = rng.normal(size=(100, 2))
+    for scale in (1e-6, 1e6):
+        form = LowRankForm(scale * Z).plus(truth, 2 * alpha, alpha - 1.0)
+        A = dense_form(scale * Z, truth.labels, 2 * alpha, alpha - 1.0)
+        reference = SummedArea()(DenseForm(A))
+        assert form.at(ChangePoints()(form)) == pytest.approx(form.at(reference), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda Z: Z.astype(np.float32),
+        lambda Z: np.asfortranarray(Z),
+        lambda Z: np.repeat(Z, 2, axis=0)[::2],
+        lambda Z: np.repeat(Z, 2, axis=1)[:, ::2],
+        lambda Z: Z.astype(np.int64),
+    ],
+    ids=["float32", "fortran", "every-other-row", "every-other-column", "integers"],
+)
+def test_memory_layouts_and_types(change) -> None:
+    rng = np.random.default_rng(13)
+    Z = rng.integers(-5, 6, (80, 3)).astype(float)
+    Z += np.repeat(rng.integers(-9, 10, (4, 3)), 20, axis=0)
+    expected = ChangePoints(2)(LowRankForm(Z, shift=-30.0))
+    assert ChangePoints(2)(LowRankForm(change(Z), shift=-30.0)) == expected
+    assert ChangePoints(2)(LowRankForm(change(Z)), 5) == ChangePoints(2)(LowRankForm(Z), 5)
+
+
+def test_signal_by_its_cumulative_sums() -> None:
+    rng = np.random.default_rng(14)
+    Z = rng.normal(size=(40, 2))
+    plain = LowRankForm(Z, shift=-1.0)
+    direct = LowRankForm.from_cumulative(plain.cumulative).plus(
+        Partition(ends=np.array([40])), 0, -1
+    )
+    assert ChangePoints()(direct) == ChangePoints()(plain)
+
+
+@pytest.mark.parametrize(
+    ("K", "min_size", "message"),
+    [
+        (9, 1, "ChangePoints needs 9 samples for 9 segment.* got 8"),
+        (3, 3, "ChangePoints needs 9 samples for 3 segment.* of at least 3, got 8"),
+        (None, 9, "ChangePoints needs 9 samples for 1 segment"),
+        (0, 1, "ChangePoints needs at least one cluster, got n_clusters=0"),
+        (2, 0, "ChangePoints needs min_size of at least 1, got 0"),
+    ],
+)
+def test_impossible_requests(K, min_size, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        ChangePoints(min_size)(LowRankForm(np.zeros((8, 1))), K)
+
+
+def test_forms_it_cannot_segment() -> None:
+    with pytest.raises(TypeError, match="needs a LowRankForm, got DenseForm; use the SummedArea"):
+        ChangePoints()(DenseForm(np.eye(4)))
+    scattered = Partition.from_labels([0, 1, 0, 1])
+    with pytest.raises(ValueError, match="needs contiguous clusters"):
+        ChangePoints()(LowRankForm(np.zeros((4, 1))).plus(scattered, 1.0, 0.0))
+
+
+def test_the_reference_matrix_of_these_tests_is_a_projection() -> None:
+    N = equivalence_matrix(labels_of(np.array([2, 5, 9])))
+    np.testing.assert_allclose(N @ N, N, atol=1e-12)
+    assert np.trace(N) == pytest.approx(3.0)

@@ -1,0 +1,188 @@
+"""The path of segmentations against a fine grid of penalties and the hull of all segmentations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metriclearn import ChangePoints, LowRankForm, Partition, segmentation_path
+from metriclearn.losses import FrobeniusLoss
+from metriclearn.oracles.path import best_penalty
+from tests.exhaustive import all_segmentations, segmentation_values
+
+
+def noisy_steps(seed: int, T: int = 60, K: int = 4, P: int = 2) -> tuple[np.ndarray, Partition]:
+    rng = np.random.default_rng(seed)
+    cuts = np.sort(rng.choice(np.arange(4, T - 3), K - 1, replace=False))
+    truth = Partition.from_change_points(cuts, T)
+    means = 3.0 * rng.normal(size=(truth.n_clusters, P))
+    return means[truth.labels] + rng.normal(size=(T, P)), truth
+
+
+def residual(X: np.ndarray, ends: np.ndarray) -> float:
+    return sum(float(np.sum((S - S.mean(axis=0)) ** 2)) for S in np.split(X, ends[:-1]))
+
+
+@pytest.mark.parametrize("min_size", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_whole_path_is_the_hull_of_all_segmentations(seed, min_size) -> None:
+    """T = 8, every penalty from 0 to infinity: optimal cost at any penalty by enumeration."""
+    X = np.random.default_rng(seed).normal(size=(8, 2))
+    path = segmentation_path(X, (0.0, np.inf), min_size=min_size)
+    centered = X - X.mean(axis=0)
+    costs = np.sum(centered**2) - segmentation_values(centered @ centered.T, None, min_size)
+    counts = np.array([len(ends) for ends in all_segmentations(8, None, min_size)])
+    for penalty in np.concatenate([np.linspace(0.0, 30.0, 200), np.logspace(-4, 3, 60)]):
+        ends = path.at(penalty)
+        mine = residual(X, ends) + penalty * len(ends)
+        assert mine == pytest.approx(np.min(costs + penalty * counts), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("min_size", [1, 4])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_penalty_of_a_fine_grid(seed, min_size) -> None:
+    X, _ = noisy_steps(seed)
+    low, high = 2.0, 300.0
+    path = segmentation_path(X, (low, high), min_size=min_size)
+    for penalty in np.geomspace(low * 1.0001, high * 0.9999, 150):
+        expected = ChangePoints(min_size)(LowRankForm(X, shift=-penalty)).change_points
+        np.testing.assert_array_equal(path.at(penalty), expected)
+
+
+def test_attributes_agree_with_each_other() -> None:
+    X, _ = noisy_steps(11, T=120, K=6)
+    path = segmentation_path(X, (1.0, 1e4))
+    assert len(path) == len(path.costs) == len(path.penalties) == len(path.n_segments)
+    np.testing.assert_array_equal(path.n_segments, [len(ends) for ends in path.change_points])
+    np.testing.assert_allclose(path.costs, [residual(X, e) for e in path.change_points], rtol=1e-9)
+    assert np.all(np.diff(path.n_segments) > 0)
+    assert np.all(np.diff(path.costs) < 0)
+    np.testing.assert_allclose(path.penalties[:-1, 0], path.penalties[1:, 1])
+    assert path.penalties[0, 1] == 1e4
+    assert path.penalties[-1, 0] == 1.0
+    assert np.all(path.penalties[:, 0] <= path.penalties[:, 1])
+    switches = -np.diff(path.costs) / np.diff(path.n_segments)
+    np.testing.assert_allclose(path.penalties[:-1, 0], switches, rtol=1e-9)
+
+
+def test_intervals_are_exactly_where_each_is_optimal() -> None:
+    X, _ = noisy_steps(3)
+    path = segmentation_path(X, (2.0, 300.0))
+    assert len(path) >= 4
+    for ends, (low, high) in zip(path.change_points, path.penalties):
+        for penalty in (low * (1 + 1e-6), high * (1 - 1e-6)):
+            found = ChangePoints()(LowRankForm(X, shift=-penalty)).change_points
+            np.testing.assert_array_equal(found, ends)
+
+
+def clear_steps(seed: int, K: int) -> tuple[np.ndarray, Partition]:
+    rng = np.random.default_rng(seed)
+    truth = Partition.from_change_points(25 * np.arange(1, K + 1))
+    signs = np.resize([-1.0, 1.0], K)[truth.labels]
+    return 10.0 * signs[:, None] + rng.normal(size=(25 * K, 1)), truth
+
+
+@pytest.mark.parametrize(("seed", "K"), [(0, 3), (1, 4), (2, 6)])
+def test_elbow_of_a_wide_range_is_the_clear_segmentation(seed, K) -> None:
+    X, truth = clear_steps(seed, K)
+    path = segmentation_path(X, (0.5, 1e5))
+    elbow = path.elbow()
+    assert path.n_segments[elbow] == K
+    np.testing.assert_array_equal(path.change_points[elbow], truth.change_points)
+
+
+@pytest.mark.xfail(strict=True, reason="B7: the default range ends at the clear segmentation")
+@pytest.mark.parametrize(("seed", "K"), [(0, 3), (1, 4), (2, 6)])
+def test_elbow_of_the_default_range_is_the_clear_segmentation(seed, K) -> None:
+    X, truth = clear_steps(seed, K)
+    path = segmentation_path(X)
+    np.testing.assert_array_equal(path.change_points[path.elbow()], truth.change_points)
+
+
+def test_default_range_begins_with_a_single_segment() -> None:
+    X, truth = noisy_steps(5)
+    path = segmentation_path(X)
+    assert path.n_segments[0] == 1
+    assert path.n_segments[-1] >= truth.n_clusters
+    assert path.penalties[0, 1] == np.inf
+
+
+def test_metric_min_size_and_most_segments() -> None:
+    X, _ = noisy_steps(6, P=3)
+    L = np.array([[1.0, 0.5, 0.0], [0.0, 0.0, 2.0]])
+    under_metric = segmentation_path(X, (1.0, 500.0), components=L)
+    transformed = segmentation_path(X @ L.T, (1.0, 500.0))
+    np.testing.assert_allclose(under_metric.costs, transformed.costs, rtol=1e-9)
+    long = segmentation_path(X, (1.0, 500.0), min_size=7)
+    assert min(np.diff(ends, prepend=0).min() for ends in long.change_points) >= 7
+    full = segmentation_path(X, (0.01, 500.0))
+    short = segmentation_path(X, (0.01, 500.0), max_segments=5)
+    assert len(short) < len(full)
+    few = full.n_segments <= 5
+    np.testing.assert_array_equal(full.n_segments[few], short.n_segments[: few.sum()])
+
+
+def test_offset_and_a_constant_signal() -> None:
+    X, _ = noisy_steps(7)
+    X = np.round(X * 2**12) / 2**12
+    plain, far = segmentation_path(X, (2.0, 100.0)), segmentation_path(X + 1e8, (2.0, 100.0))
+    assert len(plain) == len(far)
+    for mine, theirs in zip(plain.change_points, far.change_points):
+        np.testing.assert_array_equal(mine, theirs)
+    constant = segmentation_path(np.full((10, 2), 3.0), (1.0, 2.0))
+    np.testing.assert_array_equal(constant.n_segments, [1])
+    np.testing.assert_array_equal(constant.penalties, [[1.0, 2.0]])
+    single = segmentation_path(np.array([[1.0, 2.0]]))
+    assert single.n_segments.tolist() == [1]
+    assert single.elbow() == 0
+
+
+@pytest.mark.parametrize("penalty", [0.5, 400.0])
+def test_penalty_outside_the_path(penalty) -> None:
+    path = segmentation_path(noisy_steps(0)[0], (1.0, 300.0))
+    with pytest.raises(ValueError, match=r"needs a penalty from 1 to 300, got .*wider path"):
+        path.at(penalty)
+
+
+@pytest.mark.parametrize("bad", [(-1.0, 2.0), (3.0, 2.0), (np.nan, 1.0)])
+def test_bad_ranges(bad) -> None:
+    with pytest.raises(ValueError, match="segmentation_path needs 0 <= low <= high"):
+        segmentation_path(np.zeros((5, 1)), bad)
+
+
+def test_bad_data() -> None:
+    with pytest.raises(ValueError, match=r"segmentation_path needs finite .*, got NaN at row 2"):
+        segmentation_path([[0.0], [1.0], [np.nan]])
+    with pytest.raises(ValueError, match="segmentation_path needs 4 samples for 1 segment"):
+        segmentation_path(np.zeros((3, 1)), min_size=4)
+
+
+@pytest.mark.parametrize("min_size", [1, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_best_penalty_is_as_good_as_a_dense_grid(seed, min_size) -> None:
+    rng = np.random.default_rng(50 + seed)
+    series = [noisy_steps(10 * seed + i, T=40 + 10 * i, K=3 + i % 2) for i in range(4)]
+    forms = [LowRankForm(0.7 * X) for X, _ in series]
+    truths = [truth for _, truth in series]
+    weights = rng.uniform(0.5, 2.0, 4) if seed % 2 else None
+    penalty, loss = best_penalty(forms, truths, weights, min_size)
+
+    def mean_loss(price: float) -> float:
+        found = [ChangePoints(min_size)(LowRankForm(f.factors, shift=-price)) for f in forms]
+        losses = [FrobeniusLoss()(M, N) for M, N in zip(found, truths)]
+        return float(np.average(losses, weights=weights))
+
+    grid = np.geomspace(1e-2, 1e3, 1500)
+    assert loss <= min(mean_loss(price) for price in grid) + 1e-12
+    assert mean_loss(penalty) == pytest.approx(loss, abs=1e-12)
+
+
+def test_best_penalty_on_separable_data_is_in_the_middle_of_the_perfect_range() -> None:
+    truth = Partition.from_change_points([20, 40, 60])
+    X = 5.0 * np.array([0.0, 1.0, 0.0])[truth.labels][:, None]
+    X = X + 0.1 * np.random.default_rng(0).normal(size=X.shape)
+    penalty, loss = best_penalty([LowRankForm(X)], [truth])
+    assert loss == 0.0
+    path = segmentation_path(X, (1e-6, 1e4))
+    position = int(np.flatnonzero(path.n_segments == 3)[0])
+    assert penalty == pytest.approx(np.sqrt(np.prod(path.penalties[position])), rel=1e-6)

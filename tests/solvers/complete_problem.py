@@ -1,0 +1,121 @@
+"""A small training problem together with its exact optimum, from cuts of *all* segmentations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from metriclearn import (
+    ChangePoints,
+    FrobeniusLoss,
+    FullMetric,
+    LinearFeatures,
+    Partition,
+)
+from metriclearn.joint_features import Samples
+from metriclearn.mahalanobis import MetricCone
+from metriclearn.risk import StructuredHinge
+from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
+
+__all__ = ["FIXED_PRICE", "CompleteProblem"]
+
+FIXED_PRICE = 0.5
+
+
+@dataclass(frozen=True)
+class CompleteProblem:
+    """Three sequences of 6 to 8 samples in three dimensions, of which the first is informative.
+
+    Parameters
+    ----------
+    metric, regularizer
+    mode : "learned", "fixed" or "known"
+        What inference knows of the number of segments.
+    seed : int
+    noise : float
+        Standard deviation; at 0 the data are separable.
+    """
+
+    metric: Any
+    regularizer: Any
+    mode: str
+    seed: int = 0
+    noise: float = 1.0
+    scale: float = 1.0
+
+    @cached_property
+    def data(self) -> list[tuple[np.ndarray, Partition]]:
+        rng = np.random.default_rng(self.seed)
+        pairs = []
+        for T in (6, 7, 8):
+            cuts = rng.choice(np.arange(1, T), 2, replace=False)
+            truth = Partition.from_change_points(cuts, T)
+            X = self.noise * rng.normal(size=(T, 3))
+            X[:, 0] += 3.0 * np.array([0.0, 1.0, -1.0])[truth.labels]
+            pairs.append((X, truth))
+        return pairs
+
+    @property
+    def cone(self) -> MetricCone:
+        return MetricCone(self.metric, 3, self.mode == "learned")
+
+    @property
+    def start(self) -> np.ndarray:
+        return self.cone.join(np.zeros(self.cone.n_metric), self.scale)
+
+    def risk(self) -> StructuredHinge:
+        """As a learner would build it."""
+        return StructuredHinge(
+            LinearFeatures(self.metric),
+            FrobeniusLoss(),
+            ChangePoints(),
+            self.cone,
+            [Samples(X) for X, _ in self.data],
+            [truth for _, truth in self.data],
+            loss_scale=self.scale,
+            price=FIXED_PRICE if self.mode == "fixed" else 0.0,
+            count_known=self.mode == "known",
+        )
+
+    @cached_property
+    def optimum(self) -> float:
+        """min over (B, λ) of the mean hinge plus Ω(B), by cvxpy on every cut there is."""
+        import cvxpy as cp
+
+        full = isinstance(self.metric, FullMetric)
+        B = cp.Variable((3, 3), PSD=True) if full else cp.diag(cp.Variable(3, nonneg=True))
+        price = cp.Variable(nonneg=True) if self.mode == "learned" else FIXED_PRICE
+        slack = cp.Variable(len(self.data))
+        constraints = []
+        for i, (X, truth) in enumerate(self.data):
+            offsets, slopes, more = self._cuts(X, truth)
+            values = offsets + slopes.reshape(len(slopes), -1) @ cp.vec(B, order="C")
+            if self.mode != "known":
+                values = values - more * price
+            constraints.append(slack[i] >= values)
+        objective = cp.sum(slack) / len(self.data) + self._omega(B)
+        return float(cp.Problem(cp.Minimize(objective), constraints).solve(solver="CLARABEL"))
+
+    def _cuts(self, X: np.ndarray, truth: Partition) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Per segmentation M: α‖M − N‖²/T, Xᵀ(M − N)X/T and (Tr M − Tr N)/T."""
+        T, X = len(X), X - X.mean(axis=0)
+        N = equivalence_matrix(truth.labels)
+        count = truth.n_clusters if self.mode == "known" else None
+        found = all_segmentations(T, count)
+        D = np.array([equivalence_matrix(labels_of(ends)) - N for ends in found])
+        offsets = self.scale * np.sum(D * D, axis=(1, 2)) / T
+        more = np.array([len(ends) - truth.n_clusters for ends in found]) / T
+        return offsets, X.T @ D @ X / T, more
+
+    def _omega(self, B: Any) -> Any:
+        import cvxpy as cp
+
+        strength = self.regularizer.strength
+        if type(self.regularizer).__name__ == "SquaredFrobenius":
+            return 0.5 * strength * cp.sum_squares(B)
+        return strength * cp.trace(B)
+
+

@@ -1,0 +1,58 @@
+"""The Frobenius loss against its definition, at all pairs of small partitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from metriclearn import DenseForm, FrobeniusLoss, LowRankForm, Partition
+from tests.exhaustive import all_partitions, equivalence_matrix
+from tests.strategies import labelings
+
+LOSS = FrobeniusLoss()
+
+
+def test_definition_range_and_zero_only_at_equality_for_all_pairs_of_five_samples() -> None:
+    partitions = [Partition.from_labels(labels) for labels in all_partitions(5)]
+    matrices = [equivalence_matrix(p.labels) for p in partitions]
+    assert len(partitions) == 52
+    for a, M in zip(partitions, matrices):
+        for b, N in zip(partitions, matrices):
+            value = LOSS(a, b)
+            assert value == pytest.approx(np.sum((M - N) ** 2) / 5, abs=1e-12)
+            assert value == pytest.approx(LOSS(b, a), abs=1e-14)
+            assert 0.0 <= value <= (a.n_clusters + b.n_clusters - 2) / 5 + 1e-14
+            assert (value < 1e-12) == (a == b)
+            assert LOSS.squared_norm(a, b) == pytest.approx(5 * value, abs=1e-12)
+
+
+def test_worst_pair_attains_the_bound() -> None:
+    singletons, whole = Partition.from_labels(range(6)), Partition.from_labels([0] * 6)
+    assert LOSS(singletons, whole) == pytest.approx((6 + 1 - 2) / 6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(labelings(3))
+def test_square_root_is_a_metric(triple) -> None:
+    a, b, c = (Partition.from_labels(labels) for labels in triple)
+    root = [np.sqrt(LOSS(x, y)) for x, y in ((a, c), (a, b), (b, c))]
+    assert root[0] <= root[1] + root[2] + 1e-9
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 1.0, 2.0])
+def test_augmented_form_is_score_plus_loss_at_every_partition(alpha) -> None:
+    rng = np.random.default_rng(0)
+    Z, truth = rng.normal(size=(5, 2)), Partition.from_labels([0, 0, 1, 1, 1])
+    for form in (LowRankForm(Z), DenseForm(Z @ Z.T)):
+        augmented, constant = LOSS.augment(form, truth, alpha)
+        for labels in all_partitions(5):
+            M = Partition.from_labels(labels)
+            expected = form.at(M) + alpha * 5 * LOSS(M, truth)
+            assert augmented.at(M) + constant == pytest.approx(expected, abs=1e-10)
+
+
+def test_equal_partitions_of_many_samples_have_loss_exactly_zero() -> None:
+    ends = np.sort(np.random.default_rng(1).choice(np.arange(1, 9999), 777, replace=False))
+    partition = Partition.from_change_points(ends, 9999)
+    assert LOSS(partition, Partition.from_labels(partition.labels)) == 0.0

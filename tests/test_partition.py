@@ -1,0 +1,206 @@
+"""Partitions against their dense matrices."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metriclearn import Partition
+from tests.exhaustive import all_partitions, all_segmentations, equivalence_matrix, labels_of
+from tests.strategies import labelings, segment_ends
+
+
+@settings(max_examples=100, deadline=None)
+@given(labelings(2), st.integers(1, 3))
+def test_everything_agrees_with_the_dense_matrix(pair, n_columns) -> None:
+    a, b = (Partition.from_labels(labels) for labels in pair)
+    M, N = (equivalence_matrix(labels) for labels in pair)
+    X = np.random.default_rng(0).normal(size=(a.n_samples, n_columns))
+    np.testing.assert_allclose(a.to_array(), M, atol=1e-12)
+    np.testing.assert_allclose(a.project(X), M @ X, atol=1e-12)
+    np.testing.assert_allclose(a.project(X[:, 0]), M @ X[:, 0], atol=1e-12)
+    assert a.inner(b) == pytest.approx(np.trace(M @ N), abs=1e-12)
+    assert a.inner(a) == pytest.approx(a.n_clusters)
+    assert a.n_clusters == round(np.trace(M))
+    np.testing.assert_array_equal(a.sizes, np.bincount(a.labels))
+    Y = np.eye(a.n_clusters)[a.labels]
+    np.testing.assert_allclose(a.pool(X), Y.T @ X, atol=1e-12)
+    np.testing.assert_allclose(a.pool(X[:, 0]), Y.T @ X[:, 0], atol=1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(labelings(2))
+def test_intersections_are_the_contingency_table(pair) -> None:
+    a, b = (Partition.from_labels(labels) for labels in pair)
+    table = np.zeros((a.n_clusters, b.n_clusters), dtype=int)
+    np.add.at(table, (a.labels, b.labels), 1)
+    rows, columns, counts = a.intersections(b)
+    found = np.zeros_like(table)
+    found[rows, columns] = counts
+    np.testing.assert_array_equal(found, table)
+    assert len(counts) == np.count_nonzero(table)
+    assert np.all(counts > 0)
+
+
+@pytest.mark.parametrize("T", range(1, 8))
+def test_segmentations_in_linear_time_equal_the_general_case(T) -> None:
+    segmentations = [Partition.from_change_points(ends) for ends in all_segmentations(T)]
+    for a in segmentations:
+        general = Partition(labels=a.labels)
+        for b in segmentations:
+            assert a.inner(b) == pytest.approx(general.inner(b), abs=1e-12)
+            assert len(a.intersections(b)[2]) <= a.n_clusters + b.n_clusters - 1
+
+
+def test_canonical_labels_of_all_partitions_of_six_samples() -> None:
+    """Restricted growth strings are numbered by first appearance already."""
+    seen = set()
+    for labels in all_partitions(6):
+        partition = Partition.from_labels(labels)
+        np.testing.assert_array_equal(partition.labels, labels)
+        assert partition.contiguous == (list(labels) == sorted(labels))
+        seen.add(partition)
+    assert len(seen) == 203
+
+
+@settings(max_examples=100, deadline=None)
+@given(labelings(1), st.permutations(list(range(6))))
+def test_names_of_labels_do_not_matter(single, names) -> None:
+    (labels,) = single
+    original = Partition.from_labels(labels)
+    renamed = Partition.from_labels([names[label] for label in labels])
+    assert renamed == original
+    assert hash(renamed) == hash(original)
+    np.testing.assert_array_equal(renamed.labels, original.labels)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["b", "b", "a", "c"],
+        np.array(["b", "b", "a", "c"]),
+        np.array([5.5, 5.5, -1.0, 0.0]),
+        np.array([3, 3, 0, 1], dtype=np.uint8),
+        [(1, "x"), (1, "x"), (2, "x"), (3, "y")],
+        [Fraction(1, 2), Fraction(2, 4), Fraction(1, 3), 7],
+        "bbac",
+        iter([4, 4, 2, 9]),
+        np.array(["2024-01-01", "2024-01-01", "2024-01-02", "2024-01-03"], dtype="datetime64[D]"),
+        np.array([7, 7, "seven", 0.5], dtype=object),
+    ],
+    ids=lambda labels: type(labels).__name__,
+)
+def test_labels_may_be_any_hashables(labels) -> None:
+    partition = Partition.from_labels(labels)
+    assert partition == Partition.from_change_points([2, 3, 4])
+    assert partition.contiguous
+
+
+@pytest.mark.xfail(strict=True, reason="B9: numpy turns mixed labels into strings first")
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([1, "1", 2], [0, 1, 2]),
+        ([1, True, "1"], [0, 0, 1]),
+        ([(1, "x"), (2,), (1, "x")], [0, 1, 0]),
+        ([True, "True", b"True"], [0, 1, 2]),
+    ],
+)
+def test_labels_of_several_types_are_equal_when_python_says_so(labels, expected) -> None:
+    assert Partition.from_labels(labels).labels.tolist() == expected
+
+
+@pytest.mark.xfail(strict=True, reason="B9: numpy turns the NaN into the label 'nan'")
+def test_nan_among_strings() -> None:
+    with pytest.raises(ValueError, match="needs labels without None or NaN; label every sample"):
+        Partition.from_labels(["a", float("nan")])
+
+
+def test_runs_of_labels_that_come_back() -> None:
+    labels = ["a", "a", "b", "a", "a", "a"]
+    assert Partition.from_runs(labels).change_points.tolist() == [2, 3, 6]
+    clusters = Partition.from_labels(labels)
+    assert (clusters.n_clusters, clusters.contiguous) == (2, False)
+    assert clusters.sizes.tolist() == [5, 1]
+    with pytest.raises(ValueError, match=r"a label comes back after another one; use .*runs"):
+        _ = clusters.change_points
+
+
+@settings(max_examples=60, deadline=None)
+@given(segment_ends())
+def test_change_points_and_labels_are_two_ways_to_the_same(ends) -> None:
+    by_ends = Partition.from_change_points(ends)
+    assert by_ends == Partition.from_labels(labels_of(np.array(ends)))
+    assert by_ends == Partition.from_change_points(ends[::-1])
+    assert by_ends == Partition.from_change_points(ends[:-1], ends[-1])
+    assert by_ends == Partition.from_change_points(ends, n_samples=ends[-1])
+    assert by_ends == Partition.from_change_points([float(end) for end in ends])
+    assert by_ends.change_points.tolist() == ends
+    assert by_ends.n_samples == ends[-1]
+    np.testing.assert_array_equal(by_ends.sizes, np.diff(ends, prepend=0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([3, 3, 5],), "Partition needs distinct change-points, got 3 twice"),
+        (([0, 5],), "needs change-points from 1 to .* got 0 to 5"),
+        (([-2, 5],), "needs change-points from 1 to .* got -2 to 5"),
+        (([2, 9], 8), "from 1 to n_samples=8, got 2 to 9"),
+        (([2.5, 5],), "needs integer change-points; round them first"),
+        (([float("nan"), 5],), "needs integer change-points; round them first"),
+        (([],), "needs at least one change-point, or n_samples"),
+    ],
+)
+def test_bad_change_points(arguments, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        Partition.from_change_points(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([], "Partition needs at least one label, got none"),
+        (np.array([]), "Partition needs at least one label, got none"),
+        ([1.0, float("nan")], "needs labels without NaN; give unlabelled samples a label"),
+        (["a", None], "needs labels without None or NaN; label every sample"),
+        ([[1], [2]], "needs one hashable label per sample, got a list"),
+        (np.zeros((2, 2)), "needs one hashable label per sample, got a ndarray"),
+        ([{}, {}], "needs one hashable label per sample, got a dict"),
+    ],
+)
+def test_bad_labels(labels, message) -> None:
+    for read in (Partition.from_labels, Partition.from_runs):
+        with pytest.raises(ValueError, match=message):
+            read(labels)
+
+
+def test_partitions_of_different_samples() -> None:
+    a, b = Partition.from_change_points([3]), Partition.from_change_points([4])
+    with pytest.raises(ValueError, match="needs two partitions of the same samples, got 3 and 4"):
+        a.inner(b)
+    with pytest.raises(ValueError, match="needs either ends or labels; call a from_"):
+        Partition()
+
+
+def test_equality_hash_and_repr() -> None:
+    a = Partition.from_labels([0, 0, 1])
+    assert a != Partition.from_labels([0, 1, 1])
+    assert a != Partition.from_labels([0, 1, 0])
+    assert a != Partition.from_change_points([2, 3, 4])
+    assert a != "a"
+    assert len({a, Partition.from_change_points([2, 3]), Partition.from_labels("xxy")}) == 1
+    assert repr(a) == "Partition(3 samples, 2 segments)"
+    assert repr(Partition.from_labels([0, 1, 0])) == "Partition(3 samples, 2 clusters)"
+
+
+def test_sums_over_a_million_samples_stay_small() -> None:
+    """No T×T array: a segmentation of 10⁶ samples compares in milliseconds."""
+    a = Partition.from_change_points(np.arange(1000, 1_000_001, 1000))
+    b = Partition.from_change_points(np.arange(500, 1_000_001, 500))
+    assert a.inner(b) == pytest.approx(1000.0)
+    assert len(a.intersections(b)[2]) == 2000

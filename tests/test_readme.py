@@ -1,0 +1,57 @@
+"""README.md and CONTRIBUTING.md: the code runs, and every file they name exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/indices.md"]
+
+
+def text_of(document: str) -> str:
+    return (ROOT / document).read_text(encoding="utf-8")
+
+
+def python_blocks(document: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text_of(document), re.DOTALL)
+
+
+@pytest.mark.filterwarnings("error")
+def test_code_of_the_readme_runs_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = python_blocks("README.md")
+    assert len(blocks) == 3
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == printed[1]
+    assert len({int(text) for text in re.findall(r"\d+", printed[2])} & set(range(10))) == 9
+    assert float(printed[3]) <= 1e-3
+    assert (tmp_path / "metric.npz").is_file()
+
+
+def test_first_example_has_fifteen_lines() -> None:
+    lines = [line for line in python_blocks("README.md")[0].splitlines() if line.strip()]
+    assert len([line for line in lines if not line.startswith("#")]) <= 15
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_local_link_leads_to_a_file(document: str) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", text_of(document))
+    local = [link for link in links if "://" not in link]
+    assert local
+    folder = (ROOT / document).parent
+    assert [link for link in local if not (folder / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_module_that_is_run_exists(document: str) -> None:
+    modules = re.findall(r"python -m (experiments[\w.]*)", text_of(document))
+    missing = [name for name in modules if not (ROOT / f"{name.replace('.', '/')}.py").exists()]
+    assert missing == []
