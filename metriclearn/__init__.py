@@ -31,7 +31,7 @@ _HOMES = {
     "segmentation_path": "oracles.path",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_HOMES)
 
 if TYPE_CHECKING:
     from metriclearn.forms import DenseForm, LowRankForm

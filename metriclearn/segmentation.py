@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.forms import LowRankForm, center
-from metriclearn.inputs import DataSets, read_data_sets, read_segmentations
+from metriclearn.inputs import DataSets, read_data_sets, read_segmentations, read_weights
 from metriclearn.losses import FrobeniusLoss
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.partition import Partition
@@ -24,7 +24,7 @@ from metriclearn.partition import Partition
 __all__ = ["MahalanobisSegmenter"]
 
 
-class MahalanobisSegmenter(
+class MahalanobisSegmenter(  # type: ignore[call-arg]
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
 ):
     """Predictions of a fitted metric ``components_`` with a ``penalty_`` per segment.
@@ -74,8 +74,9 @@ class MahalanobisSegmenter(
         counts = [t.n_clusters for t in truths] if self.n_segments == "given" else None
         loss = FrobeniusLoss()
         found = self._segment(data, counts)
-        losses = [loss(partition, truth) for partition, truth in zip(found, truths)]
-        return -float(np.average(losses, weights=sample_weight))
+        losses = np.array([loss(partition, truth) for partition, truth in zip(found, truths)])
+        weights = read_weights(type(self).__name__, sample_weight, len(losses))
+        return -float(np.average(losses, weights=weights))
 
     def transform(self, X: Any) -> Any:
         """X L, so that Euclidean distances are the learned ones, (T, P) -> (T, r)."""
@@ -140,12 +141,12 @@ class MahalanobisSegmenter(
                 "features as input."
             )
         fitted = getattr(self, "feature_names_in_", None)
-        if fitted is not None and data.feature_names is not None:
-            if list(fitted) != list(data.feature_names):
-                raise ValueError(
-                    f"{who} needs the feature names it was fitted with, in that order; the "
-                    "feature names should match those that were passed during fit."
-                )
+        names = data.feature_names
+        if fitted is not None and names is not None and list(fitted) != list(names):
+            raise ValueError(
+                f"{who} needs the feature names it was fitted with, in that order; the "
+                "feature names should match those that were passed during fit."
+            )
         return data
 
     def _segment(self, data: DataSets, n_segments: Any) -> list[Partition]:

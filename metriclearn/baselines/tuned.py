@@ -48,7 +48,5 @@ class TunedSegmenter(MahalanobisSegmenter):
         self.penalty_ = None
         if self.n_segments is None:
             forms = [LowRankForm(center(array) @ self.components_.T) for array in data.arrays]
-            self.penalty_, self.training_loss_ = best_penalty(
-                forms, truths, min_size=self.min_size
-            )
+            self.penalty_, self.training_loss_ = best_penalty(forms, truths, min_size=self.min_size)
         return self

@@ -143,7 +143,7 @@ def segmentation_path(
 def best_penalty(
     forms: Sequence[LowRankForm],
     truths: Sequence[Partition],
-    weights: ArrayLike | None = None,
+    weights: NDArray | None = None,
     min_size: int = 1,
 ) -> tuple[float, float]:
     """The penalty with the least mean loss ℓ on labeled sequences, exactly, and that loss.

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
-from metriclearn.forms import Form
 from metriclearn.partition import Partition
 
 __all__ = ["Oracle", "check_count"]
 
 
 class Oracle(Protocol):
-    """argmax ⟨A, M⟩ over a set of partitions."""
+    """argmax ⟨A, M⟩ over a set of partitions, for the kinds of form it can handle."""
 
-    def __call__(self, form: Form, n_clusters: int | None = None) -> Partition:
+    def __call__(self, form: Any, n_clusters: int | None = None) -> Partition:
         """Best partition, with ``n_clusters`` clusters if given."""
         ...
 

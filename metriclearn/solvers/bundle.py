@@ -17,7 +17,7 @@ from metriclearn.solvers.dual_master import DualMaster
 __all__ = ["BundleDual"]
 
 _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3  # first ν, and its factors, chosen for few rounds
-_PRICE_CURVATURE = 1e-6  # of the proximal term at the price, in units of the start's objective
+_PRICE_CURVATURE = 1e-3  # of the proximal term at the price, in units of the start's objective
 
 
 class BundleDual(BaseEstimator):
@@ -89,10 +89,12 @@ class _Bundle:
     ``price_unit``, so that one curvature serves all coordinates of the master problem.
     """
 
+    ARRAYS = ("offsets", "rounding", "groups", "weights", "age")
+
     def __init__(self, size: int, price_unit: float) -> None:
         self._buffer = np.empty((16, size))
         self.price_unit = price_unit
-        self.offsets, self.weights = np.zeros(0), np.zeros(0)
+        self.offsets, self.weights, self.rounding = np.zeros(0), np.zeros(0), np.zeros(0)
         self.groups, self.age = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
     @property
@@ -112,17 +114,20 @@ class _Bundle:
         self._buffer[used : used + n] = cuts.slopes
         if priced:
             self._buffer[used : used + n, -1] /= self.price_unit
-        self.offsets = np.append(self.offsets, cuts.values - cuts.slopes @ w)
+        linear = cuts.slopes @ w
+        self.offsets = np.append(self.offsets, cuts.values - linear)
+        rounding = 1e-14 * (np.abs(cuts.values) + np.abs(linear))
+        self.rounding = np.append(self.rounding, rounding)
         self.groups = np.append(self.groups, np.arange(n))
         self.weights = np.append(self.weights, np.zeros(n) if used else cuts.weights)
         self.age = np.append(self.age, np.zeros(n, dtype=np.int64))
 
     def combination(self, priced: bool) -> tuple[float, NDArray]:
-        """The minorant of the risk that the weights make: offset and slope."""
+        """The minorant of the risk that the weights make: offset (less rounding) and slope."""
         slope = self.weights @ self.rows
         if priced:
             slope[-1] *= self.price_unit
-        return float(self.weights @ self.offsets), slope
+        return float(self.weights @ (self.offsets - self.rounding)), slope
 
     def prune(self, keep_inactive: int) -> None:
         """Forget cuts that have had no weight for a while."""
@@ -134,16 +139,15 @@ class _Bundle:
         kept = self.age <= keep_inactive
         if not kept.all():
             self._buffer[: np.sum(kept)] = self.rows[kept]
-            for name in ("offsets", "groups", "weights", "age"):
+            for name in _Bundle.ARRAYS:
                 setattr(self, name, getattr(self, name)[kept])
 
     def state(self) -> dict[str, NDArray]:
-        names = ("rows", "offsets", "groups", "weights", "age")
-        return {name: getattr(self, name) for name in names}
+        return {"rows": self.rows, **{name: getattr(self, name) for name in _Bundle.ARRAYS}}
 
     def restore(self, state: dict[str, NDArray]) -> None:
         self._buffer = state["rows"]
-        for name in ("offsets", "groups", "weights", "age"):
+        for name in _Bundle.ARRAYS:
             setattr(self, name, state[name])
 
 
@@ -194,11 +198,13 @@ class _Run:
         cuts = self.risk(w)
         value = cuts.mean + self.terms(w)
         descent = self.center_objective - self._model(w)
-        serious = self.center_objective - value >= 0.1 * descent
+        serious = self.center_objective - value >= 0.1 * max(descent, 0.0)
+        serious &= value < self.center_objective
         if value < self.objective:
             self.objective, self.best = value, w
         held_back = descent < 0.25 * (self.objective - self.lower_bound)
-        self.proximity *= _SHRINK if serious or held_back else _GROW
+        factor = _SHRINK if serious or held_back else _GROW
+        self.proximity = max(factor * self.proximity, 1e-10 * self._first_proximity())
         if serious:
             self.center, self.center_objective = self.best.copy(), self.objective
         self.bundle.prune(self.settings.keep_inactive)
@@ -251,9 +257,7 @@ class _Run:
         )
 
     def solution(self, reason: str) -> Solution:
-        return Solution(
-            self.best, self.objective, self.lower_bound, self.scale, reason, self.trace
-        )
+        return Solution(self.best, self.objective, self.lower_bound, self.scale, reason, self.trace)
 
     def _seconds(self) -> float:
         return self.seconds_before + time.perf_counter() - self.started
@@ -266,16 +270,17 @@ class _Run:
             "numbers": np.array(numbers),
             "center": self.center,
             "best": self.best,
-            "trace": np.array(
-                [self.trace.objective, self.trace.lower_bound, self.trace.seconds]
-            ),
+            "trace": np.array([self.trace.objective, self.trace.lower_bound, self.trace.seconds]),
         }
 
     def _restore(self, state: dict[str, NDArray] | None) -> None:
         if state is None:
             return
         numbers = state.pop("numbers")
-        self.round, self.lower_bound, self.objective, self.proximity = int(numbers[0]), *numbers[1:4]
+        self.round, self.lower_bound, self.objective, self.proximity = (
+            int(numbers[0]),
+            *numbers[1:4],
+        )
         self.bound.price_limit, self.seconds_before, self.center_objective = numbers[4:7]
         self.center, self.best = state.pop("center"), state.pop("best")
         self.trace = Trace(*(column.tolist() for column in state.pop("trace")))

@@ -34,32 +34,43 @@ def simplex_qp(
     u = -np.array([np.min((H @ y - c)[groups == k]) for k in range(m)])
     spread = max(float(np.ptp(H @ y - c)), 1e-12)
     z = H @ y - c + u[groups] + 0.1 * spread
+    rounding = 1e-14 * float(np.max(np.abs(H)) * np.sum(masses) + np.max(np.abs(c)))
     for _ in range(60):
         residual = H @ y - c + E.T @ u - z
         gap = float(y @ z)
-        if gap <= tolerance and np.max(np.abs(residual)) <= tolerance:
+        if gap <= tolerance and np.max(np.abs(residual)) <= max(tolerance, rounding):
             break
         try:
-            factor = scipy.linalg.cho_factor(H + np.diag(z / y), check_finite=False)
-            spanned = scipy.linalg.cho_solve(factor, E.T, check_finite=False)
-            schur = scipy.linalg.cho_factor(E @ spanned, check_finite=False)
+            newton = _NewtonSystem(H, E, y, z, residual, E @ y - masses)
         except scipy.linalg.LinAlgError:  # z / y beyond the precision of H: y is as good as it gets
             break
-
-        def direction(complement: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-            right = -residual + complement / y
-            free = scipy.linalg.cho_solve(factor, right, check_finite=False)
-            du = scipy.linalg.cho_solve(schur, E @ free + (E @ y - masses), check_finite=False)
-            dy = free - spanned @ du
-            return dy, du, (complement - z * dy) / y
-
-        dy, _, dz = direction(-y * z)
+        dy, _, dz = newton.direction(-y * z)
         after = (y + _step(y, dy) * dy) @ (z + _step(z, dz) * dz)
         target = (after / gap) ** 3 * gap / n
-        dy, du, dz = direction(target - y * z - dy * dz)
+        dy, du, dz = newton.direction(target - y * z - dy * dz)
         primal, dual = 0.995 * _step(y, dy), 0.995 * _step(z, dz)
         y, u, z = y + primal * dy, u + dual * du, z + dual * dz
     return y
+
+
+class _NewtonSystem:
+    """The linearized optimality conditions at (y, u, z), factored once for two right sides."""
+
+    def __init__(
+        self, H: NDArray, E: NDArray, y: NDArray, z: NDArray, residual: NDArray, excess: NDArray
+    ) -> None:
+        self.E, self.y, self.z, self.residual, self.excess = E, y, z, residual, excess
+        self.factor = scipy.linalg.cho_factor(H + np.diag(z / y), check_finite=False)
+        self.spanned = scipy.linalg.cho_solve(self.factor, E.T, check_finite=False)
+        self.schur = scipy.linalg.cho_factor(E @ self.spanned, check_finite=False)
+
+    def direction(self, complement: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        """Steps for y, the multipliers u and the slacks z with z dy + y dz = ``complement``."""
+        right = -self.residual + complement / self.y
+        free = scipy.linalg.cho_solve(self.factor, right, check_finite=False)
+        du = scipy.linalg.cho_solve(self.schur, self.E @ free + self.excess, check_finite=False)
+        dy = free - self.spanned @ du
+        return dy, du, (complement - self.z * dy) / self.y
 
 
 def _step(values: NDArray, change: NDArray) -> float:

@@ -176,9 +176,7 @@ class _Descent:
         return Progress(round_, self.objective, self.lower_bound, gap, self.best)
 
     def solution(self, reason: str) -> Solution:
-        return Solution(
-            self.best, self.objective, self.lower_bound, self.scale, reason, self.trace
-        )
+        return Solution(self.best, self.objective, self.lower_bound, self.scale, reason, self.trace)
 
     def _minorant(self) -> tuple[float, NDArray]:
         return self.cuts.mean - float(self.cuts.slope @ self.w), self.cuts.slope
