@@ -26,6 +26,7 @@ _HOMES = {
     "SquaredFrobenius": "regularizers",
     "SummedArea": "oracles.summed_area",
     "Trace": "regularizers",
+    "best_penalty": "penalties",
     "load": "persistence",
     "save": "persistence",
     "segmentation_path": "oracles.path",
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from metriclearn.oracles.path import segmentation_path
     from metriclearn.oracles.summed_area import SummedArea
     from metriclearn.partition import Partition
+    from metriclearn.penalties import best_penalty
     from metriclearn.persistence import load, save
     from metriclearn.regularizers import L1, SquaredFrobenius, Trace
     from metriclearn.solvers.bundle import BundleDual

@@ -57,18 +57,19 @@ def read_data_sets(who: str, X: Any) -> DataSets:
         raise ValueError(f"{who} needs at least one data set, got an empty list.")
     arrays = [_read_array(who, item, _place(i, single)) for i, item in enumerate(items)]
     names = [_column_names(item) for item in items]
-    for i, array in enumerate(arrays):
+    first = names[0]
+    for i, (array, own) in enumerate(zip(arrays, names)):
         if array.shape[1] != arrays[0].shape[1]:
             raise ValueError(
                 f"{who} needs the same features in every data set, got {arrays[0].shape[1]} in "
                 f"data set 0 and {array.shape[1]} in data set {i}."
             )
-        if names[i] is not None and names[0] is not None and list(names[i]) != list(names[0]):
+        if own is not None and first is not None and list(own) != list(first):
             raise ValueError(
                 f"{who} needs the same feature names in the same order, but data set {i} has "
-                f"{list(names[i])[:5]} where data set 0 has {list(names[0])[:5]}."
+                f"{list(own)[:5]} where data set 0 has {list(first)[:5]}."
             )
-    return DataSets(arrays, single, names[0])
+    return DataSets(arrays, single, first)
 
 
 def read_segmentations(who: str, y: Any, data: DataSets) -> list[Partition]:

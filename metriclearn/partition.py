@@ -194,9 +194,10 @@ class Partition:
 
 def _factorize(labels: Iterable[Hashable]) -> NDArray[np.int64]:
     """Integer codes by first appearance."""
+    values: NDArray
     if not hasattr(labels, "dtype"):  # numpy would turn 1 and "1" into the same label
         labels = list(labels)
-        plain = len({type(label) for label in labels}) == 1 and np.ndim(labels[0]) == 0
+        plain = {type(label) for label in labels} in ({int}, {float}, {str}, {bool})
         values = np.asarray(labels) if plain else _object_array(labels)
     else:
         values = np.asarray(labels)
@@ -241,8 +242,8 @@ def _merge(
     both = np.concatenate([a, b])
     order = np.argsort(both, kind="stable")  # timsort: linear on two sorted runs
     from_a = order < len(a)
-    k = np.cumsum(from_a) - from_a
-    l = np.cumsum(~from_a) - ~from_a  # noqa: E741
+    k: NDArray = np.cumsum(from_a) - from_a
+    l: NDArray = np.cumsum(~from_a) - ~from_a  # noqa: E741
     counts = np.diff(both[order], prepend=0)
     keep = counts > 0
     return k[keep], l[keep], counts[keep]

@@ -54,7 +54,7 @@ class Regularizer(Protocol):
 class SquaredFrobenius(BaseEstimator):
     """Ω(B) = (μ/2)‖B‖²_F, with ``strength`` μ > 0; for a diagonal metric (μ/2)‖b‖²."""
 
-    def __init__(self, strength: float = 1e-2) -> None:
+    def __init__(self, strength: float = 0.1) -> None:
         self.strength = strength
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
@@ -64,7 +64,7 @@ class SquaredFrobenius(BaseEstimator):
 class L1(BaseEstimator):
     """Ω(b) = μ‖b‖₁, with ``strength`` μ > 0: feature selection, diagonal metrics only."""
 
-    def __init__(self, strength: float = 1e-2) -> None:
+    def __init__(self, strength: float = 1e-3) -> None:
         self.strength = strength
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:

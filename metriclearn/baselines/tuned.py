@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from metriclearn.baselines.linear import Euclidean
 from metriclearn.forms import LowRankForm, center
 from metriclearn.inputs import read_data_sets, read_segmentations
-from metriclearn.oracles.path import best_penalty
+from metriclearn.penalties import best_penalty
 from metriclearn.segmentation import MahalanobisSegmenter
 
 __all__ = ["TunedSegmenter"]

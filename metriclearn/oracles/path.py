@@ -1,8 +1,7 @@
-"""Every optimal segmentation over a range of penalties (CROPS), and the penalty that fits best."""
+"""Every optimal segmentation over a range of penalties (CROPS)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.forms import LowRankForm, center
 from metriclearn.inputs import read_data_sets
-from metriclearn.losses import FrobeniusLoss
 from metriclearn.oracles.change_points import PricedSegmentation
 from metriclearn.oracles.requests import check_count
-from metriclearn.partition import Partition
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SegmentationPath", "best_penalty", "segmentation_path"]
+__all__ = ["SegmentationPath", "hull_vertices", "path_along", "segmentation_path"]
 
 Vertex = tuple[float, NDArray[np.int64]]
 
@@ -136,53 +133,8 @@ def segmentation_path(
     else:
         high = _down_to_noise(problem, low, high)
         cheap, dear = 0.0, np.inf
-    vertices = _hull(problem, low, high, max_segments or len(Z))
-    return _path(vertices, float(np.sum(Z * Z)), (cheap, dear))
-
-
-def best_penalty(
-    forms: Sequence[LowRankForm],
-    truths: Sequence[Partition],
-    weights: NDArray | None = None,
-    min_size: int = 1,
-) -> tuple[float, float]:
-    """The penalty with the least mean loss ℓ on labeled sequences, exactly, and that loss.
-
-    Every sequence's optimal segmentation is piecewise constant in the penalty, so the mean loss
-    is too, and its minimum over all penalties is found without a grid. Among equally good
-    intervals the widest (in ratio) wins, and its geometric mean is returned.
-
-    Parameters
-    ----------
-    forms : sequence of LowRankForm
-        ZZᵀ of every sequence.
-    truths : sequence of Partition
-    weights : array (N,), optional
-    min_size : int
-    """
-    loss = FrobeniusLoss()
-    steps = []
-    for form, truth in zip(forms, truths):
-        problem = PricedSegmentation(form, min_size)
-        most = min(form.n_samples // min_size, 4 * truth.n_clusters + 10)
-        vertices = _hull(problem, problem.coarsest(), problem.finest(), most)
-        path = _path(vertices, 0.0, (0.0, np.inf))
-        losses = [loss(Partition(ends=ends), truth) for ends in path.change_points]
-        steps.append((path.penalties, np.array(losses)))
-    prices = np.unique(np.concatenate([penalties[:, 0] for penalties, _ in steps]))
-    prices = prices[(prices > 0) & (prices >= max(p[-1, 1] for p, _ in steps) * (1 - 1e-12))]
-    if len(prices) == 0:
-        return 1.0, float("nan")
-    edges = np.append(prices, prices[-1] * 2.0)
-    middles = np.sqrt(edges[:-1] * edges[1:])
-    mean = np.average(
-        [_losses_at(penalties, losses, middles) for penalties, losses in steps],
-        axis=0,
-        weights=weights,
-    )
-    best = mean <= np.min(mean) + 1e-12
-    low, high = _widest_run(edges, best)
-    return float(np.sqrt(low * high)), float(np.min(mean))
+    vertices = hull_vertices(problem, low, high, max_segments or len(Z))
+    return path_along(vertices, float(np.sum(Z * Z)), (cheap, dear))
 
 
 def _down_to_noise(problem: PricedSegmentation, low: Vertex, high: Vertex) -> Vertex:
@@ -194,20 +146,9 @@ def _down_to_noise(problem: PricedSegmentation, low: Vertex, high: Vertex) -> Ve
     return low if len(low[1]) > 1 else high
 
 
-def _losses_at(penalties: NDArray, losses: NDArray, prices: NDArray) -> NDArray:
-    """Loss of the segmentation that is optimal at every price; penalties[:, 0] decreases."""
-    position = np.searchsorted(-penalties[:, 0], -prices, side="left")
-    return losses[np.minimum(position, len(losses) - 1)]
-
-
-def _widest_run(edges: NDArray, good: NDArray) -> tuple[float, float]:
-    starts = np.flatnonzero(good & ~np.append(False, good[:-1]))
-    stops = np.flatnonzero(good & ~np.append(good[1:], False)) + 1
-    widest = int(np.argmax(edges[stops] / edges[starts]))
-    return float(edges[starts[widest]]), float(edges[stops[widest]])
-
-
-def _hull(problem: PricedSegmentation, low: Vertex, high: Vertex, most: int) -> list[Vertex]:
+def hull_vertices(
+    problem: PricedSegmentation, low: Vertex, high: Vertex, most: int
+) -> list[Vertex]:
     """Vertices of the hull from ``low`` to ``high``, those above ``most`` segments unrefined."""
     vertices, pending = [low], [(low, high)]
     while pending:
@@ -222,9 +163,10 @@ def _hull(problem: PricedSegmentation, low: Vertex, high: Vertex, most: int) -> 
     return vertices
 
 
-def _path(
+def path_along(
     vertices: list[Vertex], total: float, penalty_range: tuple[float, float]
 ) -> SegmentationPath:
+    """The segmentations at the vertices and the penalties between them."""
     values = np.array([value for value, _ in vertices])
     counts = np.array([len(ends) for _, ends in vertices])
     slopes = np.diff(values) / np.diff(counts)

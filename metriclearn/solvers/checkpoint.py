@@ -45,7 +45,7 @@ class Checkpoint:
         handle, temporary = tempfile.mkstemp(suffix=".npz", dir=folder)
         try:
             with os.fdopen(handle, "wb") as stream:
-                np.savez(stream, identity=np.array(self.identity), **state)
+                np.savez(stream, **{**state, "identity": np.array(self.identity)})  # type: ignore[arg-type]
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(temporary, self.path)

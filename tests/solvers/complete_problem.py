@@ -117,5 +117,3 @@ class CompleteProblem:
         if type(self.regularizer).__name__ == "SquaredFrobenius":
             return 0.5 * strength * cp.sum_squares(B)
         return strength * cp.trace(B)
-
-

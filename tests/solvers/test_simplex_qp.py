@@ -55,7 +55,6 @@ def test_tolerance_bounds_the_suboptimality() -> None:
             assert value(*arguments[:2], y) <= best + 2 * tolerance
 
 
-@pytest.mark.xfail(strict=True, reason="B11: a tolerance below rounding ends in a LinAlgError")
 @pytest.mark.parametrize("tolerance", [1e-11, 1e-14, 0.0])
 def test_tolerance_below_rounding_still_returns_the_best(tolerance) -> None:
     rng = np.random.default_rng(0)

@@ -1,0 +1,70 @@
+# Every target makes what it needs: a virtual environment in .venv with the versions of
+# constraints.txt. Another interpreter: make test PYTHON=python3.12
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Options for pytest: make test ARGS="tests/oracles -k prune"
+ARGS ?=
+# Processes for the tests; ARGS="-n 0" runs them in one
+WORKERS ?= 2
+BENCHMARKS := $(basename $(notdir $(shell grep -l __main__ experiments/benchmarks/*.py)))
+
+.PHONY: help demo test lint bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo   learn a metric on embedded data and write a report (a minute)"
+	@echo "make test   run the tests"
+	@echo "make lint   ruff, mypy and the import rules"
+	@echo "make bench  time everything against its peers (long)"
+	@echo "make clean  remove the virtual environment and all caches; outputs/ stays"
+
+demo: $(VENV)/.experiments
+	@touch $(VENV)/.started
+	$(BIN)/python -m experiments.run experiment=synthetic
+	@report=$$(find outputs -name report.html -newer $(VENV)/.started | tail -n 1); \
+	test -n "$$report" || { echo "The run left no report.html in outputs/" >&2; exit 1; }; \
+	echo "Open the report: $(CURDIR)/$$report"
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench
+	@set -e; for name in $(BENCHMARKS); do \
+		echo "== python -m experiments.benchmarks.$$name"; \
+		$(BIN)/python -m experiments.benchmarks.$$name; \
+	done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find metriclearn experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "metriclearn needs Python 3.11 or newer; pass PYTHON=python3.11" >&2; exit 1; }
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# A stamp per set of extras: a second call is instant, a change of either file installs again.
+$(VENV)/.experiments: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "Installing into $(VENV) (about a minute the first time)"
+	$(INSTALL) -e '.[experiments]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "Installing into $(VENV) (about a minute the first time)"
+	$(INSTALL) -e '.[test]'
+	@touch $@ $(VENV)/.experiments
+
+$(VENV)/.bench: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "Installing into $(VENV) (about a minute the first time)"
+	$(INSTALL) -e '.[test,bench]'
+	@touch $@ $(VENV)/.test $(VENV)/.experiments
