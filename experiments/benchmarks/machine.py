@@ -1,0 +1,168 @@
+"""What every benchmark states and shares: the machine, timings taken in turns, saved tables."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Report", "Timing", "describe", "in_turns", "options_of"]
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "ruptures", "ruptures-rs", "fastcpd")
+_PATIENCE = 10.0  # seconds
+
+
+@dataclass
+class Timing:
+    """Wall seconds of every run of one program, and what its last run returned."""
+
+    seconds: list[float] = field(default_factory=list)
+    result: Any = None
+
+    @property
+    def median(self) -> float:
+        """Median wall time in seconds."""
+        return statistics.median(self.seconds)
+
+    def __str__(self) -> str:
+        """Milliseconds, with the number of runs where it is a single one."""
+        single = " (1 run)" if len(self.seconds) == 1 else ""
+        return f"{1e3 * self.median:.2f} ms{single}"
+
+
+def in_turns(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Timing]:
+    """Time programs by turns, so that a busy moment of the machine meets all of them.
+
+    Each runs once to warm up. One whose warm-up takes more than ten seconds is not run again.
+    """
+    timings = {name: Timing() for name in calls}
+    for name, call in calls.items():
+        timings[name].seconds.append(_run(call, timings[name]))
+    again = [name for name in calls if timings[name].seconds[0] < _PATIENCE]
+    for name in again:
+        timings[name].seconds.clear()
+    for _ in range(repeats):
+        for name in again:
+            timings[name].seconds.append(_run(calls[name], timings[name]))
+    return timings
+
+
+def _run(call: Callable[[], Any], timing: Timing) -> float:
+    start = time.perf_counter()
+    timing.result = call()
+    return time.perf_counter() - start
+
+
+def describe() -> dict[str, str]:
+    """Processor, cores, memory, load before the run and the versions that matter."""
+    return {
+        "processor": _line("/proc/cpuinfo", "model name") or platform.processor(),
+        "cores": str(os.cpu_count()),
+        "memory": _memory(),
+        "load": " ".join(f"{load:.2f}" for load in os.getloadavg()),
+        "python": platform.python_version(),
+        "packages": ", ".join(_version(name) for name in _PACKAGES),
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return f"{name} {importlib.metadata.version(name)}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"no {name}"
+
+
+def _memory() -> str:
+    kibibytes = _line("/proc/meminfo", "MemTotal").split(" ")[0]
+    return f"{int(kibibytes) / 2**20:.0f} GiB" if kibibytes else "unknown"
+
+
+def _line(path: str, name: str) -> str:
+    """Value after the colon of the first line that begins with ``name``, empty without one."""
+    if not Path(path).exists():
+        return ""
+    lines = Path(path).read_text().splitlines()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith(name)), "")
+
+
+def options_of(description: str | None, timed: bool = True) -> argparse.ArgumentParser:
+    """The options that all benchmarks have: ``--out`` and, where they time, ``--repeats``."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("outputs/benchmarks"), help="folder of the tables"
+    )
+    if timed:
+        parser.add_argument("--repeats", type=int, default=7, help="runs behind each median")
+    return parser
+
+
+class Report:
+    """Tables that are printed while they grow, then saved as markdown and JSON.
+
+    Parameters
+    ----------
+    name : str
+        Stem of the saved files.
+    facts : mapping, optional
+        What holds for the whole run, beside the machine.
+    """
+
+    def __init__(self, name: str, **facts: Any) -> None:
+        self.name, self.machine, self.facts = name, describe(), facts
+        self.parts = [self._heading()]
+        self.tables: list[dict[str, Any]] = []
+        print(self.parts[0], flush=True)
+
+    def _heading(self) -> str:
+        lines = [f"# {self.name}", ""]
+        facts = {**self.machine, **self.facts}
+        return "\n".join(lines + [f"* {name}: {value}" for name, value in facts.items()])
+
+    def table(self, title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> None:
+        """Print a table and keep it; timings are kept with every single run."""
+        text = f"\n## {title}\n\n{_markdown(rows)}" + (f"\n\n{note}" if note else "")
+        print(text, flush=True)
+        self.parts.append(text)
+        kept = [{name: _plain(value) for name, value in row.items()} for row in rows]
+        self.tables.append({"title": title, "note": note, "rows": kept})
+
+    def save(self, folder: Path) -> None:
+        """Write NAME.md and NAME.json."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{self.name}.md").write_text("\n".join(self.parts) + "\n", encoding="utf-8")
+        record = {"machine": self.machine, **self.facts, "tables": self.tables}
+        text = json.dumps(record, indent=1, ensure_ascii=False)
+        (folder / f"{self.name}.json").write_text(text + "\n", encoding="utf-8")
+        print(f"\nSaved {folder / self.name}.md and .json")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Timing):
+        return {"median": value.median, "seconds": value.seconds}
+    return value if isinstance(value, (int, float, str, bool, list)) else str(value)
+
+
+def _markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = list(rows[0])
+    cells = [names, *([_cell(row[name]) for name in names] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(names))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |"
+        for row in cells
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

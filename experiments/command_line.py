@@ -1,0 +1,45 @@
+"""What the command lines share: where configurations are, ``${tiny:A,B}``, errors in a sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+__all__ = ["CONFIGS", "one_sentence"]
+
+CONFIGS = str(Path(__file__).resolve().parents[1] / "configs")
+
+
+def _tiny(small: Any, full: Any, *, _root_: Any) -> Any:
+    return small if _root_.tiny else full
+
+
+OmegaConf.register_new_resolver("tiny", _tiny, replace=True)
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Turn errors that a user can mend into one sentence on stderr and exit status 1."""
+    try:
+        with mock.patch.dict(os.environ, HYDRA_FULL_ERROR="1"):  # or Hydra prints a stack
+            yield
+    except (ValueError, TypeError, OSError, HydraException, OmegaConfBaseException) as error:
+        raise SystemExit(f"Error: {' '.join(_text(error).split())}") from None
+    except KeyboardInterrupt:
+        print("Interrupted; results that were written are kept.", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.errno is not None:
+        return f"{error.filename} cannot be used: {error.strerror}."
+    return str(error)

@@ -1,0 +1,153 @@
+"""Interrupted and resumed equals uninterrupted; other files are refused."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from metriclearn import L1, BundleDual, DiagonalMetric, FullMetric, SquaredFrobenius
+from metriclearn.solvers.checkpoint import Checkpoint
+from tests.solvers.complete_problem import CompleteProblem
+
+PAIRS = [
+    (DiagonalMetric(), SquaredFrobenius),
+    (FullMetric(), SquaredFrobenius),
+    (DiagonalMetric(), L1),
+]
+
+
+def minimize(problem: CompleteProblem, monitor=None, **settings):
+    solver = BundleDual(**{"tolerance": 1e-6, "max_rounds": 40, **settings})
+    return solver.minimize(
+        problem.risk(), problem.regularizer, problem.cone, problem.start, monitor
+    )
+
+
+def interrupt_after(rounds: int):
+    def monitor(progress) -> None:
+        if progress.round == rounds:
+            raise KeyboardInterrupt
+
+    return monitor
+
+
+@pytest.mark.parametrize("mode", ["learned", "fixed", "known"])
+@pytest.mark.parametrize(("metric", "kind"), PAIRS)
+def test_resumed_run_equals_the_uninterrupted_one(metric, kind, mode, tmp_path) -> None:
+    problem = CompleteProblem(metric, kind(1e-2), mode, 0)
+    whole = minimize(problem)
+    assert len(whole.trace) >= 4
+    for rounds in (1, 2, len(whole.trace) - 1):
+        path = str(tmp_path / f"{rounds}.npz")
+        first = minimize(problem, interrupt_after(rounds), checkpoint=path)
+        assert first.reason == "interrupted"
+        resumed = minimize(problem, checkpoint=path)
+        assert len(resumed.trace) == len(whole.trace)
+        np.testing.assert_allclose(resumed.w, whole.w, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(resumed.trace.objective, whole.trace.objective, rtol=1e-10)
+        np.testing.assert_allclose(
+            resumed.trace.lower_bound, whole.trace.lower_bound, rtol=1e-10, atol=1e-10
+        )
+        assert resumed.trace.objective[:rounds] == first.trace.objective
+        assert np.all(np.diff(resumed.trace.seconds) >= 0.0)
+
+
+def test_killed_in_the_middle_of_a_round(tmp_path) -> None:
+    """An error inside the risk goes through; the state of the last whole round is on disk."""
+    problem = CompleteProblem(FullMetric(), SquaredFrobenius(1e-2), "learned", 1)
+    risk, calls, path = problem.risk(), 0, str(tmp_path / "state.npz")
+
+    def dying(w):
+        nonlocal calls
+        calls += 1
+        if calls == 5:
+            raise MemoryError("killed")
+        return risk(w)
+
+    solver = BundleDual(tolerance=1e-6, max_rounds=40, checkpoint=path)
+    with pytest.raises(MemoryError, match="killed"):
+        solver.minimize(dying, problem.regularizer, problem.cone, problem.start)
+    resumed = minimize(problem, checkpoint=path)
+    whole = minimize(problem)
+    np.testing.assert_allclose(resumed.w, whole.w, rtol=1e-10, atol=1e-10)
+    assert resumed.trace.objective == pytest.approx(whole.trace.objective, rel=1e-10)
+
+
+def test_finished_run_is_not_done_again(tmp_path) -> None:
+    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "fixed", 0)
+    path = str(tmp_path / "state.npz")
+    first = minimize(problem, checkpoint=path)
+    again = minimize(problem, checkpoint=path)
+    assert again.converged
+    assert len(again.trace) <= len(first.trace) + 1
+    assert again.objective <= first.objective
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 1),
+        CompleteProblem(DiagonalMetric(), SquaredFrobenius(2e-2), "learned", 0),
+        CompleteProblem(DiagonalMetric(), L1(1e-2), "learned", 0),
+        CompleteProblem(FullMetric(), SquaredFrobenius(1e-2), "learned", 0),
+        CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "fixed", 0),
+        CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "known", 0),
+        CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0, scale=0.5),
+    ],
+    ids=["data", "strength", "regularizer", "metric", "price", "count", "scale"],
+)
+def test_checkpoint_of_another_problem_is_refused(other, tmp_path) -> None:
+    path = str(tmp_path / "state.npz")
+    mine = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
+    minimize(mine, checkpoint=path, max_rounds=2)
+    with pytest.raises(ValueError, match=r"needs a checkpoint of this problem, but .*state\.npz"):
+        minimize(other, checkpoint=path)
+    assert len(minimize(mine, checkpoint=path, max_rounds=3).trace) == 3
+
+
+@pytest.mark.parametrize("damage", ["text", "truncated", "empty", "other npz", "flipped"])
+def test_damaged_checkpoint_is_refused_and_left_alone(damage, tmp_path) -> None:
+    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
+    path = tmp_path / "state.npz"
+    minimize(problem, checkpoint=str(path), max_rounds=2)
+    content = path.read_bytes()
+    if damage == "other npz":
+        np.savez(path, anything=np.zeros(3))
+    else:
+        middle = len(content) // 2
+        flipped = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+        damaged = {"text": b"no state", "truncated": content[:middle], "empty": b""}
+        path.write_bytes(damaged.get(damage, flipped))
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="needs a checkpoint it wrote, got an unreadable file"):
+        minimize(problem, checkpoint=str(path))
+    assert path.read_bytes() == before
+
+
+def test_failed_write_leaves_the_old_state(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "state.npz"
+    checkpoint = Checkpoint(str(path))
+    checkpoint.identify(np.arange(3.0))
+    checkpoint.save({"a": np.arange(4)})
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        checkpoint.save({"a": np.arange(5)})
+    monkeypatch.undo()
+    assert checkpoint.load()["a"].tolist() == [0, 1, 2, 3]
+    assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
+
+
+def test_nothing_is_written_without_a_path(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    checkpoint = Checkpoint(None)
+    checkpoint.save({"a": np.zeros(1)})
+    assert checkpoint.load() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_that_does_not_exist(tmp_path) -> None:
+    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
+    with pytest.raises(FileNotFoundError):
+        minimize(problem, checkpoint=str(tmp_path / "missing" / "state.npz"))
