@@ -54,11 +54,11 @@ def score(
 
 def _measures(truth: NDArray, found: NDArray, margin: float) -> dict[str, float]:
     n_samples = int(truth[-1])
-    squared = partition_loss_change_points(truth, found, n_samples)
+    loss = partition_loss_change_points(truth, found, n_samples)
     precision, recall = precision_recall(truth, found, n_samples, margin=margin)
     return {
-        "partition_loss": squared,
-        "relative_loss": squared / n_samples,
+        "partition_loss": n_samples * loss,
+        "relative_loss": loss,
         "hausdorff": min(hausdorff(truth, found, n_samples), n_samples),
         "f1": 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0,
         "n_segments": len(found),

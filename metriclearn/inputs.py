@@ -82,6 +82,11 @@ def read_segmentations(who: str, y: Any, data: DataSets) -> list[Partition]:
     """
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
+    if not data.single and not hasattr(y, "__len__"):
+        raise ValueError(
+            f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
+            f"a {type(y).__name__}; pass a list of label arrays."
+        )
     labelings = [y] if data.single else list(y)
     if len(labelings) != len(data.arrays):
         raise ValueError(
@@ -119,7 +124,13 @@ def _is_several(X: Any) -> bool:
         return False
     if hasattr(X, "ndim") and X.ndim == 3:
         return True
-    return isinstance(X, Sequence) and len(X) > 0 and all(np.ndim(item) == 2 for item in X)
+    return isinstance(X, Sequence) and (len(X) == 0 or any(_looks_2d(item) for item in X))
+
+
+def _looks_2d(item: Any) -> bool:
+    if hasattr(item, "ndim"):
+        return item.ndim == 2
+    return isinstance(item, Sequence) and len(item) > 0 and isinstance(item[0], Sequence)
 
 
 def _place(i: int, single: bool) -> str:
@@ -136,13 +147,16 @@ def _column_names(item: Any) -> NDArray | None:
 def _read_array(who: str, item: Any, place: str) -> NDArray[np.float64]:
     if hasattr(item, "toarray"):
         raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
-    raw = np.asarray(item)
-    if raw.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {who} needs real numbers in {place}.")
     try:
+        raw = np.asarray(item)
+        if raw.dtype.kind == "c":
+            raise ValueError("Complex data not supported")
         array = np.asarray(raw, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{who} needs numbers, got {raw.dtype} data in {place}.") from error
+        raise ValueError(
+            f"{who} needs a rectangular array of real numbers in {place}, got something else "
+            f"({error}); convert it."
+        ) from error
     if array.ndim != 2:
         raise ValueError(
             f"{who} needs (n_samples, n_features) data, got {array.ndim} dimension(s) in {place}. "
@@ -165,15 +179,23 @@ def _read_array(who: str, item: Any, place: str) -> NDArray[np.float64]:
 
 
 def _read_runs(who: str, labels: Any, place: str) -> Partition:
-    values = np.asarray(labels)
-    if values.dtype.kind in "if" and values.size and np.any(values == -1):
-        if np.all(values == -1):
-            raise ValueError(f"{who} needs labels, but they cover no sample of {place} (all −1).")
+    if not hasattr(labels, "__len__"):
+        labels = np.asarray(labels)
+    if np.ndim(labels) == 0:
+        raise ValueError(f"{who} needs a sequence of labels for {place}, got {labels!r}.")
+    missing = sum(_is_unlabeled(label) for label in labels)
+    if 0 < missing == len(labels):
+        raise ValueError(f"{who} needs labels, but they cover no sample of {place} (all −1).")
+    if missing:
         raise ValueError(
-            f"{who} needs every sample labeled, got {int(np.sum(values == -1))} samples with −1 in "
-            f"{place}; drop them or give each gap a label of its own."
+            f"{who} needs every sample labeled, got {missing} samples with −1 in {place}; drop "
+            "them or give each gap a label of its own."
         )
     try:
-        return Partition.from_runs(values if not hasattr(labels, "__len__") else labels)
+        return Partition.from_runs(labels)
     except ValueError as error:
         raise ValueError(f"{who}, labels of {place}: {error}") from error
+
+
+def _is_unlabeled(label: Any) -> bool:
+    return isinstance(label, (int, float, np.number)) and label == -1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import numbers
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +29,11 @@ from metriclearn.solvers.bundle import BundleDual
 __all__ = ["ChangePointMetricLearner"]
 
 _LOGGER = logging.getLogger(__name__)
+_COMPONENTS = (
+    ("metric", "linearize", "DiagonalMetric()"),
+    ("regularizer", "terms", "L1()"),
+    ("solver", "minimize", "BundleDual()"),
+)
 
 
 class ChangePointMetricLearner(MahalanobisSegmenter):
@@ -155,7 +162,11 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
         weights = read_weights(type(self).__name__, sample_weight, len(truths))
         self._check_sizes(truths)
         self._remember(data)
-        self.scale_ = self._feature_scale(data)
+        if weights is not None:
+            used = np.flatnonzero(weights)
+            data = replace(data, arrays=[data.arrays[i] for i in used])
+            truths, weights = [truths[i] for i in used], weights[used]
+        self.scale_ = self._feature_scale(data, weights)
         self.solution_ = self._minimize(data, truths, weights)
         cone = self._cone(data.n_features)
         coordinates, price = cone.split(self.solution_.w)
@@ -169,12 +180,18 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
 
     def _check_parameters(self) -> None:
         who = type(self).__name__
-        if self.penalty != "learned" and (isinstance(self.penalty, str) or not self.penalty >= 0):
+        for name, method, example in _COMPONENTS:
+            component = getattr(self, name)
+            if isinstance(component, type) or not hasattr(component, method):
+                raise ValueError(f"{who} needs a {name} such as {example}, got {component!r}.")
+        if self.penalty != "learned" and not _is_number(self.penalty, 0.0):
             raise ValueError(
                 f'{who} needs penalty="learned" or a number of at least 0, got {self.penalty!r}.'
             )
-        if not 0 < self.loss_scale < np.inf:
+        if not _is_number(self.loss_scale, 0.0) or self.loss_scale == 0:
             raise ValueError(f"{who} needs a positive loss_scale, got {self.loss_scale!r}.")
+        if not isinstance(self.min_size, numbers.Integral) or self.min_size < 1:
+            raise ValueError(f"{who} needs a whole min_size of at least 1, got {self.min_size!r}.")
         if self.n_segments not in (None, "given"):
             raise ValueError(
                 f'{who} needs n_segments=None or "given", got {self.n_segments!r}; a number of '
@@ -198,17 +215,18 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _feature_scale(self, data: DataSets) -> NDArray:
+    def _feature_scale(self, data: DataSets, weights: NDArray | None) -> NDArray:
         """Pooled standard deviations around the sequence means, all positive."""
         total = np.zeros(data.n_features)
+        shares = np.ones(len(data.arrays)) if weights is None else weights
         for i, array in enumerate(data.arrays):
             if len(array) < 2:
                 raise ValueError(
                     f"{type(self).__name__} needs at least 2 samples in every data set, got 1 "
                     f"sample in data set {i}; remove it."
                 )
-            total += len(array) * np.var(array, axis=0)
-        scale = np.sqrt(total / sum(map(len, data.arrays)))
+            total += shares[i] * len(array) * np.var(array, axis=0)
+        scale = np.sqrt(total / float(shares @ [len(array) for array in data.arrays]))
         magnitude = np.max([np.max(np.abs(array), axis=0) for array in data.arrays], axis=0)
         constant = np.flatnonzero(scale <= 1e-13 * magnitude)
         if len(constant):
@@ -274,3 +292,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+
+def _is_number(value: Any, least: float) -> bool:
+    return isinstance(value, numbers.Real) and least <= float(value) < np.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,7 +85,7 @@ class Trace(BaseEstimator):
 
 def _positive(regularizer: Regularizer) -> float:
     strength = regularizer.strength
-    if not np.isfinite(strength) or strength <= 0:
+    if not isinstance(strength, numbers.Real) or not 0 < float(strength) < np.inf:
         raise ValueError(
             f"{type(regularizer).__name__} needs a positive strength, got {strength!r}."
         )

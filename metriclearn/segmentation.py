@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -155,8 +157,28 @@ class MahalanobisSegmenter(  # type: ignore[call-arg]
                 f"{type(self).__name__} was fitted with n_segments='given' and has no penalty; "
                 "pass n_segments to predict, or fit with n_segments=None."
             )
-        counts = np.broadcast_to(np.asarray(n_segments, dtype=object), len(data.arrays))
+        counts = self._counts(n_segments, data)
         return [self._segment_one(X, count) for X, count in zip(data.arrays, counts)]
+
+    def _counts(self, n_segments: Any, data: DataSets) -> list[int | None]:
+        """One number of segments, or None, per data set."""
+        several = isinstance(n_segments, (Sequence, np.ndarray)) and not isinstance(n_segments, str)
+        counts = list(n_segments) if several else [n_segments] * len(data.arrays)
+        if len(counts) != len(data.arrays):
+            raise ValueError(
+                f"{type(self).__name__} needs one n_segments for each of the {len(data.arrays)} "
+                f"data sets, or one for all, got {len(counts)}."
+            )
+        for i, (count, array) in enumerate(zip(counts, data.arrays)):
+            most = len(array) // self.min_size
+            if count is None:
+                continue
+            if not isinstance(count, numbers.Integral) or not 1 <= count <= most:
+                raise ValueError(
+                    f"{type(self).__name__} needs a whole n_segments from 1 to {most} for the "
+                    f"{len(array)} samples of data set {i}, got {count!r}."
+                )
+        return counts
 
     def _segment_one(self, X: NDArray, count: int | None) -> Partition:
         form = LowRankForm(center(X) @ self.components_.T)

@@ -68,6 +68,8 @@ class BundleDual(BaseEstimator):
         reason = "max_rounds"
         try:
             run.begin(start)
+            if run.objective <= 0.0:  # nothing can be better: no data set asks for anything
+                return run.solution("converged")
             while run.round < self.max_rounds:
                 run.step()
                 if monitor is not None:
@@ -172,6 +174,8 @@ class _Run:
         self.center, self.best = start.copy(), start.copy()
         self.center_objective = self.objective = self.scale
         self.anchor = (cuts.mean - float(cuts.slope @ start), cuts.slope)
+        if self.objective <= 0.0:
+            return
         self.proximity = self._first_proximity()
         self.bundle = _Bundle(self.cone.size, self._price_unit())
         self.bundle.add(cuts, start, self.cone.priced)

@@ -150,7 +150,7 @@ class _Descent:
         """Move from the current point and evaluate the next one."""
         gradient = self.cuts.slope + self.terms.gradient(self.w)
         norm = float(np.linalg.norm(gradient))
-        if norm == 0.0:
+        if norm == 0.0 or self.objective <= 0.0:  # this point is optimal
             self.lower_bound = self.objective
             return
         value = self.cuts.mean + self.terms(self.w)

@@ -1,0 +1,255 @@
+"""DP-means: K-means that opens a new cluster when the nearest mean is too far (seed 002).
+
+The small-variance limit of the Gibbs sampler for Dirichlet process mixtures (Kulis & Jordan 2012).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from metriclearn.partition import Partition
+
+__all__ = ["DPMeans", "penalized_kmeans_objective"]
+
+Order = Literal["given", "random", "farthest-first"]
+_BLOCK = 1 << 18  # entries of one block of the points × clusters products: 2 MiB
+
+
+def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty: float) -> float:
+    """Σ_c Σ_{x∈c} ‖x − μ_c‖² + λK: seed 002's objective, eq. (7) of the paper with price λ.
+
+    Eq. (7) is Tr[XBXᵀ(I−M)] + λ Tr M; X here is the data after the metric's ``transform``. O(nd).
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    labels : n hashables
+    penalty : float ≥ 0, in units of squared distance
+        λ.
+
+    Raises
+    ------
+    ValueError
+        If the penalty is negative, or X and labels differ in length.
+    """
+    X = check_array(X, dtype=np.float64)
+    partition = Partition.from_labels(labels)
+    if partition.n_samples != len(X):
+        raise ValueError(
+            "penalized_kmeans_objective needs one label per row of X, got "
+            f"{partition.n_samples} labels for {len(X)} rows."
+        )
+    _check_penalty(penalty, "penalized_kmeans_objective")
+    residual = X - X.mean(axis=0)  # a common shift changes nothing but the rounding
+    residual -= partition.project(residual)
+    return float(np.sum(residual**2) + penalty * partition.n_clusters)
+
+
+class DPMeans(ClusterMixin, BaseEstimator):
+    """K-means with a price per cluster instead of their number (seed 002, Algorithm 1).
+
+    Starting from one cluster at the global mean, every pass visits the samples in order: one whose
+    *squared* distance to every mean exceeds λ becomes the mean of a new cluster, any other joins
+    its nearest (the older on ties); then emptied clusters are dropped and the means updated. Each
+    pass lowers the objective of :func:`penalized_kmeans_objective`; the result is a local minimum.
+
+    Passes are blocked matrix products, whose rounding is bounded and every doubtful comparison
+    redone by differences: the labels are exactly those of the point-by-point algorithm. A pass
+    costs O(nKd), of which BLAS does nearly all, and O(block) memory besides X.
+
+    Parameters
+    ----------
+    penalty : float ≥ 0, in units of squared distance
+        λ. With 0, one cluster per distinct sample.
+    order : "given", "random" or "farthest-first"
+        In which order the samples are visited, which matters. "farthest-first" puts first the
+        samples of a greedy traversal (the one farthest from the global mean, then the one farthest
+        from that and the mean, … while farther than √λ): no dependence on the order of the rows.
+    n_init : int
+        Runs, of which the one with the least objective is kept. The first run follows ``order``;
+        each further one visits the samples in a new random order.
+    max_iter : int
+        Passes per run at most; a ConvergenceWarning says when they did not suffice.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    labels_ : (n,) cluster of every sample
+    cluster_centers_ : (K, d) means
+    n_clusters_ : K
+    objective_ : float
+    n_iter_ : passes of the kept run, the last one confirming the labels
+
+    Examples
+    --------
+    >>> DPMeans(penalty=3.0).fit_predict([[0.0], [4.0], [5.0]]).tolist()
+    [0, 1, 1]
+    """
+
+    def __init__(
+        self,
+        penalty: float = 1.0,
+        *,
+        order: Order = "given",
+        n_init: int = 1,
+        max_iter: int = 300,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.penalty = penalty
+        self.order = order
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: Any = None) -> DPMeans:
+        """Cluster the rows of X, shape (n, d).
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or squared distances overflow.
+        """
+        X = np.ascontiguousarray(validate_data(self, X, dtype=np.float64))
+        self._check()
+        _check_scale(X)
+        random = check_random_state(self.random_state)
+        orders = (
+            _visits(X, self.order if run == 0 else "random", self.penalty, random)
+            for run in range(self.n_init)
+        )
+        best = min((self._run(X, order) for order in orders), key=lambda run: run.objective)
+        if not best.converged:
+            warnings.warn(
+                f"DPMeans needs more than max_iter={self.max_iter} passes to settle; "
+                "raise max_iter, or keep this valid but improvable partition.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.labels_, self.cluster_centers_ = best.labels, best.means
+        self.n_clusters_, self.n_iter_ = len(best.means), best.n_iter
+        self.objective_ = best.objective
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Nearest mean of every row of X, the older on ties; no cluster is opened. O(nKd)."""
+        check_is_fitted(self)
+        X = np.ascontiguousarray(validate_data(self, X, dtype=np.float64, reset=False))
+        _check_scale(X)
+        return _assign(X, self.cluster_centers_, np.inf)[0]
+
+    def _run(self, X: NDArray, order: NDArray[np.intp] | None) -> _Run:
+        visited = X if order is None else X[order]
+        labels = np.zeros(len(X), dtype=np.int64)
+        means = _drop_empty(visited, labels, 1)[1]
+        converged, n_iter = False, 0
+        while not converged and n_iter < self.max_iter:
+            before = labels
+            labels, count = _assign(visited, means, self.penalty)
+            labels, means = _drop_empty(visited, labels, count)
+            converged, n_iter = np.array_equal(labels, before), n_iter + 1
+        if order is not None:
+            visited_labels, labels = labels, np.empty_like(labels)
+            labels[order] = visited_labels
+        objective = penalized_kmeans_objective(X, labels, self.penalty)
+        return _Run(objective, labels, means, n_iter, converged)
+
+    def _check(self) -> None:
+        _check_penalty(self.penalty, "DPMeans")
+        if self.n_init < 1 or self.max_iter < 1:
+            raise ValueError(
+                f"DPMeans needs n_init >= 1 and max_iter >= 1, got {self.n_init} and "
+                f"{self.max_iter}."
+            )
+        if self.order not in ("given", "random", "farthest-first"):
+            raise ValueError(
+                f"DPMeans needs order given, random or farthest-first, got {self.order!r}."
+            )
+
+
+class _Run(NamedTuple):
+    objective: float
+    labels: NDArray[np.int64]
+    means: NDArray[np.float64]
+    n_iter: int
+    converged: bool
+
+
+def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int64], int]:
+    """One pass: labels, where a label from len(means) on is a new cluster, and their number.
+
+    The products are taken around the mean of the means. With u half an ulp of 1, they and the
+    differences are both within (2d+8)u(‖x‖+‖μ‖)² of each other: twice that, doubled, is the slack.
+    """
+    from metriclearn.clusterers.kernels import assign_block
+
+    labels = np.empty(len(X), dtype=np.int64)
+    center = means.mean(axis=0)
+    count, start = len(means), 0
+    while start < len(X):
+        means = means[:count]
+        stop = start + max(64, _BLOCK // count)
+        block = X[start:stop] - center
+        around = means - center
+        squares = np.einsum("kd,kd->k", around, around)
+        products = block @ (-2.0 * around.T)
+        products += squares
+        reach = np.sqrt(np.einsum("id,id->i", block, block)) + np.sqrt(squares.max())
+        slack = (4 * X.shape[1] + 16) * np.finfo(np.float64).eps * reach**2
+        means = np.concatenate([means, np.empty_like(block)])
+        count = assign_block(X[start:stop], products, slack, means, penalty, labels[start:stop])
+        start = stop
+    return labels, count
+
+
+def _drop_empty(
+    X: NDArray, labels: NDArray[np.int64], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Labels without gaps, in the same order, and the means of these clusters. O(nd)."""
+    from metriclearn.clusterers.kernels import cluster_means
+
+    means, sizes = cluster_means(X, labels, count)
+    kept = sizes > 0
+    return (np.cumsum(kept) - 1)[labels], means[kept]
+
+
+def _visits(
+    X: NDArray, order: Order, penalty: float, random: np.random.RandomState
+) -> NDArray[np.intp] | None:
+    if order == "given":
+        return None
+    return random.permutation(len(X)) if order == "random" else _farthest_first(X, penalty)
+
+
+def _farthest_first(X: NDArray, penalty: float) -> NDArray[np.intp]:
+    """The greedy traversal from the global mean while farther than √λ, then the rest. O(nKd)."""
+    nearest = np.sum((X - X.mean(axis=0)) ** 2, axis=1)
+    first: list[int] = []
+    while nearest.max() > penalty:
+        first.append(int(np.argmax(nearest)))
+        np.minimum(nearest, np.sum((X - X[first[-1]]) ** 2, axis=1), out=nearest)
+    rest = np.ones(len(X), dtype=bool)
+    rest[first] = False
+    return np.concatenate([np.array(first, dtype=np.intp), np.flatnonzero(rest)])
+
+
+def _check_penalty(penalty: float, who: str) -> None:
+    if not 0 <= penalty < np.inf:
+        raise ValueError(f"{who} needs a finite penalty >= 0, got {penalty}.")
+
+
+def _check_scale(X: NDArray) -> None:
+    """Squared distances must not overflow: coordinates within 1e150/√d."""
+    if np.abs(X).max() > 1e150 / np.sqrt(X.shape[1]):
+        raise ValueError(
+            f"DPMeans needs squared distances below 1e300, got coordinates up to "
+            f"{np.abs(X).max():.1e}; rescale X and the penalty."
+        )

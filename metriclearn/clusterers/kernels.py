@@ -1,0 +1,112 @@
+"""Numba kernels of the clusterers; imported where used, so that importing them stays light."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["assign_block", "cluster_means", "hamming_tree", "squared_distance"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@njit(nogil=True, cache=True)
+def squared_distance(x: Floats, y: Floats) -> float:
+    """‖x − y‖² by differences, summed in the order of the features."""
+    total = 0.0
+    for j in range(len(x)):
+        total += (x[j] - y[j]) ** 2
+    return total
+
+
+@njit(nogil=True, cache=True)
+def assign_block(
+    X: Floats, products: Floats, slack: Floats, means: Floats, penalty: float, labels: Ints
+) -> int:
+    """The sequential steps of DP-means over one block of points; returns the number of clusters.
+
+    ``products`` (points × known clusters) holds ‖μ‖² − 2xᵀμ up to rounding of ``slack``/2 a row:
+    only clusters within ``slack`` of the row's least can be the nearest, and only these, and the
+    ones opened inside the block, are measured by :func:`squared_distance`. ``means`` has room for
+    one new cluster per point, ``labels`` receives the result.
+    """
+    known = count = products.shape[1]
+    for i in range(len(X)):
+        row = products[i]
+        least = row[0]
+        for c in range(1, known):
+            least = min(least, row[c])
+        limit = least + slack[i]
+        nearest, label = np.inf, -1
+        for c in range(count):
+            if c >= known or row[c] <= limit:
+                distance = squared_distance(X[i], means[c])
+                if distance < nearest:
+                    nearest, label = distance, c
+        if nearest > penalty:
+            means[count] = X[i]
+            label = count
+            count += 1
+        labels[i] = label
+    return count
+
+
+@njit(nogil=True, cache=True)
+def cluster_means(X: Floats, labels: Ints, n_clusters: int) -> tuple[Floats, Ints]:
+    """Means (zero when empty) and sizes of clusters; compensated sums, so their order is no matter."""
+    sums = np.zeros((n_clusters, X.shape[1]))
+    lost = np.zeros((n_clusters, X.shape[1]))
+    sizes = np.zeros(n_clusters, np.int64)
+    for i in range(len(X)):
+        c = labels[i]
+        sizes[c] += 1
+        for j in range(X.shape[1]):  # Neumaier: keep what the addition rounds away
+            x, before = X[i, j], sums[c, j]
+            after = before + x
+            lost[c, j] += (before - after) + x if abs(before) >= abs(x) else (x - after) + before
+            sums[c, j] = after
+    for c in range(n_clusters):
+        sums[c] = (sums[c] + lost[c]) / max(sizes[c], 1)
+    return sums, sizes
+
+
+@njit(nogil=True, cache=True)
+def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
+    """Minimum spanning tree of the columns under the Hamming distance, by Prim: (from, to, distance).
+
+    ``signatures`` (R × u) is overwritten: joined columns are swapped out, so that the remaining
+    ones stay contiguous and each run is one vectorized sweep. O(R u²/2) time, O(u) extra memory.
+    """
+    n_runs, u = signatures.shape
+    names, parents = np.arange(u), np.zeros(u, np.int64)
+    nearest = np.full(u, n_runs + 1, np.int32)
+    distance = np.empty(u, np.int32)
+    edges = np.empty((3, max(u - 1, 0)), np.int64)
+    pick = 0
+    for remaining in range(u - 1, 0, -1):
+        joined = names[pick]
+        column = signatures[:, pick].copy()
+        signatures[:, pick] = signatures[:, remaining]
+        names[pick], parents[pick] = names[remaining], parents[remaining]
+        nearest[pick] = nearest[remaining]
+        _hamming(signatures, column, distance[:remaining])
+        pick = 0
+        for j in range(remaining):
+            if distance[j] < nearest[j]:
+                nearest[j], parents[j] = distance[j], joined
+            if nearest[j] < nearest[pick]:
+                pick = j
+        edge = remaining - 1
+        edges[0, edge], edges[1, edge], edges[2, edge] = parents[pick], names[pick], nearest[pick]
+    return edges[0], edges[1], edges[2]
+
+
+@njit(nogil=True, cache=True)
+def _hamming(signatures: NDArray, column: NDArray, distance: NDArray[np.int32]) -> None:
+    distance[:] = 0
+    for r in range(len(column)):
+        row, label = signatures[r], column[r]
+        for j in range(len(distance)):
+            distance[j] += row[j] != label
