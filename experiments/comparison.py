@@ -219,7 +219,10 @@ def _strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
             Strip(
                 f"{data.names[i]} ({word} of ours)",
                 {"truth": Partition.from_runs(data.labels[i]).change_points}
-                | {o.method: o.models["estimated"].predict_change_points(X) for o in (ours, baseline)},
+                | {
+                    o.method: o.models["estimated"].predict_change_points(X)
+                    for o in (ours, baseline)
+                },
                 {o.method: float(o.losses["estimated"][i]) for o in (ours, baseline)},
                 signal=X[:, leading] / model.scale_[leading],
             )
@@ -267,7 +270,11 @@ def _notes(best: Outcome, splits: Sequence[str], config: DictConfig) -> list[str
     notes = [
         f"Hyper-parameters have the least mean ‖M − N‖² on {len(best.split.folds)} fold(s) of the "
         "training data; then every method is fitted again on all of the training data"
-        + (" (training and validation sequences together)." if "root" not in config.dataset else "."),
+        + (
+            " (training and validation sequences together)."
+            if "root" not in config.dataset
+            else "."
+        ),
         "Penalties of baselines, and of ours where the choice says so, are tuned exactly on the "
         "training data.",
         f"model.npz is {best.method}, the best of ours on the folds, trained on "

@@ -70,7 +70,9 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
     start = time.perf_counter()
     model = load(config.model)
     synthetic = "root" not in config.dataset
-    data = synthetic_split(config).test if synthetic else load_sequences(config, config.dataset.root)
+    data = (
+        synthetic_split(config).test if synthetic else load_sequences(config, config.dataset.root)
+    )
     _check_features(model, data, config.model)
     name = _name(model)
     scores = {column: score(model, data, column, config.margin) for column in COLUMNS}
@@ -120,7 +122,9 @@ def _table(results: dict[str, Any], margin: float) -> str:
     for measure, words in MEASURES.items():
         label = f"{words}, margin {margin:g}" if measure == "f1" else words
         lines.append(f"| {label} | {' | '.join(cells[measure, c] for c in COLUMNS)} |")
-    return "\n".join([*lines, "", f"Mean ± standard error of {len(results['sequences'])} sequences."])
+    return "\n".join(
+        [*lines, "", f"Mean ± standard error of {len(results['sequences'])} sequences."]
+    )
 
 
 @hydra.main(version_base="1.3", config_path=CONFIGS, config_name="evaluate")

@@ -193,9 +193,7 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
     return list(cutter.split(np.zeros(len(data)), groups=groups))
 
 
-def compare(
-    methods: Sequence[Method], splits: Sequence[Split], n_jobs: int = 1
-) -> list[Outcome]:
+def compare(methods: Sequence[Method], splits: Sequence[Split], n_jobs: int = 1) -> list[Outcome]:
     """Choose, fit again and score every method on every split; see the top of the module.
 
     Fits run in ``n_jobs`` threads with one BLAS thread each. Cost: methods × candidates × folds

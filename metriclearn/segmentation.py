@@ -173,7 +173,7 @@ class MahalanobisSegmenter(  # type: ignore[call-arg]
             most = len(array) // self.min_size
             if count is None:
                 continue
-            if not isinstance(count, numbers.Integral) or not 1 <= count <= most:
+            if not isinstance(count, numbers.Integral) or not 1 <= int(count) <= most:
                 raise ValueError(
                     f"{type(self).__name__} needs a whole n_segments from 1 to {most} for the "
                     f"{len(array)} samples of data set {i}, got {count!r}."

@@ -492,7 +492,7 @@ def test_labels_that_change_at_every_sample() -> None:
         ({"loss_scale": None}, "needs a positive loss_scale, got None"),
         ({"n_segments": 5}, r'needs n_segments=None or "given", got 5; a number of segments is'),
         ({"n_segments": "known"}, r'needs n_segments=None or "given", got .known.'),
-        ({"min_size": 0}, "needs min_size of at least 1, got 0"),
+        ({"min_size": 0}, "needs a whole min_size of at least 1, got 0"),
         ({"min_size": 200}, "needs labeled segments of at least min_size=200 samples, but data"),
         ({"min_size": 1.5}, "needs .*min_size.* got 1.5"),
         ({"min_size": None}, "needs .*min_size.* got None"),
@@ -564,12 +564,12 @@ def test_bad_data_leave_an_earlier_fit_untouched() -> None:
 @pytest.mark.parametrize(
     ("n_segments", "message"),
     [
-        (121, "needs 121 samples for 121 segment.* got 120; lower n_clusters or min_size"),
-        (0, "needs at least one cluster, got n_clusters=0"),
-        ([3, 3, -1, 3, 3], "needs at least one cluster, got n_clusters=-1"),
-        (2.7, "n_segments"),
-        ("three", "n_segments"),
-        ([3, 3], "n_segments.* 5 data sets"),
+        (121, "a whole n_segments from 1 to 120 for the 120 samples of data set 0, got 121"),
+        (0, "a whole n_segments from 1 to 120 for the 120 samples of data set 0, got 0"),
+        ([3, 3, -1, 3, 3], "n_segments from 1 to 120 .* of data set 2, got -1"),
+        (2.7, "needs a whole n_segments from 1 to 120 .* got 2.7"),
+        ("three", "needs a whole n_segments from 1 to 120 .* got .three."),
+        ([3, 3], "one n_segments for each of the 5 data sets, or one for all, got 2"),
     ],
 )
 def test_bad_numbers_of_segments(n_segments, message) -> None:

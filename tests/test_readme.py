@@ -31,7 +31,7 @@ def test_code_of_the_readme_runs_from_top_to_bottom(
         exec(compile(block, "README.md", "exec"), names)
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == printed[1]
-    assert len({int(text) for text in re.findall(r"\d+", printed[2])} & set(range(10))) == 9
+    assert len({int(text) for text in re.findall(r"\d+", printed[2])} & set(range(10))) == 10
     assert float(printed[3]) <= 1e-3
     assert float(printed[4]) <= 0.3
     assert (tmp_path / "metric.npz").is_file()

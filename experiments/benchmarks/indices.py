@@ -14,6 +14,7 @@ import platform
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ def change_point_cases() -> Iterator[Case]:
         indices.partition_loss_change_points,
         indices.precision_recall,
     ):
-        yield Case(f"{function.__name__}, 1e5", lambda function=function: function(a, b))
+        yield Case(f"{function.__name__}, 1e5", partial(function, a, b))
 
 
 def internal_cases() -> Iterator[Case]:
@@ -182,9 +183,9 @@ def graph_cases() -> Iterator[Case]:
         b = np.where(rng.random(n) < 0.9, a, rng.integers(0, n_clusters, n))
         size = f"n=1e6, nnz=2e7, K={n_clusters}"
         yield Case(f"vi_with_neighbors, {size}",
-                   lambda a=a, b=b: indices.vi_with_neighbors(A, a, b), below=6.0)  # fmt: skip
+                   partial(indices.vi_with_neighbors, A, a, b), below=6.0)  # fmt: skip
         yield Case(f"random_walk_index, {size}",
-                   lambda a=a, b=b: indices.random_walk_index(A, a, b), below=limit)  # fmt: skip
+                   partial(indices.random_walk_index, A, a, b), below=limit)  # fmt: skip
 
 
 def dunn_megabytes() -> float:

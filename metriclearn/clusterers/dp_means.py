@@ -187,11 +187,12 @@ def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int6
     """One pass: labels, where a label from len(means) on is a new cluster, and their number.
 
     The products are taken around the mean of the means. With u half an ulp of 1, they and the
-    differences are both within (2d+8)u(‖x‖+‖μ‖)² of each other: twice that, doubled, is the slack.
+    differences are within (2d+8)u(‖x‖+‖μ‖)² of each other, underflow apart: the slack is four
+    times that.
     """
     from metriclearn.clusterers.kernels import assign_block
 
-    labels = np.empty(len(X), dtype=np.int64)
+    labels, rounding = np.empty(len(X), dtype=np.int64), np.finfo(np.float64)
     center = means.mean(axis=0)
     count, start = len(means), 0
     while start < len(X):
@@ -203,7 +204,7 @@ def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int6
         products = block @ (-2.0 * around.T)
         products += squares
         reach = np.sqrt(np.einsum("id,id->i", block, block)) + np.sqrt(squares.max())
-        slack = (4 * X.shape[1] + 16) * np.finfo(np.float64).eps * reach**2
+        slack = (4 * X.shape[1] + 16) * rounding.eps * reach**2 + rounding.tiny
         means = np.concatenate([means, np.empty_like(block)])
         count = assign_block(X[start:stop], products, slack, means, penalty, labels[start:stop])
         start = stop

@@ -77,12 +77,11 @@ def evidence_accumulation(
         )
     codes = _codes(labelings)
     tree = _signature_tree(codes)
-    levels = np.arange(len(codes), -1, -1) / len(codes)  # co-association by Hamming distance
+    distances = np.arange(len(codes) + 1)
     if threshold is None:
-        linked = levels >= levels[_longest_lifetime(tree, len(codes))]
-    else:
-        linked = levels > threshold if strict else levels >= threshold
-    return _cut(tree, linked)
+        return _cut(tree, distances <= _longest_lifetime(tree, len(codes)))
+    votes = (len(codes) - distances) / len(codes)
+    return _cut(tree, votes > threshold if strict else votes >= threshold)
 
 
 class EvidenceAccumulation(ClusterMixin, BaseEstimator):
