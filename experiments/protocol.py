@@ -28,8 +28,8 @@ from metriclearn.datasets import LabeledSequences
 from metriclearn.forms import LowRankForm, center
 from metriclearn.inputs import read_data_sets, read_segmentations
 from metriclearn.losses import FrobeniusLoss
-from metriclearn.penalties import best_penalty
 from metriclearn.partition import Partition
+from metriclearn.penalties import best_penalty
 from metriclearn.segmentation import MahalanobisSegmenter
 
 __all__ = [

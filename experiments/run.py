@@ -8,7 +8,6 @@ values.
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 
 import hydra

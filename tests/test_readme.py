@@ -33,7 +33,7 @@ def test_code_of_the_readme_runs_from_top_to_bottom(
     assert printed[0] == printed[1]
     assert len({int(text) for text in re.findall(r"\d+", printed[2])} & set(range(10))) == 10
     assert float(printed[3]) <= 1e-3
-    assert float(printed[4]) <= 0.3
+    assert float(printed[4]) <= 0.5
     assert (tmp_path / "metric.npz").is_file()
 
 

@@ -118,7 +118,7 @@ def draw_chains() -> Figure:
 def draw_gaussian(table: dict[str, tuple[float, float, int]]) -> Figure:
     """One simulation of section 5.2 and the means over all, ours and the paper's."""
     figure = Figure(figsize=(10, 5.4), layout="constrained")
-    top, bottom = np.ravel(figure.subfigures(2, 1, height_ratios=(1.75, 1)))
+    top, bottom = list(figure.subfigures(2, 1, height_ratios=(1.75, 1)))  # type: ignore[arg-type]
     X, clusterings = gaussian_example(0)
     titles = ("A: one cluster", "B: outermost point apart", "C: innermost point apart")
     for axes, labels, title in zip(top.subplots(1, 3), clusterings, titles):
@@ -142,7 +142,8 @@ def draw_gaussian(table: dict[str, tuple[float, float, int]]) -> Figure:
 def _draw_points(axes: Axes, X: NDArray, labels: NDArray) -> None:
     for label in np.unique(labels):
         apart = labels == label
-        axes.scatter(X[apart, 0], X[apart, 1], s=90 if label else 22, c=COLORS[label], zorder=2 + label,
+        x, y = X[apart, 0], X[apart, 1]
+        axes.scatter(x, y, s=90 if label else 22, c=COLORS[label], zorder=2 + label,
                      edgecolors="white", linewidths=0.5)  # fmt: skip
     axes.set(xticks=[], yticks=[], aspect="equal")
     for side in axes.spines.values():

@@ -14,8 +14,8 @@ import platform
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from functools import partial
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 

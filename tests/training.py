@@ -1,0 +1,52 @@
+"""Small labeled sequences, and learners trained on them to a tight gap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metriclearn import (
+    L1,
+    BundleDual,
+    ChangePointMetricLearner,
+    DiagonalMetric,
+    FullMetric,
+    SquaredFrobenius,
+    Trace,
+)
+from metriclearn.datasets import make_change_points
+
+__all__ = ["NAMES", "PAIRS", "XS", "YS", "assert_same", "learn", "sequences"]
+
+PAIRS = [
+    (DiagonalMetric(), SquaredFrobenius(0.1)),
+    (DiagonalMetric(), L1(1e-2)),
+    (DiagonalMetric(), Trace(1e-2)),
+    (FullMetric(), SquaredFrobenius(0.1)),
+    (FullMetric(), Trace(1e-2)),
+]
+NAMES = [f"{type(m).__name__}-{type(r).__name__}" for m, r in PAIRS]
+
+
+def sequences(seed: int = 0, n: int = 5, noise: float = 1.0, jump: float = 1.5):
+    """Five sequences of 120 samples; 2 of 6 features change at the labeled change-points."""
+    data = make_change_points(n, 120, 6, 2, (3, 5), noise=noise, jump=jump, random_state=seed)
+    return data.sequences, data.labels
+
+
+XS, YS = sequences()
+
+
+def learn(X=XS, y=YS, sample_weight=None, **parameters) -> ChangePointMetricLearner:
+    defaults = {"solver": BundleDual(tolerance=1e-7), "regularizer": SquaredFrobenius(0.1)}
+    return ChangePointMetricLearner(**{**defaults, **parameters}).fit(X, y, sample_weight)
+
+
+def assert_same(mine, theirs, change=lambda B: B, rtol: float = 1e-3) -> None:
+    """Equal up to the tolerance of the solver, in the metric and the penalty."""
+    A, B = mine.get_mahalanobis_matrix(), change(theirs.get_mahalanobis_matrix())
+    np.testing.assert_allclose(A, B, atol=rtol * np.abs(A).max())
+    objective = theirs.solution_.objective
+    assert mine.solution_.objective == pytest.approx(objective, abs=2e-7 * mine.solution_.scale)
+    if mine.penalty_ is not None:
+        assert mine.penalty_ == pytest.approx(theirs.penalty_, rel=rtol)
