@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -40,6 +40,8 @@ def one_sentence() -> Iterator[None]:
 
 
 def _text(error: Exception) -> str:
+    if isinstance(error, MissingConfigException) and error.options:
+        return f"There is no {error.missing_cfg_file}; choose among {', '.join(error.options)}."
     if isinstance(error, OSError) and error.filename is not None and error.errno is not None:
         return f"{error.filename} cannot be used: {error.strerror}."
     return str(error)

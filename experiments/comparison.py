@@ -208,31 +208,37 @@ def _artifacts(outcomes: Sequence[Outcome], best: Outcome, config: DictConfig) -
 def _strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
     """The test sequences with the best, the median and the worst loss of ours."""
     order = np.argsort(ours.losses["estimated"], kind="stable")
-    model, data = ours.models["estimated"], ours.split.test
-    weights = np.diag(_weights(model)) if _weights(model).ndim == 2 else _weights(model)
-    leading = np.argsort(-weights, kind="stable")[:3]
-    strips = []
-    for word, place in zip(("best", "median", "worst"), (0, len(order) // 2, -1)):
-        i = int(order[place])
-        X = data.sequences[i]
-        strips.append(
-            Strip(
-                f"{data.names[i]} ({word} of ours)",
-                {"truth": Partition.from_runs(data.labels[i]).change_points}
-                | {
-                    o.method: o.models["estimated"].predict_change_points(X)
-                    for o in (ours, baseline)
-                },
-                {o.method: float(o.losses["estimated"][i]) for o in (ours, baseline)},
-                signal=X[:, leading] / model.scale_[leading],
-            )
-        )
-    return strips[: len(order)]
+    model, last = ours.models["estimated"], len(order) - 1
+    weights = _weights(model)
+    diagonal = np.diag(weights) if weights.ndim == 2 else weights
+    leading = np.argsort(-diagonal, kind="stable")[:3]
+    words = {(last + 1) // 2: "median", last: "worst", 0: "best"}
+    return [
+        _strip((ours, baseline), int(order[place]), words[place], leading)
+        for place in sorted(words)
+    ]
+
+
+def _strip(pair: Sequence[Outcome], i: int, word: str, leading: NDArray) -> Strip:
+    """Test sequence i: the truth, the first method of ``pair``, and the second."""
+    data = pair[0].split.test
+    found = {o.method: o.models["estimated"].predict_change_points(data.sequences[i]) for o in pair}
+    return Strip(
+        f"{data.names[i]} ({word} of ours)",
+        {"truth": Partition.from_runs(data.labels[i]).change_points} | found,
+        {o.method: float(o.losses["estimated"][i]) for o in pair},
+        signal=data.sequences[i][:, leading] / _scale(pair[0].models["estimated"])[leading],
+    )
+
+
+def _scale(model: Any) -> NDArray:
+    """What features are divided by; ones for baselines, whose metric includes it."""
+    return getattr(model, "scale_", np.ones(model.n_features_in_))
 
 
 def _weights(model: Any) -> NDArray:
     """B for standardized features: its diagonal (P,) where nothing else can be, or (P, P)."""
-    components = model.components_ * model.scale_
+    components = model.components_ * _scale(model)
     B = components.T @ components
     diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
     return np.diag(B) if diagonal else B

@@ -36,7 +36,8 @@ _logger = logging.getLogger(__name__)
 def run(config: DictConfig, folder: Path, command: str) -> Path:
     """Train every setting of ``config.settings`` at every strength; write table and figures.
 
-    The rows of a setting are at its strength of least validation loss; all strengths stand in ``paper_setting.md`` with objective, gap and numbers of segments.
+    The rows of a setting are at its strength of least validation loss; all strengths stand in
+    ``paper_setting.md``, with objective, gap and numbers of segments.
     """
     start = time.perf_counter()
     make = instantiate(config.dataset.loader, _partial_=True)

@@ -8,9 +8,10 @@ data, once for an estimated and once for a given number of segments, and scored 
 from __future__ import annotations
 
 import copy
+import logging
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -47,6 +48,7 @@ __all__ = [
 
 COLUMNS = ("estimated", "given")  # number of segments
 LEARNED, TUNED = "learned", "tuned"  # where a penalty comes from
+_logger = logging.getLogger(__name__)
 Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
 
 
@@ -200,7 +202,7 @@ def compare(methods: Sequence[Method], splits: Sequence[Split], n_jobs: int = 1)
     fits for the choice, and one or two more per method and split.
     """
     pairs = [(method, split) for split in splits for method in methods]
-    trials = _run("choose", (task for pair in pairs for task in _fold_tasks(*pair)), n_jobs)
+    trials = _run("choose", [task for pair in pairs for task in _fold_tasks(*pair)], n_jobs)
     choices = {}
     for method, split in pairs:
         mine = [trials.pop(0) for _ in range(len(method.grid) * len(split.folds))]
@@ -211,7 +213,7 @@ def compare(methods: Sequence[Method], splits: Sequence[Split], n_jobs: int = 1)
         chosen, _ = choices[method.name, split.name]
         unique = {id(choice.parameters): choice.parameters for choice in chosen.values()}
         finals += [_Task(method, split, p, split.train, split.test) for p in unique.values()]
-    fitted = dict(zip(((_key(task)) for task in finals), _run("fit", finals, n_jobs)))
+    fitted = dict(zip(map(_key, finals), _run("fit again", finals, n_jobs)))
     return [
         _outcome(method, split, *choices[method.name, split.name], fitted)
         for method, split in pairs
@@ -230,15 +232,17 @@ def _fold_tasks(method: Method, split: Split) -> list[_Task]:
     ]
 
 
-def _run(title: str, tasks: Iterable[_Task], n_jobs: int) -> list[_Trial]:
+def _run(title: str, tasks: Sequence[_Task], n_jobs: int) -> list[_Trial]:
     """All trials in the order of the tasks; costly methods stand last, and so go first."""
-    waiting = list(tasks)[::-1]
+    waiting = tasks[::-1]
+    _logger.info("%s: %d fits", title, len(waiting))
     with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
         # a gap that stays above the tolerance is reported with the choices
         warnings.simplefilter("ignore", ConvergenceWarning)
         parallel = Parallel(n_jobs, prefer="threads", return_as="generator")
         results = parallel(delayed(_try)(task) for task in waiting)
-        return list(tqdm(results, title, len(waiting), disable=None, unit="fit"))[::-1]
+        shown = tqdm(results, title, len(waiting), disable=None, unit="fit")
+        return list(shown)[::-1]
 
 
 def _try(task: _Task) -> _Trial:
@@ -253,7 +257,11 @@ def _try(task: _Task) -> _Trial:
         models = {LEARNED: model, TUNED: with_tuned_penalty(model, X, y)}
     losses = {name: sequence_losses(fitted, task.test) for name, fitted in models.items()}
     losses["given"] = sequence_losses(model, task.test, "given")
-    return _Trial(models, losses, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    _logger.debug(
+        "%s %s without %s: %.1f s", task.method.name, task.parameters, task.split.name, seconds
+    )
+    return _Trial(models, losses, seconds)
 
 
 def _choose(method: Method, split: Split, trials: Sequence[_Trial]) -> dict[str, Choice]:
@@ -262,15 +270,17 @@ def _choose(method: Method, split: Split, trials: Sequence[_Trial]) -> dict[str,
     options: dict[str, list[Choice]] = {column: [] for column in COLUMNS}
     for place, parameters in enumerate(method.grid):
         mine = trials[place * n_folds : (place + 1) * n_folds]
-        for name in mine[0].losses:
-            held_out = np.concatenate([trial.losses[name] for trial in mine])
-            column = "given" if name == "given" else "estimated"
-            penalty = next(iter(mine[0].models)) if column == "given" else name
-            options[column].append(Choice(parameters, penalty, held_out))
-    best: Callable[[Sequence[Choice]], Choice] = lambda some: min(  # noqa: E731
-        some, key=lambda choice: choice.losses.mean()
-    )
-    return {column: best(some) for column, some in options.items()}
+        held_out = {
+            name: np.concatenate([trial.losses[name] for trial in mine]) for name in mine[0].losses
+        }
+        unused = next(iter(mine[0].models))  # any penalty: with K given there is none
+        options["given"].append(Choice(parameters, unused, held_out.pop("given")))
+        options["estimated"] += [Choice(parameters, *item) for item in held_out.items()]
+    return {column: min(options[column], key=_validation_loss) for column in COLUMNS}
+
+
+def _validation_loss(choice: Choice) -> float:
+    return float(choice.losses.mean())
 
 
 def _outcome(

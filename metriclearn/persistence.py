@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 import metriclearn
+from metriclearn.atomic import replacing
 from metriclearn.solvers.base import Solution, Trace
 
 __all__ = ["load", "save"]
@@ -63,16 +63,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     }
     target = Path(path)
     arrays["metriclearn"] = np.array(json.dumps(document))
-    handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replacing(target) as stream:
+        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
     return target
 
 
@@ -104,8 +96,11 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"metriclearn {document.get('version')}; upgrade metriclearn."
         )
     try:
-        return _decode(document["estimator"], arrays)
-    except (KeyError, TypeError, AttributeError) as error:
+        ((kind, content),) = document["estimator"].items()
+        if kind != "object":
+            raise ValueError("not an estimator")
+        return _decode_object(content, arrays)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"metriclearn.load found incomplete contents in {path}; save the model again."
         ) from error

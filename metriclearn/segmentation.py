@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,13 +18,17 @@ from metriclearn.forms import LowRankForm, center
 from metriclearn.inputs import DataSets, read_data_sets, read_segmentations, read_weights
 from metriclearn.losses import FrobeniusLoss
 from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.parameters import ComponentParameters
 from metriclearn.partition import Partition
 
 __all__ = ["MahalanobisSegmenter"]
 
 
 class MahalanobisSegmenter(  # type: ignore[call-arg]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ComponentParameters,
+    auto_wrap_output_keys=None,
 ):
     """Predictions of a fitted metric ``components_`` with a ``penalty_`` per segment.
 
@@ -112,16 +113,11 @@ class MahalanobisSegmenter(  # type: ignore[call-arg]
             self._sklearn_output_config = {"transform": transform}
         return self
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, ``component__parameter`` included.
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the estimator to one file, see :func:`metriclearn.save`."""
+        import metriclearn
 
-        A component is replaced by a changed copy, so that estimators never share a change.
-        """
-        nested = {name.split("__")[0] for name in params if "__" in name}
-        for name in nested & set(self.get_params(deep=False)):
-            if name not in params and hasattr(getattr(self, name), "get_params"):
-                setattr(self, name, clone(getattr(self, name)))
-        return super().set_params(**params)
+        return metriclearn.save(self, path)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -22,6 +22,7 @@ __all__ = ["DPMeans", "penalized_kmeans_objective"]
 
 Order = Literal["given", "random", "farthest-first"]
 _BLOCK = 1 << 18  # entries of one block of the points × clusters products: 2 MiB
+_MIN_ROWS = 64
 
 
 def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty: float) -> float:
@@ -41,7 +42,7 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
     ValueError
         If the penalty is negative, or X and labels differ in length.
     """
-    X = check_array(X, dtype=np.float64)
+    X = np.asarray(check_array(X, dtype=np.float64))
     partition = Partition.from_labels(labels)
     if partition.n_samples != len(X):
         raise ValueError(
@@ -197,7 +198,7 @@ def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int6
     count, start = len(means), 0
     while start < len(X):
         means = means[:count]
-        stop = start + max(64, _BLOCK // count)
+        stop = start + max(_MIN_ROWS, _BLOCK // count)
         block = X[start:stop] - center
         around = means - center
         squares = np.einsum("kd,kd->k", around, around)

@@ -94,7 +94,7 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_runs : int
-        R, K-means runs, each from random samples as centers.
+        R, K-means runs, each from random distinct samples as centers.
     min_clusters, max_clusters : int, optional
         Each run draws K uniformly in this interval, ends included; by default from √n/2 to √n.
         At most the number of distinct samples is used.
@@ -136,21 +136,22 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
         from sklearn.cluster import KMeans
 
         X = np.asarray(validate_data(self, X, dtype=np.float64))
-        low, high = self._interval(X)
+        distinct = np.unique(X, axis=0)  # so that no two centers start equal
+        low, high = np.minimum(self._interval(len(X)), len(distinct))
         random = check_random_state(self.random_state)
         labelings = np.empty((self.n_runs, len(X)), dtype=np.min_scalar_type(high))
         for run in range(self.n_runs):
             k = random.randint(low, high + 1)
-            kmeans = KMeans(k, init="random", n_init=1, random_state=random)
-            labelings[run] = kmeans.fit(X).labels_
+            centers = distinct[random.choice(len(distinct), k, replace=False)]
+            labelings[run] = KMeans(k, init=centers, n_init=1, random_state=random).fit(X).labels_
         self.labels_ = evidence_accumulation(labelings, self.threshold)
         self.n_clusters_ = int(self.labels_.max()) + 1
         self.labelings_ = labelings
         return self
 
-    def _interval(self, X: NDArray) -> tuple[int, int]:
+    def _interval(self, n_samples: int) -> tuple[int, int]:
         """Smallest and largest K, checked."""
-        root = np.sqrt(len(X))
+        root = np.sqrt(n_samples)
         low = int(np.ceil(root / 2)) if self.min_clusters is None else self.min_clusters
         high = max(int(np.ceil(root)), low) if self.max_clusters is None else self.max_clusters
         if self.n_runs < 1 or not 1 <= low <= high:
@@ -158,8 +159,7 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
                 "EvidenceAccumulation needs n_runs >= 1 and 1 <= min_clusters <= max_clusters, "
                 f"got {self.n_runs}, {low} and {high}."
             )
-        distinct = len(np.unique(X, axis=0))
-        return min(low, distinct), min(high, distinct)
+        return low, high
 
 
 def _codes(labelings: Labelings) -> NDArray:

@@ -51,8 +51,8 @@ def assignment_probabilities(
         If shapes disagree, a variance or a count is out of range, or a number is not finite.
     """
     x, counts = np.asarray(x, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    means = np.asarray(means, dtype=np.float64).reshape(len(counts), -1)
-    if x.ndim != 1 or (len(counts) and means.shape[1] != len(x)):
+    means = np.asarray(means, dtype=np.float64) if counts.size else np.empty((0, *x.shape))
+    if x.ndim != 1 or counts.ndim != 1 or means.shape != (len(counts), len(x)):
         raise ValueError(
             "assignment_probabilities needs x of shape (d,), counts (K,) and means (K, d), got "
             f"{x.shape}, {counts.shape} and {means.shape}."
@@ -60,7 +60,6 @@ def assignment_probabilities(
     _check_variances(variance, prior_variance, "assignment_probabilities")
     if np.any(counts < 0) or not np.isfinite([penalty, *x, *counts, *means.ravel()]).all():
         raise ValueError("assignment_probabilities needs finite arguments and counts >= 0.")
-    means = means if len(counts) else np.empty((0, len(x)))
     log_new = -penalty / (2.0 * variance)
     return softmax(_log_weights(x, counts, means, variance, prior_variance, log_new))
 

@@ -55,7 +55,10 @@ def assign_block(
 
 @njit(nogil=True, cache=True)
 def cluster_means(X: Floats, labels: Ints, n_clusters: int) -> tuple[Floats, Ints]:
-    """Means (zero when empty) and sizes of clusters; compensated sums, so their order is no matter."""
+    """Means (zero when empty) and sizes of clusters, by compensated sums: O(nd).
+
+    The order of the samples and a common shift of theirs cost no digits.
+    """
     sums = np.zeros((n_clusters, X.shape[1]))
     lost = np.zeros((n_clusters, X.shape[1]))
     sizes = np.zeros(n_clusters, np.int64)
@@ -74,7 +77,7 @@ def cluster_means(X: Floats, labels: Ints, n_clusters: int) -> tuple[Floats, Int
 
 @njit(nogil=True, cache=True)
 def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
-    """Minimum spanning tree of the columns under the Hamming distance, by Prim: (from, to, distance).
+    """Minimum spanning tree of the columns under the Hamming distance, by Prim: from, to, distance.
 
     ``signatures`` (R × u) is overwritten: joined columns are swapped out, so that the remaining
     ones stay contiguous and each run is one vectorized sweep. O(R u²/2) time, O(u) extra memory.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import tempfile
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+
+from metriclearn.atomic import replacing
 
 __all__ = ["Checkpoint"]
 
@@ -41,17 +42,8 @@ class Checkpoint:
         """Write the state beside the file, then put it in its place."""
         if self.path is None:
             return
-        folder = os.path.dirname(os.path.abspath(self.path))
-        handle, temporary = tempfile.mkstemp(suffix=".npz", dir=folder)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                np.savez(stream, **{**state, "identity": np.array(self.identity)})  # type: ignore[arg-type]
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, self.path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with replacing(self.path) as stream:
+            np.savez(stream, **{**state, "identity": np.array(self.identity)})  # type: ignore[arg-type]
 
     def load(self) -> dict[str, NDArray] | None:
         """The saved state, or None where there is no file.

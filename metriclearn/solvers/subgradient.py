@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.mahalanobis import MetricCone
+from metriclearn.parameters import ComponentParameters
 from metriclearn.regularizers import Regularizer
 from metriclearn.solvers.base import DualBound, Monitor, Progress, Risk, Solution, Trace
 
@@ -73,7 +74,7 @@ class PolyakStep(BaseEstimator):
         return self.relaxation * (now.value - target) / now.norm**2
 
 
-class ProjectedSubgradient(BaseEstimator):
+class ProjectedSubgradient(ComponentParameters):
     """w ← Π(w − γ(g + ∇Ω)), with the best iterate, an average, and an honest lower bound.
 
     The bound is that of the average of all cuts met (weighted by step lengths); it is valid but

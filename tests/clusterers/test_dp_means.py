@@ -1,0 +1,194 @@
+"""DP-means: the blocked passes against the point-by-point algorithm, order, objective, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+import metriclearn.clusterers.dp_means as module
+from metriclearn.clusterers import DPMeans, penalized_kmeans_objective
+from tests.exhaustive import all_partitions, equivalence_matrix
+
+
+def sequential(X: NDArray, penalty: float) -> tuple[NDArray, NDArray, int]:
+    """Seed 002's Algorithm 1, one point at a time; sums by numpy, distances by differences."""
+    labels, means, passes = np.zeros(len(X), dtype=int), [X.mean(axis=0)], 0
+    while True:
+        before, passes = labels.copy(), passes + 1
+        for i, x in enumerate(X):
+            distances = [sum((a - b) ** 2 for a, b in zip(x, mean)) for mean in means]
+            if min(distances) > penalty:
+                means.append(x)
+                labels[i] = len(means) - 1
+            else:
+                labels[i] = int(np.argmin(distances))
+        labels = np.unique(labels, return_inverse=True)[1]
+        means = [X[labels == c].mean(axis=0) for c in range(labels.max() + 1)]
+        if np.array_equal(labels, before):
+            return labels, np.array(means), passes
+
+
+def objective_by_matrices(X: NDArray, labels: Any, penalty: float) -> float:
+    """Tr[XXᵀ(I−M)] + λ Tr M, eq. (7) as printed."""
+    M = equivalence_matrix(labels)
+    return float(np.trace(X @ X.T @ (np.eye(len(X)) - M)) + penalty * np.trace(M))
+
+
+# Quarters make ties of every kind; their sums are exact, so both algorithms see the same means.
+lattices = st.tuples(st.integers(1, 40), st.integers(1, 4)).flatmap(
+    lambda shape: arrays(np.float64, shape, elements=st.integers(-12, 12).map(lambda v: v / 4))
+)
+
+
+@given(X=lattices, penalty=st.integers(0, 60).map(lambda v: v / 16), block=st.integers(1, 5000))
+@settings(max_examples=150, deadline=None)
+def test_blocked_passes_are_the_sequential_algorithm(
+    X: NDArray, penalty: float, block: int
+) -> None:
+    with patch.object(module, "_BLOCK", block), patch.object(module, "_MIN_ROWS", 3):
+        found = DPMeans(penalty).fit(X)
+    labels, means, passes = sequential(X, penalty)
+    assert np.array_equal(found.labels_, labels)
+    assert np.array_equal(found.cluster_centers_, means)
+    assert (found.n_clusters_, found.n_iter_) == (len(means), passes)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e8])
+@pytest.mark.parametrize("penalty", [0.5, 4.0, 30.0])
+def test_many_blocks_of_points_in_general_position(penalty: float, shift: float) -> None:
+    """Also far from the origin, where products of raw coordinates would have lost all digits."""
+    rng = np.random.default_rng(int(penalty))
+    X = rng.integers(-6, 7, size=(9, 3)).repeat(60, axis=0) + rng.normal(size=(540, 3))
+    X = np.round(rng.permutation(X) * 1024) / 1024 + shift
+    with patch.object(module, "_BLOCK", 2000):
+        found = DPMeans(penalty).fit(X)
+    assert np.array_equal(found.labels_, sequential(X - shift, penalty)[0])
+
+
+@given(X=lattices, penalty=st.floats(0.01, 4), order=st.sampled_from(["random", "farthest-first"]))
+@settings(max_examples=50, deadline=None)
+def test_an_order_is_the_given_order_of_permuted_rows(
+    X: NDArray, penalty: float, order: module.Order
+) -> None:
+    visits = module._visits(X, order, penalty, np.random.RandomState(3))
+    assert visits is not None
+    assert sorted(visits) == list(range(len(X)))
+    found = DPMeans(penalty, order=order, random_state=3).fit(X)
+    expected = DPMeans(penalty).fit(X[visits])
+    assert np.array_equal(found.labels_[visits], expected.labels_)
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-12, abs=1e-12)
+
+
+def test_farthest_first_does_not_depend_on_the_rows() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 3))
+    shuffle = rng.permutation(200)
+    found = DPMeans(2.0, order="farthest-first").fit(X).labels_[shuffle]
+    again = DPMeans(2.0, order="farthest-first").fit(X[shuffle]).labels_
+    assert np.array_equal(found, again)
+    assert not np.array_equal(
+        DPMeans(2.0).fit(X).labels_[shuffle], DPMeans(2.0).fit(X[shuffle]).labels_
+    )
+
+
+def test_farthest_first_traversal_by_hand() -> None:
+    """Mean 3.2: 10 is farthest, then 0 (from 3.2), then nothing farther than √9."""
+    X = np.array([[1.0], [0.0], [2.0], [3.0], [10.0]])
+    assert module._farthest_first(X, 9.0).tolist() == [4, 1, 0, 2, 3]
+
+
+@given(X=lattices.filter(lambda X: len(X) <= 6), penalty=st.floats(0, 4))
+@settings(max_examples=40, deadline=None)
+def test_objective_is_equation_7_and_a_local_minimum(X: NDArray, penalty: float) -> None:
+    found = DPMeans(penalty).fit(X)
+    every = [objective_by_matrices(X, labels, penalty) for labels in all_partitions(len(X))]
+    assert found.objective_ == pytest.approx(
+        objective_by_matrices(X, found.labels_, penalty), rel=1e-10, abs=1e-10
+    )
+    assert min(every) - 1e-10 <= found.objective_
+    one_cluster = objective_by_matrices(X, [0] * len(X), penalty)
+    assert found.objective_ <= one_cluster + 1e-10  # no worse than the start
+    distances = ((X[:, None] - found.cluster_centers_) ** 2).sum(axis=-1)
+    own = distances[np.arange(len(X)), found.labels_]
+    assert np.all(own <= distances.min(axis=1) + 1e-12)
+    assert np.all(own <= penalty + 1e-12)
+
+
+def test_restarts_only_improve() -> None:
+    X = np.random.default_rng(0).normal(size=(150, 2))
+    values = [DPMeans(0.4, n_init=n, random_state=5).fit(X).objective_ for n in (1, 4, 16)]
+    assert values[0] == DPMeans(0.4).fit(X).objective_
+    assert values == sorted(values, reverse=True)
+    assert values[2] < 0.99 * values[0]
+
+
+def test_the_threshold_is_on_the_squared_distance() -> None:
+    X = [[0.0], [4.0]]  # at squared distance 4 from their mean
+    assert DPMeans(4.0).fit(X).labels_.tolist() == [0, 0]
+    assert DPMeans(3.99).fit(X).n_clusters_ == 2
+    assert DPMeans(3.99).fit(X).objective_ == pytest.approx(2 * 3.99, rel=1e-15)
+
+
+def test_penalty_zero_separates_distinct_samples_only() -> None:
+    found = DPMeans(0.0).fit([[1.0, 1.0], [0.1, 0.2], [1.0, 1.0], [0.3, 0.2]])
+    assert found.labels_[0] == found.labels_[2]
+    assert (found.n_clusters_, found.objective_) == (3, 0.0)
+
+
+def test_emptied_clusters_are_dropped() -> None:
+    """The mean 3 of the start keeps no sample: K is 2, not 3."""
+    found = DPMeans(1.0).fit([[0.0], [0.5], [6.0], [5.5]])
+    assert found.cluster_centers_.ravel().tolist() == [0.25, 5.75]
+    assert found.labels_.tolist() == [0, 0, 1, 1]
+
+
+def test_predict_is_the_nearest_mean() -> None:
+    rng = np.random.default_rng(2)
+    X, new = rng.normal(size=(300, 4)), rng.normal(size=(1000, 4)) * 3
+    found = DPMeans(3.0).fit(X)
+    assert np.array_equal(found.predict(X), found.labels_)
+    distances = ((new[:, None] - found.cluster_centers_) ** 2).sum(axis=-1)
+    assert np.array_equal(found.predict(new), distances.argmin(axis=1))
+
+
+def test_too_few_passes_are_said() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 passes"):
+        found = DPMeans(0.5, max_iter=1).fit(X)
+    assert found.n_iter_ == 1
+    assert found.objective_ == pytest.approx(
+        penalized_kmeans_objective(X, found.labels_, 0.5), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"penalty": -1.0}, "finite penalty >= 0, got -1.0"),
+        ({"penalty": np.nan}, "finite penalty >= 0, got nan"),
+        ({"penalty": np.inf}, "finite penalty >= 0, got inf"),
+        ({"order": "sorted"}, "order given, random or farthest-first, got 'sorted'"),
+        ({"n_init": 0}, "n_init >= 1"),
+        ({"max_iter": 0}, "max_iter >= 1"),
+    ],
+)
+def test_errors_name_the_remedy(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DPMeans(**options).fit([[0.0], [1.0]])
+
+
+def test_errors_of_the_data() -> None:
+    with pytest.raises(ValueError, match="rescale X"):
+        DPMeans().fit([[1e200], [0.0]])
+    with pytest.raises(ValueError, match="3 labels for 2 rows"):
+        penalized_kmeans_objective([[0.0], [1.0]], [0, 0, 1], 1.0)
+    with pytest.raises(ValueError, match="penalty >= 0"):
+        penalized_kmeans_objective([[0.0], [1.0]], [0, 1], -1.0)

@@ -1,0 +1,63 @@
+"""What all clusterers owe scikit-learn, and a learned metric before them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics import adjusted_rand_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import metriclearn.clusterers as clusterers
+from metriclearn.clusterers import DPMeans, EvidenceAccumulation, GibbsDPMixture
+
+ESTIMATORS = [
+    DPMeans(),
+    DPMeans(order="farthest-first", n_init=3),
+    GibbsDPMixture(n_sweeps=20),
+    EvidenceAccumulation(n_runs=20),
+    EvidenceAccumulation(n_runs=20, threshold=None),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_scikit_learn_contract(estimator: BaseEstimator) -> None:
+    check_estimator(estimator)
+
+
+@pytest.mark.parametrize(
+    "clusterer",
+    [
+        DPMeans(12.0),
+        GibbsDPMixture(12.0, variance=1.0, prior_variance=20.0, random_state=0),
+        EvidenceAccumulation(threshold=None, random_state=0),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+def test_a_learned_metric_before_the_clusterer(clusterer: BaseEstimator) -> None:
+    """Three classes in one of six features, the others louder: only the metric shows them."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 60)
+    X = rng.normal(size=(180, 6)) * [0.4, 30, 30, 30, 30, 30]
+    X[:, 0] += 4.0 * y
+    metric = LinearDiscriminantAnalysis(n_components=2)
+    pipeline = make_pipeline(metric, clone(clusterer)).fit(X, y)
+    assert adjusted_rand_score(y, pipeline[-1].labels_) > 0.9
+    assert adjusted_rand_score(y, clone(clusterer).fit_predict(X)) < 0.2
+    assert np.array_equal(pipeline[-1].labels_, make_pipeline(metric, clusterer).fit_predict(X, y))
+
+
+@pytest.mark.parametrize("name", clusterers.__all__)
+def test_everything_public_is_documented(name: str) -> None:
+    assert getattr(clusterers, name).__doc__
+
+
+def test_importing_the_clusterers_does_not_compile() -> None:
+    code = "import sys, metriclearn.clusterers; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numba", "pandas", "matplotlib"} & set(found.stdout.split())

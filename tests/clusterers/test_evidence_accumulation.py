@@ -1,0 +1,146 @@
+"""Evidence accumulation against the full co-association matrix and scipy's single link."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import linkage
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import squareform
+from sklearn.datasets import make_circles
+from sklearn.metrics import adjusted_rand_score
+
+from metriclearn.clusterers import EvidenceAccumulation, coassociation, evidence_accumulation
+from metriclearn.clusterers.evidence_accumulation import _codes, _signature_tree
+from metriclearn.partition import Partition
+
+labelings = st.tuples(st.integers(1, 9), st.integers(1, 25)).flatmap(
+    lambda shape: arrays(np.int64, shape, elements=st.integers(0, 3))
+)
+
+
+def components(adjacent: NDArray) -> Partition:
+    return Partition.from_labels(connected_components(adjacent, directed=False)[1])
+
+
+@given(runs=labelings, sixteenths=st.integers(0, 16), strict=st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_threshold_is_components_of_the_matrix(
+    runs: NDArray, sixteenths: int, strict: bool
+) -> None:
+    votes, threshold = coassociation(runs), sixteenths / 16
+    found = evidence_accumulation(runs, threshold, strict=strict)
+    expected = components(votes > threshold if strict else votes >= threshold)
+    assert Partition.from_labels(found) == expected
+    assert np.array_equal(found, expected.labels)  # numbered by first appearance
+
+
+@given(runs=labelings)
+@settings(max_examples=100, deadline=None)
+def test_longest_lifetime_over_all_levels(runs: NDArray) -> None:
+    """Every number of clusters, by the levels at which it lives; the fewest on ties."""
+    votes = np.round(coassociation(runs) * len(runs)).astype(int)
+    lifetimes: dict[int, int] = {}
+    partitions: dict[int, Partition] = {}
+    for level in range(1, len(runs) + 1):  # thresholds in ((level−1)/R, level/R]
+        partition = components(votes >= level)
+        lifetimes[partition.n_clusters] = lifetimes.get(partition.n_clusters, 0) + 1
+        partitions[partition.n_clusters] = partition
+    best = max(lifetimes, key=lambda k: (lifetimes[k], -k))
+    found = Partition.from_labels(evidence_accumulation(runs, None))
+    assert found == partitions[best]
+
+
+@given(runs=labelings)
+@settings(max_examples=100, deadline=None)
+def test_tree_has_the_single_link_heights(runs: NDArray) -> None:
+    tree = _signature_tree(_codes(runs))
+    repeats = runs.shape[1] - len(tree.distance) - 1
+    found = np.sort(np.concatenate([np.zeros(repeats), tree.distance]))
+    if runs.shape[1] > 1:
+        distances = squareform(1 - coassociation(runs), checks=False)
+        heights = linkage(distances, "single")[:, 2] * len(runs)
+        assert found == pytest.approx(heights, abs=1e-12)
+    hamming = np.sum(_codes(runs)[:, None, :] != _codes(runs)[:, :, None], axis=0)
+    first = np.unique(tree.signature, return_index=True)[1]
+    assert np.array_equal(hamming[first[tree.start], first[tree.end]], tree.distance)
+
+
+def test_lifetimes_at_both_ends() -> None:
+    assert evidence_accumulation([[0, 0, 0], [1, 1, 1]], None).tolist() == [0, 0, 0]
+    assert evidence_accumulation([[0, 1, 2], [0, 1, 2]], None).tolist() == [0, 1, 2]
+    assert evidence_accumulation([[7]], None).tolist() == [0]
+
+
+def test_labels_are_any_hashables() -> None:
+    runs = [["a", "b", "b", "c"], [None, 1, 1, 2], [(0,), (0,), (1,), (1,)]]
+    with pytest.raises(ValueError, match="without None"):
+        evidence_accumulation(runs)
+    runs[1][0] = "none"
+    assert evidence_accumulation(runs).tolist() == [0, 1, 1, 2]
+    assert coassociation(runs)[0].tolist() == pytest.approx([1, 1 / 3, 0, 0])
+
+
+def test_more_labels_than_a_byte_holds() -> None:
+    runs = [list(range(300)), [i // 2 for i in range(300)]]
+    assert _codes(runs).dtype == np.uint16
+    found = evidence_accumulation(runs, 0.25)
+    assert np.array_equal(found, np.arange(300) // 2)
+
+
+def test_rings_that_k_means_cannot_separate() -> None:
+    X, y = make_circles(600, noise=0.03, factor=0.4, random_state=0)
+    found = EvidenceAccumulation(threshold=None, random_state=0).fit(X)
+    assert found.n_clusters_ == 2
+    assert adjusted_rand_score(y, found.labels_) == 1.0
+    assert found.labelings_.shape == (50, 600)
+    numbers = [len(np.unique(run)) for run in found.labelings_]
+    assert 13 <= min(numbers) < max(numbers) <= 25  # √600/2 … √600
+    assert np.array_equal(found.labels_, evidence_accumulation(found.labelings_, None))
+
+
+def test_no_more_clusters_than_distinct_samples() -> None:
+    X = np.repeat([[0.0], [1.0], [5.0]], 10, axis=0)
+    found = EvidenceAccumulation(min_clusters=3, max_clusters=20).fit(X)
+    assert found.labels_.tolist() == [0] * 10 + [1] * 10 + [2] * 10
+
+
+def test_memory_is_linear_in_the_samples() -> None:
+    """n = u = 6000: an n×n matrix of bytes would be 36 MB."""
+    runs = np.random.default_rng(0).integers(0, 50, size=(20, 6000), dtype=np.uint8)
+    evidence_accumulation(runs[:, :10])  # compile first
+    tracemalloc.start()
+    evidence_accumulation(runs)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_runs": 0}, "n_runs >= 1"),
+        ({"min_clusters": 0}, "1 <= min_clusters"),
+        ({"min_clusters": 5, "max_clusters": 4}, "<= max_clusters, got 50, 5 and 4"),
+        ({"threshold": 1.5}, r"threshold in \[0, 1\] or None, got 1.5"),
+        ({"threshold": np.nan}, "threshold"),
+    ],
+)
+def test_errors_name_the_remedy(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        EvidenceAccumulation(**options).fit([[0.0], [1.0], [2.0]])
+
+
+def test_errors_of_the_labelings() -> None:
+    for runs in ([], [[0, 1], [0, 1, 2]]):
+        with pytest.raises(ValueError, match="labelings of the same samples"):
+            evidence_accumulation(runs)
+        with pytest.raises(ValueError, match="labelings of the same samples"):
+            coassociation(runs)

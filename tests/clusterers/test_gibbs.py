@@ -1,0 +1,139 @@
+"""The Gibbs sampler against enumeration, and its limit against DP-means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import gammaln
+from scipy.stats import multivariate_normal
+
+from metriclearn.clusterers import DPMeans, GibbsDPMixture, assignment_probabilities
+from metriclearn.clusterers.gibbs import gibbs_sweep, log_posterior
+from metriclearn.clusterers.mixture import spherical_responsibilities
+from metriclearn.partition import Partition
+from tests.exhaustive import all_partitions
+
+MODEL = {"variance": 0.5, "prior_variance": 2.0, "log_concentration": np.log(0.8)}
+
+
+def posterior_by_densities(X: NDArray, labels: tuple[int, ...]) -> float:
+    """ln p(labels) + ln p(X | labels), by the Chinese restaurant and dense covariances."""
+    same = np.equal.outer(labels, labels)
+    covariance = MODEL["variance"] * np.eye(len(X)) + MODEL["prior_variance"] * same
+    sizes = np.bincount(labels)
+    prior = len(sizes) * MODEL["log_concentration"] + gammaln(sizes).sum()
+    return float(prior + sum(multivariate_normal.logpdf(x, cov=covariance) for x in X.T))
+
+
+def test_log_posterior_is_the_density_up_to_a_constant() -> None:
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    partitions = list(all_partitions(5))
+    assert len(partitions) == 52
+    found = np.array([log_posterior(X, np.array(labels), **MODEL) for labels in partitions])
+    expected = np.array([posterior_by_densities(X, labels) for labels in partitions])
+    assert np.ptp(found - expected) < 1e-12
+
+
+def test_sweeps_visit_partitions_as_often_as_the_posterior_says() -> None:
+    X = np.array([[-1.0], [-0.6], [0.7], [1.3]])
+    partitions = list(all_partitions(4))
+    weights = np.exp([posterior_by_densities(X, labels) for labels in partitions])
+    expected = dict(zip(map(Partition.from_labels, partitions), weights / weights.sum()))
+    random, n_sweeps = np.random.RandomState(0), 8000
+    labels, means = np.zeros(4, dtype=np.int64), np.zeros((1, 1))
+    visits = dict.fromkeys(expected, 0)
+    for _ in range(n_sweeps):
+        labels, means = gibbs_sweep(X, labels, means, random=random, **MODEL)
+        visits[Partition.from_labels(labels)] += 1
+    errors = [visits[p] / n_sweeps - expected[p] for p in expected]
+    assert max(map(abs, errors)) < 0.025  # about 4 standard errors of correlated draws
+    assert max(expected.values()) < 0.5  # so that never moving would fail
+
+
+def test_probabilities_by_hand_and_in_the_limit() -> None:
+    found = assignment_probabilities(
+        [1.0], [2, 3], [[0.0], [3.0]], variance=0.5, prior_variance=1.5, penalty=1.0
+    )
+    expected = np.array([2 * np.exp(-1.0), 3 * np.exp(-4.0), np.exp(-1.0 - 0.25)])
+    assert found == pytest.approx(expected / expected.sum(), rel=1e-14)
+    options: dict[str, Any] = {"variance": 1e-9, "prior_variance": 1.5}
+    joins = assignment_probabilities([1.0], [2, 3], [[0.0], [3.0]], penalty=1.01, **options)
+    opens = assignment_probabilities([1.0], [2, 3], [[0.0], [3.0]], penalty=0.99, **options)
+    assert (joins.tolist(), opens.tolist()) == ([1, 0, 0], [0, 0, 1])
+    assert assignment_probabilities([1.0], [], [], penalty=1.0, **options).tolist() == [1]
+    empty = assignment_probabilities([1.0], [0, 3], [[1.0], [3.0]], penalty=9.0, **options)
+    assert empty.tolist() == [0, 1, 0]
+
+
+def test_small_variance_gives_dp_means() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.permutation(np.repeat([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]], 20, axis=0))
+    X = X + 0.3 * rng.normal(size=X.shape)
+    hard = DPMeans(6.0).fit(X)
+    soft = GibbsDPMixture(6.0, variance=1e-7, n_sweeps=5, random_state=0).fit(X)
+    assert hard.n_clusters_ == 3
+    assert Partition.from_labels(hard.labels_) == Partition.from_labels(soft.labels_)
+    rescaled = -2e-7 * soft.log_posterior_trace_.max()
+    assert rescaled == pytest.approx(hard.objective_, rel=1e-4)
+
+
+def test_fit_keeps_the_most_probable_partition_and_its_traces() -> None:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    found = GibbsDPMixture(n_sweeps=40, concentration=1.0, random_state=0).fit(X)
+    model = {"variance": 0.2, "prior_variance": 1.0, "log_concentration": 0.0}
+    value = log_posterior(X - X.mean(axis=0), found.labels_, **model)
+    assert value == pytest.approx(found.log_posterior_trace_.max(), rel=1e-12)
+    assert found.n_clusters_trace_[np.argmax(found.log_posterior_trace_)] == found.n_clusters_
+    for c, center in enumerate(found.cluster_centers_):
+        assert center == pytest.approx(X[found.labels_ == c].mean(axis=0), rel=1e-12)
+    moved = GibbsDPMixture(n_sweeps=40, concentration=1.0, random_state=0).fit(X + 64.0)
+    assert np.array_equal(moved.labels_, found.labels_)
+
+
+def test_responsibilities_by_hand_and_in_the_limit() -> None:
+    found = spherical_responsibilities([[0.0], [1.0]], [0.25, 0.75], [[0.0], [2.0]], 2.0)
+    first, second = 0.25, 0.75 * np.exp(-1.0)
+    assert found[0] == pytest.approx(np.array([first, second]) / (first + second), rel=1e-14)
+    assert found[1] == pytest.approx([0.25, 0.75], rel=1e-14)
+    hard = spherical_responsibilities([[0.9], [1.1]], [0.99, 0.01], [[0.0], [2.0]], 1e-9)
+    assert hard.tolist() == [[1, 0], [0, 1]]
+    each = spherical_responsibilities([[0.5]], [1.0, 1.0], [[0.0], [0.5]], [1.0, 4.0])
+    density = multivariate_normal.pdf
+    expected = np.array([density(0.5, 0.0, 1.0), density(0.5, 0.5, 4.0)])
+    assert each[0] == pytest.approx(expected / expected.sum(), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"variance": 0.0}, "finite variance > 0"),
+        ({"prior_variance": -1.0}, "prior_variance >= 0"),
+        ({"penalty": -1.0}, "penalty >= 0"),
+        ({"concentration": 0.0}, "concentration > 0"),
+        ({"n_sweeps": 0}, "n_sweeps >= 1"),
+    ],
+)
+def test_errors_name_the_remedy(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GibbsDPMixture(**options).fit([[0.0], [1.0]])
+
+
+def test_errors_of_the_formulas() -> None:
+    options: dict[str, Any] = {"variance": 1.0, "prior_variance": 1.0, "penalty": 1.0}
+    with pytest.raises(ValueError, match=r"means \(K, d\)"):
+        assignment_probabilities([0.0, 1.0], [1], [[0.0]], **options)
+    with pytest.raises(ValueError, match="counts >= 0"):
+        assignment_probabilities([0.0], [-1], [[0.0]], **options)
+    with pytest.raises(ValueError, match="finite arguments"):
+        assignment_probabilities([np.nan], [1], [[0.0]], **options)
+    with pytest.raises(ValueError, match="2 weights and 1 or 2 variances"):
+        spherical_responsibilities([[0.0]], [1.0], [[0.0], [1.0]], 1.0)
+    with pytest.raises(ValueError, match="variances > 0"):
+        spherical_responsibilities([[0.0]], [1.0, 1.0], [[0.0], [1.0]], 0.0)
+    with pytest.raises(ValueError, match="finite X"):
+        spherical_responsibilities([[np.nan]], [1.0], [[0.0]], 1.0)
+    with pytest.raises(ValueError, match=r"means of shape \(k, d\)"):
+        spherical_responsibilities([[0.0]], [1.0], [[0.0, 1.0]], 1.0)

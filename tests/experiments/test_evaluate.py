@@ -1,0 +1,84 @@
+"""Scoring saved models: measures against hand-worked values, and the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.evaluate import score
+from experiments.report import read_results
+from metriclearn import ChangePointMetricLearner, save
+from metriclearn.baselines import Euclidean, TunedSegmenter
+from metriclearn.datasets import LabeledSequences, make_change_points, save_files
+from tests.experiments.command import call, failure
+
+
+def block(n_segments: int = 3, length: int = 10) -> LabeledSequences:
+    """One feature that steps between 0 and 1, without noise."""
+    labels = np.repeat(np.arange(n_segments), length)
+    return LabeledSequences(
+        "block", [(labels % 2).astype(float)[:, None]], [labels], ["a"], ["a"], ["x"]
+    )
+
+
+def euclidean(data: LabeledSequences, penalty: float | None = None) -> TunedSegmenter:
+    model = TunedSegmenter(Euclidean(standardize=False)).fit(data.sequences, data.labels)
+    model.penalty_ = model.penalty_ if penalty is None else penalty
+    return model
+
+
+def test_perfect_segmentation() -> None:
+    data = block()
+    found = score(euclidean(data), data, "estimated", margin=0)
+    values = {name: value.tolist() for name, value in found.items()}
+    assert values["partition_loss"] == pytest.approx([0.0], abs=1e-12)
+    assert values["hausdorff"] == [0.0]
+    assert values["f1"] == [1.0]
+    assert values["n_segments"] == [3.0]
+
+
+def test_one_segment_where_there_are_three() -> None:
+    data = block()
+    found = score(euclidean(data, penalty=1e6), data, "estimated", margin=5)
+    assert found["partition_loss"] == pytest.approx([2.0])
+    assert found["relative_loss"] == pytest.approx([2.0 / 30])
+    assert found["hausdorff"].tolist() == [30.0]  # nothing found: T
+    assert found["f1"].tolist() == [0.0]
+    assert found["n_segments"].tolist() == [1.0]
+    given = score(euclidean(data, penalty=1e6), data, "given", margin=5)
+    assert given["partition_loss"] == pytest.approx([0.0], abs=1e-12)
+
+
+def test_command_scores_every_sequence_of_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = make_change_points(4, 100, 4, 2, (3, 4), random_state=0)
+    learner = ChangePointMetricLearner(verbose=False).fit(data.sequences, data.labels)
+    save(learner, tmp_path / "model.npz")
+    save_files(data, tmp_path / "data")
+    places = (f"model={tmp_path}/model.npz", f"dataset.root={tmp_path}/data")
+    call("evaluate", *places, "dataset=files", f"hydra.run.dir={tmp_path}/out")
+    results = read_results(tmp_path / "out" / "results.json")
+    rows = {(row["measure"], row["n_clusters"]): row for row in results["rows"]}
+    assert len(rows) == 10
+    relative = rows["relative_loss", "estimated"]["mean"]
+    assert relative == pytest.approx(-learner.score(data.sequences, data.labels))
+    assert rows["partition_loss", "estimated"]["mean"] == pytest.approx(100 * relative)
+    assert results["sequences"] == data.names
+    shown = capsys.readouterr().out
+    assert "Mean ± standard error of 4 sequences." in shown
+    assert shown.strip() in (tmp_path / "out" / "results.md").read_text(encoding="utf-8")
+
+
+def test_clear_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = f"hydra.run.dir={tmp_path}/out"
+    assert "model" in failure(capsys, "evaluate", "dataset=synthetic", out)
+    assert "does not exist" in failure(capsys, "evaluate", f"model={tmp_path}/no.npz", out)
+    (tmp_path / "bad.npz").write_bytes(b"nothing")
+    assert "damaged" in failure(capsys, "evaluate", f"model={tmp_path}/bad.npz", out)
+    data = block()
+    save(euclidean(data), tmp_path / "small.npz")
+    message = failure(capsys, "evaluate", f"model={tmp_path}/small.npz", "tiny=true", out)
+    assert "trained on 1 features, but synthetic has 12" in message

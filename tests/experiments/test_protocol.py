@@ -1,0 +1,167 @@
+"""The choice of hyper-parameters and the evaluation, against what can be worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import pytest
+
+from experiments.protocol import (
+    Method,
+    Split,
+    compare,
+    group_folds,
+    group_splits,
+    sequence_losses,
+    with_tuned_penalty,
+)
+from metriclearn import ChangePointMetricLearner
+from metriclearn.baselines import Euclidean, TunedSegmenter
+from metriclearn.datasets import LabeledSequences, make_change_points
+from metriclearn.segmentation import MahalanobisSegmenter
+
+
+class Fixed(MahalanobisSegmenter):
+    """Ignores the data; ``metrics`` and ``fits`` are seen by the tests."""
+
+    fits: list[tuple[float, int]] = []  # noqa: RUF012
+
+    def __init__(self, weight: float = 1.0, penalty: float = 1.0) -> None:
+        self.weight, self.penalty = weight, penalty
+
+    def fit(self, X: Any, y: Any) -> Self:
+        self.fits.append((self.penalty, len(X)))
+        self.n_features_in_ = X[0].shape[1]
+        self.n_segments, self.min_size = None, 1
+        self.components_ = self.weight * np.eye(self.n_features_in_)
+        self.penalty_ = self.penalty
+        return self
+
+
+def steps(n_sequences: int = 6, groups: list[str] | None = None) -> LabeledSequences:
+    """One feature: 0 for 10 samples, 1 for 10, 0 for 10; three segments cost 20/3 less than one."""
+    labels = np.repeat([0, 1, 2], 10)
+    names = [f"s{i}" for i in range(n_sequences)]
+    return LabeledSequences(
+        name="steps",
+        sequences=[(labels == 1).astype(float)[:, None]] * n_sequences,
+        labels=[labels] * n_sequences,
+        groups=groups or names,
+        names=names,
+        feature_names=["x"],
+    )
+
+
+def test_loss_of_one_segment_where_there_are_three_is_two() -> None:
+    # M projects on constants, inside the range of N: ‖M − N‖² = 3 − 1
+    data = steps(2)
+    model = Fixed(penalty=100.0).fit(data.sequences, data.labels)
+    np.testing.assert_allclose(sequence_losses(model, data), [2.0, 2.0])
+    np.testing.assert_allclose(sequence_losses(model, data, "given"), [0.0, 0.0], atol=1e-12)
+
+
+def test_penalty_is_tuned_on_a_copy() -> None:
+    data = steps()
+    model = Fixed(penalty=100.0).fit(data.sequences, data.labels)
+    tuned = with_tuned_penalty(model, data.sequences, data.labels)
+    assert model.penalty_ == 100.0
+    # two more segments pay off while 2 · penalty < 20/3
+    assert 0.0 < tuned.penalty_ < 10 / 3
+    assert sequence_losses(tuned, data).max() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_tuned_penalty_of_the_euclidean_metric_is_that_of_the_baseline() -> None:
+    data = make_change_points(4, 120, 5, 2, (3, 4), random_state=0)
+    baseline = TunedSegmenter(Euclidean()).fit(data.sequences, data.labels)
+    other = TunedSegmenter(Euclidean()).fit(data.sequences, data.labels)
+    other.penalty_ = 1e9
+    tuned = with_tuned_penalty(other, data.sequences, data.labels)
+    assert tuned.penalty_ == pytest.approx(baseline.penalty_)
+
+
+def test_metric_that_is_zero_keeps_its_penalty() -> None:
+    data = steps()
+    model = Fixed(penalty=3.0).fit(data.sequences, data.labels)
+    model.components_ = np.zeros((0, 1))
+    assert with_tuned_penalty(model, data.sequences, data.labels).penalty_ == 3.0
+
+
+def test_compare_chooses_on_folds_and_fits_again_on_all_training_data() -> None:
+    data = steps()
+    train, test = data.select(range(4)), data.select([4, 5])
+    split = Split("only", train, test, [(np.array([0, 1, 2]), np.array([3]))])
+    Fixed.fits.clear()
+    grid = [{"penalty": price} for price in (100.0, 1.0, 50.0)]
+    (outcome,) = compare([Method("fixed", Fixed(), grid)], [split])
+    assert outcome.choices["estimated"].parameters == {"penalty": 1.0}
+    assert outcome.choices["estimated"].losses == pytest.approx([0.0])
+    assert outcome.models["estimated"].penalty_ == 1.0
+    assert outcome.losses["estimated"] == pytest.approx([0.0, 0.0])
+    # the candidates on 3 sequences; then, once each, the choices of both columns on all 4
+    assert sorted(Fixed.fits) == [(1.0, 3), (1.0, 4), (50.0, 3), (100.0, 3), (100.0, 4)]
+
+
+def test_choice_between_learned_and_tuned_penalty() -> None:
+    data = steps()
+    (split, *_) = group_splits(data, 2, False, 2, 0)
+    (bad,) = compare([Method("m", Fixed(penalty=100.0), [{}], learns_penalty=True)], [split])
+    assert bad.choices["estimated"].penalty == "tuned"
+    assert bad.losses["estimated"] == pytest.approx([0.0, 0.0])
+    (good,) = compare([Method("m", Fixed(penalty=1.0), [{}], learns_penalty=True)], [split])
+    assert good.choices["estimated"].penalty == "learned"
+    assert good.models["estimated"].penalty_ == 1.0
+    (fixed,) = compare([Method("m", Fixed(penalty=100.0), [{}])], [split])
+    assert fixed.losses["estimated"] == pytest.approx([2.0, 2.0])
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    data = make_change_points(6, 100, 4, 2, (3, 4), random_state=0)
+    splits = group_splits(data, 2, True, 2, 0)
+    learner = ChangePointMetricLearner(verbose=False)
+    grid = [{"regularizer__strength": s} for s in (1e-2, 1.0)]
+    methods = [Method("ours", learner, grid, True), Method("euclidean", TunedSegmenter())]
+    one, two = (compare(methods, splits, n_jobs) for n_jobs in (1, 2))
+    assert [o.method for o in one] == ["ours", "euclidean"] * 3
+    for a, b in zip(one, two):
+        np.testing.assert_array_equal(a.losses["estimated"], b.losses["estimated"])
+        np.testing.assert_array_equal(a.choices["given"].losses, b.choices["given"].losses)
+
+
+@pytest.mark.parametrize(("n_test", "sizes"), [(1, [1] * 5), (2, [2, 2, 1])])
+def test_rotating_splits_test_every_group_once(n_test: int, sizes: list[int]) -> None:
+    data = steps(10, [f"g{i // 2}" for i in range(10)])
+    splits = group_splits(data, n_test, True, 3, 7)
+    held_out = [set(split.test.groups) for split in splits]
+    assert [len(part) for part in held_out] == sizes
+    assert set().union(*held_out) == set(data.groups)
+    for split in splits:
+        assert not set(split.train.groups) & set(split.test.groups)
+        assert len(split.train) + len(split.test) == 10
+        for rest, held in split.folds:
+            groups = np.array(split.train.groups)
+            assert not set(groups[rest]) & set(groups[held])
+    assert len(group_splits(data, n_test, False, 3, 7)) == 1
+
+
+def test_folds_over_sequences_where_there_is_one_group() -> None:
+    folds = group_folds(steps(3, ["a", "a", "a"]), 5)
+    assert sorted(int(held[0]) for _, held in folds) == [0, 1, 2]
+
+
+def test_too_few_groups_or_sequences_are_one_clear_error() -> None:
+    with pytest.raises(ValueError, match=r"steps has 3 group\(s\), of which 3 cannot be held out"):
+        group_splits(steps(3), 3, False, 2, 0)
+    with pytest.raises(ValueError, match="2 or more training sequences to choose"):
+        group_folds(steps(1), 2)
+
+
+def test_interrupted_training_stops_the_comparison() -> None:
+    class Interrupted(Fixed):
+        def fit(self, X: Any, y: Any) -> Self:
+            super().fit(X, y)
+            self.solution_ = type("Solution", (), {"reason": "interrupted"})()
+            return self
+
+    with pytest.raises(KeyboardInterrupt):
+        compare([Method("m", Interrupted())], group_splits(steps(), 2, False, 2, 0))

@@ -1,0 +1,217 @@
+"""Tiny runs of every experiment: the files they leave, and what is in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.report import read_results
+from metriclearn import load
+from metriclearn.datasets import make_change_points, save_files
+from tests.experiments.command import DATA_REASON, call, failure
+
+METHODS = {
+    "ours/diagonal-l1",
+    "ours/diagonal-l2",
+    "ours/full",
+    "ours/trace",
+    "euclidean",
+    "pca",
+    "rca",
+}
+FEW = ("tiny=true", "n_jobs=1", "~methods.full", "~methods.trace", "~methods.pca")
+DATA = os.environ.get("METRICLEARN_DATA")
+needs_data = pytest.mark.skipif(DATA is None, reason=DATA_REASON)
+
+
+def rows(folder: Path, split: str = "test") -> dict[tuple[str, str], dict[str, Any]]:
+    found = read_results(folder / "results.json")["rows"]
+    return {(r["method"], r["n_clusters"]): r for r in found if r["split"] == split}
+
+
+@pytest.fixture(scope="module")
+def synthetic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of ``experiment=synthetic tiny=true``."""
+    folder = tmp_path_factory.mktemp("runs") / "synthetic"
+    call("run", "experiment=synthetic", "tiny=true", f"hydra.run.dir={folder}")
+    return folder
+
+
+def test_every_method_has_both_columns(synthetic: Path) -> None:
+    test, validation = rows(synthetic), rows(synthetic, "validation")
+    assert set(test) == {(m, c) for m in METHODS for c in ("estimated", "given")}
+    assert set(validation) == set(test)
+    for row in test.values():
+        assert len(row["values"]) == 3
+        assert row["mean"] == pytest.approx(np.mean(row["values"]))
+        error = np.std(row["values"], ddof=1) / np.sqrt(3)
+        assert row["standard_error"] == pytest.approx(error)
+    ours = min(
+        test["ours/diagonal-l1", "estimated"]["mean"], test["ours/full", "estimated"]["mean"]
+    )
+    assert ours < 0.5 * test["euclidean", "estimated"]["mean"]
+
+
+def test_model_is_the_best_of_ours_on_validation_data(synthetic: Path) -> None:
+    validation = rows(synthetic, "validation")
+    ours = [method for method in METHODS if method.startswith("ours/")]
+    best = min(ours, key=lambda method: validation[method, "estimated"]["mean"])
+    model = load(synthetic / "model.npz")
+    twin = load(synthetic / "models" / f"{best.replace('/', '-')}.npz")
+    np.testing.assert_array_equal(model.components_, twin.components_)
+    files = {file.stem for file in (synthetic / "models").iterdir()}
+    assert files == {method.replace("/", "-") for method in METHODS}
+
+
+def test_saved_model_gives_the_losses_of_the_table(synthetic: Path) -> None:
+    from experiments.protocol import sequence_losses
+
+    test = make_change_points(3, 120, 12, 3, (3, 4), feature_seed=0, random_state=2)
+    for method in ("ours/diagonal-l2", "rca"):
+        model = load(synthetic / "models" / f"{method.replace('/', '-')}.npz")
+        values = rows(synthetic)[method, "estimated"]["values"]
+        np.testing.assert_allclose(sequence_losses(model, test), values, atol=1e-9)
+
+
+def test_report_has_every_kind_of_figure_and_the_choices(synthetic: Path) -> None:
+    kinds = [file.stem.split("-")[1] for file in sorted(synthetic.glob("*.png"))]
+    assert kinds == ["segmentation"] * 3 + ["weights"] * 4 + ["convergence"] * 4
+    page = (synthetic / "report.html").read_text(encoding="utf-8")
+    assert "could not be drawn" not in page
+    text = (synthetic / "results.md").read_text(encoding="utf-8")
+    assert text.count("certified gap") == 8
+    assert "training and validation sequences together" in text
+    assert "python -m experiments.run experiment=synthetic tiny=true" in text
+    config = json.loads((synthetic / "results.json").read_text(encoding="utf-8"))["config"]
+    assert config["dataset"]["loader"]["n_features"] == 12
+
+
+@needs_data
+@pytest.mark.parametrize(("name", "n_test"), [("hapt", 2), ("gesture_phase", 1)])
+def test_real_recordings(name: str, n_test: int, tmp_path: Path) -> None:
+    call("run", f"experiment={name}", *FEW, f"hydra.run.dir={tmp_path}/out")
+    found = rows(tmp_path / "out")
+    assert len(found) == 8
+    assert {len(row["values"]) for row in found.values()} == {n_test}
+    assert load(tmp_path / "out" / "model.npz").n_features_in_ in (36, 18)
+
+
+@needs_data
+def test_users_of_hapt_are_never_split(tmp_path: Path) -> None:
+    from hydra import compose, initialize_config_dir
+
+    from experiments.command_line import CONFIGS
+    from experiments.comparison import read_splits
+
+    with initialize_config_dir(CONFIGS, version_base="1.3"):
+        config = compose("config", ["experiment=hapt", "dataset.loader.window=500"])
+    (split,) = read_splits(config)
+    assert len(set(split.train.groups)) == 12
+    assert len(set(split.test.groups)) == 6
+    assert not set(split.train.groups) & set(split.test.groups)
+    assert len(split.train) + len(split.test) == 36
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Folders of CSV files: five sequences to train with, three to test with."""
+    folder = tmp_path_factory.mktemp("own")
+    data = make_change_points(8, 100, 4, 2, (3, 4), random_state=0)
+    save_files(data.select(range(5)), folder / "train", label="state", group="person")
+    save_files(data.select([5, 6, 7]), folder / "test", label="state", group="person")
+    return folder / "train", folder / "test"
+
+
+def test_own_files_with_a_test_folder(own: tuple[Path, Path], tmp_path: Path) -> None:
+    train, test = own
+    places = (f"dataset.path={train}", f"dataset.test_root={test}", "dataset.label=state")
+    call(
+        "run",
+        "experiment=files",
+        *FEW,
+        *places,
+        "dataset.group=person",
+        f"hydra.run.dir={tmp_path}",
+    )
+    found = rows(tmp_path)
+    assert {len(row["values"]) for row in found.values()} == {3}
+    # with 2 folds over 5 sequences every training sequence is held out once
+    assert {len(row["values"]) for row in rows(tmp_path, "validation").values()} == {5}
+    text = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert "trained on 5 sequences; test sequences: series5, series6, series7." in text
+
+
+def test_own_files_are_split_by_sequence(own: tuple[Path, Path], tmp_path: Path) -> None:
+    few = ("~methods.diagonal_l1", "~methods.rca", "dataset.rotate=true", "dataset.n_test=2")
+    place = (f"dataset.root={own[0]}", "dataset.label=state", "+dataset.loader.pattern=series*.csv")
+    with pytest.raises(SystemExit, match="finite numbers"):  # "person" is no feature
+        call("run", "experiment=files", *FEW, *few, *place, f"hydra.run.dir={tmp_path}")
+    group = "dataset.group=person"
+    call("run", "experiment=files", *FEW, *few, *place, group, f"hydra.run.dir={tmp_path}")
+    found = rows(tmp_path)
+    assert {len(row["values"]) for row in found.values()} == {5}
+    assert len(list((tmp_path / "models").iterdir())) == 2 * 3
+
+
+def test_multirun_runs_every_value(tmp_path: Path) -> None:
+    few = ("~methods.diagonal_l1", "~methods.rca", "tiny=true", "n_jobs=1")
+    more = ("~methods.full", "~methods.trace", "~methods.pca", f"hydra.sweep.dir={tmp_path}")
+    call("run", "--multirun", "seed=3,4", *few, *more)
+    folders = [tmp_path / f"{place}-synthetic" for place in (0, 1)]
+    seeds = [read_results(folder / "results.json")["config"]["seed"] for folder in folders]
+    assert seeds == [3, 4]
+    values = [rows(folder)["euclidean", "estimated"]["values"] for folder in folders]
+    assert values[0] != values[1]
+
+
+def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
+    call("run", "experiment=paper_setting", "tiny=true", "n_jobs=1", f"hydra.run.dir={tmp_path}")
+    results = read_results(tmp_path / "results.json")
+    paper, half, learned = results["settings"]
+    assert paper["penalty"] == half["penalty"] == 1.0 != learned["penalty"]
+    assert np.mean(paper["n_segments"]) < np.mean(half["n_segments"])
+    assert np.mean(half["estimated"]) < np.mean(paper["estimated"])
+    assert (tmp_path / "paper_setting.md").read_text(encoding="utf-8").count("\n| penalty") == 3
+    assert "keep penalty=" in (tmp_path / "results.md").read_text(encoding="utf-8")
+
+
+def test_unknown_names_list_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    message = failure(capsys, "run", "dataset=nowhere")
+    assert "no dataset/nowhere" in message
+    assert "hapt" in message
+    assert "paper_setting" in failure(capsys, "run", "experiment=nothing")
+    assert "foo" in failure(capsys, "run", "foo=1")
+
+
+def test_missing_folders_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = f"hydra.run.dir={tmp_path}/out"
+    absent = tmp_path / "absent"
+    message = failure(capsys, "run", "experiment=hapt", f"dataset.root={absent}", out)
+    assert str(absent) in message
+    message = failure(capsys, "run", "experiment=files", f"dataset.path={absent}", out)
+    assert str(absent) in message
+    assert "dataset.path=FOLDER" in failure(capsys, "run", "experiment=files", out)
+
+
+def test_output_folder_that_cannot_be_written_ends_the_process_with_one_sentence(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    command = [sys.executable, "-m", "experiments.run", "tiny=true"]
+    done = subprocess.run(
+        [*command, f"hydra.run.dir={tmp_path}/file/out"],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == f"Error: {tmp_path}/file/out cannot be used: Not a directory.\n"
+    assert done.stdout == ""
