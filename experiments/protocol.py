@@ -120,8 +120,8 @@ class _Task:
 def with_tuned_penalty(learner: Segmenter, X: Any, y: Any) -> Segmenter:
     """A copy of a fitted learner with the penalty of least mean loss on X, y, found exactly.
 
-    The metric stays as it was learned; :func:`metriclearn.oracles.path.best_penalty` searches all
-    penalties, as baselines do. A metric that is zero keeps its penalty.
+    The metric stays as it was learned; :func:`metriclearn.best_penalty` searches all penalties, as
+    baselines do. A metric that is zero keeps its penalty.
     """
     data = read_data_sets("with_tuned_penalty", X)
     truths = read_segmentations("with_tuned_penalty", y, data)

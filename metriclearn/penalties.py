@@ -45,11 +45,7 @@ def best_penalty(
         path = path_along(vertices, 0.0, (0.0, np.inf))
         losses = [loss(Partition(ends=ends), truth) for ends in path.change_points]
         steps.append((path.penalties, np.array(losses)))
-    prices = np.unique(np.concatenate([penalties[:, 0] for penalties, _ in steps]))
-    prices = prices[(prices > 0) & (prices >= max(p[-1, 1] for p, _ in steps) * (1 - 1e-12))]
-    if len(prices) == 0:
-        return 1.0, float("nan")
-    edges = np.append(prices, prices[-1] * 2.0)
+    edges = _edges([penalties for penalties, _ in steps])
     middles = np.sqrt(edges[:-1] * edges[1:])
     mean = np.average(
         [_losses_at(penalties, losses, middles) for penalties, losses in steps],
@@ -59,6 +55,23 @@ def best_penalty(
     best = mean <= np.min(mean) + 1e-12
     low, high = _widest_run(edges, best)
     return float(np.sqrt(low * high)), float(np.min(mean))
+
+
+def _edges(penalties: Sequence[NDArray]) -> NDArray:
+    """Prices between which no sequence changes its segmentation, increasing and positive.
+
+    The lowest is where the first path ends; paths that reach 0 get a stand-in for it.
+    """
+    lows = np.unique(np.concatenate([rows[:, 0] for rows in penalties]))
+    rounding = 1e-12 * float(lows[-1])
+    reached = max((float(rows[-1, 1]) for rows in penalties if len(rows) > 1), default=0.0)
+    positive = lows[lows > rounding]
+    inner = positive[positive >= reached * (1 - 1e-12)]
+    if len(positive) == 0:
+        return np.array([1.0, 2.0])
+    if reached <= rounding:
+        inner = np.append(1e-3 * inner[0], inner)
+    return np.append(inner, inner[-1] * 2.0)
 
 
 def _losses_at(penalties: NDArray, losses: NDArray, prices: NDArray) -> NDArray:

@@ -16,11 +16,10 @@ from tests.experiments.command import call, failure
 
 
 def block(n_segments: int = 3, length: int = 10) -> LabeledSequences:
-    """One feature that steps between 0 and 1, without noise."""
+    """One feature that steps between 0 and 1, with little noise."""
     labels = np.repeat(np.arange(n_segments), length)
-    return LabeledSequences(
-        "block", [(labels % 2).astype(float)[:, None]], [labels], ["a"], ["a"], ["x"]
-    )
+    X = labels[:, None] % 2 + np.random.default_rng(0).normal(scale=1e-3, size=(len(labels), 1))
+    return LabeledSequences("block", [X], [labels], ["a"], ["a"], ["x"])
 
 
 def euclidean(data: LabeledSequences, penalty: float | None = None) -> TunedSegmenter:

@@ -43,9 +43,10 @@ def steps(n_sequences: int = 6, groups: list[str] | None = None) -> LabeledSeque
     """One feature: 0 for 10 samples, 1 for 10, 0 for 10; three segments cost 20/3 less than one."""
     labels = np.repeat([0, 1, 2], 10)
     names = [f"s{i}" for i in range(n_sequences)]
+    noise = np.random.default_rng(0).normal(scale=1e-3, size=(n_sequences, 30, 1))
     return LabeledSequences(
         name="steps",
-        sequences=[(labels == 1).astype(float)[:, None]] * n_sequences,
+        sequences=list((labels == 1).astype(float)[:, None] + noise),
         labels=[labels] * n_sequences,
         groups=groups or names,
         names=names,

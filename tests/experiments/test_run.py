@@ -60,12 +60,16 @@ def test_every_method_has_both_columns(synthetic: Path) -> None:
 
 
 def test_model_is_the_best_of_ours_on_validation_data(synthetic: Path) -> None:
-    validation = rows(synthetic, "validation")
-    ours = [method for method in METHODS if method.startswith("ours/")]
-    best = min(ours, key=lambda method: validation[method, "estimated"]["mean"])
+    means = {
+        method: row["mean"]
+        for (method, column), row in rows(synthetic, "validation").items()
+        if column == "estimated" and method.startswith("ours/")
+    }
+    tied = [method for method, mean in means.items() if mean <= min(means.values()) + 1e-9]
+    assert len(means) == 4 > len(tied)
     model = load(synthetic / "model.npz")
-    twin = load(synthetic / "models" / f"{best.replace('/', '-')}.npz")
-    np.testing.assert_array_equal(model.components_, twin.components_)
+    twins = [load(synthetic / "models" / f"{m.replace('/', '-')}.npz") for m in tied]
+    assert any(np.array_equal(model.components_, twin.components_) for twin in twins)
     files = {file.stem for file in (synthetic / "models").iterdir()}
     assert files == {method.replace("/", "-") for method in METHODS}
 
