@@ -37,7 +37,7 @@ def best_penalty(
     min_size : int
     """
     loss = FrobeniusLoss()
-    steps = []
+    steps, reached = [], 0.0
     for form, truth in zip(forms, truths):
         problem = PricedSegmentation(form, min_size)
         most = min(form.n_samples // min_size, 4 * truth.n_clusters + 10)
@@ -45,7 +45,9 @@ def best_penalty(
         path = path_along(vertices, 0.0, (0.0, np.inf))
         losses = [loss(Partition(ends=ends), truth) for ends in path.change_points]
         steps.append((path.penalties, np.array(losses)))
-    edges = _edges([penalties for penalties, _ in steps])
+        if len(path) > 1 and path.n_segments[-2] >= most:  # not refined below this price
+            reached = max(reached, float(path.penalties[-2, 1]))
+    edges = _edges([penalties for penalties, _ in steps], reached)
     middles = np.sqrt(edges[:-1] * edges[1:])
     mean = np.average(
         [_losses_at(penalties, losses, middles) for penalties, losses in steps],
@@ -57,21 +59,18 @@ def best_penalty(
     return float(np.sqrt(low * high)), float(np.min(mean))
 
 
-def _edges(penalties: Sequence[NDArray]) -> NDArray:
+def _edges(penalties: Sequence[NDArray], reached: float) -> NDArray:
     """Prices between which no sequence changes its segmentation, increasing and positive.
 
-    The lowest is where the first path ends; paths that reach 0 get a stand-in for it.
+    The lowest is ``reached``, down to which all paths go; 0 gets a positive stand-in.
     """
     lows = np.unique(np.concatenate([rows[:, 0] for rows in penalties]))
     rounding = 1e-12 * float(lows[-1])
-    reached = max((float(rows[-1, 1]) for rows in penalties if len(rows) > 1), default=0.0)
-    positive = lows[lows > rounding]
-    inner = positive[positive >= reached * (1 - 1e-12)]
-    if len(positive) == 0:
-        return np.array([1.0, 2.0])
-    if reached <= rounding:
-        inner = np.append(1e-3 * inner[0], inner)
-    return np.append(inner, inner[-1] * 2.0)
+    inner = lows[(lows > rounding) & (lows > reached)]
+    if len(inner) == 0:
+        return np.array([1.0, 2.0]) * max(1.0, reached)
+    lowest = reached if reached > rounding else 1e-3 * inner[0]
+    return np.concatenate([[lowest], inner, [2.0 * inner[-1]]])
 
 
 def _losses_at(penalties: NDArray, losses: NDArray, prices: NDArray) -> NDArray:

@@ -233,11 +233,13 @@ def _visits(
 
 def _farthest_first(X: NDArray, penalty: float) -> NDArray[np.intp]:
     """The greedy traversal from the global mean while farther than √λ, then the rest. O(nKd)."""
-    nearest = np.sum((X - X.mean(axis=0)) ** 2, axis=1)
-    first: list[int] = []
-    while nearest.max() > penalty:
-        first.append(int(np.argmax(nearest)))
-        np.minimum(nearest, np.sum((X - X[first[-1]]) ** 2, axis=1), out=nearest)
+    from metriclearn.clusterers.kernels import approach
+
+    nearest, first = np.full(len(X), np.inf), []
+    farthest = approach(X, X.mean(axis=0), nearest)
+    while nearest[farthest] > penalty:
+        first.append(farthest)
+        farthest = approach(X, X[farthest], nearest)
     rest = np.ones(len(X), dtype=bool)
     rest[first] = False
     return np.concatenate([np.array(first, dtype=np.intp), np.flatnonzero(rest)])

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["assign_block", "cluster_means", "hamming_tree", "squared_distance"]
+__all__ = ["approach", "assign_block", "cluster_means", "hamming_tree", "squared_distance"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -19,6 +19,17 @@ def squared_distance(x: Floats, y: Floats) -> float:
     for j in range(len(x)):
         total += (x[j] - y[j]) ** 2
     return total
+
+
+@njit(nogil=True, cache=True)
+def approach(X: Floats, center: Floats, nearest: Floats) -> int:
+    """Lower ``nearest`` to the squared distances to a new center; returns the farthest row. O(nd)."""
+    farthest = 0
+    for i in range(len(X)):
+        nearest[i] = min(nearest[i], squared_distance(X[i], center))
+        if nearest[i] > nearest[farthest]:
+            farthest = i
+    return farthest
 
 
 @njit(nogil=True, cache=True)

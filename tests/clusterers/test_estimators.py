@@ -33,7 +33,7 @@ def test_scikit_learn_contract(estimator: BaseEstimator) -> None:
 @pytest.mark.parametrize(
     "clusterer",
     [
-        DPMeans(12.0),
+        DPMeans(30.0),
         GibbsDPMixture(12.0, variance=1.0, prior_variance=20.0, random_state=0),
         EvidenceAccumulation(threshold=None, random_state=0),
     ],
@@ -57,7 +57,7 @@ def test_everything_public_is_documented(name: str) -> None:
     assert getattr(clusterers, name).__doc__
 
 
-def test_importing_the_clusterers_does_not_compile() -> None:
+def test_importing_the_clusterers_stays_light() -> None:
     code = "import sys, metriclearn.clusterers; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"numba", "pandas", "matplotlib"} & set(found.stdout.split())
+    assert not {"numba", "matplotlib", "sklearn.cluster"} & set(found.stdout.split())
