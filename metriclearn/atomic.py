@@ -22,6 +22,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         If the folder cannot be written; an older file stays as it was.
     """
     target = Path(path)
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise FileNotFoundError(
+            f"{target} cannot be written: it needs a file name in an existing folder; create "
+            f"{target.absolute().parent} or choose another name."
+        )
     handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=target.absolute().parent)
     try:
         with os.fdopen(handle, "wb") as stream:

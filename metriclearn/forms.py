@@ -57,7 +57,12 @@ class LowRankForm:
         weight: float = 0.0,
         shift: float = 0.0,
     ) -> None:
-        self.factors = factors
+        if np.ndim(factors) != 2 or np.size(factors) == 0:
+            raise ValueError(
+                f"LowRankForm needs factors of shape (T, r), got {np.shape(factors)}; "
+                "use .reshape(-1, 1) for a single feature."
+            )
+        self.factors = np.asarray(factors)
         self.n_samples = len(factors)
         self.truth, self.weight, self.shift = truth, weight, shift
 

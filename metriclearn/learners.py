@@ -165,7 +165,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
         if weights is not None:
             used = np.flatnonzero(weights)
             data = replace(data, arrays=[data.arrays[i] for i in used])
-            truths, weights = [truths[i] for i in used], weights[used]
+            truths, weights = [truths[i] for i in used], weights[used] / weights.max()
         self.scale_ = self._feature_scale(data, weights)
         self.solution_ = self._minimize(data, truths, weights)
         cone = self._cone(data.n_features)
@@ -219,22 +219,29 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
         """Pooled standard deviations around the sequence means, all positive."""
         total = np.zeros(data.n_features)
         shares = np.ones(len(data.arrays)) if weights is None else weights
+        magnitude = np.max([np.max(np.abs(array), axis=0) for array in data.arrays], axis=0)
+        unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
         for i, array in enumerate(data.arrays):
             if len(array) < 2:
                 raise ValueError(
                     f"{type(self).__name__} needs at least 2 samples in every data set, got 1 "
                     f"sample in data set {i}; remove it."
                 )
-            total += shares[i] * len(array) * np.var(array, axis=0)
+            total += shares[i] * len(array) * np.var(array / unit, axis=0)
         scale = np.sqrt(total / float(shares @ [len(array) for array in data.arrays]))
-        magnitude = np.max([np.max(np.abs(array), axis=0) for array in data.arrays], axis=0)
-        constant = np.flatnonzero(scale <= 1e-13 * magnitude)
+        constant = np.flatnonzero(scale <= 1e-13)
+        scale = scale * unit
         if len(constant):
             names = getattr(self, "feature_names_in_", np.arange(data.n_features))[constant[:5]]
             raise ValueError(
                 f"{type(self).__name__} needs features that vary within the data sets, but "
                 f"{len(constant)} are constant in each ({', '.join(map(str, names))}"
                 f"{', …' if len(constant) > 5 else ''}); remove them."
+            )
+        if not self.standardize and (scale.min() < 1e-50 or scale.max() > 1e50):
+            raise ValueError(
+                f"{type(self).__name__} needs features with standard deviations between 1e-50 and "
+                f"1e50 without standardize, got {scale.min():.3g} to {scale.max():.3g}; rescale."
             )
         return scale if self.standardize else np.ones(data.n_features)
 
@@ -295,4 +302,4 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
 
 
 def _is_number(value: Any, least: float) -> bool:
-    return isinstance(value, numbers.Real) and least <= float(value) < np.inf
+    return isinstance(value, numbers.Real) and least <= float(value) <= 1e50

@@ -205,7 +205,9 @@ def _factorize(labels: Iterable[Hashable]) -> NDArray[np.int64]:
         values = _object_array(labels)
     if len(values) == 0:
         raise ValueError("Partition needs at least one label, got none.")
-    if values.dtype.kind == "f" and np.isnan(values).any():
+    if (values.dtype.kind == "f" and np.isnan(values).any()) or (
+        values.dtype.kind in "mM" and np.isnat(values).any()
+    ):
         raise ValueError("Partition needs labels without NaN; give unlabelled samples a label.")
     if values.dtype == object:
         names: dict[Hashable, int] = {}

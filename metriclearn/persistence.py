@@ -7,7 +7,6 @@ import os
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +55,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
         If the folder cannot be written.
     """
     arrays: dict[str, NDArray] = {}
+    if not isinstance(estimator, BaseEstimator):
+        raise TypeError(f"metriclearn.save needs an estimator, got {estimator!r}; pass a learner.")
     document = {
         "format": _FORMAT,
         "version": metriclearn.__version__,
@@ -85,7 +86,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             arrays = dict(file)
         document = json.loads(str(arrays["metriclearn"]))
         version = int(document["format"])
-    except (OSError, ValueError, KeyError, TypeError, BadZipFile, EOFError, IndexError) as error:
+    except Exception as error:  # a damaged archive can fail in any of many ways
         raise ValueError(
             f"metriclearn.load needs a file written by metriclearn.save, but {path} is damaged or "
             "something else; save the model again."
@@ -100,7 +101,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         if kind != "object":
             raise ValueError("not an estimator")
         return _decode_object(content, arrays)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except Exception as error:
         raise ValueError(
             f"metriclearn.load found incomplete contents in {path}; save the model again."
         ) from error

@@ -85,8 +85,9 @@ class Trace(BaseEstimator):
 
 def _positive(regularizer: Regularizer) -> float:
     strength = regularizer.strength
-    if not isinstance(strength, numbers.Real) or not 0 < float(strength) < np.inf:
+    if not isinstance(strength, numbers.Real) or not 1e-12 <= float(strength) <= 1e12:
         raise ValueError(
-            f"{type(regularizer).__name__} needs a positive strength, got {strength!r}."
+            f"{type(regularizer).__name__} needs a positive strength, from 1e-12 to 1e12, got "
+            f"{strength!r}."
         )
     return float(strength)

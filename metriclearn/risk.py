@@ -71,6 +71,7 @@ class StructuredHinge:
         self.samples, self.truths = samples, truths
         self.loss_scale, self.price, self.count_known = loss_scale, price, count_known
         self.n_jobs = n_jobs
+        self.identity = (loss_scale, price, count_known, getattr(oracle, "min_size", 1))
         equal = np.full(len(samples), 1.0 / len(samples))
         self.weights = equal if weights is None else weights / np.sum(weights)
         groups = min(len(samples), n_groups or len(samples))

@@ -22,10 +22,26 @@ _PATIENCE = 10.0  # seconds
 
 @dataclass
 class Timing:
-    """Wall seconds of every run of one program, and what its last run returned."""
+    """Wall and processor seconds of every run of one program, and what its last run returned.
+
+    Processor time is the same on a busy machine, but for what shared caches cost.
+    """
 
     seconds: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
     result: Any = None
+
+    def run(self, call: Callable[[], Any]) -> None:
+        """Run once and keep the times."""
+        wall, processor = time.perf_counter(), time.process_time()
+        self.result = call()
+        self.seconds.append(time.perf_counter() - wall)
+        self.processor.append(time.process_time() - processor)
+
+    def clear(self) -> None:
+        """Forget the times."""
+        self.seconds.clear()
+        self.processor.clear()
 
     @property
     def median(self) -> float:
@@ -45,20 +61,14 @@ def in_turns(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, 
     """
     timings = {name: Timing() for name in calls}
     for name, call in calls.items():
-        timings[name].seconds.append(_run(call, timings[name]))
+        timings[name].run(call)
     again = [name for name in calls if timings[name].seconds[0] < _PATIENCE]
     for name in again:
-        timings[name].seconds.clear()
+        timings[name].clear()
     for _ in range(repeats):
         for name in again:
-            timings[name].seconds.append(_run(calls[name], timings[name]))
+            timings[name].run(calls[name])
     return timings
-
-
-def _run(call: Callable[[], Any], timing: Timing) -> float:
-    start = time.perf_counter()
-    timing.result = call()
-    return time.perf_counter() - start
 
 
 def describe() -> dict[str, str]:
@@ -148,7 +158,7 @@ class Report:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Timing):
-        return {"median": value.median, "seconds": value.seconds}
+        return {"median": value.median, "seconds": value.seconds, "processor": value.processor}
     return value if isinstance(value, (int, float, str, bool, list)) else str(value)
 
 

@@ -52,6 +52,10 @@ class PrincipalComponents(BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Diagonalize the pooled correlation matrix, O(P³); y is not used."""
+        if self.n_components < 1:
+            raise ValueError(
+                f"PrincipalComponents needs n_components of at least 1, got {self.n_components}."
+            )
         covariance = _covariance(read_data_sets(type(self).__name__, X))
         scale = _scale(covariance)
         values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))

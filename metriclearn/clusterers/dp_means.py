@@ -92,8 +92,8 @@ class DPMeans(ClusterMixin, BaseEstimator):
 
     Examples
     --------
-    >>> DPMeans(penalty=3.0).fit_predict([[0.0], [4.0], [5.0]]).tolist()
-    [0, 1, 1]
+    >>> DPMeans(penalty=1.0).fit_predict([[0.0], [0.5], [6.0], [5.5]]).tolist()
+    [0, 0, 1, 1]
     """
 
     def __init__(

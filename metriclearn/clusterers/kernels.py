@@ -23,7 +23,7 @@ def squared_distance(x: Floats, y: Floats) -> float:
 
 @njit(nogil=True, cache=True)
 def approach(X: Floats, center: Floats, nearest: Floats) -> int:
-    """Lower ``nearest`` to the squared distances to a new center; returns the farthest row. O(nd)."""
+    """Lower ``nearest`` to the squared distances to a new center; returns the farthest row."""
     farthest = 0
     for i in range(len(X)):
         nearest[i] = min(nearest[i], squared_distance(X[i], center))

@@ -70,6 +70,8 @@ class PricedSegmentation:
         self._pruned = pruned
         self.n_samples, self.min_size = form.n_samples, min_size
         self.cumulative = np.ascontiguousarray(form.cumulative, dtype=np.float64)
+        if not np.all(np.isfinite(self.cumulative)):
+            raise ValueError("ChangePoints needs finite factors, got NaN or infinity; remove them.")
         self.weight = float(form.weight) if form.truth is not None else 0.0
         self.truth: NDArray | None = None
         self.table: NDArray | None = None
@@ -92,7 +94,8 @@ class PricedSegmentation:
         if self.min_size == 1:
             return self._with_value(np.arange(1, self.n_samples + 1))
         steps = np.diff(self.cumulative, axis=0)
-        return self.solve(-float(np.sum(steps * steps)) - 2.0 * self.weight - 1.0)
+        most = float(np.sum(steps * steps)) + self.weight  # no merge can be worth more
+        return self.solve(-2.0 * most if most > 0 else -1.0)
 
     def coarsest(self) -> tuple[float, NDArray[np.int64]]:
         """(V(1), segment ends)."""

@@ -115,19 +115,25 @@ def segmentation_path(
     ValueError
         For a range that is not 0 ≤ low ≤ high, or data that cannot be used.
     """
-    array = read_data_sets("segmentation_path", np.asarray(X)).arrays[0]
-    Z = center(array)
+    data = read_data_sets("segmentation_path", X)
+    if not data.single:
+        raise ValueError("segmentation_path needs one (T, P) array, got several; call it for each.")
+    Z = center(data.arrays[0])
     if components is not None:
-        Z = Z @ np.asarray(components, dtype=np.float64).T
+        L = np.asarray(components, dtype=np.float64)
+        if L.ndim != 2 or L.shape[1] != data.n_features:
+            raise ValueError(
+                f"segmentation_path needs components of shape (r, {data.n_features}), "
+                f"got {L.shape}."
+            )
+        Z = Z @ L.T
+    if max_segments is not None and max_segments < 1:
+        raise ValueError(f"segmentation_path needs max_segments of at least 1, got {max_segments}.")
     check_count("segmentation_path", len(Z), None, min_size)
     problem = PricedSegmentation(LowRankForm(Z), min_size)
     low, high = problem.coarsest(), problem.finest()
     if penalty_range is not None:
-        cheap, dear = (float(price) for price in penalty_range)
-        if not 0 <= cheap <= dear:
-            raise ValueError(
-                f"segmentation_path needs 0 <= low <= high, got penalty_range={penalty_range}."
-            )
+        cheap, dear = _read_range(penalty_range)
         low = low if np.isinf(dear) else problem.solve(dear)
         high = problem.solve(cheap)
     else:
@@ -135,6 +141,20 @@ def segmentation_path(
         cheap, dear = 0.0, np.inf
     vertices = hull_vertices(problem, low, high, max_segments or len(Z))
     return path_along(vertices, float(np.sum(Z * Z)), (cheap, dear))
+
+
+def _read_range(penalty_range: tuple[float, float]) -> tuple[float, float]:
+    try:
+        low, high = (float(price) for price in penalty_range)
+        ordered = 0 <= low <= high
+    except (TypeError, ValueError):
+        ordered = False
+    if not ordered:
+        raise ValueError(
+            f"segmentation_path needs penalty_range=(low, high) with 0 <= low <= high, got "
+            f"{penalty_range!r}."
+        )
+    return low, high
 
 
 def _down_to_noise(problem: PricedSegmentation, low: Vertex, high: Vertex) -> Vertex:

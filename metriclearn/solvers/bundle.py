@@ -64,19 +64,20 @@ class BundleDual(BaseEstimator):
         monitor: Monitor | None = None,
     ) -> Solution:
         """Minimize risk + regularizer over ``cone`` from ``start`` (no metric)."""
+        if not self.tolerance >= 0:
+            raise ValueError(f"BundleDual needs a tolerance of at least 0, got {self.tolerance!r}.")
         run = _Run(risk, regularizer.terms(cone), cone, self)
         reason = "max_rounds"
         try:
             run.begin(start)
             if run.objective <= 0.0:  # nothing can be better: no data set asks for anything
                 return run.solution("converged")
-            while run.round < self.max_rounds:
+            while run.relative_gap() > self.tolerance and run.round < self.max_rounds:
                 run.step()
                 if monitor is not None:
                     monitor(run.progress())
-                if run.relative_gap() <= self.tolerance:
-                    reason = "converged"
-                    break
+            if run.relative_gap() <= self.tolerance:
+                reason = "converged"
         except KeyboardInterrupt:
             if not len(run.trace):
                 raise
@@ -179,8 +180,9 @@ class _Run:
         self.proximity = self._first_proximity()
         self.bundle = _Bundle(self.cone.size, self._price_unit())
         self.bundle.add(cuts, start, self.cone.priced)
+        settings = getattr(self.risk, "identity", ())
         identity = (start, cuts.values, cuts.slopes, self.terms.slope, self.terms.curvature)
-        self.checkpoint.identify(*identity)
+        self.checkpoint.identify(*identity, settings)
         self._restore(self.checkpoint.load())
 
     def _first_proximity(self) -> float:

@@ -35,7 +35,8 @@ class Checkpoint:
         """Fix which problem the state belongs to, by a digest of numbers that depend on it."""
         digest = hashlib.sha256()
         for value in values:
-            digest.update(np.ascontiguousarray(np.round(value, 12) + 0.0).tobytes())
+            mantissa, exponent = np.frexp(np.asarray(value, dtype=np.float64))
+            digest.update(np.round(mantissa + 0.0, 9).tobytes() + exponent.tobytes())
         self.identity = digest.hexdigest()
 
     def save(self, state: dict[str, NDArray]) -> None:

@@ -49,7 +49,7 @@ lattices = st.tuples(st.integers(1, 40), st.integers(1, 4)).flatmap(
 
 
 @given(X=lattices, penalty=st.integers(0, 60).map(lambda v: v / 16), block=st.integers(1, 5000))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_blocked_passes_are_the_sequential_algorithm(
     X: NDArray, penalty: float, block: int
 ) -> None:
