@@ -85,9 +85,9 @@ class Trace(BaseEstimator):
 
 def _positive(regularizer: Regularizer) -> float:
     strength = regularizer.strength
-    if not isinstance(strength, numbers.Real) or not 1e-12 <= float(strength) <= 1e12:
+    if not isinstance(strength, numbers.Real) or not 1e-20 <= float(strength) <= 1e20:
         raise ValueError(
-            f"{type(regularizer).__name__} needs a positive strength, from 1e-12 to 1e12, got "
-            f"{strength!r}."
+            f"{type(regularizer).__name__} needs a positive strength, got {strength!r}; "
+            "choose one from 1e-20 to 1e20."
         )
     return float(strength)

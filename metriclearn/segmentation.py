@@ -96,6 +96,10 @@ class MahalanobisSegmenter(  # type: ignore[call-arg]
                 f"{type(self).__name__} needs pairs of shape (n, 2, {self.n_features_in_}), "
                 f"got {pairs.shape}."
             )
+        if not np.all(np.isfinite(pairs)):
+            raise ValueError(
+                f"{type(self).__name__} needs finite pairs, got NaN or infinity; remove them."
+            )
         return np.linalg.norm((pairs[:, 0] - pairs[:, 1]) @ self.components_.T, axis=1)
 
     def get_mahalanobis_matrix(self) -> NDArray:
@@ -177,9 +181,8 @@ class MahalanobisSegmenter(  # type: ignore[call-arg]
         return counts
 
     def _segment_one(self, X: NDArray, count: int | None) -> Partition:
-        form = LowRankForm(center(X) @ self.components_.T)
-        if len(self.components_) == 0:
-            form = LowRankForm(np.zeros((len(X), 1)))
+        some = len(self.components_) > 0
+        form = LowRankForm(center(X) @ self.components_.T if some else np.zeros((len(X), 1)))
         if count is None:
             assert self.penalty_ is not None
             form.shift = -self.penalty_

@@ -192,7 +192,6 @@ def test_bad_input_after_fitting() -> None:
             learner.pair_distance(np.zeros(shape))
 
 
-@pytest.mark.xfail(strict=True, reason="B22: the distance of NaN is NaN")
 def test_distances_of_bad_pairs() -> None:
     pairs = np.zeros((3, 2, 6))
     pairs[1, 0, 2] = np.nan

@@ -119,7 +119,6 @@ def test_components_of_components_are_copied_by_the_learner() -> None:
     assert ProjectedSubgradient().step_rule.relaxation == relaxation
 
 
-@pytest.mark.xfail(strict=True, reason="B23: a solver changes its default step rule in place")
 def test_components_of_components_are_copied_by_the_solver() -> None:
     default = ProjectedSubgradient().step_rule
     relaxation = default.relaxation

@@ -151,8 +151,7 @@ def _read_range(penalty_range: tuple[float, float]) -> tuple[float, float]:
         ordered = False
     if not ordered:
         raise ValueError(
-            f"segmentation_path needs penalty_range=(low, high) with 0 <= low <= high, got "
-            f"{penalty_range!r}."
+            f"segmentation_path needs 0 <= low <= high, got penalty_range={penalty_range!r}."
         )
     return low, high
 

@@ -21,7 +21,7 @@ class Oracle(Protocol):
 def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int) -> None:
     """Raise ValueError unless T samples can hold K clusters of ``min_size`` samples."""
     if not isinstance(min_size, numbers.Integral) or min_size < 1:
-        raise ValueError(f"{who} needs a whole min_size of at least 1, got {min_size!r}.")
+        raise ValueError(f"{who} needs min_size of at least 1, got {min_size!r}.")
     wanted = 1 if n_clusters is None else n_clusters
     if not isinstance(wanted, numbers.Integral) or wanted < 1:
         raise ValueError(f"{who} needs at least one cluster, got n_clusters={n_clusters!r}.")

@@ -35,8 +35,10 @@ class Checkpoint:
         """Fix which problem the state belongs to, by a digest of numbers that depend on it."""
         digest = hashlib.sha256()
         for value in values:
-            mantissa, exponent = np.frexp(np.asarray(value, dtype=np.float64))
-            digest.update(np.round(mantissa + 0.0, 9).tobytes() + exponent.tobytes())
+            array = np.asarray(value, dtype=np.float64)
+            scale = float(np.max(np.abs(array), initial=0.0)) or 1.0
+            digest.update(f"{scale:.9e}".encode())  # rounded: the last bits may differ
+            digest.update((np.round(array / scale, 9) + 0.0).tobytes())
         self.identity = digest.hexdigest()
 
     def save(self, state: dict[str, NDArray]) -> None:

@@ -169,7 +169,7 @@ def test_forgetting_cuts_costs_rounds_but_not_the_optimum(keep_inactive) -> None
 def test_units_of_the_data_do_not_matter() -> None:
     """X·c with μ·c⁴ (squared Frobenius norm) is the same problem with B/c²."""
     solutions = []
-    for c in (1e-3, 1.0, 1e3):
+    for c in (1e-2, 1.0, 1e2):
         problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2 * c**4), "learned", 0)
         scaled = [(c * X, truth) for X, truth in problem.data]
         object.__setattr__(problem, "data", scaled)
