@@ -266,6 +266,47 @@ def test_the_tightest_count_has_one_answer(min_size) -> None:
     np.testing.assert_array_equal(ChangePoints(min_size)(form, K).change_points, expected)
 
 
+@pytest.mark.xfail(strict=True, reason="B30: the reward of finest() is too small for min_size > 1")
+@pytest.mark.parametrize(("T", "min_size"), [(20, 2), (16, 2), (30, 3), (40, 4)])
+def test_largest_count_when_the_truth_has_it_too(T, min_size) -> None:
+    """−κ Tr MN makes the truth the worst answer, and it is the only one with T/min_size."""
+    truth = Partition.from_change_points(np.arange(min_size, T + 1, min_size))
+    Z = np.random.default_rng(T).normal(size=(T, 1))
+    for scale in (0.0, 1e-3, 0.1):
+        form = LowRankForm(scale * Z).plus(truth, 2.0, 0.0)
+        assert ChangePoints(min_size)(form, T // min_size) == truth
+        for K in range(1, T // min_size):
+            found, reference = ChangePoints(min_size)(form, K), SummedArea(min_size)(form, K)
+            assert found.n_clusters == K
+            assert form.at(found) == pytest.approx(form.at(reference), abs=1e-9)
+
+
+LONG_SIGNALS = {
+    "noise": lambda rng, T: rng.normal(size=(T, 2)),
+    "ramp": lambda rng, T: np.linspace(0.0, 30.0, T)[:, None] + rng.normal(size=(T, 1)),
+    "walk": lambda rng, T: np.cumsum(rng.normal(size=(T, 2)), axis=0),
+    "wave": lambda rng, T: 5.0 * np.sin(np.arange(T) / 30.0)[:, None] + rng.normal(size=(T, 1)),
+    "outliers": lambda rng, T: rng.standard_t(1.5, size=(T, 1)),
+    "binary": lambda rng, T: rng.integers(0, 2, (T, 1)).astype(float),
+}
+
+
+@pytest.mark.parametrize("min_size", [1, 25])
+@pytest.mark.parametrize("name", LONG_SIGNALS)
+def test_long_signals_of_every_kind(name, min_size) -> None:
+    """T = 800: enough starts for the blocks and checkpoints of the program to matter."""
+    rng = np.random.default_rng(15)
+    Z = LONG_SIGNALS[name](rng, 800)
+    truth = _random_segmentation(rng, 800)
+    for alpha, price in ((0.0, 3.0), (0.0, 50.0), (1.0, 10.0)):
+        A = dense_form(Z, truth.labels, 2 * alpha, alpha - price)
+        form = LowRankForm(Z).plus(truth, 2 * alpha, alpha - price)
+        means = block_means_fast(A)
+        mine = value_of(means, ChangePoints(min_size)(form).change_points)
+        theirs = value_of(means, SummedArea(min_size)(DenseForm(A)).change_points)
+        assert mine == pytest.approx(theirs, rel=1e-9)
+
+
 def test_one_sample_and_all_samples() -> None:
     one = LowRankForm(np.array([[2.0, -1.0]]), shift=-4.0)
     assert ChangePoints()(one) == Partition.from_change_points([1])

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metriclearn import L1, BundleDual, DiagonalMetric, FullMetric, SquaredFrobenius, Trace
+from metriclearn import (
+    L1,
+    BundleDual,
+    DiagonalMetric,
+    FullMetric,
+    Partition,
+    SquaredFrobenius,
+    Trace,
+)
 from metriclearn.solvers.base import Cuts, DualBound
 from tests.solvers.complete_problem import CompleteProblem
 
@@ -89,6 +97,23 @@ def test_long_runs_keep_a_valid_bound(metric, kind, seed) -> None:
     solution = minimize(problem, tolerance=1e-9, max_rounds=80)
     assert max(solution.trace.lower_bound) <= problem.optimum + 1e-6 * solution.scale
     assert 0.0 <= solution.gap <= 1e-4 * solution.scale
+
+
+@pytest.mark.xfail(strict=True, reason="B27: a price slope of -7e-18 times an infinite limit")
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+@pytest.mark.parametrize("kind", [L1, Trace, SquaredFrobenius])
+def test_start_that_is_optimal_already_is_certified(kind, scale) -> None:
+    """Noise in which no weight helps: B = 0 and λ = α from the beginning."""
+    problem = CompleteProblem(DiagonalMetric(), kind(1e-2), "learned", scale=scale)
+    X = np.array([[0.0, 1.0, 0.0], [-2.0, -1.0, 1.0], [-2.0, 0.0, 0.5]])
+    Z = np.array([[-2.0, 2.0], [0.0, 1.0], [1.0, 2.0], [-2.0, 2.0], [2.0, 0.0], [-1.0, 1.0]])
+    Z = np.column_stack([Z, np.zeros(6)])
+    truths = [Partition.from_change_points([3]), Partition.from_change_points([2, 4, 6])]
+    object.__setattr__(problem, "data", list(zip([X, Z], truths)))
+    assert problem.optimum == pytest.approx(problem.risk()(problem.start).mean, abs=1e-7)
+    solution = minimize(problem, max_rounds=60)
+    assert solution.converged
+    assert solution.lower_bound <= problem.optimum + 1e-7
 
 
 @pytest.mark.parametrize("mode", MODES)
