@@ -227,8 +227,6 @@ CHANGES = {
 }
 
 
-
-
 @pytest.mark.parametrize("change", CHANGES)
 def test_incomplete_or_invented_contents_are_refused(change, tmp_path, learner) -> None:
     path = save(learner, tmp_path / "model.npz")

@@ -24,19 +24,23 @@ ALPHAS = (0.0, 0.1, 0.5, 1.0, 2.0)
 def draw_case(rng: np.random.Generator, T: int, kind: int) -> tuple[LowRankForm, np.ndarray, int]:
     """A form, the same as an array, and a min_size: ties, noise, clear changes, huge changes."""
     r = int(rng.integers(1, 13))
+    min_size = int(rng.integers(1, min(5, T) + 1))
     truth = _random_segmentation(rng, T)
     means = rng.normal(size=(truth.n_clusters, r))[truth.labels]
     if kind == 0:
         Z = rng.integers(-1, 2, (T, r)).astype(float)
     else:
-        Z = (0.0, 0.3, 3.0)[kind % 3] * means + rng.choice([0.1, 1.0]) * rng.normal(size=(T, r))
+        noise = rng.choice([0.01, 0.1, 1.0]) * rng.normal(size=(T, r))
+        Z = (0.0, 0.3, 3.0)[kind % 3] * means + noise
     alpha = float(rng.choice(ALPHAS))
-    if rng.random() < 0.5:
+    another = rng.random()
+    if another < 0.4:
         truth = _random_segmentation(rng, T)
+    elif another < 0.6:  # as many segments as there can be
+        truth = Partition.from_change_points(np.arange(min_size, T - min_size + 1, min_size), T)
     scale = float(rng.choice([0.3, 1.0, 3.0, 10.0]))
     c = alpha + scale * float(rng.choice([-2.0, -1.0, -0.5, 0.0, 0.5]))
     form = LowRankForm(Z).plus(truth, 2.0 * alpha, c)
-    min_size = int(rng.integers(1, min(5, T) + 1))
     return form, dense_form(Z, truth.labels, 2.0 * alpha, c), min_size
 
 
