@@ -91,6 +91,12 @@ def test_bad_matrices(matrix, message) -> None:
         DenseForm(matrix)
 
 
+@pytest.mark.parametrize("shape", [(5,), (), (0, 2), (5, 0), (2, 3, 4)])
+def test_factors_must_be_a_matrix(shape) -> None:
+    with pytest.raises(ValueError, match=r"LowRankForm needs factors of shape \(T, r\), got \("):
+        LowRankForm(np.zeros(shape))
+
+
 def test_rounding_is_not_asymmetry() -> None:
     A = np.array([[1e6, 3.0], [3.0 + 1e-5, 1e6]])
     assert DenseForm(A).at(Partition.from_labels([0, 1])) == 2e6

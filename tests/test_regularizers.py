@@ -40,7 +40,7 @@ def test_l1_of_a_full_metric() -> None:
 
 
 @pytest.mark.parametrize("kind", [SquaredFrobenius, L1, Trace])
-@pytest.mark.parametrize("strength", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("strength", [0.0, -1.0, np.nan, np.inf, None, "a"])
 def test_strength_must_be_positive(kind, strength) -> None:
     cone = MetricCone(DiagonalMetric(), 2, False)
     with pytest.raises(ValueError, match=f"{kind.__name__} needs a positive strength, got"):

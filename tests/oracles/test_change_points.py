@@ -377,6 +377,25 @@ def test_impossible_requests(K, min_size, message) -> None:
         ChangePoints(min_size)(LowRankForm(np.zeros((8, 1))), K)
 
 
+@pytest.mark.parametrize("K", [2.5, "2", np.nan])
+def test_counts_that_are_no_whole_numbers(K) -> None:
+    for oracle in (ChangePoints(), SummedArea()):
+        with pytest.raises(ValueError, match="needs at least one cluster, got n_clusters="):
+            oracle(LowRankForm(np.zeros((8, 1))), K)
+    for min_size in (1.5, None, "a"):
+        with pytest.raises(ValueError, match="needs .*min_size of at least 1, got"):
+            ChangePoints(min_size)(LowRankForm(np.zeros((8, 1))))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("K", [None, 3])
+def test_factors_that_are_not_finite(value, K) -> None:
+    Z = np.zeros((8, 2))
+    Z[3, 1] = value
+    with pytest.raises(ValueError, match="ChangePoints needs finite factors, got NaN or infinity"):
+        ChangePoints()(LowRankForm(Z), K)
+
+
 def test_forms_it_cannot_segment() -> None:
     with pytest.raises(TypeError, match="needs a LowRankForm, got DenseForm; use the SummedArea"):
         ChangePoints()(DenseForm(np.eye(4)))

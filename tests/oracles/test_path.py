@@ -141,7 +141,7 @@ def test_penalty_outside_the_path(penalty) -> None:
         path.at(penalty)
 
 
-@pytest.mark.parametrize("bad", [(-1.0, 2.0), (3.0, 2.0), (np.nan, 1.0)])
+@pytest.mark.parametrize("bad", [(-1.0, 2.0), (3.0, 2.0), (np.nan, 1.0), (1.0,), 3.0, "ab"])
 def test_bad_ranges(bad) -> None:
     with pytest.raises(ValueError, match="segmentation_path needs 0 <= low <= high"):
         segmentation_path(np.zeros((5, 1)), bad)
@@ -152,3 +152,13 @@ def test_bad_data() -> None:
         segmentation_path([[0.0], [1.0], [np.nan]])
     with pytest.raises(ValueError, match="segmentation_path needs 4 samples for 1 segment"):
         segmentation_path(np.zeros((3, 1)), min_size=4)
+
+
+def test_one_array_and_fitting_components_only() -> None:
+    with pytest.raises(ValueError, match=r"needs one \(T, P\) array, got several; call it"):
+        segmentation_path([np.zeros((4, 2)), np.zeros((3, 2))])
+    for shape in ((2, 3), (2,)):
+        with pytest.raises(ValueError, match=r"needs components of shape \(r, 2\), got \(2,"):
+            segmentation_path(np.zeros((4, 2)), components=np.zeros(shape))
+    with pytest.raises(ValueError, match="needs max_segments of at least 1, got 0"):
+        segmentation_path(np.zeros((4, 2)), max_segments=0)

@@ -127,6 +127,20 @@ def test_budget_of_rounds_is_kept_and_reported(mode) -> None:
     assert solution.objective >= problem.optimum - 1e-6
 
 
+@pytest.mark.parametrize("tolerance", [-1e-3, np.nan])
+def test_tolerance_must_be_at_least_zero(tolerance) -> None:
+    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "fixed", 0)
+    with pytest.raises(ValueError, match="BundleDual needs a tolerance of at least 0, got"):
+        minimize(problem, tolerance=tolerance)
+
+
+def test_tolerance_zero_runs_to_the_last_digits() -> None:
+    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
+    solution = minimize(problem, tolerance=0.0, max_rounds=40)
+    assert solution.objective == pytest.approx(problem.optimum, abs=1e-7)
+    assert abs(solution.relative_gap) <= 1e-7
+
+
 def test_monitor_sees_every_round() -> None:
     seen = []
     problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "fixed", 0)

@@ -1,0 +1,13 @@
+"""Settings of the whole suite."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+# Shared machines pause at any moment, so no deadlines; and in continuous integration the same
+# examples every time, so that a change fails for what it changed.
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
