@@ -383,7 +383,7 @@ def test_counts_that_are_no_whole_numbers(K) -> None:
         with pytest.raises(ValueError, match="needs at least one cluster, got n_clusters="):
             oracle(LowRankForm(np.zeros((8, 1))), K)
     for min_size in (1.5, None, "a"):
-        with pytest.raises(ValueError, match="needs .*min_size of at least 1, got"):
+        with pytest.raises(ValueError, match=r"needs .*min_size of at least 1, got"):
             ChangePoints(min_size)(LowRankForm(np.zeros((8, 1))))
 
 
