@@ -90,6 +90,14 @@ def test_predictions_are_exact_segmentations_under_the_learned_metric() -> None:
         form = LowRankForm(learner.transform(X), shift=-learner.penalty_)
         np.testing.assert_array_equal(ends, ChangePoints(2)(form).change_points)
         np.testing.assert_array_equal(labels, Partition.from_change_points(ends).labels)
+    changes = 0
+    for penalty in np.geomspace(0.02, 20.0, 100):
+        learner.penalty_, before = penalty, learner.predict_change_points(XS[0])
+        form = LowRankForm(learner.transform(XS[0]), shift=-penalty)
+        found = learner.predict_change_points(XS[0])
+        np.testing.assert_array_equal(found, ChangePoints(2)(form).change_points)
+        changes += len(found) != len(before)
+    assert changes >= 8  # so a penalty that is off by some percent is seen
     for K in (1, 4, 60):
         form = LowRankForm(learner.transform(XS[0]))
         ends = learner.predict_change_points(XS[0], n_segments=K)
