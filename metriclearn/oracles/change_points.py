@@ -94,7 +94,8 @@ class PricedSegmentation:
         if self.min_size == 1:
             return self._with_value(np.arange(1, self.n_samples + 1))
         steps = np.diff(self.cumulative, axis=0)
-        most = float(np.sum(steps * steps)) + self.weight  # no merge can be worth more
+        overlap = self.weight * (0 if self.truth is None else len(self.truth))
+        most = float(np.sum(steps * steps)) + overlap  # at least the range of V
         return self.solve(-2.0 * most if most > 0 else -1.0)
 
     def coarsest(self) -> tuple[float, NDArray[np.int64]]:

@@ -158,6 +158,33 @@ def test_counts_off_the_hull_reach_the_layered_program(alpha, min_size, monkeypa
     assert reached >= 10
 
 
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_layers_over_a_part_of_the_positions(alpha, monkeypatch) -> None:
+    """T = 600: a first program over plausible positions, a second over those not ruled out."""
+    sizes = []
+    real = layered.layered_segmentation
+    monkeypatch.setattr(
+        layered, "layered_segmentation", lambda *args: sizes.append(len(args[5])) or real(*args)
+    )
+    rng = np.random.default_rng(16)
+    again = 0
+    for case in range(12):
+        Z = rng.normal(size=(600, int(rng.integers(1, 4))))
+        truth = _random_segmentation(rng, 600)
+        Z += (0.0, 0.3)[case % 2] * rng.normal(size=(truth.n_clusters, 1))[truth.labels]
+        min_size = int(rng.choice([1, 10]))
+        K = int(rng.integers(2, 16))
+        form = LowRankForm(Z).plus(truth, 2 * alpha, 0.0)
+        before = len(sizes)
+        found = ChangePoints(min_size)(form, K)
+        again += len(sizes) - before >= 2
+        reference = SummedArea(min_size)(form, K)
+        assert found.n_clusters == K
+        assert form.at(found) == pytest.approx(form.at(reference), rel=1e-9)
+    assert again >= 2
+    assert min(sizes) < 300
+
+
 def test_a_count_off_the_hull_by_hand(monkeypatch) -> None:
     """1 0 0 1: V = 1, 1.33…, 2, 2 has its K = 2 below the chord from 1 to 3."""
     calls = []
