@@ -159,21 +159,27 @@ def test_counts_off_the_hull_reach_the_layered_program(alpha, min_size, monkeypa
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_layers_over_a_part_of_the_positions(alpha, monkeypatch) -> None:
-    """T = 600: a first program over plausible positions, a second over those not ruled out."""
+def test_second_pass_of_the_layers_over_what_was_not_ruled_out(alpha, monkeypatch) -> None:
+    """With a poor first choice of positions the second pass has to find the optimum."""
     sizes = []
     real = layered.layered_segmentation
     monkeypatch.setattr(
         layered, "layered_segmentation", lambda *args: sizes.append(len(args[5])) or real(*args)
     )
+
+    def few(self, n_segments, low, high, through):
+        grid = np.arange(1, n_segments) * self.min_size
+        return np.append(grid, self.n_samples)
+
+    monkeypatch.setattr(PricedSegmentation, "_plausible", few)
     rng = np.random.default_rng(16)
     again = 0
-    for case in range(12):
-        Z = rng.normal(size=(600, int(rng.integers(1, 4))))
-        truth = _random_segmentation(rng, 600)
-        Z += (0.0, 0.3)[case % 2] * rng.normal(size=(truth.n_clusters, 1))[truth.labels]
-        min_size = int(rng.choice([1, 10]))
-        K = int(rng.integers(2, 16))
+    for _ in range(40):
+        T = int(rng.integers(40, 150))
+        Z = rng.normal(size=(T, int(rng.integers(1, 4))))
+        truth = _random_segmentation(rng, T)
+        min_size = int(rng.choice([1, 3]))
+        K = int(rng.integers(2, 16 // min_size))
         form = LowRankForm(Z).plus(truth, 2 * alpha, 0.0)
         before = len(sizes)
         found = ChangePoints(min_size)(form, K)
@@ -181,8 +187,7 @@ def test_layers_over_a_part_of_the_positions(alpha, monkeypatch) -> None:
         reference = SummedArea(min_size)(form, K)
         assert found.n_clusters == K
         assert form.at(found) == pytest.approx(form.at(reference), rel=1e-9)
-    assert again >= 2
-    assert min(sizes) < 300
+    assert again >= 10
 
 
 def test_a_count_off_the_hull_by_hand(monkeypatch) -> None:
@@ -297,7 +302,6 @@ def test_the_tightest_count_has_one_answer(min_size) -> None:
     np.testing.assert_array_equal(ChangePoints(min_size)(form, K).change_points, expected)
 
 
-@pytest.mark.xfail(strict=True, reason="B30: the reward of finest() is too small for min_size > 1")
 @pytest.mark.parametrize(("T", "min_size"), [(20, 2), (16, 2), (30, 3), (40, 4)])
 def test_largest_count_when_the_truth_has_it_too(T, min_size) -> None:
     """−κ Tr MN makes the truth the worst answer, and it is the only one with T/min_size."""
