@@ -266,7 +266,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter):
             count_known=self.n_segments == "given",
             n_jobs=self.n_jobs,
         )
-        start = cone.join(self._start(cone, truths), self.loss_scale)
+        # just above the loss scale a single segment is the answer, which limits the price
+        start = cone.join(self._start(cone, truths), self.loss_scale * (1.0 + 1e-6))
         threads = 1 if data.n_features < 500 or self.n_jobs not in (None, 1) else None
         with (
             threadpool_limits(threads, user_api="blas"),

@@ -27,21 +27,24 @@ _REDUCTION = {"reassoc", "contract", "nsz"}
 
 
 def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
-    """What the kernels need of the true segments to have g in O(1), (T+1, 4).
+    """What the kernels need of the true segments to have g in O(1), (T+1, 6).
 
     Row t: the start and 1/size of the segment that holds sample t−1, what the samples before t
     contribute when the segment began earlier, and what those from t on contribute to any end
     beyond the segment that holds sample t: g(s,u) = before(u) + after(s) unless s and u lie in
-    one true segment, where g(s,u) = (u−s)²/|C|.
+    one true segment, where g(s,u) = (u−s)²/|C|. Then the end e of the segment that holds sample
+    t, and h = (e−t)(1 − (e−t)/|C|), what any (t,u] with u ≥ e lacks at its left end, see _slack.
     """
     sizes = np.diff(ends, prepend=0)
     owner = np.repeat(np.arange(len(ends)), sizes)
     start, end, size = (ends - sizes)[owner], ends[owner], sizes[owner]
     positions = np.arange(n_samples + 1)
-    table = np.zeros((n_samples + 1, 4))
+    table = np.zeros((n_samples + 1, 6))
     table[1:, 0], table[1:, 1] = start, 1.0 / size
     table[1:, 2] = start + (positions[1:] - start) ** 2 / size
     table[:-1, 3] = (end - positions[:-1]) ** 2 / size - end
+    table[:-1, 4], table[-1, 4] = end, n_samples
+    table[:-1, 5] = (end - positions[:-1]) * (1.0 - (end - positions[:-1]) / size)
     return table
 
 
@@ -69,6 +72,27 @@ def segment_value(S, table, kappa, c, s, u):
     if table is not None:  # settled at compile time
         value -= kappa * _overlap(table, s, u)
     return value / (u - s) + c
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _slack(table, kappa, c, s, t, T):
+    """At least f(s,u) − f(s,t) − f(t,u) for every u ≥ t: what s may gain over t after t.
+
+    κ[ρ(s,t) + max_u (ρ(t,u) − ρ(s,u))] − c with ρ(s,u) = g(s,u)/(u−s) ≤ 1, never above κ − c.
+    The maximum is over u = e … T, with e the end of the true segment that holds t: before e the
+    difference grows. Beyond, it is largest where the true segments fit into (e,u], as
+    h(s)/(u−s) − h(t)/(u−t), which has one stationary point.
+    """
+    if t == T:
+        return kappa - c
+    missing_s, missing_t, end = table[s, 5], table[t, 5], table[t, 4]
+    if missing_t >= missing_s:
+        u = float(T)
+    else:
+        share = np.sqrt(missing_t / missing_s)
+        u = min(float(T), max(end, (t - share * s) / (1.0 - share)))
+    gain = missing_s / (u - s) - missing_t / (u - t)
+    return kappa * (_overlap(table, s, t) / (t - s) + gain) - c
 
 
 @njit(nogil=True, cache=True)
@@ -110,7 +134,7 @@ def best_segmentation(S, table, kappa, c, min_size):
     last = np.full(T + 1, -1)
     F[0] = 0.0
     starts = np.empty(T + 1, dtype=np.int64)  # live starts with a bound
-    bounds = np.empty(T + 1)  # at least F(s) + f(s, checkpoint)
+    bounds = np.empty(T + 1)  # at least F(s) + f(s,u) − f(checkpoint,u) for every later u
     expiry = np.empty(T + 1, dtype=np.int64)  # first u from which the start may be dropped
     block_max = np.empty(T + 1)
     block_start = np.empty(T + 2, dtype=np.int64)
@@ -128,7 +152,7 @@ def best_segmentation(S, table, kappa, c, min_size):
         work += newest + 1 - fresh
         common = 0.0
         if n_old > 0:
-            common = segment_value(S, table, kappa, c, checkpoint, u) + slack
+            common = segment_value(S, table, kappa, c, checkpoint, u)
             for b in range(n_blocks):
                 if block_max[b] + common <= best:
                     continue
@@ -150,7 +174,7 @@ def best_segmentation(S, table, kappa, c, min_size):
             n_old, cost = _renew(
                 S, table, kappa, c, min_size, u, common, F, starts, bounds, expiry, n_old
             )
-            n_hot = _hot_first(starts, bounds, expiry, n_old, F[u] - _HOT * slack)
+            n_hot = _hot_first(starts, bounds, expiry, n_old, F[u] + (1.0 - _HOT) * slack)
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
             checkpoint, work, fresh = u, 0, newest + 1
     return F, last
@@ -160,17 +184,23 @@ def best_segmentation(S, table, kappa, c, min_size):
 def _renew(S, table, kappa, c, min_size, u, common, F, starts, bounds, expiry, n):
     """Carry the bounds of live starts over to the checkpoint u and drop beaten starts.
 
-    A bound that stays low is only shifted by ``common``; one that comes within reach of F(u) is
-    replaced by the exact value. Returns how many starts live on and what the work cost.
+    A value that stays low is only shifted by ``common``; one that comes within reach of F(u) is
+    computed. κ − c is added to it, or the smaller :func:`_slack` where that can matter. Returns
+    how many starts live on and what the work cost.
     """
     slack = kappa - c
+    tight = kappa > 0.1 * slack
     kept, evaluated = 0, 0
     for j in range(n):
         s, bound, until = starts[j], bounds[j] + common, expiry[j]
         if bound + _SHIFT_ONLY * slack > F[u] or slack <= 0.0:
             bound = F[s] + segment_value(S, table, kappa, c, s, u)
             evaluated += 1
-        if bound + slack <= F[u]:
+        if table is not None and bound + slack > F[u] and (tight or bound - c <= F[u]):
+            bound += _slack(table, kappa, c, s, u, S.shape[0] - 1)
+        else:
+            bound += slack
+        if bound <= F[u]:
             until = min(until, u + min_size)
         if until > u + 1:
             starts[kept], bounds[kept], expiry[kept] = s, bound, until

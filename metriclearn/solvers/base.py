@@ -146,7 +146,8 @@ class DualBound:
     def value(self, offset: float, slope: NDArray, best: float) -> float:
         """Bound from one minorant; never below 0, which bounds every hinge."""
         bound = self._priceless(offset, slope, best)
-        if self.cone.priced and slope[-1] < 0:
+        unlimited = np.isinf(self.price_limit) and slope[-1] > -1e-14  # rounding of (K − Tr M)/T
+        if self.cone.priced and slope[-1] < 0 and not unlimited:
             bound += slope[-1] * self.price_limit
         return max(0.0, bound)
 
