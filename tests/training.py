@@ -42,8 +42,8 @@ def learn(X=XS, y=YS, sample_weight=None, **parameters) -> ChangePointMetricLear
     return ChangePointMetricLearner(**{**defaults, **parameters}).fit(X, y, sample_weight)
 
 
-def assert_same(mine, theirs, change=lambda B: B, rtol: float = 1e-3) -> None:
-    """Equal up to the tolerance of the solver, in the metric and the penalty."""
+def assert_same(mine, theirs, change=lambda B: B, rtol: float = 1e-2) -> None:
+    """Equal objectives; metric and penalty as near as a gap of 1e-7 fixes them (L1 is flat)."""
     A, B = mine.get_mahalanobis_matrix(), change(theirs.get_mahalanobis_matrix())
     np.testing.assert_allclose(A, B, atol=rtol * np.abs(A).max())
     objective = theirs.solution_.objective
