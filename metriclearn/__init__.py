@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "BundleDual": "solvers.bundle",
-    "ChangePointMetricLearner": "learners",
+    "ChangePointMetricLearner": "learners.change_points",
     "ChangePoints": "oracles.change_points",
     "DenseForm": "forms",
     "DiagonalMetric": "mahalanobis",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Protocol
 
@@ -47,8 +48,8 @@ class JointFeatures(Protocol):
 
     metric: Metric
 
-    def form(self, samples: Samples, w: NDArray) -> Form:
-        """The form A of the data set under the metric coordinates w."""
+    def at(self, w: NDArray) -> Callable[[Samples], Form]:
+        """The forms A of data sets under the metric coordinates w."""
         ...
 
     def gradient(self, samples: Samples, w: NDArray, partition: Partition) -> NDArray:
@@ -59,18 +60,26 @@ class JointFeatures(Protocol):
 class LinearFeatures:
     """A = XBXᵀ, so that ⟨A, M⟩ = ⟨B, XᵀMX⟩ (Eq. 5 to 7).
 
-    ``form`` costs one product (T, P)×(P, r), ``gradient`` O(KP) for a diagonal metric and
-    O(KP²) for a full one.
+    ``at`` factors B once, and every form costs one product (T, P)×(P, r); ``gradient`` O(KP) for
+    a diagonal metric and O(KP²) for a full one.
     """
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
 
-    def form(self, samples: Samples, w: NDArray) -> LowRankForm:
+    def at(self, w: NDArray) -> Callable[[Samples], LowRankForm]:
         components = self.metric.components(w)
         if len(components) == 0:
-            components = np.zeros((1, samples.n_features))
-        return LowRankForm.from_cumulative(_times_transpose(samples.cumulative, components))
+            components = np.zeros((1, components.shape[1]))
+
+        def form(samples: Samples) -> LowRankForm:
+            return LowRankForm.from_cumulative(_times_transpose(samples.cumulative, components))
+
+        return form
+
+    def form(self, samples: Samples, w: NDArray) -> LowRankForm:
+        """The form of one data set."""
+        return self.at(w)(samples)
 
     def gradient(self, samples: Samples, w: NDArray, partition: Partition) -> NDArray:
         return self.metric.coordinates(samples.pooled(partition))

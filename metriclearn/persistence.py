@@ -20,7 +20,7 @@ __all__ = ["load", "save"]
 
 _FORMAT = 1
 _CLASSES = {
-    "ChangePointMetricLearner": "metriclearn.learners",
+    "ChangePointMetricLearner": "metriclearn.learners.change_points",
     "BundleDual": "metriclearn.solvers.bundle",
     "ProjectedSubgradient": "metriclearn.solvers.subgradient",
     "ConstantStep": "metriclearn.solvers.subgradient",
@@ -39,7 +39,7 @@ _CLASSES = {
 
 
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
-    """Write a fitted estimator to one ``.npz`` file, atomically.
+    """Write a fitted estimator to one ``.npz`` file, atomically; callbacks are left out.
 
     Parameters
     ----------
@@ -130,7 +130,8 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
     name = type(value).__name__
     if _CLASSES.get(name) == type(value).__module__:
         parameters = value.get_params(deep=False)
-        fitted = {k: v for k, v in vars(value).items() if k not in parameters}
+        parameters.pop("callbacks", None)  # they watched the training, which is over
+        fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, "callbacks")}
         state = [_encode(parameters, arrays), _encode(fitted, arrays)]
         return {"object": [name, *state]}
     raise TypeError(

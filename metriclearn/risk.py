@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from metriclearn.forms import Form
 from metriclearn.joint_features import JointFeatures, Samples
 from metriclearn.losses import Loss
 from metriclearn.mahalanobis import MetricCone
@@ -73,27 +74,31 @@ class StructuredHinge:
         self.n_jobs = n_jobs
         self.identity = (loss_scale, price, count_known, getattr(oracle, "min_size", 1))
         equal = np.full(len(samples), 1.0 / len(samples))
-        self.weights = equal if weights is None else weights / np.sum(weights)
+        self._shares = equal if weights is None else weights / np.sum(weights)
         groups = min(len(samples), n_groups or len(samples))
-        self._bounds = np.linspace(0, len(samples), groups + 1).astype(int)[:-1]
+        self._bounds = np.linspace(0, len(samples), groups + 1).astype(int)
+        self.weights = np.add.reduceat(self._shares, self._bounds[:-1])
         zero = np.zeros(cone.n_metric)
         self._truth_slopes = [features.gradient(s, zero, t) for s, t in zip(samples, truths)]
 
-    def __call__(self, w: NDArray) -> Cuts:
-        """Cuts of all groups at w."""
-        run = Parallel(n_jobs=self.n_jobs, backend="threading")
-        results = run(delayed(self._one)(i, w) for i in range(len(self.samples)))
-        values = np.array([value for value, _ in results])
-        slopes = np.array([slope for _, slope in results])
-        return self._group(values, slopes)
-
-    def _one(self, i: int, w: NDArray) -> tuple[float, NDArray]:
-        """Value and slope of L_i at w."""
+    def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
+        """Cuts at w, of all groups or of those ``chosen``."""
         metric, learned_price = self.cone.split(w)
+        form = self.features.at(metric)
         price = learned_price if self.cone.priced else self.price
+        groups = range(len(self.weights)) if chosen is None else chosen
+        members = [range(self._bounds[g], self._bounds[g + 1]) for g in groups]
+        run = Parallel(n_jobs=self.n_jobs, backend="threading")
+        flat = [i for group in members for i in group]
+        results = run(delayed(self._one)(i, form, metric, price) for i in flat)
+        return self._group(flat, [len(group) for group in members], results)
+
+    def _one(
+        self, i: int, form: Callable[[Samples], Form], metric: NDArray, price: float
+    ) -> tuple[float, NDArray]:
+        """Value and slope of L_i."""
         samples, truth = self.samples[i], self.truths[i]
-        form = self.features.form(samples, metric)
-        augmented, _ = self.loss.augment(form, truth, self.loss_scale)
+        augmented, _ = self.loss.augment(form(samples), truth, self.loss_scale)
         if self.count_known:
             best = self.oracle(augmented, truth.n_clusters)
         else:
@@ -106,9 +111,16 @@ class StructuredHinge:
             value -= price * more / T
         return value, self.cone.join(slope / T, -more / T)
 
-    def _group(self, values: NDArray, slopes: NDArray) -> Cuts:
-        weights = np.add.reduceat(self.weights, self._bounds)
+    def _group(
+        self, flat: list[int], sizes: list[int], results: list[tuple[float, NDArray]]
+    ) -> Cuts:
+        """Weighted means over the members of every group."""
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        shares = self._shares[flat]
+        values = np.array([value for value, _ in results])
+        slopes = np.array([slope for _, slope in results])
+        weights = np.add.reduceat(shares, starts)
         safe = np.where(weights > 0, weights, 1.0)
-        mean = np.add.reduceat(self.weights * values, self._bounds) / safe
-        slope = np.add.reduceat(self.weights[:, None] * slopes, self._bounds, axis=0)
+        mean = np.add.reduceat(shares * values, starts) / safe
+        slope = np.add.reduceat(shares[:, None] * slopes, starts, axis=0)
         return Cuts(mean, slope / safe[:, None], weights)

@@ -40,10 +40,7 @@ class TunedSegmenter(MahalanobisSegmenter):
         """Fit the metric, then choose the penalty on the same labeled sequences."""
         data = read_data_sets(type(self).__name__, X)
         truths = read_segmentations(type(self).__name__, y, data)
-        self.__dict__.pop("feature_names_in_", None)
-        self.n_features_in_ = data.n_features
-        if data.feature_names is not None:
-            self.feature_names_in_ = data.feature_names
+        self._remember(data)
         self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
         self.components_ = self.baseline_.components_
         self.penalty_ = None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from metriclearn.mahalanobis import MetricCone
 from metriclearn.regularizers import RegularizationTerms, Regularizer
 
-__all__ = ["Cuts", "Monitor", "Progress", "Risk", "Solution", "Solver", "Trace"]
+__all__ = [
+    "Callback",
+    "CutMemory",
+    "Cuts",
+    "DualBound",
+    "Progress",
+    "Risk",
+    "Solution",
+    "Solver",
+    "Trace",
+]
 
 
 class Cuts(NamedTuple):
@@ -36,23 +46,70 @@ class Cuts(NamedTuple):
         return self.weights @ self.slopes
 
 
-Risk = Callable[[NDArray], Cuts]
-"""w -> Cuts. Every function is convex and nonnegative (a hinge)."""
+class CutMemory(NamedTuple):
+    """Minorants offsets_j + ⟨slopes_j, w⟩ of the functions groups_j; valid for any regularizer.
+
+    ``anchor`` is the affine minorant of the whole risk at the start, (offset, slope).
+    """
+
+    offsets: NDArray
+    slopes: NDArray
+    groups: NDArray
+    rounding: NDArray
+    anchor: tuple[float, NDArray]
+
+
+class Risk(Protocol):
+    """Σ weights_i R_i(w); every R_i is convex and nonnegative (a hinge)."""
+
+    weights: NDArray
+
+    def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
+        """Cuts of the functions ``chosen`` (all by default) at w, with their weights."""
+        ...
 
 
 @dataclass
 class Trace:
-    """One entry per round: best objective so far, lower bound, seconds since the start."""
+    """One entry per round.
+
+    Attributes
+    ----------
+    objective, lower_bound : list of float
+        Best objective so far, and the best bound that no point can beat.
+    seconds : list of float
+        Since the start.
+    oracle_calls : list of int
+        Loss-augmented inferences so far, over all data sets or groups of them.
+    cache_hits : list of int
+        Inferences so far that a remembered cut made unnecessary.
+    """
 
     objective: list[float] = field(default_factory=list)
     lower_bound: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    oracle_calls: list[int] = field(default_factory=list)
+    cache_hits: list[int] = field(default_factory=list)
 
-    def append(self, objective: float, lower_bound: float, seconds: float) -> None:
+    def append(
+        self,
+        objective: float,
+        lower_bound: float,
+        seconds: float,
+        oracle_calls: int = 0,
+        cache_hits: int = 0,
+    ) -> None:
         """Add a round."""
         self.objective.append(objective)
         self.lower_bound.append(lower_bound)
         self.seconds.append(seconds)
+        self.oracle_calls.append(oracle_calls)
+        self.cache_hits.append(cache_hits)
+
+    @property
+    def gap(self) -> list[float]:
+        """objective − lower_bound, per round."""
+        return [high - low for high, low in zip(self.objective, self.lower_bound)]
 
     def __len__(self) -> int:
         return len(self.objective)
@@ -69,12 +126,14 @@ class Solution:
     objective, lower_bound : float
         Objective at w, and a bound that no point can beat.
     scale : float
-        Objective at the start (no metric): ``relative_gap`` is the gap over it.
-    converged : bool
-        Whether the gap reached the tolerance.
+        Objective with no metric: ``relative_gap`` is the gap over it.
     reason : str
-        Why the solver stopped: "converged", "max_rounds", "interrupted" or "stalled".
+        Why the solver stopped: "converged", "max_rounds", "callback", "interrupted" or "stalled".
     trace : Trace
+    rank : int
+        Rank of B at w; for a diagonal metric the number of non-zero weights.
+    cuts : CutMemory or None
+        What a later start from here may use again.
     """
 
     w: NDArray
@@ -83,6 +142,8 @@ class Solution:
     scale: float
     reason: str
     trace: Trace
+    rank: int
+    cuts: CutMemory | None = field(default=None, repr=False, compare=False)
 
     @property
     def converged(self) -> bool:
@@ -96,22 +157,34 @@ class Solution:
 
     @property
     def relative_gap(self) -> float:
-        """gap over the objective at the start."""
+        """gap over the objective with no metric."""
         return self.gap / self.scale if self.scale > 0 else self.gap
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a monitor sees after each round."""
+    """What a callback sees after each round; ``estimator()`` is there when a learner solves."""
 
     round: int
     objective: float
     lower_bound: float
     relative_gap: float
     w: NDArray
+    oracle_calls: int = 0
+    cache_hits: int = 0
+    estimator: Callable[[], Any] | None = None
 
 
-Monitor = Callable[[Progress], None]
+class Callback(Protocol):
+    """Watches a solver."""
+
+    def on_round(self, progress: Progress) -> bool | None:
+        """Called after every round; True asks the solver to stop."""
+        ...
+
+    def on_end(self, solution: Solution) -> None:
+        """Called once, with the result."""
+        ...
 
 
 class Solver(Protocol):
@@ -123,9 +196,15 @@ class Solver(Protocol):
         regularizer: Regularizer,
         cone: MetricCone,
         start: NDArray,
-        monitor: Monitor | None = None,
+        callbacks: Sequence[Callback] = (),
+        warm: Solution | None = None,
     ) -> Solution:
-        """Minimize from ``start``; ``monitor`` is called after every round."""
+        """Minimize from ``start`` (no metric), over whose objective gaps are relative.
+
+        ``warm`` is an earlier solution for the same risk under another regularizer: its point,
+        its scale and its cuts are used again. A KeyboardInterrupt ends the run and keeps the
+        best point.
+        """
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,8 +12,9 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.mahalanobis import MetricCone
 from metriclearn.parameters import ComponentParameters
-from metriclearn.regularizers import Regularizer
-from metriclearn.solvers.base import DualBound, Monitor, Progress, Risk, Solution, Trace
+from metriclearn.regularizers import RegularizationTerms, Regularizer
+from metriclearn.solvers.base import Callback, Cuts, DualBound, Risk, Solution
+from metriclearn.solvers.iteration import Iteration
 
 __all__ = ["ConstantStep", "DecreasingStep", "PolyakStep", "ProjectedSubgradient", "StepRule"]
 
@@ -77,7 +78,9 @@ class PolyakStep(BaseEstimator):
 class ProjectedSubgradient(ComponentParameters):
     """w ← Π(w − γ(g + ∇Ω)), with the best iterate, an average, and an honest lower bound.
 
-    The bound is that of the average of all cuts met (weighted by step lengths); it is valid but
+    With ``batch_size`` every step uses the subgradient of a random batch of data sets, and a
+    round is one epoch of steps followed by one pass that evaluates the average of the epoch. The
+    bound is that of the average of all whole cuts met (weighted by step lengths); it is valid but
     slow, so prefer :class:`~metriclearn.solvers.bundle.BundleDual` for a small certified gap.
 
     Parameters
@@ -86,23 +89,35 @@ class ProjectedSubgradient(ComponentParameters):
         ``PolyakStep()``, ``DecreasingStep()`` or ``ConstantStep()``.
     average : bool
         Also evaluate the weighted average of the second half of the iterates, every tenth round.
+    batch_size : int or None
+        Data sets per step; None uses all. With batches, ``DecreasingStep()`` is advisable.
     tolerance : float
         Relative gap at which to stop.
     max_rounds : int
-        Passes over the data.
+        Passes over the data, or epochs.
+    checkpoint : str or None
+        File that keeps the state after every round, from which an interrupted run goes on.
+    random_state : int
+        Seed of the batches.
     """
 
     def __init__(
         self,
         step_rule: StepRule = PolyakStep(),  # noqa: B008  # never changed
         average: bool = True,
+        batch_size: int | None = None,
         tolerance: float = 1e-3,
         max_rounds: int = 1000,
+        checkpoint: str | None = None,
+        random_state: int = 0,
     ) -> None:
         self.step_rule = step_rule
         self.average = average
+        self.batch_size = batch_size
         self.tolerance = tolerance
         self.max_rounds = max_rounds
+        self.checkpoint = checkpoint
+        self.random_state = random_state
 
     def minimize(
         self,
@@ -110,94 +125,152 @@ class ProjectedSubgradient(ComponentParameters):
         regularizer: Regularizer,
         cone: MetricCone,
         start: NDArray,
-        monitor: Monitor | None = None,
+        callbacks: Sequence[Callback] = (),
+        warm: Solution | None = None,
     ) -> Solution:
-        """Minimize risk + regularizer over ``cone`` from ``start`` (no metric)."""
-        descent = _Descent(risk, regularizer, cone, start)
-        reason = "max_rounds"
-        try:
-            for round_ in range(1, self.max_rounds + 1):
-                descent.step(self.step_rule, round_)
-                if self.average and round_ % 10 == 0:
-                    descent.try_average()
-                progress = descent.record(round_)
-                if monitor is not None:
-                    monitor(progress)
-                if progress.relative_gap <= self.tolerance:
-                    reason = "converged"
-                    break
-        except KeyboardInterrupt:
-            reason = "interrupted"
-        return descent.solution(reason)
+        """Minimize risk + regularizer over ``cone`` from ``start``, see :class:`Solver`."""
+        if self.batch_size is not None and self.batch_size < 1:
+            raise ValueError(
+                "ProjectedSubgradient needs a batch_size of at least 1 or None, got "
+                f"{self.batch_size!r}."
+            )
+        kind = _Descent if self.batch_size is None else _StochasticDescent
+        run = kind(risk, regularizer.terms(cone), cone, self, warm)
+        return run.run(start, callbacks, self.tolerance, self.max_rounds, self.checkpoint)
 
 
-class _Descent:
+class _Descent(Iteration):
     """Iterate, best point, average, and the aggregated cut behind the lower bound."""
 
+    SOLVER = "ProjectedSubgradient"
+
     def __init__(
-        self, risk: Risk, regularizer: Regularizer, cone: MetricCone, start: NDArray
+        self,
+        risk: Risk,
+        terms: RegularizationTerms,
+        cone: MetricCone,
+        settings: ProjectedSubgradient,
+        warm: Solution | None,
     ) -> None:
-        self.risk, self.cone, self.terms = risk, cone, regularizer.terms(cone)
-        self.bound = DualBound(self.terms, cone)
-        self.w, self.trace, self.started = start, Trace(), time.perf_counter()
-        self.cuts = risk(start)
-        self.scale = self.objective = self.cuts.mean + self.terms(start)
-        self.best, self.lower_bound = start, 0.0
-        self.anchor = self._minorant()
-        self.offset, self.slope, self.total = 0.0, np.zeros(cone.size), 0.0
-        self.sum, self.sum_weight, self.restart = np.zeros(cone.size), 0.0, 2
+        super().__init__(risk, terms, cone, warm, (terms.slope, terms.curvature))
+        self.terms, self.settings = terms, settings
+        self.bound = DualBound(terms, cone)
 
-    def step(self, rule: StepRule, round_: int) -> None:
-        """Move from the current point and evaluate the next one."""
-        gradient = self.cuts.slope + self.terms.gradient(self.w)
-        norm = float(np.linalg.norm(gradient))
-        if norm == 0.0 or self.objective <= 0.0:  # this point is optimal
-            self.lower_bound = self.objective
+    def begin(self, start: NDArray, cuts: Cuts) -> None:
+        """No step has been made."""
+        self.w, self.value, self.slope = start, cuts.mean, cuts.slope
+        remembered = None if self.warm is None else self.warm.cuts
+        self.anchor = self._minorant() if remembered is None else remembered.anchor
+        n = self.cone.size
+        self.minorant, self.total = (0.0, np.zeros(n)), 0.0
+        self.sum, self.sum_weight, self.restart = np.zeros(n), 0.0, 2
+
+    def step(self) -> None:
+        """Move from the current point and evaluate the next one, now and then the average."""
+        count = self.round + 1
+        gamma = self._move(count)
+        if gamma is None:
             return
-        value = self.cuts.mean + self.terms(self.w)
-        now = Situation(round_, value, self.objective, self.lower_bound, norm, self.scale)
-        gamma = rule(now)
-        self._aggregate(gamma)
-        self.w = self.cone.project(self.w - gamma * gradient)
-        self.cuts = self.risk(self.w)
-        self._keep(self.w, self.cuts.mean + self.terms(self.w))
-        if round_ == self.restart:
-            self.sum, self.sum_weight, self.restart = np.zeros_like(self.w), 0.0, 2 * round_
+        if count == self.restart:
+            self.sum, self.sum_weight, self.restart = np.zeros_like(self.w), 0.0, 2 * count
         self.sum, self.sum_weight = self.sum + gamma * self.w, self.sum_weight + gamma
-
-    def try_average(self) -> None:
-        """Evaluate the average of the recent iterates."""
-        if self.sum_weight > 0:
+        if self.settings.average and count % 10 == 0 and self.sum_weight > 0:
             average = self.sum / self.sum_weight
-            self._keep(average, self.risk(average).mean + self.terms(average))
+            self.keep(average, self.evaluate(average).mean + self.terms(average))
 
-    def record(self, round_: int) -> Progress:
-        self.trace.append(self.objective, self.lower_bound, time.perf_counter() - self.started)
-        gap = (self.objective - self.lower_bound) / max(self.scale, 1e-300)
-        return Progress(round_, self.objective, self.lower_bound, gap, self.best)
+    def _move(self, count: int) -> float | None:
+        """One step along the whole subgradient; its length, or None at an optimum."""
+        gradient = self.slope + self.terms.gradient(self.w)
+        norm = float(np.linalg.norm(gradient))
+        if norm == 0.0:  # this point is optimal
+            self.lower_bound = self.objective
+            return None
+        value = self.value + self.terms(self.w)
+        now = Situation(count, value, self.objective, self.lower_bound, norm, self.scale)
+        gamma = self._length(now)
+        self._aggregate(gamma)
+        self._visit(self.cone.project(self.w - gamma * gradient))
+        return gamma
 
-    def solution(self, reason: str) -> Solution:
-        return Solution(self.best, self.objective, self.lower_bound, self.scale, reason, self.trace)
+    def _length(self, now: Situation) -> float:
+        gamma = float(self.settings.step_rule(now))
+        if not 0.0 <= gamma < np.inf:
+            raise ValueError(
+                f"ProjectedSubgradient needs steps of finite nonnegative length, got {gamma} from "
+                f"{self.settings.step_rule!r}; give it a positive step."
+            )
+        return gamma
+
+    def _visit(self, w: NDArray) -> None:
+        cuts = self.evaluate(w)
+        self.w, self.value, self.slope = w, cuts.mean, cuts.slope
+        self.keep(w, self.value + self.terms(w))
 
     def _minorant(self) -> tuple[float, NDArray]:
-        return self.cuts.mean - float(self.cuts.slope @ self.w), self.cuts.slope
-
-    def _keep(self, w: NDArray, value: float) -> None:
-        if value < self.objective:
-            self.objective, self.best = value, w
+        return self.value - float(self.slope @ self.w), self.slope
 
     def _aggregate(self, gamma: float) -> None:
-        """Average the cuts met, forgetting the first half now and then; bound from the result."""
+        """Average the cuts met; bound from the result."""
         offset, slope = self._minorant()
         self.total += gamma
-        share = gamma / self.total
-        self.offset += share * (offset - self.offset)
-        self.slope = self.slope + share * (slope - self.slope)
+        share = gamma / self.total if self.total > 0 else 1.0
+        mean_offset, mean_slope = self.minorant
+        mean_offset += share * (offset - mean_offset)
+        mean_slope = mean_slope + share * (slope - mean_slope)
+        self.minorant = (mean_offset, mean_slope)
         for weight in (1.0, 0.1, 0.01, 0.0) if self.cone.priced else ():
             self.bound.limit_price(
-                (1 - weight) * self.offset + weight * self.anchor[0],
-                (1 - weight) * self.slope + weight * self.anchor[1],
+                (1 - weight) * mean_offset + weight * self.anchor[0],
+                (1 - weight) * mean_slope + weight * self.anchor[1],
                 self.objective,
             )
-        value = self.bound.value(self.offset, self.slope, self.objective)
+        value = self.bound.value(mean_offset, mean_slope, self.objective)
         self.lower_bound = max(self.lower_bound, value)
+
+    def state(self) -> dict[str, NDArray]:
+        """The iterate, the average and the aggregated cut."""
+        numbers = [self.value, self.minorant[0], self.total, self.sum_weight, self.restart]
+        return {
+            "numbers_of_descent": np.array([*numbers, self.bound.price_limit]),
+            "w": self.w,
+            "slope": self.slope,
+            "minorant": self.minorant[1],
+            "sum": self.sum,
+        }
+
+    def restore(self, state: dict[str, NDArray]) -> None:
+        """Take up :meth:`state`."""
+        self.value, offset, self.total, self.sum_weight, restart, self.bound.price_limit = state[
+            "numbers_of_descent"
+        ].tolist()
+        self.restart = int(restart)
+        self.w, self.slope, self.sum = state["w"], state["slope"], state["sum"]
+        self.minorant = (offset, state["minorant"])
+
+
+class _StochasticDescent(_Descent):
+    """One round is an epoch of steps on batches, then one pass at the average of the epoch."""
+
+    def _move(self, count: int) -> float | None:
+        weights, size = self.risk.weights, self.settings.batch_size
+        order = np.random.default_rng([self.settings.random_state, count]).permutation(len(weights))
+        batches = [order[i : i + size] for i in range(0, len(order), size)]
+        w, mean, total = self.w, np.zeros_like(self.w), 0.0
+        for i, batch in enumerate(batches):
+            cuts = self.evaluate(w, np.sort(batch))
+            share = float(np.sum(cuts.weights))
+            gradient = cuts.slope / share + self.terms.gradient(w)
+            norm = float(np.linalg.norm(gradient))
+            if norm == 0.0 or share == 0.0:
+                continue
+            value = cuts.mean / share + self.terms(w)
+            steps = (count - 1) * len(batches) + i + 1
+            gamma = self._length(
+                Situation(steps, value, min(value, self.objective), 0.0, norm, self.scale)
+            )
+            w = self.cone.project(w - gamma * gradient)
+            mean, total = mean + gamma * w, total + gamma
+        self._visit(w if total == 0.0 else mean / total)
+        self._aggregate(total)
+        self.w = w
+        return total

@@ -20,7 +20,7 @@ from metriclearn.mahalanobis import MetricCone
 from metriclearn.risk import StructuredHinge
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
-__all__ = ["FIXED_PRICE", "CompleteProblem"]
+__all__ = ["FIXED_PRICE", "CompleteProblem", "Watcher", "watched_by"]
 
 FIXED_PRICE = 0.5
 
@@ -117,3 +117,18 @@ class CompleteProblem:
         if type(self.regularizer).__name__ == "SquaredFrobenius":
             return 0.5 * strength * cp.sum_squares(B)
         return strength * cp.trace(B)
+
+
+class Watcher:
+    """A callback from a function of the progress; keeps the solutions it was shown."""
+
+    def __init__(self, on_round) -> None:
+        self.on_round, self.solutions = on_round, []
+
+    def on_end(self, solution) -> None:
+        self.solutions.append(solution)
+
+
+def watched_by(on_round) -> list[Watcher]:
+    """Callbacks for ``minimize``; none without a function."""
+    return [] if on_round is None else [Watcher(on_round)]

@@ -15,7 +15,7 @@ from metriclearn import (
     Trace,
 )
 from metriclearn.solvers.base import Cuts, DualBound
-from tests.solvers.complete_problem import CompleteProblem
+from tests.solvers.complete_problem import CompleteProblem, watched_by
 
 pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
 
@@ -32,7 +32,7 @@ MODES = ["learned", "fixed", "known"]
 def minimize(problem: CompleteProblem, monitor=None, **settings):
     solver = BundleDual(**{"tolerance": 1e-4, "max_rounds": 200, **settings})
     return solver.minimize(
-        problem.risk(), problem.regularizer, problem.cone, problem.start, monitor
+        problem.risk(), problem.regularizer, problem.cone, problem.start, watched_by(monitor)
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from metriclearn import L1, BundleDual, DiagonalMetric, FullMetric, SquaredFrobenius
 from metriclearn.solvers.checkpoint import Checkpoint
-from tests.solvers.complete_problem import CompleteProblem
+from tests.solvers.complete_problem import CompleteProblem, watched_by
 
 PAIRS = [
     (DiagonalMetric(), SquaredFrobenius),
@@ -21,7 +21,7 @@ PAIRS = [
 def minimize(problem: CompleteProblem, monitor=None, **settings):
     solver = BundleDual(**{"tolerance": 1e-6, "max_rounds": 40, **settings})
     return solver.minimize(
-        problem.risk(), problem.regularizer, problem.cone, problem.start, monitor
+        problem.risk(), problem.regularizer, problem.cone, problem.start, watched_by(monitor)
     )
 
 
@@ -112,13 +112,14 @@ def test_checkpoint_of_another_problem_is_refused(other, tmp_path) -> None:
 def test_damaged_checkpoint_is_refused_and_left_alone(damage, tmp_path) -> None:
     problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
     path = tmp_path / "state.npz"
-    minimize(problem, checkpoint=str(path), max_rounds=2)
+    solution = minimize(problem, checkpoint=str(path), max_rounds=2)
     content = path.read_bytes()
     if damage == "other npz":
         np.savez(path, anything=np.zeros(3))
     else:
         middle = len(content) // 2
-        flipped = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+        byte = content.index(solution.w.tobytes()) + 3
+        flipped = content[:byte] + bytes([content[byte] ^ 0xFF]) + content[byte + 1 :]
         damaged = {"text": b"no state", "truncated": content[:middle], "empty": b""}
         path.write_bytes(damaged.get(damage, flipped))
     before = path.read_bytes()

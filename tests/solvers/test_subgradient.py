@@ -16,7 +16,7 @@ from metriclearn import (
 )
 from metriclearn.solvers.base import Cuts
 from metriclearn.solvers.subgradient import ConstantStep, DecreasingStep, PolyakStep, Situation
-from tests.solvers.complete_problem import CompleteProblem
+from tests.solvers.complete_problem import CompleteProblem, watched_by
 
 pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
 
@@ -33,7 +33,7 @@ RULES = [(PolyakStep(), 1e-1), (DecreasingStep(), 1e-2), (ConstantStep(0.1), 1e-
 def minimize(problem: CompleteProblem, monitor=None, **settings):
     solver = ProjectedSubgradient(**{"tolerance": 1e-3, "max_rounds": 300, **settings})
     return solver.minimize(
-        problem.risk(), problem.regularizer, problem.cone, problem.start, monitor
+        problem.risk(), problem.regularizer, problem.cone, problem.start, watched_by(monitor)
     )
 
 

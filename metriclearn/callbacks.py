@@ -1,0 +1,148 @@
+"""What watches a solver: a progress bar, early stopping, a log of scalars.
+
+A callback has two methods (:class:`metriclearn.solvers.base.Callback`): ``on_round(progress)``,
+which may return True to stop, and ``on_end(solution)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from tqdm import tqdm
+
+from metriclearn.solvers.base import Callback, Progress, Solution
+
+__all__ = ["EarlyStopping", "ProgressBar", "ScalarLog", "WithEstimator"]
+
+
+class ProgressBar:
+    """Show rounds, objective and relative gap with tqdm.
+
+    Parameters
+    ----------
+    title : str
+    shown : bool or None
+        True at once, False never, None in a terminal after a few seconds.
+    """
+
+    def __init__(self, title: str, shown: bool | None = True) -> None:
+        disable = None if shown is None else not shown
+        self._bar = tqdm(desc=title, disable=disable, delay=3 if shown is None else 0, unit="round")
+
+    def on_round(self, progress: Progress) -> None:
+        """Advance by one round."""
+        gap = f"{progress.relative_gap:.1e}"
+        self._bar.set_postfix(objective=f"{progress.objective:.4g}", gap=gap, refresh=False)
+        self._bar.update()
+
+    def on_end(self, solution: Solution) -> None:
+        """Leave the bar as it is."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._bar.close()
+
+
+class EarlyStopping(BaseEstimator):
+    """Stop when the score on held-out data sets has not improved for a while.
+
+    Parameters
+    ----------
+    X, y : data sets and labels, as for the learner's ``score``
+    patience : int
+        Scores without improvement after which to stop.
+    every : int
+        Rounds between two scores.
+    min_improvement : float
+        Least increase of the score that counts.
+
+    Attributes
+    ----------
+    scores_ : list of float
+        One per evaluation.
+    rounds_ : list of int
+    """
+
+    def __init__(
+        self, X: Any, y: Any, patience: int = 5, every: int = 1, min_improvement: float = 0.0
+    ) -> None:
+        if patience < 1 or every < 1:
+            raise ValueError(
+                f"EarlyStopping needs patience and every of at least 1, got {patience} and {every}."
+            )
+        self.X, self.y = X, y
+        self.patience = patience
+        self.every = every
+        self.min_improvement = min_improvement
+
+    def on_round(self, progress: Progress) -> bool:
+        """Score the best metric so far; True when the last ``patience`` scores were no better."""
+        if progress.estimator is None:
+            raise ValueError(
+                "EarlyStopping needs a learner to score, got a bare solver; pass it as a "
+                "learner's callback."
+            )
+        if progress.round <= 1 or not hasattr(self, "scores_"):
+            self.scores_: list[float] = []
+            self.rounds_: list[int] = []
+        if progress.round % self.every:
+            return False
+        self.scores_.append(float(progress.estimator().score(self.X, self.y)))
+        self.rounds_.append(progress.round)
+        earlier, recent = self.scores_[: -self.patience], self.scores_[-self.patience :]
+        return bool(earlier) and max(recent) <= max(earlier) + self.min_improvement
+
+    def on_end(self, solution: Solution) -> None:
+        """Nothing is left to do."""
+
+
+class ScalarLog:
+    """Hand objective, lower bound, gap and the oracles' work to a function, every round.
+
+    Parameters
+    ----------
+    log : callable (name, value, step)
+        For instance TensorBoard's ``SummaryWriter().add_scalar`` or ``mlflow.log_metric``.
+    prefix : str
+        Put before every name.
+
+    Examples
+    --------
+    >>> rows = []
+    >>> log = ScalarLog(lambda name, value, step: rows.append((name, value, step)))
+    """
+
+    def __init__(self, log: Callable[[str, float, int], Any], prefix: str = "metriclearn/") -> None:
+        self.log, self.prefix = log, prefix
+
+    def on_round(self, progress: Progress) -> None:
+        """Log one round."""
+        for name in ("objective", "lower_bound", "relative_gap", "oracle_calls", "cache_hits"):
+            self.log(self.prefix + name, float(getattr(progress, name)), progress.round)
+
+    def on_end(self, solution: Solution) -> None:
+        """Log the rank of the solution."""
+        self.log(self.prefix + "rank", float(solution.rank), len(solution.trace))
+
+
+@dataclass(frozen=True)
+class WithEstimator:
+    """Give a callback's ``progress.estimator``: the learner, fitted with the best point so far."""
+
+    callback: Callback
+    snapshot: Callable[[NDArray], Any]
+
+    def on_round(self, progress: Progress) -> bool | None:
+        """Pass the round on."""
+        w = progress.w
+        return self.callback.on_round(replace(progress, estimator=lambda: self.snapshot(w)))
+
+    def on_end(self, solution: Solution) -> None:
+        """Pass the solution on."""
+        self.callback.on_end(solution)

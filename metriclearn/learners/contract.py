@@ -1,0 +1,266 @@
+"""What all large-margin learners share: parameters, scaling, the convex problem, the report."""
+
+from __future__ import annotations
+
+import logging
+import numbers
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from metriclearn.callbacks import ProgressBar, WithEstimator
+from metriclearn.inputs import DataSets, read_data_sets, read_weights
+from metriclearn.joint_features import LinearFeatures, Samples
+from metriclearn.learned_metric import LearnedMetric
+from metriclearn.losses import FrobeniusLoss
+from metriclearn.mahalanobis import Metric, MetricCone
+from metriclearn.oracles.requests import Oracle
+from metriclearn.partition import Partition
+from metriclearn.regularizers import Regularizer
+from metriclearn.risk import StructuredHinge
+from metriclearn.solvers.base import Callback, Risk, Solution, Solver
+
+__all__ = ["LargeMarginLearner", "LearningProblem", "is_number"]
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LearningProblem:
+    """Eq. (9) for one training set: what a solver needs besides the regularizer.
+
+    Attributes
+    ----------
+    risk : Risk
+    cone : MetricCone
+    start : array (n,)
+        No metric, or nearly none: where solvers begin, and over whose objective gaps are relative.
+    feature_scale : array (P,)
+        What features were divided by.
+    """
+
+    risk: Risk
+    cone: MetricCone
+    start: NDArray
+    feature_scale: NDArray
+
+
+class LargeMarginLearner(LearnedMetric):
+    """Learn B, and the price λ of a cluster, from labeled data sets: Eq. (9), linear features.
+
+    A subclass says how labels are read, which oracle answers and whether the number of clusters
+    is known; scaling, the convex problem, its certificate and the fitted attributes are here.
+    """
+
+    COMPONENTS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("metric", "linearize", "DiagonalMetric()"),
+        ("regularizer", "terms", "L1()"),
+        ("solver", "minimize", "BundleDual()"),
+    )
+
+    metric: Metric
+    regularizer: Regularizer
+    solver: Solver
+    penalty: str | float
+    loss_scale: float
+    standardize: bool
+    callbacks: Sequence[Callback]
+    n_jobs: int | None
+    verbose: bool | None
+    penalty_: float | None
+    solution_: Solution
+    scale_: NDArray
+
+    @property
+    def _count_known(self) -> bool:
+        """Whether inference knows the number of clusters."""
+        raise NotImplementedError
+
+    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
+        """Check labels and read them as partitions."""
+        raise NotImplementedError
+
+    def _oracle(self) -> Oracle:
+        """Loss-augmented inference."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from data sets and their labels.
+
+        Parameters
+        ----------
+        X : sequence of (T_i, P) arrays or data frames, or one (T, P) array
+        y : sequence of (T_i,) labels (any hashables) or Partition, or one
+        sample_weight : array (N,), optional
+            Weight of every data set.
+
+        Raises
+        ------
+        ValueError
+            For data, labels or parameters that cannot be used, in one sentence.
+        """
+        problem = self._problem(X, y, sample_weight)
+        self._accept(problem, self._solve(problem))
+        self._report()
+        return self
+
+    def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> LearningProblem:
+        """Check parameters and data, remember the features, and state the convex problem."""
+        self._check_parameters()
+        data = read_data_sets(type(self).__name__, X)
+        truths = self._read_truths(y, data)
+        weights = read_weights(type(self).__name__, sample_weight, len(truths))
+        self._remember(data)
+        if weights is not None:
+            used = np.flatnonzero(weights)
+            data = replace(data, arrays=[data.arrays[i] for i in used])
+            truths, weights = [truths[i] for i in used], weights[used] / weights.max()
+        scale = self._feature_scale(data, weights)
+        cone = self._cone(data.n_features)
+        risk = StructuredHinge(
+            LinearFeatures(self.metric),
+            FrobeniusLoss(),
+            self._oracle(),
+            cone,
+            [Samples(array / scale) for array in data.arrays],
+            truths,
+            weights,
+            loss_scale=self.loss_scale,
+            price=0.0 if self.penalty == "learned" else float(self.penalty),
+            count_known=self._count_known,
+            n_jobs=self.n_jobs,
+        )
+        # just above the loss scale a single cluster is the answer, which limits the price
+        start = cone.join(self._start(cone, truths), self.loss_scale * (1.0 + 1e-6))
+        return LearningProblem(risk, cone, start, scale)
+
+    def _solve(
+        self,
+        problem: LearningProblem,
+        warm: Solution | None = None,
+    ) -> Solution:
+        """Minimize with the learner's solver, from an earlier solution where there is one."""
+        P = problem.cone.n_features
+        threads = 1 if P < 500 or self.n_jobs not in (None, 1) else None
+
+        def snapshot(w: NDArray) -> Self:
+            copy = type(self)(**self.get_params(deep=False))
+            copy.__dict__.update({k: v for k, v in self.__dict__.items() if k.endswith("in_")})
+            copy._accept_point(problem, w)
+            return copy
+
+        with (
+            threadpool_limits(threads, user_api="blas"),
+            ProgressBar(type(self).__name__, self.verbose) as bar,
+        ):
+            return self.solver.minimize(
+                problem.risk,
+                self.regularizer,
+                problem.cone,
+                problem.start,
+                [bar, *(WithEstimator(callback, snapshot) for callback in self.callbacks)],
+                warm,
+            )
+
+    def _accept(self, problem: LearningProblem, solution: Solution) -> None:
+        """Set the fitted attributes from a solution; its cuts are not kept."""
+        self.solution_ = replace(solution, cuts=None)
+        self._accept_point(problem, solution.w)
+
+    def _accept_point(self, problem: LearningProblem, w: NDArray) -> None:
+        coordinates, price = problem.cone.split(w)
+        self.scale_ = problem.feature_scale
+        self.components_ = self.metric.components(coordinates) / self.scale_
+        if self._count_known:
+            self.penalty_ = None
+        else:
+            self.penalty_ = price if problem.cone.priced else float(self.penalty)
+
+    def _check_parameters(self) -> None:
+        who = type(self).__name__
+        for name, method, example in self.COMPONENTS:
+            component = getattr(self, name)
+            if isinstance(component, type) or not hasattr(component, method):
+                raise ValueError(f"{who} needs a {name} such as {example}, got {component!r}.")
+        for callback in self.callbacks:
+            if not (hasattr(callback, "on_round") and hasattr(callback, "on_end")):
+                raise ValueError(
+                    f"{who} needs callbacks with the methods on_round and on_end, got {callback!r}."
+                )
+        if self.penalty != "learned" and not is_number(self.penalty, 0.0):
+            raise ValueError(
+                f'{who} needs penalty="learned" or a number of at least 0, got {self.penalty!r}.'
+            )
+        if not is_number(self.loss_scale, 0.0) or self.loss_scale == 0:
+            raise ValueError(f"{who} needs a positive loss_scale, got {self.loss_scale!r}.")
+
+    def _feature_scale(self, data: DataSets, weights: NDArray | None) -> NDArray:
+        """Pooled standard deviations around the data sets' means, all positive; or ones."""
+        total = np.zeros(data.n_features)
+        shares = np.ones(len(data.arrays)) if weights is None else weights
+        magnitude = np.max([np.max(np.abs(array), axis=0) for array in data.arrays], axis=0)
+        unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
+        for i, array in enumerate(data.arrays):
+            if len(array) < 2:
+                raise ValueError(
+                    f"{type(self).__name__} needs at least 2 samples in every data set, got 1 "
+                    f"sample in data set {i}; remove it."
+                )
+            total += shares[i] * len(array) * np.var(array / unit, axis=0)
+        scale = np.sqrt(total / float(shares @ [len(array) for array in data.arrays]))
+        constant = np.flatnonzero(scale <= 1e-13)
+        scale = scale * unit
+        if len(constant):
+            names = getattr(self, "feature_names_in_", np.arange(data.n_features))[constant[:5]]
+            raise ValueError(
+                f"{type(self).__name__} needs features that vary within the data sets, but "
+                f"{len(constant)} are constant in each ({', '.join(map(str, names))}"
+                f"{', …' if len(constant) > 5 else ''}); remove them."
+            )
+        if not self.standardize and (scale.min() < 1e-50 or scale.max() > 1e50):
+            raise ValueError(
+                f"{type(self).__name__} needs features with standard deviations between 1e-50 and "
+                f"1e50 without standardize, got {scale.min():.3g} to {scale.max():.3g}; rescale."
+            )
+        return scale if self.standardize else np.ones(data.n_features)
+
+    def _cone(self, n_features: int) -> MetricCone:
+        priced = not self._count_known and self.penalty == "learned"
+        return MetricCone(self.metric, n_features, priced)
+
+    def _start(self, cone: MetricCone, truths: list[Partition]) -> NDArray:
+        """No metric; or with K given, where that makes every answer a tie, a small identity."""
+        if not self._count_known:
+            return np.zeros(cone.n_metric)
+        density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
+        identity = cone.metric.identity(cone.n_features)
+        return self.loss_scale * float(density) / cone.n_features * identity
+
+    def _report(self) -> None:
+        solution = self.solution_
+        _LOGGER.info(
+            "%s after %d rounds: objective %.6g, gap %.2g",
+            solution.reason,
+            len(solution.trace),
+            solution.objective,
+            solution.relative_gap,
+        )
+        if not solution.converged and solution.reason != "callback":
+            warnings.warn(
+                f"{type(self).__name__} stopped ({solution.reason}) at a relative gap of "
+                f"{solution.relative_gap:.2g}; the best metric so far is kept. Raise the solver's "
+                "max_rounds or its tolerance.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def is_number(value: Any, least: float) -> bool:
+    """Whether value is a real number from ``least`` to 1e50."""
+    return isinstance(value, numbers.Real) and least <= float(value) <= 1e50
