@@ -16,14 +16,20 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-__all__ = ["DiagonalMetric", "FullMetric", "Metric", "MetricCone"]
+__all__ = ["DiagonalMetric", "FullMetric", "Jacobian", "Metric", "MetricCone"]
 
-Root = Callable[[NDArray], NDArray]
+Jacobian = Callable[[NDArray], NDArray]
 _NEGLIGIBLE = 1e-12  # of the largest eigenvalue or weight: no component is kept for it
 
 
 class Metric(Protocol):
-    """A family of positive semidefinite matrices and its flat coordinates."""
+    """A family of positive semidefinite matrices and its flat coordinates.
+
+    ``polyhedral`` says whether the cone is that of nonnegative coordinates, where a linear
+    regularizer makes the master problem a linear program.
+    """
+
+    polyhedral: bool
 
     def n_coordinates(self, n_features: int) -> int:
         """Length of the coordinate vector for P features."""
@@ -41,10 +47,10 @@ class Metric(Protocol):
         """Lᵀ with B = LLᵀ, (r, P); r is the rank of B."""
         ...
 
-    def linearize(self, v: NDArray) -> tuple[NDArray, Root]:
-        """Projection onto the cone, and a root of its generalized Jacobian J at v.
+    def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
+        """Projection onto the cone, and its generalized Jacobian J at v.
 
-        The root maps rows G (k, n) to R with R Rᵀ = G J Gᵀ.
+        The latter maps rows G (k, n) to G J Gᵀ (k, k).
         """
         ...
 
@@ -64,6 +70,8 @@ class Metric(Protocol):
 class DiagonalMetric(BaseEstimator):
     """B = Diag(b) with b ≥ 0: one weight per feature. Projection O(P)."""
 
+    polyhedral = True
+
     def n_coordinates(self, n_features: int) -> int:
         return n_features
 
@@ -79,9 +87,14 @@ class DiagonalMetric(BaseEstimator):
         components[np.arange(len(kept)), kept] = np.sqrt(w[kept])
         return components
 
-    def linearize(self, v: NDArray) -> tuple[NDArray, Root]:
+    def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         positive = v > 0
-        return np.where(positive, v, 0.0), lambda rows: rows[:, positive]
+
+        def jacobian(rows: NDArray) -> NDArray:
+            seen = rows[:, positive]
+            return seen @ seen.T
+
+        return np.where(positive, v, 0.0), jacobian
 
     def least(self, v: NDArray) -> float:
         return float(np.min(v))
@@ -99,6 +112,8 @@ class FullMetric(BaseEstimator):
     Coordinates are the upper triangle with off-diagonal entries times √2, P(P+1)/2 numbers.
     """
 
+    polyhedral = False
+
     def n_coordinates(self, n_features: int) -> int:
         return n_features * (n_features + 1) // 2
 
@@ -114,11 +129,19 @@ class FullMetric(BaseEstimator):
         kept = values > _NEGLIGIBLE * max(0.0, values[-1])
         return (vectors[:, kept] * np.sqrt(values[kept])).T[::-1]
 
-    def linearize(self, v: NDArray) -> tuple[NDArray, Root]:
+    def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         values, vectors = scipy.linalg.eigh(self.matrix(v), driver="evd")
         positive = values > 0
         kept = vectors[:, positive] * np.sqrt(values[positive])
-        return self.coordinates(kept.T), lambda rows: _psd_root(rows, values, vectors)
+
+        def jacobian(rows: NDArray) -> NDArray:
+            if 2 * np.count_nonzero(positive) <= len(values):
+                root = _psd_root(rows, values, vectors)
+                return root @ root.T
+            rest = _psd_root(rows, -values, vectors)  # v is the difference of two projections
+            return rows @ rows.T - rest @ rest.T
+
+        return self.coordinates(kept.T), jacobian
 
     def least(self, v: NDArray) -> float:
         smallest = scipy.linalg.eigh(
@@ -143,14 +166,20 @@ def _triangle(n_features: int) -> tuple[NDArray, NDArray, NDArray]:
     return rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0))
 
 
-def _unpack(rows: NDArray) -> NDArray:
+@lru_cache(maxsize=16)
+def _positions(n_features: int) -> NDArray:
+    """Where every entry of a symmetric matrix is in its triangle, (P²,)."""
+    rows, columns, _ = _triangle(n_features)
+    positions = np.empty((n_features, n_features), dtype=np.intp)
+    positions[rows, columns] = positions[columns, rows] = np.arange(len(rows))
+    return positions.ravel()
+
+
+def _unpack(triangles: NDArray) -> NDArray:
     """Triangles (k, P(P+1)/2) to symmetric matrices (k, P, P)."""
-    P = int((np.sqrt(8 * rows.shape[1] + 1) - 1) / 2 + 0.5)
-    i, j, scale = _triangle(P)
-    matrices = np.empty((len(rows), P, P))
-    matrices[:, i, j] = rows / scale
-    matrices[:, j, i] = matrices[:, i, j]
-    return matrices
+    P = int((np.sqrt(8 * triangles.shape[1] + 1) - 1) / 2 + 0.5)
+    _, _, scale = _triangle(P)
+    return np.take(triangles / scale, _positions(P), axis=1).reshape(-1, P, P)
 
 
 def _psd_root(rows: NDArray, values: NDArray, vectors: NDArray) -> NDArray:
@@ -212,14 +241,15 @@ class MetricCone:
         """Nearest point of the cone, (n,) -> (n,)."""
         return self.linearize(v)[0]
 
-    def linearize(self, v: NDArray) -> tuple[NDArray, Root]:
-        """Projection and the root of its Jacobian, see :meth:`Metric.linearize`."""
+    def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
+        """Projection and its Jacobian, see :meth:`Metric.linearize`."""
         n = self.n_metric
-        point, root = self.metric.linearize(v[:n])
+        point, jacobian = self.metric.linearize(v[:n])
         if not self.priced:
-            return point, root
+            return point, jacobian
         active = float(v[n] > 0)
-        return (
-            np.append(point, max(v[n], 0.0)),
-            lambda rows: np.column_stack([root(rows[:, :n]), active * rows[:, n]]),
-        )
+
+        def priced(rows: NDArray) -> NDArray:
+            return jacobian(rows[:, :n]) + active * np.outer(rows[:, n], rows[:, n])
+
+        return np.append(point, max(v[n], 0.0)), priced

@@ -13,11 +13,13 @@ from metriclearn.regularizers import RegularizationTerms, Regularizer
 from metriclearn.solvers.base import Callback, CutMemory, Cuts, DualBound, Risk, Solution
 from metriclearn.solvers.dual_master import DualMaster
 from metriclearn.solvers.iteration import Iteration
+from metriclearn.solvers.linear_master import linear_master
 from metriclearn.solvers.working_set import CutArchive, WorkingSet
 
 __all__ = ["BundleDual"]
 
 _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3  # first ν, and its factors, chosen for few rounds
+_TRUST, _LEAP = 0.7, 0.2  # the factor when that share of the predicted descent came true
 _PRICE_CURVATURE = 1e-3  # of the proximal term at the price, in units of the start's objective
 _WORTHWHILE = 0.5  # share of the gap that remembered cuts must close to spare the oracles
 _MOST_HITS = 5  # solutions of the master in one round that only remembered cuts answered
@@ -32,7 +34,9 @@ class BundleDual(BaseEstimator):
     of the gap, the master is solved again with them instead. A proximal term keeps the query
     near the best point: halved when a round pays off, raised when it does not. It serves every
     regularizer, squared or linear (L1, trace), and the price of a cluster, which no regularizer
-    touches. It does not enter the reported bound, which is that of the original problem.
+    touches. It does not enter the reported bound, which is that of the original problem; for a
+    diagonal metric with a linear regularizer that is the linear program over the working set
+    (:func:`linear_master`, HiGHS).
 
     Parameters
     ----------
@@ -53,7 +57,7 @@ class BundleDual(BaseEstimator):
         self,
         tolerance: float = 1e-3,
         max_rounds: int = 500,
-        keep_inactive: int = 15,
+        keep_inactive: int = 5,
         cache_size: int = 20,
         checkpoint: str | None = None,
     ) -> None:
@@ -138,7 +142,9 @@ class _Bundle(Iteration):
         serious &= value < self.center_objective
         self.keep(w, value)
         held_back = descent < 0.25 * (self.objective - self.lower_bound)
-        factor = _SHRINK if serious or held_back else _GROW
+        trusted = self.center_objective - value >= _TRUST * descent > 0.0
+        shrink = _LEAP if trusted else _SHRINK
+        factor = shrink if serious or held_back else _GROW
         self.proximity = max(factor * self.proximity, 1e-10 * self._first_proximity())
         if serious:
             self.center, self.center_objective = self.best.copy(), self.objective
@@ -178,7 +184,7 @@ class _Bundle(Iteration):
 
     def _raise_bound(self) -> None:
         """Lower bound from the cuts' combination; combinations with the first cuts limit λ."""
-        offset, slope = self.bundle.combination()
+        offset, slope = self.bundle.combination(self.bundle.weights)
         if self.cone.priced:
             for share in (1.0, 0.1, 0.01, 0.001, 0.0):
                 self.bound.limit_price(
@@ -187,7 +193,18 @@ class _Bundle(Iteration):
                     self.objective,
                 )
         bound = self.bound.value(offset, slope, self.objective)
-        self.lower_bound = max(self.lower_bound, bound)
+        self.lower_bound = max(self.lower_bound, bound, self._linear_bound())
+
+    def _linear_bound(self) -> float:
+        """The best bound that the cuts have, where the program without proximity is linear."""
+        if self.terms.curvature > 0 or not self.cone.metric.polyhedral:
+            return 0.0
+        bundle, cost = self.bundle, np.zeros(self.cone.size)
+        cost[: self.cone.n_metric] = self.terms.slope
+        weights = linear_master(bundle.rows, bundle.offsets, bundle.groups, self.masses, cost)
+        if weights is None:
+            return 0.0
+        return self.bound.value(*bundle.combination(np.maximum(weights, 0.0)), self.objective)
 
     def _levels(self, w: NDArray) -> NDArray:
         """The model of every function at w."""

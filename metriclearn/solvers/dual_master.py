@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.mahalanobis import MetricCone
+from metriclearn.mahalanobis import Jacobian, MetricCone
 from metriclearn.solvers.simplex_qp import simplex_qp
 
 __all__ = ["DualMaster"]
@@ -52,46 +52,55 @@ class DualMaster:
         self, a: NDArray, tolerance: float, max_steps: int = 40
     ) -> tuple[NDArray, NDArray, float]:
         """(a, x(a), gap) from the feasible weights ``a``, to an absolute gap ``tolerance``."""
-        value, x, root = self._evaluate(a)
+        v = self.shift - _combine(a, self.rows)
+        value, x, jacobian = self._evaluate(a, v)
         gap = np.inf
         for _ in range(max_steps):
             gradient = self.offsets + self.rows @ x
             gap = self._gap(a, gradient)
             if gap <= tolerance:
                 break
-            direction = self._newton_direction(a, gradient, root, 1e-6 * gap)
+            direction = self._newton_direction(a, gradient, jacobian, 1e-6 * gap)
             ascent = float(gradient @ direction)
             if ascent <= 0.0:
                 break
-            step = 1.0
+            change, step = _combine(direction, self.rows), 1.0
             while True:
-                trial = a + step * direction
-                trial_value, trial_x, trial_root = self._evaluate(trial)
+                trial, trial_v = a + step * direction, v - step * change
+                trial_value, trial_x, trial_jacobian = self._evaluate(trial, trial_v)
                 if trial_value >= value + 1e-4 * step * ascent or step < 1e-6:
                     break
                 step *= 0.5
-            a, value, x, root = trial, trial_value, trial_x, trial_root
+            a, v, value, x, jacobian = trial, trial_v, trial_value, trial_x, trial_jacobian
         return a, x, gap
 
-    def _evaluate(self, a: NDArray):  # type: ignore[no-untyped-def]
-        point, root = self.cone.linearize(self.shift - a @ self.rows)
+    def _evaluate(self, a: NDArray, v: NDArray) -> tuple[float, NDArray, Jacobian]:
+        """D(a), x(a) and the Jacobian, from v = h − Gᵀa."""
+        point, jacobian = self.cone.linearize(v)
         x = point / self.curvature
-        return float(a @ self.offsets - 0.5 * self.curvature * (x @ x)), x, root
+        return float(a @ self.offsets - 0.5 * self.curvature * (x @ x)), x, jacobian
 
     def _gap(self, a: NDArray, gradient: NDArray) -> float:
         best = np.full(len(self.masses), -np.inf)
         np.maximum.at(best, self.groups, gradient)
         return float(self.masses @ best - a @ gradient)
 
-    def _newton_direction(self, a, gradient, root, tolerance):  # type: ignore[no-untyped-def]
+    def _newton_direction(
+        self, a: NDArray, gradient: NDArray, jacobian: Jacobian, tolerance: float
+    ) -> NDArray:
         """Change of a that is optimal for the second-order model, over promising rows only."""
         level = np.bincount(self.groups, weights=a * gradient) / self.masses
         chosen = np.flatnonzero((a > 1e-12) | (gradient >= level[self.groups]))
-        R = root(self.rows[chosen])
-        H = R @ R.T / self.curvature
+        H = jacobian(self.rows[chosen]) / self.curvature
         H[np.diag_indices_from(H)] += 1e-10 * max(1e-300, float(np.trace(H)) / len(chosen))
         c = gradient[chosen] + H @ a[chosen]
         groups = self.groups[chosen]
         direction = -a
         direction[chosen] += simplex_qp(H, c, groups, self.masses, tolerance)
         return direction
+
+
+def _combine(weights: NDArray, rows: NDArray) -> NDArray:
+    """Gᵀa, reading the rows with weight only."""
+    active = np.flatnonzero(weights)
+    return weights[active] @ rows[active] if 2 * len(active) < len(rows) else weights @ rows

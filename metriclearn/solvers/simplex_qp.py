@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 __all__ = ["simplex_qp"]
 
@@ -42,7 +42,7 @@ def simplex_qp(
             break
         try:
             newton = _NewtonSystem(H, E, y, z, residual, E @ y - masses)
-        except scipy.linalg.LinAlgError:  # z / y beyond the precision of H: y is as good as it gets
+        except np.linalg.LinAlgError:  # z / y beyond the precision of H: y is as good as it gets
             break
         dy, _, dz = newton.direction(-y * z)
         after = (y + _step(y, dy) * dy) @ (z + _step(z, dz) * dz)
@@ -60,20 +60,31 @@ class _NewtonSystem:
         self, H: NDArray, E: NDArray, y: NDArray, z: NDArray, residual: NDArray, excess: NDArray
     ) -> None:
         self.E, self.y, self.z, self.residual, self.excess = E, y, z, residual, excess
-        self.factor = scipy.linalg.cho_factor(H + np.diag(z / y), check_finite=False)
-        self.spanned = scipy.linalg.cho_solve(self.factor, E.T, check_finite=False)
-        self.schur = scipy.linalg.cho_factor(E @ self.spanned, check_finite=False)
+        self.factor = _cholesky(H + np.diag(z / y))
+        self.spanned = _solve(self.factor, E.T)
+        self.schur = _cholesky(E @ self.spanned)
 
     def direction(self, complement: NDArray) -> tuple[NDArray, NDArray, NDArray]:
         """Steps for y, the multipliers u and the slacks z with z dy + y dz = ``complement``."""
-        right = -self.residual + complement / self.y
-        free = scipy.linalg.cho_solve(self.factor, right, check_finite=False)
-        du = scipy.linalg.cho_solve(self.schur, self.E @ free + self.excess, check_finite=False)
+        free = _solve(self.factor, complement / self.y - self.residual)
+        du = _solve(self.schur, self.E @ free + self.excess)
         dy = free - self.spanned @ du
         return dy, du, (complement - self.z * dy) / self.y
 
 
+def _cholesky(A: NDArray) -> NDArray:
+    """LAPACK at once: the systems are small, and many."""
+    factor, failed = dpotrf(A)
+    if failed:
+        raise np.linalg.LinAlgError
+    return factor
+
+
+def _solve(factor: NDArray, b: NDArray) -> NDArray:
+    return dpotrs(factor, b)[0]
+
+
 def _step(values: NDArray, change: NDArray) -> float:
     """Largest step in (0, 1] that keeps values + step·change positive."""
-    falling = change < 0
-    return float(min(1.0, np.min(-values[falling] / change[falling], initial=1.0)))
+    worst = float(np.max(-change / values))
+    return 1.0 / worst if worst > 1.0 else 1.0

@@ -252,7 +252,8 @@ class _StochasticDescent(_Descent):
     """One round is an epoch of steps on batches, then one pass at the average of the epoch."""
 
     def _move(self, count: int) -> float | None:
-        weights, size = self.risk.weights, self.settings.batch_size
+        weights = self.risk.weights
+        size = self.settings.batch_size or len(weights)
         order = np.random.default_rng([self.settings.random_state, count]).permutation(len(weights))
         batches = [order[i : i + size] for i in range(0, len(order), size)]
         w, mean, total = self.w, np.zeros_like(self.w), 0.0

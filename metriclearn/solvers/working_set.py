@@ -71,10 +71,10 @@ class WorkingSet:
         self.weights = np.append(self.weights, weights)
         self.age = np.append(self.age, np.zeros(n, dtype=np.int64))
 
-    def combination(self) -> tuple[float, NDArray]:
-        """The minorant of the risk that the weights make: offset (less rounding) and slope."""
-        active = np.flatnonzero(self.weights)
-        weights = self.weights[active]
+    def combination(self, weights: NDArray) -> tuple[float, NDArray]:
+        """The minorant of the risk that weights (J,) make: offset (less rounding) and slope."""
+        active = np.flatnonzero(weights)
+        weights = weights[active]
         slope = weights @ self.rows[active]
         if self.priced:
             slope[-1] *= self.price_unit

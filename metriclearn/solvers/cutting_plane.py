@@ -1,0 +1,229 @@
+"""CuttingPlane: the algorithm of section 4.4 as it is written, its master problem in cvxpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from metriclearn.mahalanobis import MetricCone
+from metriclearn.regularizers import Regularizer
+from metriclearn.solvers.base import Callback, Cuts, DualBound, Risk, Solution
+from metriclearn.solvers.iteration import Iteration
+
+__all__ = ["CuttingPlane"]
+
+_ACCURACY = 1e-7  # of the master's optimum, relative to the scale: taken off every lower bound
+
+
+class CuttingPlane(BaseEstimator):
+    """Cutting planes (section 4.4): the readable reference, for any convex regularizer.
+
+    Each round minimizes the largest of all cuts so far plus Ω over the cone, a linear program
+    (L1, trace of a diagonal metric), a quadratic program (squared norm of a diagonal metric) or a
+    semidefinite program (full metrics), then adds cuts near its solution. Its optimum is the
+    lower bound. Slower than :class:`~metriclearn.solvers.bundle.BundleDual`, and needs cvxpy.
+
+    Ω may be any object with ``expression(B)``, which makes a convex cvxpy expression of the
+    (P, P) metric B, besides the regularizers of this package.
+
+    Parameters
+    ----------
+    n_slack : bool
+        One cut for every data set and round (n-slack), or one for their mean (one-slack).
+    stabilization : float
+        Share of the best point in the query, the rest is the master's solution: 0 is the plain
+        method, which oscillates, above all with one slack.
+    cvxpy_solver : str or None
+        Name of a solver that cvxpy knows; by default cvxpy chooses.
+    tolerance : float
+        Relative gap at which to stop.
+    max_rounds : int
+    checkpoint : str or None
+        File that keeps the state after every round, from which an interrupted run goes on.
+    """
+
+    def __init__(
+        self,
+        n_slack: bool = True,
+        stabilization: float = 0.3,
+        cvxpy_solver: str | None = None,
+        tolerance: float = 1e-3,
+        max_rounds: int = 500,
+        checkpoint: str | None = None,
+    ) -> None:
+        self.n_slack = n_slack
+        self.stabilization = stabilization
+        self.cvxpy_solver = cvxpy_solver
+        self.tolerance = tolerance
+        self.max_rounds = max_rounds
+        self.checkpoint = checkpoint
+
+    def minimize(
+        self,
+        risk: Risk,
+        regularizer: Regularizer,
+        cone: MetricCone,
+        start: NDArray,
+        callbacks: Sequence[Callback] = (),
+        warm: Solution | None = None,
+    ) -> Solution:
+        """Minimize risk + regularizer over ``cone`` from ``start``, see :class:`Solver`."""
+        if not 0.0 <= self.stabilization < 1.0:
+            raise ValueError(
+                "CuttingPlane needs a stabilization of at least 0 and below 1, got "
+                f"{self.stabilization!r}."
+            )
+        try:
+            import cvxpy  # noqa: F401
+        except ImportError as error:
+            raise ImportError(
+                "CuttingPlane needs cvxpy, which is not installed: pip install 'metriclearn"
+                "[solvers]', or use BundleDual."
+            ) from error
+        omega = _Omega(regularizer, cone)
+        run = _Planes(risk, omega, cone, self, warm)
+        return run.run(start, callbacks, self.tolerance, self.max_rounds, self.checkpoint)
+
+
+class _Omega:
+    """Ω as a number, and as a cvxpy expression."""
+
+    def __init__(self, regularizer: Any, cone: MetricCone) -> None:
+        self.regularizer, self.cone = regularizer, cone
+        own = hasattr(regularizer, "expression")
+        self.terms = None if own else regularizer.terms(cone)
+
+    def __call__(self, w: NDArray) -> float:
+        if self.terms is not None:
+            return self.terms(w)
+        import cvxpy as cp
+
+        coordinates, _ = self.cone.split(w)
+        B = cp.Constant(self.cone.metric.matrix(coordinates))
+        return float(self.regularizer.expression(B).value)
+
+    def expression(self, B: Any) -> Any:
+        if self.terms is None:
+            return self.regularizer.expression(B)
+        import cvxpy as cp
+
+        level = float(np.max(self.terms.slope))  # of the identity
+        return level * cp.trace(B) + 0.5 * self.terms.curvature * cp.sum_squares(B)
+
+
+class _Planes(Iteration):
+    """All cuts so far."""
+
+    SOLVER = "CuttingPlane"
+
+    def __init__(
+        self,
+        risk: Risk,
+        omega: _Omega,
+        cone: MetricCone,
+        settings: CuttingPlane,
+        warm: Solution | None,
+    ) -> None:
+        terms = omega.terms
+        identity = () if terms is None else (terms.slope, terms.curvature)
+        super().__init__(risk, omega, cone, warm, (*identity, settings.n_slack))
+        self.settings, self.omega = settings, omega
+        if terms is not None:
+            self.dual = DualBound(terms, cone)
+
+    def begin(self, start: NDArray, cuts: Cuts) -> None:
+        """The first cuts."""
+        self.masses = cuts.weights if self.settings.n_slack else np.ones(1)
+        self.offsets, self.slopes = np.zeros(0), np.zeros((0, self.cone.size))
+        self.groups = np.zeros(0, dtype=np.int64)
+        self._add(cuts, start)
+        remembered = None if self.warm is None else self.warm.cuts
+        here = (cuts.mean - float(cuts.slope @ start), cuts.slope)
+        self.anchor = here if remembered is None else remembered.anchor
+
+    def step(self) -> None:
+        """Master problem, lower bound, query, new cuts."""
+        x, bound = self._solve_master()
+        self.lower_bound = max(self.lower_bound, bound)
+        share = self.settings.stabilization
+        w = self.cone.project((1.0 - share) * x + share * self.best)
+        cuts = self.evaluate(w)
+        self.keep(w, cuts.mean + self.omega(w))
+        self._add(cuts, w)
+
+    def _add(self, cuts: Cuts, w: NDArray) -> None:
+        if not self.settings.n_slack:
+            cuts = Cuts(np.array([cuts.mean]), cuts.slope[None, :], np.ones(1))
+        self.offsets = np.append(self.offsets, cuts.values - cuts.slopes @ w)
+        self.slopes = np.vstack([self.slopes, cuts.slopes])
+        self.groups = np.append(self.groups, np.arange(len(cuts.values)))
+
+    def _solve_master(self) -> tuple[NDArray, float]:
+        """Solution and bound of min Σ s_i ξ_i + Ω(B), ξ_i ≥ 0 and above every cut of function i.
+
+        In units of the scale, where solvers are accurate.
+        """
+        import cvxpy as cp
+
+        n, P = self.cone.n_metric, self.cone.n_features
+        if self.cone.metric.polyhedral:
+            b = cp.Variable(n, nonneg=True)
+            B, values = cp.diag(b), self.slopes[:, :n] @ b
+        else:
+            B = cp.Variable((P, P), PSD=True)
+            matrices = [self.cone.metric.matrix(row[:n]).ravel() for row in self.slopes]
+            values = np.array(matrices) @ cp.vec(B, order="C")
+        slack, price = cp.Variable(len(self.masses), nonneg=True), cp.Variable(nonneg=True)
+        if self.cone.priced:
+            values = values + self.slopes[:, n] * price
+        objective = self.masses @ slack + self.omega.expression(B) / self.scale
+        constraint = slack[self.groups] >= (self.offsets + values) / self.scale
+        problem = cp.Problem(cp.Minimize(objective), [constraint])
+        problem.solve(solver=self.settings.cvxpy_solver)
+        if problem.value is None or not np.isfinite(problem.value):
+            raise RuntimeError(
+                f"CuttingPlane needs a solution of its master problem, but cvxpy found it "
+                f"{problem.status}; choose another cvxpy_solver."
+            )
+        coordinates = b.value if self.cone.metric.polyhedral else self._coordinates(B.value)
+        x = self.cone.join(coordinates, float(price.value or 0.0))
+        return x, self._bound(problem, np.ravel(constraint.dual_value))
+
+    def _bound(self, problem: Any, multipliers: NDArray) -> float:
+        """What the multipliers prove, whatever their accuracy; for a Ω of the user's own, the
+        optimum that cvxpy reports as accurate, less its accuracy.
+        """
+        if self.omega.terms is None:
+            accurate = problem.status == "optimal"
+            return (float(problem.value) - _ACCURACY) * self.scale if accurate else 0.0
+        weights = np.maximum(multipliers, 0.0)
+        totals = np.bincount(self.groups, weights=weights)
+        weights *= np.minimum(1.0, self.masses / np.maximum(totals, 1e-300))[self.groups]
+        offset, slope = float(weights @ self.offsets), weights @ self.slopes
+        for share in (1.0, 0.1, 0.01, 0.001, 0.0) if self.cone.priced else ():
+            self.dual.limit_price(
+                (1 - share) * offset + share * self.anchor[0],
+                (1 - share) * slope + share * self.anchor[1],
+                self.objective,
+            )
+        return self.dual.value(offset, slope, self.objective)
+
+    def _coordinates(self, B: NDArray) -> NDArray:
+        values, vectors = np.linalg.eigh((B + B.T) / 2.0)
+        return self.cone.metric.coordinates((vectors * np.sqrt(np.maximum(values, 0.0))).T)
+
+    def state(self) -> dict[str, NDArray]:
+        """The cuts, and the largest price that can be optimal."""
+        limit = self.dual.price_limit if self.omega.terms is not None else np.inf
+        cuts = {"offsets": self.offsets, "slopes": self.slopes, "groups": self.groups}
+        return {**cuts, "price_limit": np.array(limit)}
+
+    def restore(self, state: dict[str, NDArray]) -> None:
+        """Take up :meth:`state`."""
+        self.offsets, self.slopes, self.groups = state["offsets"], state["slopes"], state["groups"]
+        if self.omega.terms is not None:
+            self.dual.price_limit = float(state["price_limit"])
