@@ -1,4 +1,4 @@
-"""What watches a solver: a progress bar, early stopping, a log of scalars.
+"""What watches a solver: a progress bar, early stopping, a limit of time, a log of scalars.
 
 A callback has two methods (:class:`metriclearn.solvers.base.Callback`): ``on_round(progress)``,
 which may return True to stop, and ``on_end(solution)``.
@@ -6,6 +6,7 @@ which may return True to stop, and ``on_end(solution)``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -16,7 +17,7 @@ from tqdm import tqdm
 
 from metriclearn.solvers.base import Callback, Progress, Solution
 
-__all__ = ["EarlyStopping", "ProgressBar", "ScalarLog", "WithEstimator"]
+__all__ = ["EarlyStopping", "ProgressBar", "ScalarLog", "TimeLimit", "WithEstimator"]
 
 
 class ProgressBar:
@@ -100,6 +101,39 @@ class EarlyStopping(BaseEstimator):
 
     def on_end(self, solution: Solution) -> None:
         """Nothing is left to do."""
+
+
+class TimeLimit(BaseEstimator):
+    """Stop a run once it has taken too long; the solution says how far from the optimum it is.
+
+    The clock starts when the first round of a run ends, and is read after every further one.
+
+    Parameters
+    ----------
+    seconds : float
+        For every run: every strength of a path, and every turn with partial labels.
+    clock : callable () -> float
+        Seconds since any moment: ``time.perf_counter``, or ``time.process_time`` to count only
+        what the processor works.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
+        if not seconds >= 0:
+            raise ValueError(f"TimeLimit needs seconds of at least 0, got {seconds!r}.")
+        self.seconds = seconds
+        self.clock = clock
+        self._begun: float | None = None
+
+    def on_round(self, progress: Progress) -> bool:
+        """True when the time is up."""
+        now = self.clock()
+        if self._begun is None:
+            self._begun = now
+        return now - self._begun >= self.seconds
+
+    def on_end(self, solution: Solution) -> None:
+        """Be ready for another run."""
+        self._begun = None
 
 
 class ScalarLog:

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 import metriclearn
 from metriclearn.atomic import replacing
+from metriclearn.partial_labels import AlternationTrace
 from metriclearn.solvers.base import Solution, Trace
 
 __all__ = ["load", "save"]
@@ -21,7 +22,25 @@ __all__ = ["load", "save"]
 _FORMAT = 1
 _CLASSES = {
     "ChangePointMetricLearner": "metriclearn.learners.change_points",
+    "WhitenedMetricLearner": "metriclearn.learners.whitened",
+    "ClusteringMetricLearner": "metriclearn.learners.clustering",
+    "SpectralRelaxation": "metriclearn.oracles.spectral",
+    "LocalSearch": "metriclearn.oracles.local_search",
+    "Averaged": "metriclearn.oracles.averaged",
+    "PivotedRounding": "metriclearn.oracles.rounding",
+    "RowKMeans": "metriclearn.oracles.rounding",
+    "RecordingSegmenter": "metriclearn.recordings",
+    "AudioFeatures": "metriclearn.features.audio",
+    "ColorHistogram": "metriclearn.features.video",
+    "Gist": "metriclearn.features.gist",
+    "JoinedFeatures": "metriclearn.features.per_recording",
+    "VideoFeatures": "metriclearn.features.video",
+    "Alternation": "metriclearn.partial_labels",
+    "KnownStart": "metriclearn.first_completion",
+    "PrincipalStart": "metriclearn.first_completion",
+    "ChangePointMetricLearnerCV": "metriclearn.learners.cross_validation",
     "BundleDual": "metriclearn.solvers.bundle",
+    "CuttingPlane": "metriclearn.solvers.cutting_plane",
     "ProjectedSubgradient": "metriclearn.solvers.subgradient",
     "ConstantStep": "metriclearn.solvers.subgradient",
     "DecreasingStep": "metriclearn.solvers.subgradient",
@@ -35,6 +54,28 @@ _CLASSES = {
     "PrincipalComponents": "metriclearn.baselines.linear",
     "RelevantComponents": "metriclearn.baselines.linear",
     "TunedSegmenter": "metriclearn.baselines.tuned",
+    "NormalizedCutMetricLearner": "metriclearn.learners.normalized_cuts",
+    "EuclideanSimilarity": "metriclearn.baselines.similarities",
+    "SimilarityGridSearch": "metriclearn.baselines.similarities",
+    "GaussianSimilarity": "metriclearn.similarities.joint",
+    "FourierSimilarity": "metriclearn.similarities.joint",
+    "GivenSimilarities": "metriclearn.similarities.joint",
+    "Neighborhood": "metriclearn.similarities.joint",
+    "ThresholdCut": "metriclearn.similarities.normalized_cut",
+    "KMeansRounding": "metriclearn.similarities.normalized_cut",
+    "Discretization": "metriclearn.similarities.normalized_cut",
+    "CCCP": "metriclearn.solvers.cccp",
+    "FactorDescent": "metriclearn.solvers.factor_descent",
+    "ImageFeatures": "metriclearn.features.image",
+    "Superpixels": "metriclearn.features.image",
+    "PixelBlocks": "metriclearn.features.image",
+    "Color": "metriclearn.features.image",
+    "Position": "metriclearn.features.image",
+    "Centrality": "metriclearn.features.image",
+    "GradientEnergy": "metriclearn.features.image",
+    "GaborEnergy": "metriclearn.features.image",
+    "ColorContext": "metriclearn.features.image",
+    "BorderContrast": "metriclearn.features.image",
 }
 
 
@@ -125,13 +166,15 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
         return {"dict": [[str(k), _encode(v, arrays)] for k, v in value.items()]}
     if isinstance(value, Trace):
         return {"trace": _encode(vars(value), arrays)}
+    if isinstance(value, AlternationTrace):
+        return {"alternation": _encode(vars(value), arrays)}
     if isinstance(value, Solution):
         return {"solution": _encode(vars(value), arrays)}
     name = type(value).__name__
     if _CLASSES.get(name) == type(value).__module__:
         parameters = value.get_params(deep=False)
         parameters.pop("callbacks", None)  # they watched the training, which is over
-        fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, "callbacks")}
+        fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, "callbacks", "path_")}
         state = [_encode(parameters, arrays), _encode(fitted, arrays)]
         return {"object": [name, *state]}
     raise TypeError(
@@ -162,6 +205,7 @@ _DECODERS = {
     "tuple": lambda content, arrays: tuple(_decode(item, arrays) for item in content),
     "dict": lambda content, arrays: {key: _decode(item, arrays) for key, item in content},
     "trace": lambda content, arrays: Trace(**_decode(content, arrays)),
+    "alternation": lambda content, arrays: AlternationTrace(**_decode(content, arrays)),
     "solution": lambda content, arrays: Solution(**_decode(content, arrays)),
     "object": _decode_object,
 }

@@ -12,7 +12,14 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.mahalanobis import MetricCone
 
-__all__ = ["L1", "RegularizationTerms", "Regularizer", "SquaredFrobenius", "Trace"]
+__all__ = [
+    "L1",
+    "RegularizationTerms",
+    "Regularizer",
+    "SquaredFrobenius",
+    "Trace",
+    "terms_of",
+]
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,16 @@ class Trace(BaseEstimator):
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         return RegularizationTerms(0.0, _positive(self) * cone.metric.identity(cone.n_features))
+
+
+def terms_of(who: str, regularizer: object, cone: MetricCone) -> RegularizationTerms:
+    """The regularizer's terms, or a sentence that says which solver can do without."""
+    if not hasattr(regularizer, "terms"):
+        raise ValueError(
+            f"{who} needs a regularizer with terms, linear plus squared, got {regularizer!r}; use "
+            "the solver CuttingPlane for others."
+        )
+    return regularizer.terms(cone)
 
 
 def _positive(regularizer: Regularizer) -> float:

@@ -81,6 +81,12 @@ class StructuredHinge:
         zero = np.zeros(cone.n_metric)
         self._truth_slopes = [features.gradient(s, zero, t) for s, t in zip(samples, truths)]
 
+    @property
+    def truth_slope(self) -> NDArray:
+        """Σ s_i gradient(N_i) / T_i: H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i in the metric's coordinates."""
+        pairs = zip(self._shares, self._truth_slopes, self.samples)
+        return np.sum([share * slope / s.n_samples for share, slope, s in pairs], axis=0)
+
     def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
         """Cuts at w, of all groups or of those ``chosen``."""
         metric, learned_price = self.cone.split(w)

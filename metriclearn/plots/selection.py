@@ -153,6 +153,7 @@ def plot_regularization_path(
     feature_names: Sequence[str] | None = None,
     ax: Axes | None = None,
     *,
+    noun: str = "features",
     title: str | None = None,
 ) -> Figure:
     """Weights along the strengths of regularization, over the validation loss that chose one.
@@ -172,6 +173,8 @@ def plot_regularization_path(
         "feature 0", "feature 1", … by default.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    noun : str
+        What a column of ``weights`` is of.
     title : str, optional
         Replaces the message.
 
@@ -184,7 +187,7 @@ def plot_regularization_path(
     names = named("plot_regularization_path", feature_names, path.shape[1])
     best = None if losses is None else int(np.argmin(losses.mean(axis=1)))
     ax = canvas(ax, 7.0, 3.4 if best is None else 4.8)
-    say(ax, _path_message(strength, path, best), title)
+    say(ax, _path_message(strength, path, best, noun), title)
     if losses is None or best is None:
         _draw_path(ax, strength, path, names)
         return figure_of(ax)
@@ -222,15 +225,15 @@ def _path(
 
 
 def _path_message(
-    strength: NDArray[np.float64], path: NDArray[np.float64], best: int | None
+    strength: NDArray[np.float64], path: NDArray[np.float64], best: int | None, noun: str
 ) -> str:
     kept = np.count_nonzero(path, axis=1)
     if best is not None:
         return (
             f"Strength {number(strength[best])} validates best and keeps {kept[best]} of "
-            f"{path.shape[1]} features"
+            f"{path.shape[1]} {noun}"
         )
-    return f"From {kept[0]} to {kept[-1]} of {path.shape[1]} features as the strength grows"
+    return f"From {kept[0]} to {kept[-1]} of {path.shape[1]} {noun} as the strength grows"
 
 
 def _strength_axis(ax: Axes, strength: NDArray[np.float64]) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.mahalanobis import MetricCone
-from metriclearn.regularizers import RegularizationTerms, Regularizer
+from metriclearn.regularizers import RegularizationTerms, Regularizer, terms_of
 from metriclearn.solvers.base import Callback, CutMemory, Cuts, DualBound, Risk, Solution
 from metriclearn.solvers.dual_master import DualMaster
 from metriclearn.solvers.iteration import Iteration
@@ -21,6 +21,8 @@ __all__ = ["BundleDual"]
 _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3  # first ν, and its factors, chosen for few rounds
 _TRUST, _LEAP = 0.7, 0.2  # the factor when that share of the predicted descent came true
 _PRICE_CURVATURE = 1e-3  # of the proximal term at the price, in units of the start's objective
+_WARM = 1e-2  # of the first ν, where an earlier solution's cuts make the model good
+_PRICE_LEVERAGE = 10.0  # most that a price slope may outweigh those of the metric
 _WORTHWHILE = 0.5  # share of the gap that remembered cuts must close to spare the oracles
 _MOST_HITS = 5  # solutions of the master in one round that only remembered cuts answered
 
@@ -77,7 +79,8 @@ class BundleDual(BaseEstimator):
         warm: Solution | None = None,
     ) -> Solution:
         """Minimize risk + regularizer over ``cone`` from ``start``, see :class:`Solver`."""
-        run = _Bundle(risk, regularizer.terms(cone), cone, self, warm)
+        terms = terms_of("BundleDual", regularizer, cone)
+        run = _Bundle(risk, terms, cone, self, warm)
         return run.run(start, callbacks, self.tolerance, self.max_rounds, self.checkpoint)
 
 
@@ -105,7 +108,7 @@ class _Bundle(Iteration):
         remembered = None if self.warm is None else self.warm.cuts
         here = (cuts.mean - float(cuts.slope @ start), cuts.slope)
         self.anchor = here if remembered is None else remembered.anchor
-        self.proximity = self._first_proximity()
+        self.proximity = self._first_proximity() * (1.0 if self.warm is None else _WARM)
         self.bundle = WorkingSet(self.cone.size, self._price_unit(), self.cone.priced)
         self.archive = CutArchive(self.settings.cache_size * len(cuts.values), self.cone.size)
         self.bundle.add(cuts, start)
@@ -127,10 +130,12 @@ class _Bundle(Iteration):
         return _PROXIMITY * self.scale / reach**2
 
     def _price_unit(self) -> float:
-        """√(curvature at the price / curvature elsewhere)."""
+        """√(curvature at the price / curvature elsewhere), not so small that rounding rules."""
         typical = max(abs(float(self.anchor[1][-1])), 1e-12)
         curvature = _PRICE_CURVATURE * typical**2 / max(self.scale, 1e-12)
-        return float(np.sqrt(curvature / (self.terms.curvature + self.proximity)))
+        unit = float(np.sqrt(curvature / (self.terms.curvature + self.proximity)))
+        metric = float(np.linalg.norm(self.anchor[1][:-1]))
+        return max(unit, typical / (_PRICE_LEVERAGE * max(metric, 1e-300)))
 
     def step(self) -> None:
         """One round: master and remembered cuts, lower bound, oracles, new cuts."""
@@ -141,7 +146,7 @@ class _Bundle(Iteration):
         serious = self.center_objective - value >= 0.1 * max(descent, 0.0)
         serious &= value < self.center_objective
         self.keep(w, value)
-        held_back = descent < 0.25 * (self.objective - self.lower_bound)
+        held_back = self.solved_well and descent < 0.25 * (self.objective - self.lower_bound)
         trusted = self.center_objective - value >= _TRUST * descent > 0.0
         shrink = _LEAP if trusted else _SHRINK
         factor = shrink if serious or held_back else _GROW
@@ -178,7 +183,8 @@ class _Bundle(Iteration):
         )
         gap = self.objective - self.lower_bound
         tolerance = max(0.02 * gap, 1e-2 * self.settings.tolerance * self.scale)
-        bundle.weights, x, _ = master.solve(bundle.weights, tolerance)
+        bundle.weights, x, left = master.solve(bundle.weights, tolerance)
+        self.solved_well = left <= max(gap, tolerance)  # else ν is too small for the precision
         self._raise_bound()
         return np.append(x[:-1], x[-1] / bundle.price_unit) if priced else x
 

@@ -25,10 +25,12 @@ class Checkpoint:
     ----------
     path : str or None
         A ``.npz`` file in an existing folder.
+    who : str
+        Name used in errors.
     """
 
-    def __init__(self, path: str | None) -> None:
-        self.path = path
+    def __init__(self, path: str | None, who: str = "BundleDual") -> None:
+        self.path, self.who = path, who
         self.identity = ""
 
     def identify(self, *values: Any) -> None:
@@ -64,12 +66,12 @@ class Checkpoint:
             identity = str(state.pop("identity"))
         except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
             raise ValueError(
-                f"BundleDual needs a checkpoint it wrote, got an unreadable file {self.path!r}; "
+                f"{self.who} needs a checkpoint it wrote, got an unreadable file {self.path!r}; "
                 "remove it to start afresh."
             ) from error
         if identity != self.identity:
             raise ValueError(
-                f"BundleDual needs a checkpoint of this problem, but {self.path!r} belongs to "
+                f"{self.who} needs a checkpoint of this problem, but {self.path!r} belongs to "
                 "other data or settings; remove it or choose another checkpoint file."
             )
         _LOGGER.info("resuming from %s", self.path)

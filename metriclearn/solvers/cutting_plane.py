@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,7 +39,8 @@ class CuttingPlane(BaseEstimator):
         Share of the best point in the query, the rest is the master's solution: 0 is the plain
         method, which oscillates, above all with one slack.
     cvxpy_solver : str or None
-        Name of a solver that cvxpy knows; by default cvxpy chooses.
+        Name of a solver that cvxpy knows; by default scipy's HiGHS for linear programs, and for
+        others what cvxpy chooses.
     tolerance : float
         Relative gap at which to stop.
     max_rounds : int
@@ -112,7 +114,10 @@ class _Omega:
         import cvxpy as cp
 
         level = float(np.max(self.terms.slope))  # of the identity
-        return level * cp.trace(B) + 0.5 * self.terms.curvature * cp.sum_squares(B)
+        linear = level * cp.trace(B)
+        if self.terms.curvature == 0.0:
+            return linear
+        return linear + 0.5 * self.terms.curvature * cp.sum_squares(B)
 
 
 class _Planes(Iteration):
@@ -183,7 +188,10 @@ class _Planes(Iteration):
         objective = self.masses @ slack + self.omega.expression(B) / self.scale
         constraint = slack[self.groups] >= (self.offsets + values) / self.scale
         problem = cp.Problem(cp.Minimize(objective), [constraint])
-        problem.solve(solver=self.settings.cvxpy_solver)
+        linear = cp.SCIPY if problem.is_lp() else None  # HiGHS: vertices, to the last digits
+        with warnings.catch_warnings():  # accurate or not, multipliers prove what they prove
+            warnings.filterwarnings("ignore", "Solution may be inaccurate")
+            problem.solve(solver=self.settings.cvxpy_solver or linear)
         if problem.value is None or not np.isfinite(problem.value):
             raise RuntimeError(
                 f"CuttingPlane needs a solution of its master problem, but cvxpy found it "

@@ -154,7 +154,7 @@ class Iteration:
         start = start if self.warm is None else self.warm.w
         cuts = self.evaluate(start)
         value = cuts.mean + self.omega(start)
-        self.scale = value if self.warm is None else self.warm.scale
+        self.scale = (cuts.mean or value) if self.warm is None else self.warm.scale
         self.keep(start.copy(), value)
         if self.objective <= 0.0:  # nothing can be better: no data set asks for anything
             return

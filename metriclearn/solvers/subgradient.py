@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.mahalanobis import MetricCone
 from metriclearn.parameters import ComponentParameters
-from metriclearn.regularizers import RegularizationTerms, Regularizer
+from metriclearn.regularizers import RegularizationTerms, Regularizer, terms_of
 from metriclearn.solvers.base import Callback, Cuts, DualBound, Risk, Solution
 from metriclearn.solvers.iteration import Iteration
 
@@ -63,16 +63,27 @@ class PolyakStep(BaseEstimator):
     """γ = relaxation · (F(w) − target) / ‖g‖², the target between lower bound and best value.
 
     The optimal value is not known; the target moves up to the best value like 1/√round, which
-    keeps the steps square-summable enough to converge when the lower bound is loose.
+    keeps the steps square-summable enough to converge when the lower bound is loose. A tight
+    bound from elsewhere, such as :class:`~metriclearn.solvers.bundle.BundleDual`'s, is a better
+    target.
+
+    Parameters
+    ----------
+    relaxation : float
+    target : float or None
+        Known lower bound of the optimum, taken as the target throughout.
     """
 
-    def __init__(self, relaxation: float = 1.0) -> None:
+    def __init__(self, relaxation: float = 1.0, target: float | None = None) -> None:
         self.relaxation = relaxation
+        self.target = target
 
     def __call__(self, now: Situation) -> float:
-        share = 1.0 / np.sqrt(now.round)
-        target = now.best - share * 0.5 * (now.best - now.lower_bound)
-        return self.relaxation * (now.value - target) / now.norm**2
+        target = self.target
+        if target is None:
+            share = 1.0 / np.sqrt(now.round)
+            target = now.best - share * 0.5 * (now.best - now.lower_bound)
+        return self.relaxation * max(now.value - target, 0.0) / now.norm**2
 
 
 class ProjectedSubgradient(ComponentParameters):
@@ -135,7 +146,8 @@ class ProjectedSubgradient(ComponentParameters):
                 f"{self.batch_size!r}."
             )
         kind = _Descent if self.batch_size is None else _StochasticDescent
-        run = kind(risk, regularizer.terms(cone), cone, self, warm)
+        terms = terms_of("ProjectedSubgradient", regularizer, cone)
+        run = kind(risk, terms, cone, self, warm)
         return run.run(start, callbacks, self.tolerance, self.max_rounds, self.checkpoint)
 
 

@@ -1,0 +1,164 @@
+"""Solutions along the strengths of regularization, each certified, each begun from the last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from metriclearn.learners.contract import LargeMarginLearner, LearningProblem
+from metriclearn.solvers.base import Solution
+
+__all__ = ["RegularizationPath", "regularization_path", "strength_grid"]
+
+
+@dataclass(frozen=True)
+class RegularizationPath:
+    """What :func:`regularization_path` returns; rows go from strong to weak regularization.
+
+    Attributes
+    ----------
+    strengths : array (S,)
+        Decreasing.
+    solutions : list of Solution
+        Objective, lower bound and gap at every strength.
+    learners : list
+        Fitted learners, one per strength.
+    weights : array (S, P)
+        Weights of the features (diagonal metrics), or eigenvalues of B in decreasing order, in
+        the units in which the regularizer sees them.
+    validation_loss : array (S,), array (S, F) or None
+        Mean loss ℓ on the validation data, or on those of every fold.
+    diagonal : bool
+        Whether ``weights`` are of features.
+    """
+
+    strengths: NDArray
+    solutions: list[Solution]
+    learners: list[Any]
+    weights: NDArray
+    validation_loss: NDArray | None
+    diagonal: bool
+
+    def __len__(self) -> int:
+        return len(self.strengths)
+
+    @property
+    def best(self) -> int:
+        """Index of the least validation loss, the strongest regularization among equals."""
+        if self.validation_loss is None:
+            raise ValueError(
+                "RegularizationPath needs validation data to choose a strength, got none; pass "
+                "validation=(X, y) to regularization_path."
+            )
+        losses = self.validation_loss.reshape(len(self), -1)
+        return int(np.argmin(losses.mean(axis=1)))
+
+    def plot(self, ax: Any = None, feature_names: Sequence[str] | None = None) -> Any:
+        """Weights against strength, over the validation loss where there is one."""
+        from metriclearn.plots import plot_regularization_path
+
+        if not self.diagonal:
+            feature_names = [f"eigenvalue {i + 1}" for i in range(self.weights.shape[1])]
+        return plot_regularization_path(
+            self.strengths,
+            self.weights,
+            self.validation_loss,
+            feature_names,
+            ax,
+            noun="features" if self.diagonal else "eigenvalues",
+        )
+
+
+def regularization_path(
+    learner: LargeMarginLearner,
+    X: Any,
+    y: Any,
+    strengths: int | ArrayLike = 20,
+    *,
+    validation: tuple[Any, Any] | None = None,
+    sample_weight: ArrayLike | None = None,
+    ratio: float = 1e-3,
+) -> RegularizationPath:
+    """Fit a learner at decreasing strengths, each from the point and the cuts of the one before.
+
+    Cuts of the risk do not depend on the regularizer, so a warm start needs few oracle calls;
+    every solution has its own gap.
+
+    Parameters
+    ----------
+    learner : a large-margin learner
+        Not changed; its regularizer's own strength is not used.
+    X, y, sample_weight
+        As for its ``fit``.
+    strengths : int or array (S,)
+        Strengths, or how many, see :func:`strength_grid`.
+    validation : (X, y), optional
+        Data sets on which every learner's loss is measured, with ``score``.
+    ratio : float
+        Least over greatest strength of a grid.
+
+    Returns
+    -------
+    RegularizationPath
+    """
+    learner = clone(learner)
+    problem = learner._problem(X, y, sample_weight)
+    values = _strengths(strengths, problem, ratio)
+    solutions, learners, losses = [], [], []
+    warm: Solution | None = None
+    for strength in values:
+        step = clone(learner).set_params(regularizer__strength=float(strength))
+        step.__dict__.update({k: v for k, v in vars(learner).items() if k.endswith("_in_")})
+        warm = step._learn(problem, warm)
+        step._accept(problem, warm)
+        solutions.append(step.solution_)
+        learners.append(step)
+        if validation is not None:
+            losses.append(-step.score(*validation))
+    return RegularizationPath(
+        values,
+        solutions,
+        learners,
+        np.array([_weights(problem, solution) for solution in solutions]),
+        np.array(losses) if losses else None,
+        bool(learner.metric.polyhedral),
+    )
+
+
+def strength_grid(problem: LearningProblem, count: int, ratio: float) -> NDArray:
+    """``count`` strengths, in geometric progression, from one at which L1 and trace give B = 0.
+
+    Every subgradient of the risk is at least −H with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵀMX ⪰ 0.
+    So with μ at the largest eigenvalue (or diagonal entry) of H no B ≠ 0 can pay for μ Tr B.
+    """
+    if count < 1 or not 0.0 < ratio < 1.0:
+        raise ValueError(
+            "regularization_path needs at least one strength and a ratio between 0 and 1, got "
+            f"{count} and {ratio!r}."
+        )
+    greatest = -problem.cone.metric.least(-problem.risk.truth_slope)
+    return np.geomspace(greatest, ratio * greatest, count) if count > 1 else np.array([greatest])
+
+
+def _strengths(strengths: int | ArrayLike, problem: LearningProblem, ratio: float) -> NDArray:
+    if isinstance(strengths, (int, np.integer)):
+        return strength_grid(problem, int(strengths), ratio)
+    values = np.unique(np.asarray(strengths, dtype=np.float64))[::-1]
+    if values.ndim != 1 or len(values) == 0 or not np.all(values > 0):
+        raise ValueError(
+            f"regularization_path needs a number of strengths or positive ones, got {strengths!r}."
+        )
+    return values
+
+
+def _weights(problem: LearningProblem, solution: Solution) -> NDArray:
+    coordinates, _ = problem.cone.split(solution.w)
+    matrix = problem.cone.metric.matrix(coordinates)
+    if problem.cone.metric.polyhedral:
+        return np.diag(matrix)
+    return np.maximum(np.linalg.eigvalsh(matrix)[::-1], 0.0)

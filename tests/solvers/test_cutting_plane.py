@@ -1,0 +1,130 @@
+"""CuttingPlane: one slack or many, stabilized or plain, regularizers of the user's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metriclearn import (
+    L1,
+    BundleDual,
+    ChangePointMetricLearner,
+    CuttingPlane,
+    DiagonalMetric,
+    FullMetric,
+    SquaredFrobenius,
+    Trace,
+)
+from metriclearn.mahalanobis import MetricCone
+from tests.solvers.complete_problem import CompleteProblem
+from tests.training import XS, YS
+
+cp = pytest.importorskip("cvxpy", reason="cvxpy solves the master problem: pip install cvxpy")
+
+PAIRS = [
+    (DiagonalMetric(), SquaredFrobenius),
+    (DiagonalMetric(), L1),
+    (FullMetric(), SquaredFrobenius),
+    (FullMetric(), Trace),
+]
+
+
+class Nuclear:
+    """Ω = 0.02 Tr B, as a user would write it."""
+
+    def expression(self, B):
+        return 0.02 * cp.normNuc(B)
+
+
+class Spread:
+    """Ω = 0.1 (largest entry)² + 0.05 ‖B‖_F, neither linear nor a square."""
+
+    def expression(self, B):
+        return 0.1 * cp.square(cp.max(cp.abs(B))) + 0.05 * cp.norm(B, "fro")
+
+
+def minimize(problem: CompleteProblem, **settings):
+    solver = CuttingPlane(**{"tolerance": 1e-5, "max_rounds": 300, **settings})
+    return solver.minimize(problem.risk(), problem.regularizer, problem.cone, problem.start)
+
+
+@pytest.mark.parametrize("mode", ["learned", "fixed", "known"])
+@pytest.mark.parametrize(("n_slack", "stabilization"), [(True, 0.0), (True, 0.3), (False, 0.5)])
+@pytest.mark.parametrize(("metric", "kind"), PAIRS)
+def test_bounds_bracket_the_optimum(metric, kind, n_slack, stabilization, mode) -> None:
+    problem = CompleteProblem(metric, kind(3e-2), mode, 1)
+    solution = minimize(problem, n_slack=n_slack, stabilization=stabilization)
+    rounding = 1e-6 * solution.scale
+    assert solution.converged
+    assert max(solution.trace.lower_bound) <= problem.optimum + rounding
+    assert min(solution.trace.objective) >= problem.optimum - rounding
+    terms = problem.regularizer.terms(problem.cone)
+    value = problem.risk()(solution.w).mean + terms(solution.w)
+    assert solution.objective == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(problem.cone.project(solution.w), solution.w, atol=1e-10)
+
+
+def test_more_slacks_need_fewer_rounds() -> None:
+    problem = CompleteProblem(FullMetric(), SquaredFrobenius(1e-2), "learned", 0)
+    many, one = minimize(problem), minimize(problem, n_slack=False)
+    assert len(many.trace) < len(one.trace)
+
+
+def test_a_regularizer_in_cvxpy_equals_the_same_one_in_numbers() -> None:
+    problem = CompleteProblem(FullMetric(), Trace(0.02), "learned", 2)
+    own = CuttingPlane(tolerance=1e-4).minimize(
+        problem.risk(), Nuclear(), problem.cone, problem.start
+    )
+    assert own.converged
+    assert own.objective == pytest.approx(problem.optimum, abs=2e-4 * own.scale)
+    assert own.lower_bound <= problem.optimum + 1e-6 * own.scale
+
+
+@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()])
+def test_any_convex_regularizer(metric) -> None:
+    learner = ChangePointMetricLearner(metric, Spread(), CuttingPlane(tolerance=1e-3))
+    learner.fit(XS, YS)
+    assert learner.solution_.converged
+    problem = learner._problem(XS, YS)
+    B = learner.solution_.w
+    rng = np.random.default_rng(0)
+    for _ in range(30):  # no point near by is better than the bound allows
+        v = problem.cone.project(B + 0.1 * rng.normal(size=len(B)))
+        matrix = metric.matrix(v[:-1])
+        omega = 0.1 * np.abs(matrix).max() ** 2 + 0.05 * np.linalg.norm(matrix)
+        assert problem.risk(v).mean + omega >= learner.solution_.lower_bound
+
+
+def test_other_solvers_say_that_they_need_terms() -> None:
+    with pytest.raises(
+        ValueError, match=r"BundleDual needs a regularizer with terms.*CuttingPlane"
+    ):
+        ChangePointMetricLearner(regularizer=Spread()).fit(XS, YS)
+    with pytest.raises(ValueError, match="needs a regularizer such as"):
+        ChangePointMetricLearner(regularizer="l1", solver=CuttingPlane()).fit(XS, YS)
+
+
+@pytest.mark.parametrize("stabilization", [-0.1, 1.0, np.nan])
+def test_stabilization_is_a_share(stabilization) -> None:
+    problem = CompleteProblem(DiagonalMetric(), L1(1e-2), "fixed", 0)
+    with pytest.raises(ValueError, match="needs a stabilization of at least 0 and below 1"):
+        minimize(problem, stabilization=stabilization)
+
+
+def test_a_solver_of_choice_and_its_failure() -> None:
+    problem = CompleteProblem(FullMetric(), Trace(1e-2), "learned", 0)
+    other = minimize(problem, cvxpy_solver="SCS", tolerance=1e-2)
+    exact = BundleDual(1e-6).minimize(
+        problem.risk(), problem.regularizer, problem.cone, problem.start
+    )
+    assert other.objective - exact.objective <= other.gap
+    assert other.lower_bound <= exact.objective
+    with pytest.raises(cp.error.SolverError):
+        minimize(problem, cvxpy_solver="NO SUCH SOLVER")
+
+
+def test_full_metric_without_coordinates_is_projected() -> None:
+    cone = MetricCone(FullMetric(), 3, False)
+    problem = CompleteProblem(FullMetric(), Trace(1e-2), "fixed", 0)
+    solution = minimize(problem)
+    assert np.linalg.eigvalsh(cone.metric.matrix(solution.w)).min() >= -1e-12

@@ -1,0 +1,131 @@
+"""The working set keeps what the master needs; the archive gives back what helps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metriclearn import L1, BundleDual, DiagonalMetric, FullMetric, SquaredFrobenius, Trace
+from metriclearn.solvers.base import Cuts
+from metriclearn.solvers.linear_master import linear_master
+from metriclearn.solvers.working_set import CutArchive, WorkingSet
+from tests.solvers.complete_problem import CompleteProblem
+
+
+def filled(rng: np.random.Generator, n: int = 3, rounds: int = 4, unit: float = 0.01):
+    """A priced working set, and all cuts it was given as (offset, slope, group)."""
+    cuts, plain = WorkingSet(5, unit, True), []
+    for _ in range(rounds):
+        w = rng.normal(size=5)
+        new = Cuts(rng.normal(size=n), rng.normal(size=(n, 5)), np.full(n, 1 / n))
+        cuts.add(new, w)
+        plain += [(v - s @ w, s, g) for g, (v, s) in enumerate(zip(new.values, new.slopes))]
+    return cuts, plain
+
+
+def test_values_are_those_of_the_cuts_whatever_the_unit_of_the_price() -> None:
+    rng = np.random.default_rng(0)
+    for unit in (1.0, 1e-3, 50.0):
+        cuts, plain = filled(rng, unit=unit)
+        w = rng.normal(size=5)
+        np.testing.assert_allclose(cuts.values(w), [o + s @ w for o, s, _ in plain], rtol=1e-12)
+        assert cuts.groups.tolist() == [g for _, _, g in plain]
+        weights = rng.uniform(size=len(cuts)) * (rng.uniform(size=len(cuts)) > 0.4)
+        offset, slope = cuts.combination(weights)
+        expected = sum(a * (o + s @ w) for a, (o, s, _) in zip(weights, plain))
+        assert offset + slope @ w == pytest.approx(expected, rel=1e-9)
+
+
+def test_pruned_cuts_move_to_the_archive_and_none_is_lost() -> None:
+    rng = np.random.default_rng(1)
+    cuts, plain = filled(rng, rounds=6)
+    archive, w = CutArchive(100, 5), rng.normal(size=5)
+    cuts.weights = np.where(np.arange(18) % 5 == 0, 0.2, 0.0)
+    cuts.weights[cuts.groups == 2] = 0.1
+    for _ in range(2):
+        cuts.prune(1, archive)
+    kept, dropped = cuts.values(w), archive.offsets + archive.rows @ cuts.units(w)
+    assert len(kept) + len(dropped) == 18
+    assert np.all(cuts.weights > 0)
+    everything = np.sort(np.concatenate([kept, dropped]))
+    np.testing.assert_allclose(everything, np.sort([o + s @ w for o, s, _ in plain]), rtol=1e-12)
+
+
+def test_archive_returns_the_best_cut_of_every_function_that_beats_the_model() -> None:
+    archive = CutArchive(10, 2)
+    rows = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    archive.add(rows, np.zeros(4), np.array([0, 0, 1, 1]), np.zeros(4))
+    w, masses = np.array([1.0, 0.5]), np.array([0.5, 0.5])
+    assert archive.take_violated(w, np.array([1.5, 0.4]), masses, 0.4) is None
+    taken = archive.take_violated(w, np.array([1.5, 0.4]), masses, 0.2)
+    np.testing.assert_array_equal(taken[0], [[2.0, 0.0], [0.0, 1.0]])
+    np.testing.assert_array_equal(taken[2], [0, 1])
+    assert sorted(archive.rows.tolist()) == [[0.0, -1.0], [1.0, 0.0]]
+    assert archive.take_violated(w, np.array([5.0, 5.0]), masses, 1e-9) is None
+
+
+@pytest.mark.parametrize("capacity", [0, 1, 3, 4])
+def test_archive_forgets_the_oldest(capacity) -> None:
+    archive = CutArchive(capacity, 1)
+    for k in range(4):
+        archive.add(np.array([[float(k)]]), np.array([float(k)]), np.array([0]), np.zeros(1))
+        assert len(archive.offsets) == min(k + 1, capacity)
+    assert sorted(archive.rows[:, 0]) == list(range(4 - capacity, 4))
+    archive.add(np.arange(10.0)[:, None], np.arange(10.0), np.zeros(10, int), np.zeros(10))
+    assert len(archive.offsets) == capacity
+
+
+def test_cache_spares_oracle_calls() -> None:
+    """Keeping no inactive cuts costs passes; the cache gives them back without an oracle."""
+    calls: dict[int, int] = {0: 0, 20: 0}
+    hits = 0
+    for seed in range(6):
+        problem = CompleteProblem(FullMetric(), Trace(1e-2), "learned", seed)
+        for size in calls:
+            solver = BundleDual(1e-6, keep_inactive=0, cache_size=size)
+            solution = solver.minimize(
+                problem.risk(), problem.regularizer, problem.cone, problem.start
+            )
+            assert solution.objective == pytest.approx(problem.optimum, abs=3e-6)
+            assert solution.trace.oracle_calls[-1] == 3 * (len(solution.trace) + 1)
+            calls[size] += solution.trace.oracle_calls[-1]
+            hits += solution.trace.cache_hits[-1]
+            assert size > 0 or solution.trace.cache_hits[-1] == 0
+    assert hits > 0
+    assert calls[20] <= calls[0]
+
+
+@pytest.mark.parametrize("kind", [L1, Trace])
+def test_linear_master_is_the_optimum_of_its_program(kind) -> None:
+    cp = pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        J, n = 12, 4
+        rows, offsets = rng.normal(size=(J, n)), rng.normal(size=J)
+        groups, masses = np.arange(J) % 3, rng.uniform(0.2, 1.0, 3)
+        cost = 0.5 + np.abs(rows).max() * np.ones(n) * masses.sum()
+        a = linear_master(rows, offsets, groups, masses, cost)
+        x, slack = cp.Variable(n, nonneg=True), cp.Variable(3, nonneg=True)
+        program = cp.Problem(
+            cp.Minimize(masses @ slack + cost @ x), [slack[groups] >= offsets + rows @ x]
+        )
+        optimum = program.solve(solver="CLARABEL")
+        assert a @ offsets == pytest.approx(optimum, abs=1e-6)
+        assert a.min() >= -1e-9
+        assert np.all(a @ rows + cost >= -1e-7)
+        assert np.all(np.bincount(groups, weights=a) <= masses + 1e-9)
+
+
+def test_linear_bound_is_tight_at_once() -> None:
+    """Few rounds close the gap of a linear program, to the last digits."""
+    problem = CompleteProblem(DiagonalMetric(), L1(1e-2), "learned", 3)
+    solution = BundleDual(1e-9, max_rounds=60).minimize(
+        problem.risk(), problem.regularizer, problem.cone, problem.start
+    )
+    assert solution.converged
+    assert solution.objective == pytest.approx(problem.optimum, abs=1e-7)
+    squared = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 3)
+    other = BundleDual(1e-6).minimize(
+        squared.risk(), squared.regularizer, squared.cone, squared.start
+    )
+    assert other.converged

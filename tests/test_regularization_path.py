@@ -1,0 +1,203 @@
+"""Warm-started paths and the learner that chooses its strength by cross-validation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, LeaveOneOut
+
+import metriclearn
+from metriclearn import (
+    L1,
+    BundleDual,
+    ChangePointMetricLearner,
+    ChangePointMetricLearnerCV,
+    DiagonalMetric,
+    FullMetric,
+    ProjectedSubgradient,
+    SquaredFrobenius,
+    Trace,
+    regularization_path,
+)
+from metriclearn.datasets import make_change_points
+from metriclearn.solvers.cutting_plane import CuttingPlane
+from tests.training import NAMES, PAIRS, XS, YS, sequences
+
+TIGHT = BundleDual(1e-6)
+
+
+@pytest.mark.parametrize(("metric", "regularizer"), PAIRS, ids=NAMES)
+@pytest.mark.parametrize("setting", [{}, {"n_segments": "given"}], ids=["learned", "given"])
+def test_warm_solutions_are_the_cold_ones(metric, regularizer, setting) -> None:
+    learner = ChangePointMetricLearner(metric, regularizer, TIGHT, **setting)
+    path = regularization_path(learner, XS, YS, [0.3, 0.03, 0.1])
+    np.testing.assert_array_equal(path.strengths, [0.3, 0.1, 0.03])
+    for strength, solution, fitted in zip(path.strengths, path.solutions, path.learners):
+        cold = clone(learner).set_params(regularizer__strength=strength).fit(XS, YS)
+        assert solution.converged
+        assert solution.scale == pytest.approx(cold.solution_.scale, rel=1e-9)
+        both = 2e-6 * cold.solution_.scale
+        assert solution.objective == pytest.approx(cold.solution_.objective, abs=both)
+        assert solution.lower_bound <= cold.solution_.objective + 1e-12
+        assert fitted.regularizer.strength == strength
+        assert fitted.solution_ is solution
+        assert solution.cuts is None  # nobody keeps hundreds of cuts by accident
+
+
+def test_warm_starts_ask_oracles_less() -> None:
+    strengths = np.geomspace(0.3, 0.01, 8)
+    learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(), BundleDual(1e-4))
+    path = regularization_path(learner, XS, YS, strengths)
+    warm = [solution.trace.oracle_calls[-1] for solution in path.solutions[1:]]
+    cold = [
+        clone(learner)
+        .set_params(regularizer__strength=strength)
+        .fit(XS, YS)
+        .solution_.trace.oracle_calls[-1]
+        for strength in strengths[1:]
+    ]
+    assert sum(warm) < 0.9 * sum(cold)
+
+
+@pytest.mark.parametrize("solver", [CuttingPlane(), ProjectedSubgradient(max_rounds=100)])
+def test_other_solvers_take_part(solver) -> None:
+    learner = ChangePointMetricLearner(DiagonalMetric(), SquaredFrobenius(), solver)
+    path = regularization_path(learner, XS, YS, [0.3, 0.1])
+    exact = regularization_path(clone(learner).set_params(solver=TIGHT), XS, YS, [0.3, 0.1])
+    for mine, best in zip(path.solutions, exact.solutions):
+        assert best.lower_bound - 1e-12 <= mine.objective <= best.objective + mine.gap
+        assert mine.scale == pytest.approx(best.scale)
+
+
+@pytest.mark.parametrize(
+    ("metric", "regularizer"), [(DiagonalMetric(), L1()), (FullMetric(), Trace())]
+)
+def test_the_grid_begins_where_nothing_is_learned(metric, regularizer) -> None:
+    learner = ChangePointMetricLearner(metric, regularizer, TIGHT)
+    path = regularization_path(learner, XS, YS, 6, ratio=1e-2)
+    assert len(path) == 6
+    assert path.strengths[-1] == pytest.approx(1e-2 * path.strengths[0])
+    assert path.solutions[0].rank == 0
+    assert path.solutions[-1].rank > 0
+    np.testing.assert_array_equal(path.weights[0], np.zeros(6))
+    X = [(x - x.mean(axis=0)) / path.learners[0].scale_ for x in XS]
+    H = np.zeros((6, 6))
+    for x, labels in zip(X, YS):
+        runs = np.append(0, np.cumsum(np.diff(labels) != 0))
+        means = np.array([x[runs == k].mean(axis=0) for k in range(runs.max() + 1)])
+        H += means[runs].T @ means[runs] / len(x) / len(X)
+    greatest = np.diag(H).max() if metric.polyhedral else np.linalg.eigvalsh(H)[-1]
+    assert path.strengths[0] == pytest.approx(greatest)
+
+
+def test_l1_finds_the_planted_support() -> None:
+    data = make_change_points(8, 300, 30, 4, (4, 7), jump=3.0, random_state=3)
+    learner = ChangePointMetricLearner(DiagonalMetric(), L1(), BundleDual(1e-5))
+    path = regularization_path(learner, data.sequences, data.labels, 20, ratio=0.1)
+    relevant = set(data.relevant.tolist())
+    supports = [set(np.flatnonzero(row > 1e-3 * row.max())) for row in path.weights[1:]]
+    assert relevant in supports
+
+
+def test_trace_finds_the_planted_rank() -> None:
+    """Two directions of thirty change at the labels; the rest is noise that changes elsewhere."""
+    rng = np.random.default_rng(0)
+    mixing = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    X, y = [], []
+    for _ in range(8):
+        ends = np.sort(rng.choice(np.arange(20, 230), 4, replace=False))
+        labels = np.searchsorted(ends, np.arange(250), side="right")
+        signal = rng.normal(size=(250, 30))
+        signal[:, :2] += 4.0 * rng.normal(size=(5, 2))[labels]
+        X.append(signal @ mixing)
+        y.append(labels)
+    learner = ChangePointMetricLearner(FullMetric(), Trace(), BundleDual(1e-5), standardize=False)
+    path = regularization_path(learner, X, y, 10, ratio=1e-2)
+    ranks = [int(np.sum(row > 1e-3 * row[0])) for row in path.weights if row[0] > 0]
+    assert 2 in ranks
+    chosen = next(
+        fitted
+        for row, fitted in zip(path.weights, path.learners)
+        if row[0] > 0 and np.sum(row > 1e-3 * row[0]) == 2
+    )
+    B = chosen.get_mahalanobis_matrix()
+    leading = np.linalg.eigh(B)[1][:, -2:]
+    cosines = np.linalg.svd(leading.T @ mixing[:2].T, compute_uv=False)
+    assert cosines.min() > 0.98
+
+
+def test_validation_loss_chooses() -> None:
+    X, y = sequences(5)
+    learner = ChangePointMetricLearner()
+    path = regularization_path(learner, XS, YS, 5, validation=(X, y))
+    expected = [-fitted.score(X, y) for fitted in path.learners]
+    np.testing.assert_allclose(path.validation_loss, expected)
+    assert path.best == int(np.argmin(expected))
+    with pytest.raises(ValueError, match="needs validation data to choose a strength, got none"):
+        _ = regularization_path(learner, XS, YS, [0.1]).best
+
+
+@pytest.mark.parametrize(
+    ("strengths", "ratio"), [(0, 0.1), (3, 0.0), (3, 1.5), ([], 0.1), ([0.1, -1.0], 0.1)]
+)
+def test_bad_grids_are_refused(strengths, ratio) -> None:
+    with pytest.raises(ValueError, match="regularization_path needs"):
+        regularization_path(ChangePointMetricLearner(), XS, YS, strengths, ratio=ratio)
+
+
+def test_cross_validation_by_hand() -> None:
+    model = ChangePointMetricLearnerCV(solver=TIGHT, strengths=[0.2, 0.02, 0.002], cv=LeaveOneOut())
+    model.fit(XS, YS)
+    assert model.loss_path_.shape == (3, 5)
+    np.testing.assert_array_equal(model.strengths_, [0.2, 0.02, 0.002])
+    for j, strength in enumerate(model.strengths_):
+        for i in range(5):
+            rest = [k for k in range(5) if k != i]
+            fold = ChangePointMetricLearner(regularizer=L1(float(strength)), solver=TIGHT)
+            fold.fit([XS[k] for k in rest], [YS[k] for k in rest])
+            assert model.loss_path_[j, i] == pytest.approx(-fold.score([XS[i]], [YS[i]]), abs=1e-9)
+    best = int(np.argmin(model.loss_path_.mean(axis=1)))
+    assert model.strength_ == model.strengths_[best]
+    alone = ChangePointMetricLearner(regularizer=L1(model.strength_), solver=TIGHT).fit(XS, YS)
+    assert model.solution_.objective == pytest.approx(
+        alone.solution_.objective, abs=2e-6 * alone.solution_.scale
+    )
+    assert [p.tolist() for p in model.predict(XS)] == [p.tolist() for p in alone.predict(XS)]
+
+
+def test_folds_keep_groups_together_and_weights_count() -> None:
+    groups = [0, 0, 1, 1, 2]
+    model = ChangePointMetricLearnerCV(strengths=3, cv=GroupKFold(3))
+    model.fit(XS, YS, sample_weight=[1, 1, 1, 1, 2], groups=groups)
+    assert model.loss_path_.shape == (3, 3)
+    assert len(model.path_) == 3
+
+
+def test_one_sequence_cannot_be_cross_validated() -> None:
+    with pytest.raises(ValueError, match="needs at least 2 sequences to leave some out, got 1"):
+        ChangePointMetricLearnerCV().fit(XS[0], YS[0])
+
+
+def test_clone_parameters_and_saving(tmp_path) -> None:
+    model = ChangePointMetricLearnerCV(FullMetric(), Trace(), strengths=3, cv=2, min_size=2)
+    again = clone(model)
+    assert again.get_params(deep=False)["strengths"] == 3
+    assert again.set_params(solver__tolerance=1e-2, ratio=0.1).solver.tolerance == 1e-2
+    model.fit(XS, YS)
+    loaded = metriclearn.load(model.save(tmp_path / "model.npz"))
+    assert loaded.strength_ == model.strength_
+    np.testing.assert_array_equal(loaded.loss_path_, model.loss_path_)
+    assert [p.tolist() for p in loaded.predict(XS)] == [p.tolist() for p in model.predict(XS)]
+
+
+@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()])
+def test_pictures(metric) -> None:
+    import matplotlib.pyplot as plt
+    from matplotlib.text import Text
+
+    model = ChangePointMetricLearnerCV(metric, Trace(), strengths=4, cv=3).fit(XS, YS)
+    figure = model.path_.plot()
+    words = " ".join(text.get_text() for text in figure.findobj(Text))
+    assert ("of 6 features" if metric.polyhedral else "of 6 eigenvalues") in words
+    plt.close(figure)
