@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.partition import Partition
+from metriclearn.projector import Projector, Subspace
 
-__all__ = ["DenseForm", "Form", "LowRankForm"]
+__all__ = ["Compressed", "DenseForm", "Form", "LowRankForm"]
+
+
+class Compressed(NamedTuple):
+    """A = Q·matrix·Qᵀ + shift·I: a (q, q) matrix, its subspace (None: all T dimensions), c."""
+
+    matrix: NDArray
+    subspace: Subspace | None
+    shift: float
 
 
 class Form(Protocol):
@@ -19,7 +28,7 @@ class Form(Protocol):
 
     n_samples: int
 
-    def at(self, partition: Partition) -> float:
+    def at(self, partition: Partition | Projector) -> float:
         """⟨A, M⟩ = Tr AM."""
         ...
 
@@ -75,8 +84,19 @@ class LowRankForm:
         form.cumulative, form.offset = cumulative, 0.0
         return form
 
+    @classmethod
+    def from_subspace(cls, subspace: Subspace, components: NDArray) -> LowRankForm:
+        """The form of factors X·componentsᵀ, (T, r), for the X of a subspace and N its truth."""
+        form = cls.__new__(cls)
+        form.n_samples = subspace.n_samples
+        form.truth, form.weight, form.shift = subspace.truth, 0.0, 0.0
+        form._subspace, form._components = subspace, components
+        return form
+
     @cached_property
-    def factors(self) -> NDArray:  # type: ignore[no-redef]  # only reached by from_cumulative
+    def factors(self) -> NDArray:  # type: ignore[no-redef]  # not reached after __init__
+        if hasattr(self, "_subspace"):
+            return self._subspace.X @ self._components.T
         return np.diff(self.cumulative, axis=0)
 
     @cached_property
@@ -90,13 +110,13 @@ class LowRankForm:
         mean = np.mean(self.factors, axis=0)
         return float(self.n_samples * np.dot(mean, mean))
 
-    def at(self, partition: Partition) -> float:
-        if partition.contiguous:
+    def at(self, partition: Partition | Projector) -> float:
+        if isinstance(partition, Partition) and partition.contiguous:
             pooled = np.diff(self.cumulative[partition.change_points], axis=0, prepend=0.0)
             value = self.offset
+            value += float(np.sum(np.einsum("kr,kr->k", pooled, pooled) / partition.sizes))
         else:
-            pooled, value = partition.pool(self.factors), 0.0
-        value += float(np.sum(np.einsum("kr,kr->k", pooled, pooled) / partition.sizes))
+            value = float(np.sum(partition.root(self.factors) ** 2))
         if self.truth is not None and self.weight:
             value -= self.weight * partition.inner(self.truth)
         return value + self.shift * partition.n_clusters
@@ -106,6 +126,26 @@ class LowRankForm:
         if self.truth is not None and self.weight:
             result -= self.weight * self.truth.project(V)
         return result
+
+    def compressed(self) -> Compressed:
+        """A − cI in the at most r + K dimensions outside which it is zero.
+
+        O((P+K)²r) where the form was made :meth:`from_subspace`, O(Tr²) otherwise.
+        """
+        subspace, factors = self._reduced()
+        matrix = factors @ factors.T
+        if self.weight:
+            np.einsum("kk->k", matrix)[: subspace.truth.n_clusters] -= self.weight
+        return Compressed(matrix, subspace, self.shift)
+
+    def _reduced(self) -> tuple[Subspace, NDArray]:
+        """(Q, QᵀZ)."""
+        own: Subspace | None = getattr(self, "_subspace", None)
+        if own is not None and own.truth == self.truth:
+            return own, own.own @ self._components.T
+        truth = self.truth if self.weight else None
+        subspace = Subspace(self.factors, truth or Partition(ends=np.array([self.n_samples])))
+        return subspace, subspace.own
 
     def plus(self, truth: Partition, weight: float, shift: float) -> LowRankForm:
         """The form A − weight·N + shift·I, sharing the factors of A."""
@@ -150,12 +190,15 @@ class DenseForm:
         self.matrix = A
         self.n_samples = len(A)
 
-    def at(self, partition: Partition) -> float:
-        blocks = partition.pool(partition.pool(self.matrix).T)
-        return float(np.sum(np.diag(blocks) / partition.sizes))
+    def at(self, partition: Partition | Projector) -> float:
+        return float(np.trace(partition.project(self.matrix)))
 
     def matvec(self, V: NDArray) -> NDArray:
         return self.matrix @ V
+
+    def compressed(self) -> Compressed:
+        """A itself: nothing is known of its rank."""
+        return Compressed(self.matrix, None, 0.0)
 
     def plus(self, truth: Partition, weight: float, shift: float) -> DenseForm:
         """The form A − weight·N + shift·I, as a new dense matrix."""

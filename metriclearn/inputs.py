@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metriclearn.partial_partition import PartialPartition
 from metriclearn.partition import Partition
 
-__all__ = ["DataSets", "read_data_sets", "read_segmentations", "read_weights"]
+__all__ = [
+    "DataSets",
+    "read_clusterings",
+    "read_data_sets",
+    "read_partial_clusterings",
+    "read_partial_segmentations",
+    "read_segmentations",
+    "read_weights",
+]
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,60 @@ def read_segmentations(who: str, y: Any, data: DataSets) -> list[Partition]:
     ValueError
         If lengths differ, or labels are missing (−1, None or NaN).
     """
+    return _read_labelings(who, y, data, _read_complete)
+
+
+def read_partial_segmentations(
+    who: str, y: Any, data: DataSets
+) -> list[Partition] | list[PartialPartition]:
+    """As :func:`read_segmentations`, but −1 and PartialPartition say that not all is known.
+
+    Returns
+    -------
+    list of Partition where every labeling is complete, else of PartialPartition
+    """
+    found = _read_labelings(who, y, data, _read_known)
+    complete = [truth for truth in found if isinstance(truth, Partition)]
+    if len(complete) == len(found):
+        return complete
+    return [
+        PartialPartition.from_partition(truth) if isinstance(truth, Partition) else truth
+        for truth in found
+    ]
+
+
+def read_clusterings(who: str, y: Any, data: DataSets) -> list[Partition]:
+    """Check one labeling per data set and read each as a clustering: equal labels are together.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, or labels are missing (−1, None or NaN).
+    """
+    return _read_labelings(who, y, data, _read_clusters)
+
+
+def read_partial_clusterings(
+    who: str, y: Any, data: DataSets
+) -> list[Partition] | list[PartialPartition]:
+    """As :func:`read_clusterings`, but −1 and PartialPartition say that not all is known.
+
+    Returns
+    -------
+    list of Partition where every sample is labeled, else of PartialPartition
+    """
+    found = _read_labelings(who, y, data, _read_known_clusters)
+    complete = [truth for truth in found if isinstance(truth, Partition)]
+    if len(complete) == len(found):
+        return complete
+    return [
+        PartialPartition(truth.n_samples, truth.labels) if isinstance(truth, Partition) else truth
+        for truth in found
+    ]
+
+
+def _read_labelings(who: str, y: Any, data: DataSets, read: Callable[..., Any]) -> list[Any]:
+    """One labeling per data set, each read by ``read(who, labels, place)``."""
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
     if not data.single and not hasattr(y, "__len__"):
@@ -96,7 +159,7 @@ def read_segmentations(who: str, y: Any, data: DataSets) -> list[Partition]:
     truths = []
     for i, (labels, array) in enumerate(zip(labelings, data.arrays)):
         place = _place(i, data.single)
-        truth = labels if isinstance(labels, Partition) else _read_runs(who, labels, place)
+        truth = read(who, labels, place)
         if truth.n_samples != len(array):
             raise ValueError(
                 f"{who} needs one label per sample, got {truth.n_samples} labels for the "
@@ -178,11 +241,50 @@ def _read_array(who: str, item: Any, place: str) -> NDArray[np.float64]:
     return array
 
 
-def _read_runs(who: str, labels: Any, place: str) -> Partition:
+def _read_known(who: str, labels: Any, place: str) -> Partition | PartialPartition:
+    if isinstance(labels, PartialPartition):
+        return labels.segmentation() or labels
+    if isinstance(labels, Partition):
+        return labels
+    labels = _sequence(who, labels, place)
+    if not any(_is_unlabeled(label) for label in labels):
+        return _read_complete(who, labels, place)
+    try:
+        return PartialPartition(len(labels), labels)
+    except ValueError as error:
+        raise ValueError(f"{who}, labels of {place}: {error}") from error
+
+
+def _read_known_clusters(who: str, labels: Any, place: str) -> Partition | PartialPartition:
+    if not isinstance(labels, (Partition, PartialPartition)):
+        labels = _sequence(who, labels, place)
+        if any(_is_unlabeled(label) for label in labels):
+            labels = PartialPartition(len(labels), labels)
+    if not isinstance(labels, PartialPartition):
+        return _read_clusters(who, labels, place)
+    return labels if np.any(labels.labels < 0) else Partition.from_labels(labels.labels)
+
+
+def _sequence(who: str, labels: Any, place: str) -> Any:
     if not hasattr(labels, "__len__"):
         labels = np.asarray(labels)
     if np.ndim(labels) == 0:
         raise ValueError(f"{who} needs a sequence of labels for {place}, got {labels!r}.")
+    return labels
+
+
+def _read_complete(who: str, labels: Any, place: str) -> Partition:
+    if isinstance(labels, Partition):
+        return labels
+    if isinstance(labels, PartialPartition):
+        known = labels.segmentation()
+        if known is None:
+            raise ValueError(
+                f"{who} needs a complete segmentation of {place}, got {labels!r}, which leaves "
+                "some of it open."
+            )
+        return known
+    labels = _sequence(who, labels, place)
     missing = sum(_is_unlabeled(label) for label in labels)
     if 0 < missing == len(labels):
         raise ValueError(f"{who} needs labels, but they cover no sample of {place} (all −1).")
@@ -193,6 +295,22 @@ def _read_runs(who: str, labels: Any, place: str) -> Partition:
         )
     try:
         return Partition.from_runs(labels)
+    except ValueError as error:
+        raise ValueError(f"{who}, labels of {place}: {error}") from error
+
+
+def _read_clusters(who: str, labels: Any, place: str) -> Partition:
+    if isinstance(labels, Partition):
+        return labels
+    labels = _sequence(who, labels, place)
+    missing = sum(_is_unlabeled(label) for label in labels)
+    if missing:
+        raise ValueError(
+            f"{who} needs every sample labeled, got {missing} samples with −1 in {place}; drop "
+            "them."
+        )
+    try:
+        return Partition.from_labels(labels)
     except ValueError as error:
         raise ValueError(f"{who}, labels of {place}: {error}") from error
 

@@ -9,11 +9,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.forms import Form, LowRankForm, cumulative_sums
+from metriclearn.forms import Form, LowRankForm, center, cumulative_sums
 from metriclearn.mahalanobis import Metric
 from metriclearn.partition import Partition
+from metriclearn.projector import Projector, Subspace
 
-__all__ = ["JointFeatures", "LinearFeatures", "Samples"]
+__all__ = ["JointFeatures", "LinearFeatures", "Samples", "TableSamples"]
 
 
 class Samples:
@@ -34,13 +35,51 @@ class Samples:
         """Cumulative sums of the centered observations, (T+1, P)."""
         return cumulative_sums(self._X)
 
-    def pooled(self, partition: Partition) -> NDArray:
+    @cached_property
+    def centered(self) -> NDArray:
+        """The centered observations, (T, P)."""
+        return center(self._X)
+
+    def form(self, components: NDArray) -> LowRankForm:
+        """XBXᵀ with B = componentsᵀcomponents; components (r, P)."""
+        return LowRankForm.from_cumulative(_times_transpose(self.cumulative, components))
+
+    def pooled(self, partition: Partition | Projector) -> NDArray:
         """(YᵀY)^(-1/2) YᵀX, (K, P): its Gram matrix is XᵀMX. O(KP) for segments."""
-        if partition.contiguous:
+        if isinstance(partition, Partition) and partition.contiguous:
             sums = np.diff(self.cumulative[partition.change_points], axis=0, prepend=0.0)
-        else:
-            sums = partition.pool(np.diff(self.cumulative, axis=0))
-        return sums / np.sqrt(partition.sizes)[:, None]
+            return sums / np.sqrt(partition.sizes)[:, None]
+        return partition.root(self.centered)
+
+
+class TableSamples(Samples):
+    """One data set whose samples have no order, with the subspace of X and of its labels.
+
+    Spectral inference then costs O((P+K)³) however many samples there are.
+
+    Parameters
+    ----------
+    X : array (T, P)
+    truth : Partition
+        The labels N.
+    """
+
+    def __init__(self, X: NDArray, truth: Partition) -> None:
+        super().__init__(X)
+        self.truth = truth
+
+    @cached_property
+    def subspace(self) -> Subspace:
+        """The span of [Y, X], by one QR decomposition of O(TP²)."""
+        return Subspace(self.centered, self.truth)
+
+    def form(self, components: NDArray) -> LowRankForm:
+        """XBXᵀ without anything of the size of T, until its factors are asked for."""
+        return LowRankForm.from_subspace(self.subspace, components)
+
+    def pooled(self, partition: Partition | Projector) -> NDArray:
+        """(YᵀY)^(-1/2) YᵀX, (K, P); O(qP) for a projector of the subspace, else O(TP)."""
+        return partition.root(self.centered)
 
 
 class JointFeatures(Protocol):
@@ -52,7 +91,7 @@ class JointFeatures(Protocol):
         """The forms A of data sets under the metric coordinates w."""
         ...
 
-    def gradient(self, samples: Samples, w: NDArray, partition: Partition) -> NDArray:
+    def gradient(self, samples: Samples, w: NDArray, partition: Partition | Projector) -> NDArray:
         """d⟨A, M⟩/dw, exact."""
         ...
 
@@ -73,7 +112,7 @@ class LinearFeatures:
             components = np.zeros((1, components.shape[1]))
 
         def form(samples: Samples) -> LowRankForm:
-            return LowRankForm.from_cumulative(_times_transpose(samples.cumulative, components))
+            return samples.form(components)
 
         return form
 
@@ -81,7 +120,7 @@ class LinearFeatures:
         """The form of one data set."""
         return self.at(w)(samples)
 
-    def gradient(self, samples: Samples, w: NDArray, partition: Partition) -> NDArray:
+    def gradient(self, samples: Samples, w: NDArray, partition: Partition | Projector) -> NDArray:
         return self.metric.coordinates(samples.pooled(partition))
 
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from metriclearn.forms import Form
 from metriclearn.partition import Partition
+from metriclearn.projector import Projector
 
 __all__ = ["FrobeniusLoss", "Loss"]
 
@@ -13,7 +14,7 @@ __all__ = ["FrobeniusLoss", "Loss"]
 class Loss(Protocol):
     """A loss that is linear in M, so that it can be added to a form."""
 
-    def __call__(self, partition: Partition, truth: Partition) -> float:
+    def __call__(self, partition: Partition | Projector, truth: Partition) -> float:
         """ℓ(M, N)."""
         ...
 
@@ -26,13 +27,14 @@ class FrobeniusLoss:
     """ℓ(M, N) = ‖M − N‖²_F / T = (Tr M + Tr N − 2 Tr MN) / T, Eq. (8).
 
     Zero only for equal partitions, at most (K + K′ − 2)/T, O(K + K′) for contiguous partitions.
-    The tables of the paper report T ℓ, see :meth:`squared_norm`.
+    The tables of the paper report T ℓ, see :meth:`squared_norm`. For a :class:`Projector` the last
+    expression holds, which is linear in M.
     """
 
-    def __call__(self, partition: Partition, truth: Partition) -> float:
+    def __call__(self, partition: Partition | Projector, truth: Partition) -> float:
         return self.squared_norm(partition, truth) / truth.n_samples
 
-    def squared_norm(self, partition: Partition, truth: Partition) -> float:
+    def squared_norm(self, partition: Partition | Projector, truth: Partition) -> float:
         """‖M − N‖²_F."""
         twice = 2.0 * partition.inner(truth)
         return max(0.0, partition.n_clusters + truth.n_clusters - twice)

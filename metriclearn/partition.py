@@ -138,6 +138,10 @@ class Partition:
         order = np.argsort(self.labels, kind="stable")
         return np.add.reduceat(X[order], np.cumsum(self._sizes) - self._sizes, axis=0)
 
+    def root(self, X: NDArray) -> NDArray:
+        """(YᵀY)^(-1/2) YᵀX, whose Gram matrix is XᵀMX, (T, P) -> (K, P)."""
+        return self.pool(X) / np.sqrt(self._sizes)[:, None]
+
     def project(self, X: NDArray) -> NDArray:
         """M X: every row replaced by the mean of its cluster, (T, P) -> (T, P), in O(TP)."""
         means = self.pool(X) / self._sizes.reshape(-1, *([1] * (X.ndim - 1)))
@@ -180,6 +184,8 @@ class Partition:
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Partition):
             return NotImplemented
+        if self is other:
+            return True
         if self.contiguous != other.contiguous:
             return False
         return np.array_equal(self._canonical, other._canonical)

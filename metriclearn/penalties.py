@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.forms import LowRankForm
-from metriclearn.losses import FrobeniusLoss
+from metriclearn.losses import FrobeniusLoss, Loss
 from metriclearn.oracles.change_points import PricedSegmentation
 from metriclearn.oracles.path import hull_vertices, path_along
 from metriclearn.partition import Partition
@@ -21,6 +21,7 @@ def best_penalty(
     truths: Sequence[Partition],
     weights: NDArray | None = None,
     min_size: int = 1,
+    loss: Loss = FrobeniusLoss(),  # noqa: B008  # has no state
 ) -> tuple[float, float]:
     """The penalty with the least mean loss ℓ on labeled sequences, exactly, and that loss.
 
@@ -35,8 +36,9 @@ def best_penalty(
     truths : sequence of Partition
     weights : array (N,), optional
     min_size : int
+    loss : Loss
+        ℓ; of the truths it gets.
     """
-    loss = FrobeniusLoss()
     steps, reached = [], 0.0
     for form, truth in zip(forms, truths):
         problem = PricedSegmentation(form, min_size)

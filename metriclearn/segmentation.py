@@ -10,10 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.forms import LowRankForm, center
-from metriclearn.inputs import DataSets, read_segmentations, read_weights
+from metriclearn.inputs import (
+    DataSets,
+    read_partial_segmentations,
+    read_segmentations,
+    read_weights,
+)
 from metriclearn.learned_metric import LearnedMetric
 from metriclearn.losses import FrobeniusLoss
 from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.partial_loss import known_loss
+from metriclearn.partial_partition import PartialPartition
 from metriclearn.partition import Partition
 
 __all__ = ["MahalanobisSegmenter"]
@@ -57,15 +64,17 @@ class MahalanobisSegmenter(LearnedMetric):
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
 
-        With ``n_segments="given"`` the numbers of segments are those of y.
+        With ``n_segments="given"`` the numbers of segments are those of y. Partial labels count
+        where something is known, see :mod:`metriclearn.partial_loss`.
         """
         data = self._read(X)
-        truths = read_segmentations(type(self).__name__, y, data)
-        counts = [t.n_clusters for t in truths] if self.n_segments == "given" else None
-        loss = FrobeniusLoss()
-        found = self._segment(data, counts)
-        losses = np.array([loss(partition, truth) for partition, truth in zip(found, truths)])
-        weights = read_weights(type(self).__name__, sample_weight, len(losses))
+        who = type(self).__name__
+        given = self.n_segments == "given"
+        read = read_segmentations if given else read_partial_segmentations
+        truths: Any = read(who, y, data)
+        found = self._segment(data, [truth.n_clusters for truth in truths] if given else None)
+        losses = np.array([_loss(partition, truth) for partition, truth in zip(found, truths)])
+        weights = read_weights(who, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
 
     def _segment(self, data: DataSets, n_segments: Any) -> list[Partition]:
@@ -105,3 +114,9 @@ class MahalanobisSegmenter(LearnedMetric):
             form.shift = -self.penalty_
             return ChangePoints(min(self.min_size, len(X)))(form)
         return ChangePoints(self.min_size)(form, int(count))
+
+
+def _loss(partition: Partition, truth: Partition | PartialPartition) -> float:
+    if isinstance(truth, Partition):
+        return FrobeniusLoss()(partition, truth)
+    return known_loss(partition, truth)

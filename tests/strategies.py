@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-__all__ = ["labelings", "segment_ends"]
+from metriclearn.partial_partition import (
+    AT_LEAST_ONE,
+    EXACTLY_ONE,
+    NO_CHANGE,
+    PartialPartition,
+    Region,
+)
+
+__all__ = ["labelings", "partial_partitions", "segment_ends"]
 
 
 def labelings(count: int, most_samples: int = 14) -> st.SearchStrategy[list[list[int]]]:
@@ -20,3 +28,28 @@ def labelings(count: int, most_samples: int = 14) -> st.SearchStrategy[list[list
 def segment_ends(most_samples: int = 40) -> st.SearchStrategy[list[int]]:
     """Sorted distinct positive integers."""
     return st.sets(st.integers(1, most_samples), min_size=1).map(sorted)
+
+
+@st.composite
+def partial_partitions(draw: st.DrawFn, most_samples: int = 8) -> PartialPartition:
+    """Labels, change-points, spans and regions that some segmentation satisfies."""
+    T = draw(st.integers(1, most_samples))
+    cuts = draw(st.lists(st.booleans(), min_size=T - 1, max_size=T - 1))
+    mask = draw(st.lists(st.booleans(), min_size=T, max_size=T))
+    segment = [sum(cuts[:t]) for t in range(T)]
+    labels = [number if kept else -1 for number, kept in zip(segment, mask)]
+    spans = st.tuples(st.integers(0, T - 1), st.integers(2, T)) if T > 1 else st.nothing()
+    drawn = draw(st.lists(spans, max_size=4)) if T > 1 else []
+    regions = []
+    for start, size in drawn:
+        stop = min(T, start + size)
+        inside = segment[stop - 1] - segment[start]
+        if stop - start > 1:
+            kind = [NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE][min(inside, 2)]
+            if inside == 1 and draw(st.booleans()):
+                kind = AT_LEAST_ONE
+            regions.append(Region(start, stop, kind))
+    changes = [t + 1 for t, cut in enumerate(cuts) if cut and draw(st.integers(0, 3)) == 0]
+    if draw(st.booleans()):
+        labels = [-1] * T
+    return PartialPartition(T, labels, change_points=changes, regions=regions)

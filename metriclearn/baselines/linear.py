@@ -7,16 +7,18 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 
 from metriclearn.forms import center
-from metriclearn.inputs import DataSets, read_data_sets, read_segmentations
+from metriclearn.inputs import DataSets, read_clusterings, read_data_sets, read_segmentations
+from metriclearn.learned_metric import LearnedMetric
+from metriclearn.partition import Partition
 
 __all__ = ["Euclidean", "PrincipalComponents", "RelevantComponents"]
 
 
-class Euclidean(BaseEstimator):
-    """Features divided by their pooled within-sequence standard deviation.
+class Euclidean(LearnedMetric):
+    """Features divided by their standard deviation around the data sets' means, pooled.
 
     Parameters
     ----------
@@ -30,13 +32,17 @@ class Euclidean(BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Compute the standard deviations; y is not used."""
         data = read_data_sets(type(self).__name__, X)
-        scale = _scale(_covariance(data)) if self.standardize else np.ones(data.n_features)
+        self._remember(data)
+        scale = feature_scale(data) if self.standardize else np.ones(data.n_features)
         self.components_ = np.diag(1.0 / scale)
         return self
 
+    def __sklearn_tags__(self) -> Tags:
+        return _without_labels(super().__sklearn_tags__())
 
-class PrincipalComponents(BaseEstimator):
-    """Leading principal components of the standardized, centered sequences, pooled.
+
+class PrincipalComponents(LearnedMetric):
+    """Leading principal components of the standardized, centered data sets, pooled.
 
     Parameters
     ----------
@@ -56,8 +62,10 @@ class PrincipalComponents(BaseEstimator):
             raise ValueError(
                 f"PrincipalComponents needs n_components of at least 1, got {self.n_components}."
             )
-        covariance = _covariance(read_data_sets(type(self).__name__, X))
-        scale = _scale(covariance)
+        data = read_data_sets(type(self).__name__, X)
+        self._remember(data)
+        scale = feature_scale(data)
+        covariance = pooled_covariance(data)
         values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
         leading = np.argsort(-values)[: self.n_components]
         directions = vectors[:, leading]
@@ -66,9 +74,15 @@ class PrincipalComponents(BaseEstimator):
         self.components_ = directions.T / scale
         return self
 
+    def __sklearn_tags__(self) -> Tags:
+        return _without_labels(super().__sklearn_tags__())
 
-class RelevantComponents(BaseEstimator):
-    """Whiten the within-segment covariance (RCA, Bar-Hillel et al. 2003; segments as chunklets).
+
+class RelevantComponents(LearnedMetric):
+    """Whiten the covariance within segments, clusters or chunklets (RCA, Bar-Hillel et al. 2003).
+
+    Ĉ = Σ_k Σ_{x∈C_k} (x − μ_k)(x − μ_k)ᵀ / T and B = Ĉ⁻¹. A chunklet is a group of samples known to
+    belong together; with all labels it is a cluster.
 
     Parameters
     ----------
@@ -78,30 +92,44 @@ class RelevantComponents(BaseEstimator):
         Use only variances: one weight per feature.
     shrinkage : float
         Share of the diagonal mixed into the covariance, for few samples.
+    contiguous : bool
+        How labels that are no Partition are read: each run of equal labels is a chunklet, as in
+        sequences, or, with False, all samples of a label, as in tables, −1 being in no chunklet.
+
+    References
+    ----------
+    Bar-Hillel, Hertz, Shental & Weinshall, Learning distance functions using equivalence
+    relations, ICML 2003.
     """
 
     def __init__(
-        self, n_components: int | None = None, diagonal: bool = False, shrinkage: float = 1e-3
+        self,
+        n_components: int | None = None,
+        diagonal: bool = False,
+        shrinkage: float = 1e-3,
+        contiguous: bool = True,
     ) -> None:
         self.n_components = n_components
         self.diagonal = diagonal
         self.shrinkage = shrinkage
+        self.contiguous = contiguous
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Whiten within the segments of y, O(P³)."""
-        data = read_data_sets(type(self).__name__, X)
-        truths = read_segmentations(type(self).__name__, y, data)
-        within = sum(
-            (array - truth.project(array)).T @ (array - truth.project(array))
-            for array, truth in zip(data.arrays, truths)
-        ) / sum(map(len, data.arrays))
+        """Whiten within the chunklets of y, O(TP² + P³)."""
+        who = type(self).__name__
+        data = read_data_sets(who, X)
+        truths = (
+            read_segmentations(who, y, data) if self.contiguous else read_chunklets(who, y, data)
+        )
+        self._remember(data)
+        within = within_covariance(data, truths)
         variances = np.diag(within)
-        floor = 1e-12 * np.diag(_covariance(data))
+        floor = 1e-12 * feature_scale(data) ** 2
         if self.diagonal:
             self.components_ = np.diag(1.0 / np.sqrt(np.maximum(variances, floor)))
             return self
         mixed = (1 - self.shrinkage) * within + np.diag(self.shrinkage * variances + floor)
-        self.components_ = self._whitened(mixed, _covariance(data))
+        self.components_ = self._whitened(mixed, pooled_covariance(data))
         return self
 
     def _whitened(self, within: NDArray, total: NDArray) -> NDArray:
@@ -110,18 +138,70 @@ class RelevantComponents(BaseEstimator):
         return directions[:, np.argsort(-ratios)[: self.n_components]].T
 
 
-def _covariance(data: DataSets) -> NDArray:
-    """Pooled covariance around the sequence means."""
+def pooled_covariance(data: DataSets) -> NDArray:
+    """Covariance around the means of the data sets, pooled, (P, P)."""
     return sum(center(array).T @ center(array) for array in data.arrays) / sum(
         map(len, data.arrays)
     )
 
 
-def _scale(covariance: NDArray) -> NDArray:
-    scale = np.sqrt(np.diag(covariance))
-    if np.any(scale == 0):
+def within_covariance(data: DataSets, truths: list[Partition]) -> NDArray:
+    """Covariance around the means of the clusters, pooled, (P, P)."""
+    residuals = [array - truth.project(array) for array, truth in zip(data.arrays, truths)]
+    return sum(rows.T @ rows for rows in residuals) / sum(map(len, residuals))
+
+
+def feature_scale(data: DataSets) -> NDArray:
+    """Standard deviations around the means of the data sets, pooled, (P,).
+
+    Raises
+    ------
+    ValueError
+        If a feature is constant in every data set.
+    """
+    n_samples = sum(map(len, data.arrays))
+    magnitude = np.max([np.max(np.abs(array), axis=0) for array in data.arrays], axis=0)
+    unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
+    squares = sum(len(array) * np.var(array / unit, axis=0) for array in data.arrays)
+    scale = np.sqrt(squares / n_samples)
+    if n_samples == len(data.arrays) or np.any(scale <= 1e-13):
         raise ValueError(
-            "A baseline metric needs features that vary, but feature(s) "
-            f"{np.flatnonzero(scale == 0)[:5].tolist()} are constant; remove them."
+            f"A baseline metric needs features that vary, got {n_samples} sample(s) in "
+            f"{len(data.arrays)} data set(s), of which feature(s) "
+            f"{np.flatnonzero(scale <= 1e-13)[:5].tolist()} are constant; remove them."
         )
-    return scale
+    return scale * unit
+
+
+def read_chunklets(who: str, y: Any, data: DataSets) -> list[Partition]:
+    """Clusters of equal labels; a sample labeled −1 is a cluster of its own.
+
+    Raises
+    ------
+    ValueError
+        As :func:`metriclearn.inputs.read_clusterings`.
+    """
+    if y is None or not hasattr(y, "__len__"):
+        return read_clusterings(who, y, data)
+    labelings = [y] if data.single else list(y)
+    separate = [
+        labels if isinstance(labels, Partition) else _singled(labels) for labels in labelings
+    ]
+    return read_clusterings(who, separate[0] if data.single else separate, data)
+
+
+def _singled(labels: Any) -> Any:
+    if isinstance(labels, Partition):
+        return labels
+    array = np.asarray(labels)
+    if array.ndim != 1 or array.dtype.kind not in "if" or not np.any(array == -1):
+        return labels
+    alone = array == -1
+    codes = np.unique(array, return_inverse=True)[1]
+    codes[alone] = len(codes) + np.arange(np.count_nonzero(alone))
+    return codes
+
+
+def _without_labels(tags: Tags) -> Tags:
+    tags.target_tags.required = False
+    return tags

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Self
 
-from metriclearn.inputs import DataSets, read_segmentations
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from metriclearn.first_completion import (
+    PrincipalStart,
+    complete_segmentations,
+    known_stretches,
+)
+from metriclearn.inputs import DataSets, read_partial_segmentations
 from metriclearn.learners.contract import LargeMarginLearner
 from metriclearn.mahalanobis import DiagonalMetric, Metric
 from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.oracles.constrained import ConstrainedChangePoints
+from metriclearn.partial_labels import Alternation, PartialHinge
+from metriclearn.partial_loss import Completion, KnownLoss, charges
+from metriclearn.partial_partition import PartialPartition
 from metriclearn.partition import Partition
 from metriclearn.regularizers import L1, Regularizer
+from metriclearn.risk import StructuredHinge
 from metriclearn.segmentation import MahalanobisSegmenter
 from metriclearn.solvers.base import Callback, Solver
 from metriclearn.solvers.bundle import BundleDual
@@ -57,6 +73,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         Divide features by their pooled within-sequence standard deviation before learning, so
         that ``strength`` means the same for all; ``components_`` includes it and applies to data
         in their own units.
+    alternation : Alternation
+        How partial labels are completed and learned from, in turns; not used with full labels.
     callbacks : sequence of callbacks
         Objects with ``on_round(progress)``, which may return True to stop, and
         ``on_end(solution)``: see :mod:`metriclearn.callbacks`.
@@ -73,6 +91,10 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         Lᵀ with B = LLᵀ; r is the rank of B.
     penalty_ : float or None
         λ; None after fitting with ``n_segments="given"``.
+    completions_ : list of int arrays (T_i,), or None
+        Partial labels, completed.
+    alternation_ : AlternationTrace or None
+        Objective F after every completion and every metric step.
     solution_ : Solution
         Objective, lower bound, gap, trace and reason for stopping.
     scale_ : array (P,)
@@ -107,6 +129,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         n_segments: str | None = None,
         min_size: int = 1,
         standardize: bool = True,
+        alternation: Alternation = Alternation(),  # noqa: B008
         callbacks: Sequence[Callback] = (),
         n_jobs: int | None = None,
         verbose: bool | None = None,
@@ -119,6 +142,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         self.n_segments = n_segments
         self.min_size = min_size
         self.standardize = standardize
+        self.alternation = alternation
         self.callbacks = callbacks
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -135,12 +159,26 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     def _oracle(self) -> ChangePoints:
         return ChangePoints(self.min_size)
 
+    def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
+        if not isinstance(truths[0], Completion):
+            return super()._hinge(truths)
+        oracle = ConstrainedChangePoints(self.min_size)
+        return partial(PartialHinge, oracle, loss=KnownLoss(), oracle=oracle)
+
+    def _dearest(self, truths: Sequence[Partition]) -> float:
+        knowns = [truth.known for truth in truths if isinstance(truth, Completion)]
+        return max([1.0, *(float(charges(known).slack.max()) for known in knowns)])
+
     def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
         """Every run of equal labels is a segment.
 
         The hinge is an upper bound only if the labels are among what inference may answer.
         """
-        truths = read_segmentations(type(self).__name__, y, data)
+        known = read_partial_segmentations(type(self).__name__, y, data)
+        incomplete = [truth for truth in known if isinstance(truth, PartialPartition)]
+        if incomplete:
+            return list(self._first_completions(data, incomplete))
+        truths = [truth for truth in known if isinstance(truth, Partition)]
         for i, truth in enumerate(truths):
             if truth.sizes.min() < self.min_size:
                 raise ValueError(
@@ -149,6 +187,34 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
                     f"{truth.sizes.min()}; lower min_size, or raise it after fitting to predict."
                 )
         return truths
+
+    def _first_completions(
+        self, data: DataSets, knowns: Sequence[PartialPartition]
+    ) -> list[Completion]:
+        """Best segmentations that agree with the labels, under the metric to start from."""
+        who = type(self).__name__
+        if self._count_known or getattr(self.solver, "checkpoint", None) is not None:
+            raise ValueError(
+                f"{who} needs n_segments=None and a solver without checkpoint for partial labels; "
+                "alternation__checkpoint keeps the state instead."
+            )
+        if not any(known.constraints for known in knowns):
+            raise ValueError(f"{who} needs labels, but nothing is known of any data set (all −1).")
+        components = self.alternation.start.components(
+            data.arrays, knowns, self._fit_known, known_stretches
+        )
+        return complete_segmentations(data.arrays, knowns, components, self.min_size)
+
+    def _fit_known(
+        self, arrays: list[NDArray], knowns: list[PartialPartition], weights: NDArray
+    ) -> NDArray:
+        """Components learned from other data sets with the same parameters."""
+        learner = clone(self).set_params(
+            min_size=1, alternation=Alternation(start=PrincipalStart()), callbacks=(), verbose=False
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # only a start
+            return learner.fit(arrays, knowns, weights).components_
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import numbers
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from metriclearn.learned_metric import LearnedMetric
 from metriclearn.losses import FrobeniusLoss
 from metriclearn.mahalanobis import Metric, MetricCone
 from metriclearn.oracles.requests import Oracle
+from metriclearn.partial_labels import Alternation, AlternationTrace, PartialHinge, alternate
 from metriclearn.partition import Partition
 from metriclearn.regularizers import Regularizer
 from metriclearn.risk import StructuredHinge
@@ -60,7 +62,7 @@ class LargeMarginLearner(LearnedMetric):
 
     COMPONENTS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("metric", "linearize", "DiagonalMetric()"),
-        ("regularizer", "terms", "L1()"),
+        ("regularizer", "terms or expression", "L1()"),
         ("solver", "minimize", "BundleDual()"),
     )
 
@@ -70,11 +72,14 @@ class LargeMarginLearner(LearnedMetric):
     penalty: str | float
     loss_scale: float
     standardize: bool
+    alternation: Alternation
     callbacks: Sequence[Callback]
     n_jobs: int | None
     verbose: bool | None
     penalty_: float | None
     solution_: Solution
+    alternation_: AlternationTrace | None
+    completions_: list[NDArray[np.int64]] | None
     scale_: NDArray
 
     @property
@@ -106,9 +111,37 @@ class LargeMarginLearner(LearnedMetric):
             For data, labels or parameters that cannot be used, in one sentence.
         """
         problem = self._problem(X, y, sample_weight)
-        self._accept(problem, self._solve(problem))
+        self._accept(problem, self._learn(problem))
         self._report()
         return self
+
+    def _learn(self, problem: LearningProblem, warm: Solution | None = None) -> Solution:
+        """Minimize, from an earlier solution if there is one; with partial labels, in turns with
+        completing them.
+        """
+        self.completions_, self.alternation_ = None, None
+        if not isinstance(problem.risk, PartialHinge):
+            return self._solve(problem, warm)
+        solution, hinge, self.alternation_ = alternate(
+            problem.risk,
+            lambda risk, warm: self._solve(replace(problem, risk=risk), warm),
+            self.regularizer.terms(problem.cone),
+            self.alternation,
+        )
+        self.completions_ = [truth.labels for truth in hinge.truths]
+        return solution
+
+    def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
+        """What makes the risk, given all that does not depend on how truths are read."""
+        return partial(StructuredHinge, loss=FrobeniusLoss(), oracle=self._oracle())
+
+    def _samples(self, X: NDArray, truth: Partition) -> Samples:
+        """One scaled data set, with what its oracles need from it once."""
+        return Samples(X)
+
+    def _dearest(self, truths: Sequence[Partition]) -> float:
+        """Most loss, times T, that one more cluster can bring."""
+        return 1.0
 
     def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> LearningProblem:
         """Check parameters and data, remember the features, and state the convex problem."""
@@ -121,23 +154,22 @@ class LargeMarginLearner(LearnedMetric):
             used = np.flatnonzero(weights)
             data = replace(data, arrays=[data.arrays[i] for i in used])
             truths, weights = [truths[i] for i in used], weights[used] / weights.max()
-        scale = self._feature_scale(data, weights)
+        scale = self._feature_scale(data, weights, truths)
         cone = self._cone(data.n_features)
-        risk = StructuredHinge(
-            LinearFeatures(self.metric),
-            FrobeniusLoss(),
-            self._oracle(),
-            cone,
-            [Samples(array / scale) for array in data.arrays],
-            truths,
-            weights,
+        risk = self._hinge(truths)(
+            features=LinearFeatures(self.metric),
+            cone=cone,
+            samples=[self._samples(a / scale, truth) for a, truth in zip(data.arrays, truths)],
+            truths=truths,
+            weights=weights,
             loss_scale=self.loss_scale,
             price=0.0 if self.penalty == "learned" else float(self.penalty),
             count_known=self._count_known,
             n_jobs=self.n_jobs,
         )
         # just above the loss scale a single cluster is the answer, which limits the price
-        start = cone.join(self._start(cone, truths), self.loss_scale * (1.0 + 1e-6))
+        dearest = self.loss_scale * self._dearest(truths) * (1.0 + 1e-6)
+        start = cone.join(self._start(cone, truths), dearest)
         return LearningProblem(risk, cone, start, scale)
 
     def _solve(
@@ -149,7 +181,7 @@ class LargeMarginLearner(LearnedMetric):
         P = problem.cone.n_features
         threads = 1 if P < 500 or self.n_jobs not in (None, 1) else None
 
-        def snapshot(w: NDArray) -> Self:
+        def snapshot(w: NDArray) -> LargeMarginLearner:
             copy = type(self)(**self.get_params(deep=False))
             copy.__dict__.update({k: v for k, v in self.__dict__.items() if k.endswith("in_")})
             copy._accept_point(problem, w)
@@ -184,9 +216,10 @@ class LargeMarginLearner(LearnedMetric):
 
     def _check_parameters(self) -> None:
         who = type(self).__name__
-        for name, method, example in self.COMPONENTS:
+        for name, methods, example in self.COMPONENTS:
             component = getattr(self, name)
-            if isinstance(component, type) or not hasattr(component, method):
+            able = any(hasattr(component, method) for method in methods.split(" or "))
+            if isinstance(component, type) or not able:
                 raise ValueError(f"{who} needs a {name} such as {example}, got {component!r}.")
         for callback in self.callbacks:
             if not (hasattr(callback, "on_round") and hasattr(callback, "on_end")):
@@ -200,7 +233,9 @@ class LargeMarginLearner(LearnedMetric):
         if not is_number(self.loss_scale, 0.0) or self.loss_scale == 0:
             raise ValueError(f"{who} needs a positive loss_scale, got {self.loss_scale!r}.")
 
-    def _feature_scale(self, data: DataSets, weights: NDArray | None) -> NDArray:
+    def _feature_scale(
+        self, data: DataSets, weights: NDArray | None, truths: Sequence[Partition]
+    ) -> NDArray:
         """Pooled standard deviations around the data sets' means, all positive; or ones."""
         total = np.zeros(data.n_features)
         shares = np.ones(len(data.arrays)) if weights is None else weights

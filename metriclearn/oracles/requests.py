@@ -6,6 +6,7 @@ import numbers
 from typing import Any, Protocol
 
 from metriclearn.partition import Partition
+from metriclearn.projector import Projector
 
 __all__ = ["Oracle", "check_count"]
 
@@ -13,7 +14,7 @@ __all__ = ["Oracle", "check_count"]
 class Oracle(Protocol):
     """argmax ⟨A, M⟩ over a set of partitions, for the kinds of form it can handle."""
 
-    def __call__(self, form: Any, n_clusters: int | None = None) -> Partition:
+    def __call__(self, form: Any, n_clusters: int | None = None) -> Partition | Projector:
         """Best partition, with ``n_clusters`` clusters if given."""
         ...
 

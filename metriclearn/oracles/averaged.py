@@ -1,0 +1,85 @@
+"""Loss-augmented inference between an upper and a lower bound: the mean of the two answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.oracles.local_search import LocalSearch
+from metriclearn.oracles.spectral import SpectralRelaxation
+from metriclearn.parameters import ComponentParameters
+from metriclearn.partition import Partition
+from metriclearn.projector import Projector
+
+__all__ = ["Averaged", "Mixture"]
+
+
+class Mixture:
+    """Σ s_i M_i, a convex combination of partitions and projectors; used as they are.
+
+    Parameters
+    ----------
+    parts : sequence of Partition or Projector
+    shares : sequence of float
+        s, positive with sum one.
+    """
+
+    contiguous = False
+
+    def __init__(self, parts: Sequence[Partition | Projector], shares: Sequence[float]) -> None:
+        self.parts, self.shares = parts, shares
+        self.n_samples = parts[0].n_samples
+        self.n_clusters = float(np.dot(shares, [part.n_clusters for part in parts]))
+
+    def inner(self, truth: Partition) -> float:
+        """⟨M, N⟩."""
+        return float(np.dot(self.shares, [part.inner(truth) for part in self.parts]))
+
+    def root(self, X: NDArray) -> NDArray:
+        """R with RᵀR = XᵀMX."""
+        pairs = zip(self.shares, self.parts)
+        return np.vstack([np.sqrt(share) * part.root(X) for share, part in pairs])
+
+    def project(self, X: NDArray) -> NDArray:
+        """M X."""
+        pairs = zip(self.shares, self.parts)
+        return np.sum([share * part.project(X) for share, part in pairs], axis=0)
+
+
+class Averaged(ComponentParameters):
+    """The relaxation and the local search together: (1 − s)·M_relaxed + s·M_found.
+
+    The hinge is then the same mean of the relaxed hinge, an upper bound, and of what the local
+    search finds, a lower bound on the hinge over partitions.
+
+    Parameters
+    ----------
+    search : LocalSearch
+        With its relaxation.
+    share : float
+        s in [0, 1].
+    """
+
+    def __init__(
+        self,
+        search: LocalSearch = LocalSearch(),  # noqa: B008
+        share: float = 0.5,
+    ) -> None:
+        self.search = search
+        self.share = share
+
+    over_partitions = False
+
+    @property
+    def relaxation(self) -> SpectralRelaxation:
+        """The upper bound."""
+        return self.search.relaxation
+
+    def __call__(self, form: Any, n_clusters: int | None = None) -> Mixture:
+        """Mean of the two answers."""
+        relaxed = self.relaxation(form, n_clusters)
+        found = self.search.from_relaxed(form, relaxed, n_clusters).partition
+        return Mixture([relaxed, found], [1.0 - self.share, self.share])

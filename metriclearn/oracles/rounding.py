@@ -1,0 +1,92 @@
+"""Rounding a relaxed projection to a partition."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.cluster import KMeans
+
+from metriclearn.partition import Partition
+from metriclearn.projector import Projector
+
+__all__ = ["RowKMeans", "PivotedRounding", "Rounding"]
+
+
+class Rounding(Protocol):
+    """A partition near a projection."""
+
+    def __call__(self, projector: Projector, n_clusters: int | None = None) -> Partition:
+        """Partition with ``n_clusters`` clusters, or about as many as there are eigenvectors."""
+        ...
+
+
+class PivotedRounding(BaseEstimator):
+    """Clusters from the pivots of a QR decomposition of the eigenvectors' rows; no random start.
+
+    K rows as orthogonal as possible are the prototypes; the orthogonal matrix nearest to them
+    (polar factor) turns the eigenvectors into indicators, and every sample joins the largest.
+    O(Tk²).
+
+    References
+    ----------
+    Damle, Minden & Ying, "Simple, direct and efficient multi-way spectral clustering",
+    Information and Inference 8(1), 2019.
+    """
+
+    def __call__(self, projector: Projector, n_clusters: int | None = None) -> Partition:
+        rows = _rows(projector)
+        k = rows.shape[1] if n_clusters is None else min(n_clusters, rows.shape[1])
+        rows = rows[:, ::-1][:, :k]  # the leading ones
+        pivots = scipy.linalg.qr(rows.T, mode="r", pivoting=True)[1][:k]
+        left, _, right = scipy.linalg.svd(rows[pivots].T)
+        labels = np.argmax(np.abs(rows @ (left @ right)), axis=1)
+        return _completed(labels, rows, n_clusters)
+
+
+class RowKMeans(BaseEstimator):
+    """K-means on the rows of the eigenvectors, O(Tk²) a pass.
+
+    Parameters
+    ----------
+    n_init : int
+        Starts of which the best is kept.
+    random_state : int, RandomState or None
+    """
+
+    def __init__(
+        self, n_init: int = 1, random_state: int | np.random.RandomState | None = 0
+    ) -> None:
+        self.n_init = n_init
+        self.random_state = random_state
+
+    def __call__(self, projector: Projector, n_clusters: int | None = None) -> Partition:
+        rows = _rows(projector)
+        k = rows.shape[1] if n_clusters is None else n_clusters
+        means = KMeans(k, n_init=self.n_init, random_state=self.random_state)
+        return _completed(means.fit_predict(rows), rows, n_clusters)
+
+
+def _rows(projector: Projector) -> NDArray:
+    """√s-weighted rows of the eigenvectors; a column of zeros where there are none."""
+    rows = projector.vectors * np.sqrt(projector.weights)
+    return rows if rows.shape[1] else np.zeros((projector.n_samples, 1))
+
+
+def _completed(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Partition:
+    """Exactly K clusters: while there are fewer, the row farthest from its mean gets its own."""
+    partition = Partition.from_labels(labels)
+    if n_clusters is None or partition.n_clusters >= n_clusters:
+        return partition
+    distances = np.sum((rows - partition.project(rows)) ** 2, axis=1)
+    labels, sizes = partition.labels.copy(), partition.sizes.copy()
+    new = partition.n_clusters
+    for i in np.argsort(-distances, kind="stable"):
+        if new < n_clusters and sizes[labels[i]] > 1:
+            sizes[labels[i]] -= 1
+            labels[i] = new
+            new += 1
+    return Partition.from_labels(labels)

@@ -1,0 +1,190 @@
+"""Spectral relaxation: argmax ⟨A, M⟩ over all orthogonal projections (section 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import eigsh
+from sklearn.base import BaseEstimator
+
+from metriclearn.forms import Compressed
+from metriclearn.oracles.requests import check_count
+from metriclearn.projector import Projector
+
+__all__ = ["SpectralRelaxation"]
+
+_TIE = 1e-11  # of the largest eigenvalue: closer ones count as equal
+_LANCZOS_SIZE, _LANCZOS_SHARE = 500, 10  # from which size, and at most which share of the spectrum
+
+
+class SpectralRelaxation(BaseEstimator):
+    """argmax ⟨A, M⟩ over {0 ⪯ M ⪯ I}: an upper bound on every partition, found exactly.
+
+    K known: the projection on the K leading eigenvectors of A. Unknown: on all those with a
+    positive eigenvalue. For A = ZZᵀ − κN + cI everything happens in the span of [Y, Z], of at
+    most r + K dimensions; outside it A is cI, and M* = UUᵀ + I − QQᵀ where c > 0, or where fewer
+    than K eigenvalues inside are nonnegative (then with the weight that makes Tr M* = K).
+    Eigenvalues that tie at the cut share what is left equally, so that M* is unique.
+
+    O(Tr² + (r+K)³), or O((P+K)³) for the forms of :class:`TableSamples`. A dense form takes a
+    full eigendecomposition, or when large Lanczos iterations for its leading eigenvectors.
+
+    Parameters
+    ----------
+    keep_constant : bool
+        Maximize over projections with M1 = 1 only, which holds for every partition: the smaller
+        bound, at the same cost. The paper has no such constraint (False).
+    device : str, optional
+        A torch device such as "cuda" or "cpu" for eigendecompositions, which :meth:`many` then
+        does in batches of equal size; numpy by default.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, section 4.2; the maximum is Ky Fan's theorem.
+    """
+
+    def __init__(self, keep_constant: bool = False, device: str | None = None) -> None:
+        self.keep_constant = keep_constant
+        self.device = device
+
+    over_partitions = False
+
+    @property
+    def relaxation(self) -> SpectralRelaxation:
+        """The upper bound behind the oracle: itself."""
+        return self
+
+    def __call__(self, form: Any, n_clusters: int | None = None) -> Projector:
+        """Best projection, with trace ``n_clusters`` if given.
+
+        Raises
+        ------
+        ValueError
+            If T samples cannot have that many clusters.
+        """
+        problem = self._problem(form, n_clusters)
+        wanted = problem.lanczos_count() if self.device is None else None
+        if wanted is None:
+            values, vectors = self._decompose(problem.matrix[None])
+            return problem.answer(values[0], vectors[0])
+        return problem.answer(*_lanczos(problem.matrix, wanted, n_clusters is None))
+
+    def many(
+        self, forms: Sequence[Any], n_clusters: Sequence[int | None] | None = None
+    ) -> list[Projector]:
+        """Best projections of several forms, those of equal size in one batch.
+
+        Parameters
+        ----------
+        forms : sequence of forms
+        n_clusters : sequence of int or None, optional
+        """
+        counts = [None] * len(forms) if n_clusters is None else list(n_clusters)
+        problems = [self._problem(form, count) for form, count in zip(forms, counts, strict=True)]
+        sizes = np.array([len(problem.matrix) for problem in problems])
+        found: dict[int, Projector] = {}
+        for size in np.unique(sizes):
+            batch = np.flatnonzero(sizes == size)
+            stack = np.stack([problems[i].matrix for i in batch])
+            for i, values, vectors in zip(batch.tolist(), *self._decompose(stack)):
+                found[i] = problems[i].answer(values, vectors)
+        return [found[i] for i in range(len(forms))]
+
+    def _problem(self, form: Any, n_clusters: int | None) -> _Eigenproblem:
+        check_count(type(self).__name__, form.n_samples, n_clusters, 1)
+        compressed = form.compressed()
+        if not np.all(np.isfinite(compressed.matrix)):
+            raise ValueError(
+                "SpectralRelaxation needs a finite form, got NaN or infinity; remove them from "
+                "the data or rescale the metric."
+            )
+        if not self.keep_constant:
+            return _Eigenproblem(compressed, compressed.matrix, form.n_samples, n_clusters)
+        mirror = _mirror(compressed, form.n_samples)
+        half = compressed.matrix - 2.0 * np.outer(compressed.matrix @ mirror, mirror)
+        matrix = (half - 2.0 * np.outer(mirror, mirror @ half))[1:, 1:]
+        return _Eigenproblem(compressed, matrix, form.n_samples, n_clusters, mirror)
+
+    def _decompose(self, stack: NDArray) -> tuple[NDArray, NDArray]:
+        """Eigenvalues, ascending, and eigenvectors of symmetric matrices (n, q, q)."""
+        if self.device is None:
+            return np.linalg.eigh(stack)
+        import torch
+
+        values, vectors = torch.linalg.eigh(torch.as_tensor(stack, device=self.device))
+        return values.cpu().numpy(), vectors.cpu().numpy()
+
+
+class _Eigenproblem(NamedTuple):
+    """The matrix whose eigenvectors answer; ``mirror`` has taken the constant out of it."""
+
+    compressed: Compressed
+    matrix: NDArray
+    n_samples: int
+    n_clusters: int | None
+    mirror: NDArray | None = None
+
+    def lanczos_count(self) -> int | None:
+        """How many eigenvectors to begin with, or None where all at once are better."""
+        size, K = len(self.matrix), self.n_clusters
+        wanted = 16 if K is None else K
+        return wanted if size >= _LANCZOS_SIZE and wanted * _LANCZOS_SHARE <= size else None
+
+    def answer(self, values: NDArray, vectors: NDArray) -> Projector:
+        """The projector on the eigenvectors above the cut."""
+        outside = self.n_samples - len(self.compressed.matrix)
+        free = None if self.n_clusters is None else self.n_clusters - (self.mirror is not None)
+        weights, filling = _shares(values, outside, free, self.compressed.shift)
+        kept = weights > 0
+        weights, vectors = weights[kept], vectors[:, kept]
+        if self.mirror is not None:
+            weights = np.append(1.0, weights)
+            vectors = np.column_stack(
+                [np.eye(len(self.mirror))[:, 0], np.pad(vectors, ((1, 0), (0, 0)))]
+            )
+            vectors -= 2.0 * np.outer(self.mirror, self.mirror @ vectors)
+        return Projector(vectors, self.compressed.subspace, weights, filling)
+
+
+def _shares(
+    values: NDArray, outside: int, count: int | None, shift: float
+) -> tuple[NDArray, float]:
+    """Weights of the eigenvectors and of the ``outside`` other dimensions, where A − cI is 0."""
+    tie = _TIE * float(np.max(np.abs(values), initial=0.0))
+    if count is None:
+        return (values > tie - shift).astype(float), float(shift > 0)
+    if count == 0:
+        return np.zeros(len(values)), 0.0
+    positive = int(np.sum(values > tie))
+    if count <= positive:
+        cut = float(np.sort(values)[-count])
+    else:
+        cut = 0.0 if count <= positive + outside else float(np.sort(values)[outside - count])
+    above, tied = values > cut + tie, np.abs(values - cut) <= tie
+    outside_above, outside_tied = cut < -tie, abs(cut) <= tie
+    left = count - int(np.sum(above)) - outside * outside_above
+    share = left / max(1, int(np.sum(tied)) + outside * outside_tied)
+    return above + share * tied, float(outside_above) + share * outside_tied
+
+
+def _mirror(compressed: Compressed, n_samples: int) -> NDArray:
+    """Unit vector v of the reflection I − 2vvᵀ that takes the first axis to 1/√T, up to sign."""
+    subspace = compressed.subspace
+    constant = np.full(n_samples, n_samples**-0.5) if subspace is None else subspace.constant
+    mirror = constant.copy()
+    mirror[0] += 1.0
+    return mirror / np.linalg.norm(mirror)
+
+
+def _lanczos(matrix: NDArray, wanted: int, grow: bool) -> tuple[NDArray, NDArray]:
+    """Leading eigenpairs: as many as wanted, or twice as many until one is not positive."""
+    start = np.random.default_rng(0).standard_normal(len(matrix))
+    while wanted * _LANCZOS_SHARE <= len(matrix):
+        values, vectors = eigsh(matrix, wanted, which="LA", v0=start)
+        if not grow or values.min() <= 0:
+            return values, vectors
+        wanted *= 2
+    return np.linalg.eigh(matrix)

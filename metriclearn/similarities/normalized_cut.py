@@ -1,0 +1,213 @@
+"""Normalized cuts of a graph of nodes: the spectral embedding and three ways to round it.
+
+Sizes count exactly as so many equal samples, see :mod:`metriclearn.similarities.nodes`: the cut
+of nodes is the cut of the samples that they stand for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.cluster import KMeans
+
+from metriclearn.oracles.top_eigenvectors import TopEigenvectors
+from metriclearn.similarities.operators import Operator
+
+__all__ = ["Discretization", "KMeansRounding", "NormalizedCut", "Rounding", "ThresholdCut"]
+
+
+def normalizing_root(operator: Operator) -> NDArray:
+    """r/√d, which scales A = Diag(r)WDiag(r) to D^(-1/2)WD^(-1/2); degrees d = W r²."""
+    root = operator.root
+    return root / np.sqrt(operator.matvec(root) / root)
+
+
+@dataclass(frozen=True)
+class NormalizedCut:
+    """The normalized cut problem of one graph.
+
+    Parameters
+    ----------
+    operator : Operator
+        A = Diag(r) W Diag(r), (S, S).
+    oracle : TopEigenvectors
+        Finds eigenvectors.
+    """
+
+    operator: Operator
+    oracle: TopEigenvectors = TopEigenvectors()  # noqa: RUF009  # never changed
+
+    @property
+    def n_samples(self) -> int:
+        """S."""
+        return len(self.operator.root)
+
+    @cached_property
+    def _normalized(self) -> Operator:
+        return self.operator.rescaled(normalizing_root(self.operator))
+
+    @cached_property
+    def _leading(self) -> NDArray:
+        """The eigenvector r√d of the eigenvalue 1, which every graph has."""
+        leading = self.operator.root**2 / self._normalized.root
+        return leading / np.linalg.norm(leading)
+
+    @property
+    def volumes(self) -> NDArray:
+        """Sum of the degrees of the samples in every node, (S,)."""
+        return self.operator.root**4 / self._normalized.root**2
+
+    def matvec(self, V: NDArray) -> NDArray:
+        """The normalized similarity without its first eigenvector."""
+        flat = V.reshape(len(V), -1)
+        rest = self._normalized.matvec(flat) - np.outer(self._leading, self._leading @ flat)
+        return rest.reshape(V.shape)
+
+    def eigenpairs(self, count: int) -> tuple[NDArray, NDArray]:
+        """Largest eigenvalues of the normalized similarity, descending, and eigenvectors."""
+        count = min(count, self.n_samples)
+        if count == 1:
+            return np.ones(1), self._leading[:, None]
+        values, vectors = self.oracle.pairs(self, count - 1)
+        return np.append(1.0, values), np.column_stack([self._leading, vectors])
+
+    def embedding(self, count: int) -> NDArray:
+        """Rows of the leading eigenvectors at the samples of each node, of unit length."""
+        rows = self.eigenpairs(count)[1] / self.operator.root[:, None]
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows / np.where(lengths > 0, lengths, 1.0)
+
+    def values(self, indicators: NDArray) -> NDArray:
+        """cut/vol + cut/vol′ of two-way cuts given by columns of 0 and 1, (S, k) -> (k,)."""
+        scaled = self.operator.root[:, None] * indicators
+        inside = np.sum(scaled * self.operator.matvec(scaled), axis=0)
+        volume = self.volumes @ indicators
+        cut, rest = volume - inside, np.sum(self.volumes) - volume
+        return cut / volume + cut / rest
+
+
+class Rounding(Protocol):
+    """From a graph to K clusters of its nodes."""
+
+    def __call__(self, cut: NormalizedCut, n_clusters: int) -> NDArray[np.int64]:
+        """Labels 0 … K-1 of the nodes, (S,)."""
+        ...
+
+
+class ThresholdCut(BaseEstimator):
+    """Threshold the second eigenvector where the normalized cut is least; again until K parts.
+
+    The part whose own best cut is least is divided next, as Shi and Malik do.
+
+    Parameters
+    ----------
+    n_thresholds : int
+        Thresholds tried, spread evenly over the ranks of the nodes.
+
+    References
+    ----------
+    Shi & Malik, Normalized cuts and image segmentation, PAMI 2000, section 3.
+    """
+
+    def __init__(self, n_thresholds: int = 200) -> None:
+        self.n_thresholds = n_thresholds
+
+    def __call__(self, cut: NormalizedCut, n_clusters: int) -> NDArray[np.int64]:
+        labels = np.zeros(cut.n_samples, dtype=np.int64)
+        if n_clusters == 1:
+            return labels
+        splits = {0: self._split(cut)}
+        for new in range(1, n_clusters):
+            divided = min(splits, key=lambda part: splits[part][0])
+            members = np.flatnonzero(labels == divided)
+            labels[members[splits.pop(divided)[1]]] = new
+            for part in (divided, new) if new + 1 < n_clusters else ():
+                inside = np.flatnonzero(labels == part)
+                own = NormalizedCut(cut.operator.restricted(inside), cut.oracle)
+                splits[part] = self._split(own)
+        return labels
+
+    def _split(self, cut: NormalizedCut) -> tuple[float, NDArray]:
+        """Value of the best two-way cut, and which nodes are on its other side."""
+        if cut.n_samples == 1:
+            return np.inf, np.zeros(1, dtype=bool)
+        second = cut.eigenpairs(2)[1][:, 1] / np.sqrt(cut.volumes)
+        order = np.argsort(second, kind="stable")
+        places = np.unique(np.linspace(1, len(order) - 1, self.n_thresholds).astype(int))
+        ranks = np.empty(len(order), dtype=np.int64)
+        ranks[order] = np.arange(len(order))
+        indicators = (ranks[:, None] >= places).astype(np.float64)
+        values = cut.values(indicators)
+        best = int(np.argmin(values))
+        return float(values[best]), ranks >= places[best]
+
+
+class KMeansRounding(BaseEstimator):
+    """K-means on the rows of the K leading eigenvectors, scaled to unit length.
+
+    Parameters
+    ----------
+    n_init : int
+        Runs of K-means.
+    random_state : int
+
+    References
+    ----------
+    Ng, Jordan & Weiss, On spectral clustering, NIPS 2001.
+    """
+
+    def __init__(self, n_init: int = 10, random_state: int = 0) -> None:
+        self.n_init = n_init
+        self.random_state = random_state
+
+    def __call__(self, cut: NormalizedCut, n_clusters: int) -> NDArray[np.int64]:
+        if n_clusters == 1:
+            return np.zeros(cut.n_samples, dtype=np.int64)
+        means = KMeans(n_clusters, n_init=self.n_init, random_state=self.random_state)
+        weights = cut.operator.root**2
+        return means.fit(cut.embedding(n_clusters), sample_weight=weights).labels_.astype(np.int64)
+
+
+class Discretization(BaseEstimator):
+    """Rotate the rows of the K leading eigenvectors until they are nearest to indicators.
+
+    Parameters
+    ----------
+    max_rounds : int
+        Alternations between the nearest indicators and the best rotation.
+
+    References
+    ----------
+    Yu & Shi, Multiclass spectral clustering, ICCV 2003.
+    """
+
+    def __init__(self, max_rounds: int = 100) -> None:
+        self.max_rounds = max_rounds
+
+    def __call__(self, cut: NormalizedCut, n_clusters: int) -> NDArray[np.int64]:
+        rows, weights = cut.embedding(n_clusters), cut.operator.root**2
+        rotation = _spread_rows(rows, n_clusters)
+        labels, before = np.zeros(len(rows), dtype=np.int64), -np.inf
+        for _ in range(self.max_rounds):
+            labels = np.argmax(rows @ rotation, axis=1)
+            chosen = np.eye(n_clusters)[labels] * weights[:, None]
+            left, values, right = np.linalg.svd(chosen.T @ rows)
+            if values.sum() <= before * (1.0 + 1e-12):
+                break
+            before, rotation = float(values.sum()), (left @ right).T
+        return labels
+
+
+def _spread_rows(rows: NDArray, count: int) -> NDArray:
+    """Rows as nearly orthogonal as can be found greedily, as columns (K, K)."""
+    chosen = [rows[0]]
+    overlap = np.zeros(len(rows))
+    for _ in range(count - 1):
+        overlap += np.abs(rows @ chosen[-1])
+        chosen.append(rows[int(np.argmin(overlap))])
+    return np.array(chosen).T

@@ -1,0 +1,305 @@
+"""The constrained program against enumeration of all segmentations that agree."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metriclearn import ChangePoints, LowRankForm, Partition
+from metriclearn.oracles.constrained import ConstrainedChangePoints, ConstrainedSegmentation
+from metriclearn.partial_loss import ChargedForm, Completion, KnownLoss
+from metriclearn.partial_partition import (
+    AT_LEAST_ONE,
+    EXACTLY_ONE,
+    NO_CHANGE,
+    PartialPartition,
+    Region,
+)
+from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
+from tests.strategies import partial_partitions
+
+
+def draw_form(rng: np.random.Generator, T: int, kind: int) -> LowRankForm:
+    """A form with or without a reference partition; kind 0 has ties."""
+    Z = rng.integers(-1, 2, (T, 2)).astype(float) if kind == 0 else rng.normal(size=(T, 2))
+    c = float(rng.choice([-3.0, -1.0, -0.3, 0.0, 0.5]))
+    if rng.random() < 0.5:
+        return LowRankForm(Z, shift=c)
+    truth = Partition.from_labels(np.cumsum(rng.random(T) < 0.4))
+    return LowRankForm(Z).plus(truth, 2.0 * float(rng.choice([0.1, 0.5, 2.0])), c)
+
+
+def best_by_enumeration(form, known, min_size: int, n_segments=None):
+    """(value, winners); value is None if nothing agrees."""
+    found = [
+        ends
+        for ends in all_segmentations(known.n_samples, n_segments, min_size)
+        if known.allows(Partition.from_change_points(ends))
+    ]
+    if not found:
+        return None, set()
+    values = np.array([form.at(Partition.from_change_points(ends)) for ends in found])
+    close = np.flatnonzero(values >= values.max() - 1e-9 * (1 + np.abs(values).max()))
+    return values.max(), {found[i] for i in close}
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    partial_partitions(8),
+    st.integers(0, 10**6),
+    st.integers(0, 3),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_equals_enumeration(known, seed, kind, min_size, charged) -> None:
+    """Constraints of all kinds, known and unknown K, with κN or the charges of a partial truth."""
+    T = known.n_samples
+    rng = np.random.default_rng(seed)
+    form = draw_form(rng, T, kind)
+    if charged:
+        form = LowRankForm(form.factors, shift=form.shift)
+        truth = Completion.of(Partition.from_change_points([T]), known)
+        form, _ = KnownLoss().augment(form, truth, float(rng.choice([0.3, 1.0, 4.0])))
+        known = None if kind % 2 else known
+    constraint = PartialPartition(T) if known is None else known
+    oracle = ConstrainedChangePoints(min_size)
+    for K in (None, *range(1, T + 1)):
+        if (K or 1) * min_size > T:
+            continue
+        best, winners = best_by_enumeration(form, constraint, min_size, K)
+        if best is None:
+            with pytest.raises(ValueError, match="agree"):
+                oracle(form, K, known)
+            continue
+        found = oracle(form, K, known)
+        assert tuple(found.change_points) in winners
+
+
+def nearest(labels: np.ndarray, allowed: list[np.ndarray]) -> float:
+    """min ‖M − N‖² over the allowed labelings N."""
+    M = equivalence_matrix(labels)
+    return min(float(np.sum((M - equivalence_matrix(other)) ** 2)) for other in allowed)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(2, 8), st.integers(0, 10**6))
+def test_loss_is_the_distance_to_what_is_known(T, seed) -> None:
+    """One labeled stretch and one region apart from it, by their definition on dense matrices."""
+    rng = np.random.default_rng(seed)
+    border = int(rng.integers(1, T + 1))
+    labels = np.full(T, -1)
+    labels[:border] = np.cumsum(rng.random(border) < 0.4)
+    kinds = (AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE)
+    regions = [Region(border, T, kinds[seed % 3])] if T - border >= 2 else []
+    known = PartialPartition(T, labels, regions=regions)
+    ends = all_segmentations(T)[int(rng.integers(2 ** (T - 1)))]
+    partition = Partition.from_change_points(ends)
+    expected = nearest(labels_of(ends)[:border], [labels[:border]])
+    if regions:
+        pieces = [labels_of(other) for other in all_segmentations(T - border)]
+        agreeing = [p for p in pieces if regions[0].kind.allows(int(p.max()))]
+        expected += nearest(labels_of(ends)[border:], agreeing)
+    loss = KnownLoss().squared_norm(partition, Completion.of(partition, known))
+    assert loss == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(partial_partitions(8), st.integers(0, 10**6))
+def test_loss_vanishes_exactly_where_all_agrees(known, seed) -> None:
+    found = all_segmentations(known.n_samples)
+    partition = Partition.from_change_points(found[seed % len(found)])
+    loss = KnownLoss()(partition, Completion.of(partition, known))
+    assert (loss < 1e-9) == known.allows(partition)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_long_signals_equal_the_unpruned_program(seed) -> None:
+    """9 ≤ T ≤ 300 against a plain O(T²) recursion with the same rules."""
+    rng = np.random.default_rng(seed)
+    for case in range(15):
+        T = int(rng.integers(9, 300))
+        known = random_regions(rng, T)
+        min_size = int(rng.integers(1, 4))
+        form = draw_form(rng, T, 1 + case % 3)
+        means = rng.normal(size=(T // 20 + 1, 2))[np.arange(T) // 20]
+        form.factors = form.factors * 0.5 + 2.0 * means * (case % 2)
+        form.__dict__.pop("cumulative", None)
+        form.__dict__.pop("offset", None)
+        if case % 3 == 0:
+            truth = Completion.of(Partition.from_change_points([T]), known)
+            form, _ = KnownLoss().augment(LowRankForm(form.factors, shift=form.shift), truth, 1.0)
+        expected = unpruned(form, known, min_size)
+        if expected == -np.inf:
+            continue
+        found = ConstrainedChangePoints(min_size)(form, None, known)
+        assert known.allows(found)
+        assert found.sizes.min() >= min_size
+        assert form.at(found) == pytest.approx(expected, rel=1e-9, abs=1e-8)
+
+
+def random_regions(rng: np.random.Generator, T: int) -> PartialPartition:
+    """Regions that a random segmentation satisfies."""
+    cuts = np.flatnonzero(rng.random(T - 1) < 0.06) + 1
+    regions = []
+    for _ in range(int(rng.integers(0, 8))):
+        start = int(rng.integers(0, T - 2))
+        stop = int(min(T, start + 2 + rng.integers(0, 60)))
+        inside = int(np.sum((cuts > start) & (cuts < stop)))
+        kind = (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)[min(inside, 2)]
+        regions.append(Region(start, stop, kind))
+    return PartialPartition(T, regions=regions)
+
+
+def unpruned(form, known: PartialPartition, min_size: int) -> float:
+    """Best value by trying every allowed segment."""
+    problem = ConstrainedSegmentation(form, known, min_size)
+    arrays, T = problem._arrays, known.n_samples
+    allowed, floor, ceiling, _ = arrays.rules
+    from metriclearn.oracles.constrained_kernels import _worth
+
+    best = np.full(T + 1, -np.inf)
+    best[0] = 0.0
+    for u in range(1, T + 1):
+        if allowed[u]:
+            for s in range(floor[u], min(ceiling[u], u - min_size + 1)):
+                if best[s] > -np.inf:
+                    worth = _worth(arrays.cumulative, arrays.table, problem.scale, form.shift, s, u)
+                    best[u] = max(best[u], best[s] + worth)
+    partition = Partition.from_change_points([T])
+    whole, _ = problem._with_value(partition.change_points)
+    return best[T] + form.at(partition) - whole - form.shift
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_overlapping_regions_equal_the_unpruned_program(seed) -> None:
+    """Regions with one change refuse starts for a while only: the case that delays a drop."""
+    rng = np.random.default_rng(seed)
+    for _ in range(150):
+        T = int(rng.integers(12, 60))
+        a = int(rng.integers(2, T // 2))
+        b = int(rng.integers(a + 6, T + 1))
+        regions = [Region(a, b, EXACTLY_ONE)]
+        if rng.random() < 0.5:
+            kind = (EXACTLY_ONE, AT_LEAST_ONE)[rng.integers(2)]
+            regions.append(Region(int(rng.integers(a + 1, b - 3)), min(T, b + 5), kind))
+        known, min_size = PartialPartition(T, regions=regions), int(rng.integers(1, 4))
+        steps = 3.0 * rng.normal(size=(T, 1)) * (rng.random((T, 1)) < 0.3)
+        Z = rng.choice([0.3, 1.0, 3.0]) * rng.normal(size=(T, 1)) + np.cumsum(steps, axis=0)
+        form = LowRankForm(Z, shift=-float(rng.choice([0.3, 1.0, 5.0, 20.0])))
+        if rng.random() < 0.5:
+            truth = Completion.of(Partition.from_change_points([T]), known)
+            form, _ = KnownLoss().augment(form, truth, float(rng.choice([0.5, 2.0, 10.0])))
+            known = known if rng.random() < 0.5 else PartialPartition(T)
+        expected = unpruned(form, known, min_size)
+        found = ConstrainedChangePoints(min_size)(form, None, known)
+        assert known.allows(found)
+        assert form.at(found) == pytest.approx(expected, rel=1e-9, abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_knowledge_it_is_the_plain_oracle(seed) -> None:
+    rng = np.random.default_rng(seed)
+    form = LowRankForm(np.repeat(rng.normal(size=(6, 3)), 30, axis=0) + rng.normal(size=(180, 3)))
+    form.shift = -8.0
+    nothing = PartialPartition(180)
+    for K in (None, 3, 17):
+        assert ConstrainedChangePoints()(form, K, nothing) == ChangePoints()(form, K)
+
+
+def test_everything_known_leaves_one_answer() -> None:
+    truth = Partition.from_change_points([3, 7, 20])
+    form = LowRankForm(np.random.default_rng(0).normal(size=(20, 2)), shift=5.0)
+    known = PartialPartition.from_partition(truth)
+    assert ConstrainedChangePoints()(form, None, known) == truth
+    assert ConstrainedChangePoints()(form, 3, known) == truth
+    with pytest.raises(ValueError, match="from 3 to 3 segments"):
+        ConstrainedChangePoints()(form, 4, known)
+
+
+def test_lopart_definition() -> None:
+    """The segmentation of least cost among those without label errors (LOPART, its Eq. 3)."""
+    rng = np.random.default_rng(4)
+    x = np.concatenate([rng.normal(0, 1, 5), rng.normal(3, 1, 4), rng.normal(0, 1, 5)])[:, None]
+    regions = [Region(0, 6, NO_CHANGE), Region(6, 9, EXACTLY_ONE), Region(9, 13, NO_CHANGE)]
+    known = PartialPartition(14, regions=regions)
+    for penalty in (0.5, 3.0, 1e4):
+        found = ConstrainedChangePoints()(LowRankForm(x, shift=-penalty), None, known)
+        assert known.label_errors(found) == (0, 0)
+
+        def cost(ends, penalty=penalty):
+            pieces = np.split(x.ravel(), ends[:-1])
+            return sum(np.sum((p - p.mean()) ** 2) for p in pieces) + penalty * len(ends)
+
+        feasible = [
+            ends
+            for ends in all_segmentations(14)
+            if sum(known.label_errors(Partition.from_change_points(ends))) == 0
+        ]
+        least = min(cost(ends) for ends in feasible)
+        assert cost(tuple(found.change_points)) == pytest.approx(least, rel=1e-12)
+
+
+def test_zero_label_error_on_every_copy_number_profile() -> None:
+    """LOPART's own labels (Neuroblastoma): satisfied on all 154 profiles, whatever the penalty."""
+    folder = os.environ.get("METRICLEARN_DATA")
+    if folder is None or not (path := Path(folder) / "neuroblastoma").is_dir():
+        pytest.skip("set METRICLEARN_DATA to a folder with the data set neuroblastoma")
+    kinds = {0: NO_CHANGE, 1: EXACTLY_ONE}
+    profiles = pd.read_csv(path / "profiles.csv.gz", dtype={"sequence_id": str})
+    labels = pd.read_csv(path / "annotations.csv.gz", dtype={"sequence_id": str})
+    annotated = dict(list(labels.groupby("sequence_id")))
+    missed = 0
+    for name, rows in profiles.groupby("sequence_id"):
+        x = rows["logratio"].to_numpy()[:, None]
+        regions = [
+            Region(row.start - 1, row.end, kinds[row.changes])
+            for row in annotated[name].itertuples()
+        ]
+        known = PartialPartition(len(x), regions=regions)
+        for penalty in (0.1, 100.0):
+            form = LowRankForm(x, shift=-penalty)
+            assert known.label_errors(ConstrainedChangePoints()(form, None, known)) == (0, 0)
+            missed += sum(known.label_errors(ChangePoints()(form)))
+    assert len(annotated) == 154
+    assert missed > 200  # the labels ask for something
+
+
+def test_near_linear() -> None:
+    """50 000 samples with regions and unlabeled ends; no array of T × T numbers could fit."""
+    rng = np.random.default_rng(0)
+    T = 50_000
+    signal = np.repeat(rng.normal(size=(50, 3)), T // 50, axis=0) + 0.5 * rng.normal(size=(T, 3))
+    regions = [Region(a, a + 300, EXACTLY_ONE) for a in range(850, T - 2000, 2000)]
+    regions += [Region(a + 400, a + 1000, NO_CHANGE) for a in range(850, T - 2000, 2000)]
+    known = PartialPartition(T, regions=regions)
+    form = LowRankForm(signal, shift=-20.0)
+    oracle = ConstrainedChangePoints()
+    oracle(form, None, known)  # compiles
+    begin = time.process_time()
+    found = oracle(form, None, known)
+    assert time.process_time() - begin < 3.0
+    assert known.label_errors(found) == (0, 0)
+    truth = Completion.of(found, known)
+    augmented, _ = KnownLoss().augment(form, truth, 1.0)
+    begin = time.process_time()
+    worst = oracle(augmented)
+    assert time.process_time() - begin < 3.0
+    assert augmented.at(worst) >= augmented.at(found) - 1e-6
+
+
+def test_errors() -> None:
+    form = LowRankForm(np.zeros((6, 1)))
+    known = PartialPartition(6, change_points=[1, 2])
+    with pytest.raises(ValueError, match="lower min_size"):
+        ConstrainedChangePoints(2)(form, None, known)
+    with pytest.raises(ValueError, match="for 6"):
+        ConstrainedChangePoints()(LowRankForm(np.zeros((5, 1))), None, known)
+    with pytest.raises(ValueError, match="not both"):
+        ChargedForm.from_low_rank(form).plus(Partition.from_change_points([6]), 1.0, 0.0)

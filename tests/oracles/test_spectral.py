@@ -1,0 +1,290 @@
+"""Spectral relaxation against dense eigendecompositions and enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metriclearn.forms import DenseForm, LowRankForm
+from metriclearn.joint_features import LinearFeatures, TableSamples
+from metriclearn.losses import FrobeniusLoss
+from metriclearn.mahalanobis import DiagonalMetric, FullMetric, MetricCone
+from metriclearn.oracles.averaged import Averaged, Mixture
+from metriclearn.oracles.rounding import RowKMeans, PivotedRounding
+from metriclearn.oracles.spectral import SpectralRelaxation
+from metriclearn.partition import Partition
+from metriclearn.risk import StructuredHinge
+from tests.exhaustive import all_partitions, dense_form
+
+
+def eigenprojection(A: np.ndarray, count: int | None) -> tuple[float, np.ndarray]:
+    """(max ⟨A, M⟩, M*) over {0 ⪯ M ⪯ I, Tr M = count}, ties shared, by a full decomposition."""
+    values, vectors = np.linalg.eigh(A)
+    tie = 1e-9 * np.abs(values).max()
+    cut = 0.0 if count is None else np.sort(values)[::-1][count - 1]
+    above, tied = values > cut + tie, np.abs(values - cut) <= tie
+    share = 0.0 if count is None else (count - above.sum()) / tied.sum()
+    weights = above + share * tied
+    return float(weights @ values), (vectors * weights) @ vectors.T
+
+
+def constrained_projection(A: np.ndarray, count: int | None) -> float:
+    """The same maximum with M1 = 1, in an explicit basis of the complement of 1."""
+    T = len(A)
+    constant = np.full((T, 1), T**-0.5)
+    basis = np.linalg.qr(np.column_stack([constant, np.eye(T)[:, 1:]]))[0][:, 1:]
+    values = np.sort(np.linalg.eigvalsh(basis.T @ A @ basis))[::-1]
+    rest = values[values > 0] if count is None else values[: count - 1]
+    return float(rest.sum() + (constant.T @ A @ constant).item())
+
+
+@st.composite
+def problems(draw, most: int = 60):
+    """(samples, truth, components, weight, shift, count): all the cases of the oracle."""
+    T = draw(st.integers(2, most))
+    P, seed = draw(st.integers(1, 7)), draw(st.integers(0, 2**32 - 1))
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(T, P)) * 10.0 ** draw(st.integers(-2, 2)) + draw(st.sampled_from([0, 50]))
+    if draw(st.booleans()):
+        X[:, -1] = X[:, 0]  # less than full rank
+    truth = Partition.from_labels(rng.integers(0, draw(st.integers(1, min(T, 6))), T))
+    components = rng.normal(size=(draw(st.integers(0, P)), P))
+    if len(components) == 0:
+        components = np.zeros((1, P))
+    weight = draw(st.sampled_from([0.0, 1.0, 5.0]))
+    shift = draw(st.sampled_from([-3.0, -0.5, 0.0, 0.25, 2.0]))
+    count = draw(st.one_of(st.none(), st.integers(1, T)))
+    return TableSamples(X, truth), truth, components, weight, shift, count
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems())
+def test_equals_the_dense_eigendecomposition(problem) -> None:
+    samples, truth, components, weight, shift, count = problem
+    X = samples.centered
+    Z = X @ components.T
+    A = dense_form(Z, truth.labels, weight, shift)
+    value, M = eigenprojection(A, count)
+    size = 1.0 + float(np.abs(np.linalg.eigvalsh(A)).sum())
+    forms = [
+        samples.form(components).plus(truth, weight, shift),
+        LowRankForm(Z).plus(truth, weight, shift),
+        DenseForm(A),
+    ]
+    for form in forms:
+        found = SpectralRelaxation()(form, count)
+        assert form.at(found) == pytest.approx(value, abs=1e-9 * size)
+        dense = found.to_array()
+        assert np.trace(dense) == pytest.approx(found.n_clusters, abs=1e-9)
+        assert np.linalg.eigvalsh(dense)[[0, -1]] == pytest.approx([0, 1], abs=1e-7) or (
+            -1e-7 < np.linalg.eigvalsh(dense)[0] and np.linalg.eigvalsh(dense)[-1] < 1 + 1e-7
+        )
+        assert count is None or found.n_clusters == pytest.approx(count, abs=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems())
+def test_subgradient_inner_product_and_value_are_those_of_its_matrix(problem) -> None:
+    samples, truth, components, weight, shift, count = problem
+    X = samples.centered
+    form = samples.form(components).plus(truth, weight, shift)
+    for keep in (False, True):
+        found = SpectralRelaxation(keep)(form, count)
+        M = found.to_array()
+        root = samples.pooled(found)
+        size = np.abs(X.T @ X).max()
+        np.testing.assert_allclose(root.T @ root, X.T @ M @ X, atol=1e-9 * size)
+        np.testing.assert_allclose(found.project(X), M @ X, atol=1e-9 * size**0.5 * len(X))
+        assert found.inner(truth) == pytest.approx(np.sum(M * truth.to_array()), abs=1e-8)
+        other = Partition.from_labels(np.arange(len(X)) % 2)
+        assert found.inner(other) == pytest.approx(np.sum(M * other.to_array()), abs=1e-8)
+        foreign = np.sin(np.arange(2.0 * len(X))).reshape(-1, 2)
+        root = found.root(foreign)
+        np.testing.assert_allclose(root.T @ root, foreign.T @ M @ foreign, atol=1e-7)
+        loss = (found.n_clusters + truth.n_clusters - 2 * np.sum(M * truth.to_array())) / len(X)
+        assert FrobeniusLoss()(found, truth) == pytest.approx(loss, abs=1e-8)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems())
+def test_subgradient_is_that_of_the_dense_projection(problem) -> None:
+    samples, truth, components, weight, shift, count = problem
+    X = samples.centered
+    A = dense_form(X @ components.T, truth.labels, weight, shift)
+    values = np.sort(np.linalg.eigvalsh(A))[::-1]
+    cut = 0.0 if count is None else values[count - 1]
+    distances = np.abs(values - cut)
+    close = (distances > 1e-10 * np.abs(values).max()) & (distances < 1e-3 * np.abs(values).max())
+    if close.any() or np.abs(values).max() == 0 or (count is None and distances.min() < 1e-9):
+        return  # eigenvectors near the cut are not determined to nine digits
+    _, M = eigenprojection(A, count)
+    root = samples.pooled(
+        SpectralRelaxation()(samples.form(components).plus(truth, weight, shift), count)
+    )
+    expected = X.T @ M @ X
+    np.testing.assert_allclose(root.T @ root, expected, atol=1e-9 * (1 + np.abs(X.T @ X).max()))
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(7), st.booleans())
+def test_is_never_below_the_best_partition(problem, keep) -> None:
+    samples, truth, components, weight, shift, count = problem
+    form = samples.form(components).plus(truth, weight, shift)
+    A = dense_form(samples.centered @ components.T, truth.labels, weight, shift)
+    best = max(
+        np.sum(A * Partition.from_labels(labels).to_array())
+        for labels in all_partitions(samples.n_samples, count)
+    )
+    upper = form.at(SpectralRelaxation(keep)(form, count))
+    assert upper >= best - 1e-9 * (1 + np.abs(A).sum())
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems())
+def test_constant_kept_is_the_exact_maximum_under_that_constraint(problem) -> None:
+    samples, truth, components, weight, shift, count = problem
+    A = dense_form(samples.centered @ components.T, truth.labels, weight, shift)
+    size = 1.0 + float(np.abs(np.linalg.eigvalsh(A)).sum())
+    expected = constrained_projection(A, count)
+    for form in (samples.form(components).plus(truth, weight, shift), DenseForm(A)):
+        found = SpectralRelaxation(keep_constant=True)(form, count)
+        assert form.at(found) == pytest.approx(expected, abs=1e-9 * size)
+        np.testing.assert_allclose(found.project(np.ones((len(A), 1))), 1.0, atol=1e-7)
+        assert form.at(found) <= form.at(SpectralRelaxation()(form, count)) + 1e-9 * size
+
+
+def test_cases_by_hand() -> None:
+    # N has 2 clusters of 2; without factors A = −2N + c: eigenvalues c − 2 (twice) and c (twice)
+    truth = Partition.from_labels([0, 0, 1, 1])
+    form = LowRankForm(np.zeros((4, 1)))
+    oracle = SpectralRelaxation()
+    for shift, trace, value in ((-1.0, 0, 0.0), (1.0, 2, 2.0), (3.0, 4, 8.0)):
+        found = oracle(form.plus(truth, 2.0, shift))
+        assert found.n_clusters == pytest.approx(trace)
+        assert form.plus(truth, 2.0, shift).at(found) == pytest.approx(value)
+    # K known: two directions of the complement first, then one half of each truth direction
+    for count, inner in ((1, 0.0), (2, 0.0), (3, 1.0), (4, 2.0)):
+        found = oracle(form.plus(truth, 2.0, 0.0), count)
+        assert found.n_clusters == pytest.approx(count)
+        assert found.inner(truth) == pytest.approx(inner)
+    np.testing.assert_allclose(
+        oracle(form.plus(truth, 2.0, 0.0), 1).to_array(),
+        (np.eye(4) - truth.to_array()) / 2,
+        atol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("count", [5, None])
+def test_lanczos_finds_the_same_as_a_full_decomposition(count) -> None:
+    rng = np.random.default_rng(0)
+    vectors = np.linalg.qr(rng.normal(size=(600, 600)))[0]
+    positive = 30 if count is None else 600
+    values = np.where(np.arange(600) < positive, 1.0, -1.0) * np.linspace(9.0, 1.0, 600)
+    A = (vectors * values) @ vectors.T
+    form = DenseForm((A + A.T) / 2)
+    found = SpectralRelaxation()(form, count)
+    kept = vectors[:, : count or positive]
+    np.testing.assert_allclose(found.to_array(), kept @ kept.T, atol=1e-9)
+
+
+def test_a_batch_is_the_same_one_by_one() -> None:
+    rng = np.random.default_rng(1)
+    forms, counts = [], [2, None, 3, 1, None]
+    for T, count in zip((20, 30, 20, 12, 30), counts):
+        truth = Partition.from_labels(rng.integers(0, 3, T))
+        forms.append(LowRankForm(rng.normal(size=(T, 2))).plus(truth, 2.0, -0.5))
+    for one, many in zip(
+        map(SpectralRelaxation(), forms, counts), SpectralRelaxation().many(forms, counts)
+    ):
+        np.testing.assert_allclose(many.to_array(), one.to_array(), atol=1e-9)
+
+
+def test_torch_gives_the_same() -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    rng = np.random.default_rng(2)
+    forms = [LowRankForm(rng.normal(size=(15, 3))) for _ in range(4)]
+    dense = [DenseForm(form.factors @ form.factors.T) for form in forms]
+    for batch in (forms, dense):
+        expected = SpectralRelaxation().many(batch, [2] * 4)
+        found = SpectralRelaxation(device="cpu").many(batch, [2] * 4)
+        alone = SpectralRelaxation(device="cpu")(batch[0], 2)
+        np.testing.assert_allclose(alone.to_array(), expected[0].to_array(), atol=1e-9)
+        for one, other in zip(found, expected):
+            np.testing.assert_allclose(one.to_array(), other.to_array(), atol=1e-9)
+
+
+@pytest.mark.parametrize("rounding", [PivotedRounding(), RowKMeans()])
+def test_rounding_returns_a_partition_unchanged(rounding) -> None:
+    rng = np.random.default_rng(3)
+    for K in (1, 2, 5):
+        truth = Partition.from_labels(np.append(np.arange(K), rng.integers(0, K, 40)))
+        indicators = (truth.labels[:, None] == np.arange(K)) / np.sqrt(truth.sizes)
+        form = LowRankForm(indicators @ np.linalg.qr(rng.normal(size=(K, K)))[0])
+        projector = SpectralRelaxation()(form, K)
+        assert rounding(projector, K) == truth
+        assert rounding(projector) == truth
+
+
+@pytest.mark.parametrize("rounding", [PivotedRounding(), RowKMeans()])
+def test_rounding_gives_exactly_the_number_of_clusters(rounding) -> None:
+    form = LowRankForm(np.linspace(-1, 1, 9)[:, None])
+    for K in range(1, 10):
+        assert rounding(SpectralRelaxation()(form, K), K).n_clusters == K
+
+
+@pytest.mark.parametrize("metric", [FullMetric(), DiagonalMetric()])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("oracle", [SpectralRelaxation(), SpectralRelaxation(True)])
+def test_hinge_slope_is_the_derivative_and_the_hinge_is_convex(metric, known, oracle) -> None:
+    rng = np.random.default_rng(4)
+    X, truth = rng.normal(size=(30, 3)), Partition.from_labels(rng.integers(0, 3, 30))
+    X[truth.labels == 1] += 2.0
+    cone = MetricCone(metric, 3, not known)
+    hinge = StructuredHinge(
+        features=LinearFeatures(metric),
+        loss=FrobeniusLoss(),
+        oracle=oracle,
+        cone=cone,
+        samples=[TableSamples(X, truth)],
+        truths=[truth],
+        count_known=known,
+    )
+    points = [
+        cone.join(metric.coordinates(rng.normal(size=(3, 3)) * 0.1), rng.uniform(0.3, 1.5))
+        for _ in range(6)
+    ]
+    for w, other in zip(points, points[1:]):
+        here, there = hinge(w), hinge(other)
+        assert here.mean >= 0
+        assert there.mean >= here.mean + here.slope @ (other - w) - 1e-10
+        direction = rng.normal(size=len(w))
+        step = 1e-6 * direction
+        numeric = (hinge(w + step).mean - hinge(w - step).mean) / 2e-6
+        assert here.slope @ direction == pytest.approx(numeric, rel=1e-4, abs=1e-7)
+
+
+def test_average_lies_between_its_parts() -> None:
+    rng = np.random.default_rng(5)
+    truth = Partition.from_labels(rng.integers(0, 3, 25))
+    form = LowRankForm(rng.normal(size=(25, 2))).plus(truth, 2.0, 0.0)
+    oracle = Averaged(share=0.25)
+    found = oracle(form, 3)
+    assert isinstance(found, Mixture)
+    bounds = oracle.search.bounds(form, 3)
+    assert bounds.lower < bounds.upper
+    assert form.at(found) == pytest.approx(0.75 * bounds.upper + 0.25 * bounds.lower)
+    M = found.project(np.eye(25))
+    assert found.n_clusters == pytest.approx(3) == pytest.approx(np.trace(M))
+    assert found.inner(truth) == pytest.approx(np.sum(M * truth.to_array()))
+
+
+def test_errors_name_the_remedy() -> None:
+    form = LowRankForm(np.ones((3, 1)))
+    with pytest.raises(ValueError, match="lower n_clusters"):
+        SpectralRelaxation()(form, 4)
+    with pytest.raises(ValueError, match="at least one cluster"):
+        SpectralRelaxation()(form, 0)
+    with pytest.raises(ValueError, match="finite data, got NaN"):
+        SpectralRelaxation()(LowRankForm(np.array([[1.0], [np.nan]])), 1)
