@@ -1,23 +1,56 @@
 """Data sets: synthetic change-points, real recordings, and a user's own files."""
 
+from metriclearn.datasets.beedance import load_beedance
 from metriclearn.datasets.files import load_files, save_files
 from metriclearn.datasets.gesture_phase import load_gesture_phase
 from metriclearn.datasets.hapt import load_hapt
+from metriclearn.datasets.images import (
+    LabeledImages,
+    load_bsds500,
+    load_images,
+    load_weizmann_horses,
+)
+from metriclearn.datasets.mocap6 import load_mocap6
+from metriclearn.datasets.neuroblastoma import AnnotatedProfiles, load_neuroblastoma
 from metriclearn.datasets.registry import data_folder, fetch
 from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.datasets.synthetic import SyntheticSequences, make_change_points
+from metriclearn.datasets.tables import (
+    LabeledTable,
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_letters,
+    load_libras,
+    load_wine,
+)
 from metriclearn.datasets.tcpd import AnnotatedSeries, load_tcpd
 
 __all__ = [
+    "AnnotatedProfiles",
     "AnnotatedSeries",
+    "LabeledImages",
     "LabeledSequences",
+    "LabeledTable",
     "SyntheticSequences",
     "data_folder",
     "fetch",
+    "load_beedance",
+    "load_breast_cancer",
+    "load_bsds500",
+    "load_digits",
     "load_files",
     "load_gesture_phase",
     "load_hapt",
+    "load_images",
+    "load_iris",
+    "load_letters",
+    "load_libras",
+    "load_mocap6",
+    "load_neuroblastoma",
     "load_tcpd",
+    "load_weizmann_horses",
+    "load_wine",
     "make_change_points",
     "save_files",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import zipfile
@@ -76,11 +78,46 @@ SOURCES: dict[str, Source] = {
         "180 / (0.0175 pi)) in sequences_int16.npz and the columns sequence, start, end, label, "
         "name (0-based, end excluded) in segments.csv"
     ),
+    "weizmann_horses": Source(
+        "take the Weizmann horse database (E. Borenstein, S. Ullman), and store photographs, "
+        "resized to their masks, as images/NAME.jpg and masks of 0 and 1 as masks/NAME.png"
+    ),
+    "bsds500": Source(
+        "take images and groundTruth of the Berkeley segmentation data set BSDS500, and store "
+        "them as images/ID.jpg and, per annotator K, region numbers as segmentations/ID_K.png"
+    ),
+    "letter": Source(
+        "take UCI Machine Learning Repository 59 (Letter Recognition) and store "
+        "letter-recognition.data as letter.csv.gz, gzipped, with the columns letter, xbox, ybox, "
+        "width, high, onpix, xbar, ybar, x2bar, y2bar, xybar, x2ybr, xy2br, xege, xegvy, yege, "
+        "yegvx"
+    ),
+    "libras": Source(
+        "take UCI Machine Learning Repository 181 (Libras Movement) and store movement_libras.data "
+        "as movement_libras.csv.gz, gzipped, with the columns x1, y1, ..., x45, y45, label"
+    ),
     "gesture_phase": Source(
         "take UCI Machine Learning Repository 302 (Gesture Phase Segmentation) and store the "
         "arrays KEY_raw (T, 18), KEY_time (T,) and KEY_va3 (T - 4, 32) of every video KEY in "
         "sequences.npz and the columns sequence, features, start, end, label (0-based, end "
         "excluded) in segments.csv"
+    ),
+    "beedance": Source(
+        "take data/beedance of the GitHub repository OctoberChang/klcpd_code and store one array "
+        "(T, 3) per bee (position x and y, heading, each scaled to [0, 1]) in sequences.npz and "
+        "the columns sequence, change_point (0-based first frame of a new segment) in "
+        "change_points.csv"
+    ),
+    "mocap6": Source(
+        "take bnpy/datasets/mocap6 of the GitHub repository bnpy/bnpy and store one array (T, 12) "
+        "per sequence SUBJECT_TRIAL and the names of the columns as channels in sequences.npz and "
+        "the columns sequence, start, end, label (0-based, end excluded) in segments.csv"
+    ),
+    "neuroblastoma": Source(
+        "take data/cancer of the GitHub repository lamtung16/OPART_Learning_Penalty_Interval and "
+        "store the columns sequence_id (PROFILE.CHROMOSOME), logratio in profiles.csv.gz and "
+        "sequence_id, start, end (1-based, both included), annotation (normal or 1breakpoint), "
+        "fold in annotations.csv.gz"
     ),
     "tcpd": Source(
         "take datasets/NAME/NAME.json and annotations.json of the GitHub repository "
@@ -215,20 +252,27 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 def read_table(path: str | os.PathLike[str], columns: Mapping[str, type]) -> pd.DataFrame:
     """Columns of a CSV file by name and type; a ValueError naming the file if it is damaged.
 
-    A last line without its line end counts as damage: the file was cut there.
+    A name that ends in ``.gz`` is a gzipped file. A last line without its line end counts as
+    damage: the file was cut there.
     """
     import pandas as pd
 
     content = Path(path).read_bytes()
     try:
+        if os.fspath(path).endswith(".gz"):
+            content = gzip.decompress(content)
         if not content.endswith(b"\n"):
             raise ValueError("its last line is cut")
         table = pd.read_csv(
-            path, index_col=False, dtype=columns, keep_default_na=False, na_values=[""]
+            io.BytesIO(content),
+            index_col=False,
+            dtype=columns,
+            keep_default_na=False,
+            na_values=[""],
         )
         if not set(columns) <= set(table.columns) or table[list(columns)].isna().any(axis=None):
             raise ValueError("a column or a value is missing")
-    except ValueError as error:
+    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise _damaged(path, f"a CSV file with columns {', '.join(columns)}", error) from error
     return table[list(columns)]
 

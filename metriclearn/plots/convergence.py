@@ -21,9 +21,11 @@ from metriclearn.plots.canvas import (
     number,
     say,
     tidy,
+    width_of,
 )
 
 _ROUNDING = 1e-6  # a bound may pass the objective by this much of it, and no more
+_WIDE = 3.0  # longest over shortest curve, from which on the axis is logarithmic
 
 
 class _Curve(NamedTuple):
@@ -32,12 +34,13 @@ class _Curve(NamedTuple):
     x: NDArray[np.float64]
     best: NDArray[np.float64]
     bound: NDArray[np.float64]
+    scale: float | None
 
     @property
     def gap(self) -> NDArray[np.float64]:
-        """(best − bound) / |best|, relative, never below zero."""
-        scale = np.maximum(np.abs(self.best), np.finfo(float).tiny)
-        return np.maximum(self.best - self.bound, 0) / scale
+        """(best − bound) / |scale or best|, relative, never below zero."""
+        unit = np.abs(self.best) if self.scale is None else np.full(len(self.best), self.scale)
+        return np.maximum(self.best - self.bound, 0) / np.maximum(unit, np.finfo(float).tiny)
 
 
 def plot_convergence(
@@ -56,13 +59,16 @@ def plot_convergence(
     ----------
     traces : dict of str to table
         Method → arrays by name, one entry per round (one pass over the data): ``objective``,
-        ``lower_bound`` (optional; NaN or −∞ while there is none) and, if ``seconds``, the
-        ``seconds`` since the start. A pandas DataFrame is such a table.
+        ``lower_bound`` (optional; NaN or −∞ while there is none), ``passes`` over the data since
+        the start (optional, where a round is not one pass) and, if ``seconds``, the ``seconds``
+        since the start. A pandas DataFrame is such a table. A number ``scale`` (optional) makes
+        the gap relative to it instead of to the best objective.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     gap : bool
         Draw the relative gap (best − bound) / \\|best\\| on a logarithmic axis instead, which
-        compares methods whose objectives differ.
+        compares methods whose objectives differ. Several curves are named at their ends, and the
+        horizontal axis is logarithmic too where their lengths differ much.
     seconds : bool
         Put seconds on the horizontal axis instead of passes.
     title : str, optional
@@ -71,8 +77,8 @@ def plot_convergence(
     Raises
     ------
     ValueError
-        If there is no trace, a column is missing or of another length, the seconds decrease,
-        or a lower bound lies above the best objective, which no true bound does.
+        If there is no trace, a column is missing or of another length, seconds or passes
+        decrease, or a lower bound lies above the best objective, which no true bound does.
     """
     if not traces:
         raise ValueError("plot_convergence needs at least one trace, got none.")
@@ -80,16 +86,18 @@ def plot_convergence(
     ax = canvas(ax, 7.0, 3.6)
     say(ax, _message(curves), title)
     draw = _draw_gap if gap else _draw_band
-    for place, (name, curve) in enumerate(curves.items()):
-        draw(ax, name if len(curves) > 1 else "", curve, PALETTE[place % len(PALETTE)])
-    if gap:
-        ax.set_yscale("log")
-    else:
-        ax.set_ylim(*_limits(list(curves.values())))
+    colors = [PALETTE[place % len(PALETTE)] for place in range(len(curves))]
+    for color, (name, curve) in zip(colors, curves.items()):
+        draw(ax, name if len(curves) > 1 else "", curve, color)
     x = "seconds since the start" if seconds else "passes over the data"
     tidy(ax, x, "relative gap to the lower bound" if gap else "objective", grid="y")
     if not seconds:
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    if gap:
+        ax.set_yscale("log")
+        _name_ends(ax, curves, colors)
+    else:
+        ax.set_ylim(*_limits(list(curves.values())))
     if not gap and len(curves) > 1:
         ax.plot(
             [], [], color=MUTED, lw=1.6, ls=(0, (4, 1.5)), label="dashed: certified lower bound"
@@ -110,23 +118,29 @@ def _curve(name: str, table: Mapping[str, ArrayLike], seconds: bool) -> _Curve:
     objective = finite(who, "objective", table["objective"], 1)
     best = np.minimum.accumulate(objective)
     raw = np.asarray(table.get("lower_bound", np.full(len(best), -np.inf)), dtype=np.float64)
+    horizontal = "seconds" if seconds else "passes"
     x = np.arange(1.0, len(best) + 1)
-    if seconds:
-        x = finite(who, "seconds", table["seconds"], 1)
+    if horizontal in table:
+        x = finite(who, horizontal, table[horizontal], 1)
     if raw.shape != best.shape or x.shape != best.shape:
         raise ValueError(
             f"{who} needs columns of one length, got {len(best)} objectives, {raw.size} bounds "
-            f"and {x.size} times."
+            f"and {x.size} {horizontal}."
         )
     if np.any(np.diff(x) < 0):
-        raise ValueError(f"{who} needs seconds since the start; pass numpy.cumsum of durations.")
+        raise ValueError(
+            f"{who} needs {horizontal} since the start; pass numpy.cumsum of those of every round."
+        )
     bound = np.maximum.accumulate(np.where(np.isnan(raw), -np.inf, raw))
     if np.any(bound > best + _ROUNDING * np.maximum(np.abs(best), 1)):
         raise ValueError(
             f"{who} needs lower bounds below the best objective, got {bound[-1]:.6g} above "
             f"{best[-1]:.6g}; check what the solver certified."
         )
-    return _Curve(x, best, bound)
+    scale = np.asarray(table.get("scale", np.nan), dtype=np.float64)
+    if scale.ndim or scale <= 0:
+        raise ValueError(f"{who} needs one positive number as scale, got {table['scale']!r}.")
+    return _Curve(x, best, bound, None if np.isnan(scale) else float(scale))
 
 
 def _message(curves: Mapping[str, _Curve]) -> str:
@@ -162,7 +176,45 @@ def _draw_band(ax: Axes, name: str, curve: _Curve, color: str) -> None:
 
 def _draw_gap(ax: Axes, name: str, curve: _Curve, color: str) -> None:
     shown = np.isfinite(curve.bound) & (curve.gap > 0)
-    ax.step(curve.x[shown], curve.gap[shown], where="post", color=color, lw=2, label=name or None)
+    ax.step(curve.x[shown], curve.gap[shown], where="post", color=color, lw=2)
+
+
+def _name_ends(ax: Axes, curves: Mapping[str, _Curve], colors: list[str]) -> None:
+    """Write the name of every curve behind its last point, names moved apart where they meet.
+
+    From the highest to the lowest end, each name goes as high as those before it allow.
+    """
+    drawn = [
+        (name, line, color)
+        for name, line, color in zip(curves, ax.lines, colors)
+        if len(curves) > 1 and len(np.asarray(line.get_xdata()))
+    ]
+    if not drawn:
+        return
+    ends = np.array([np.asarray(line.get_xydata())[-1] for _, line, _ in drawn])
+    first = min(float(np.asarray(line.get_xdata())[0]) for _, line, _ in drawn)
+    room = 0.055 * max(len(name) for name in curves) / width_of(ax)  # share of the width
+    room = min(1.3 * room, 0.5)
+    if ends[:, 0].max() > _WIDE * ends[:, 0].min() and first > 0:
+        ax.set_xscale("log")
+        ax.set_xlim(first, first * (ends[:, 0].max() / first) ** (1 / (1 - room)))
+    else:
+        ax.set_xlim(0, ends[:, 0].max() / (1 - room))
+    place = ax.transScale + ax.transLimits  # shares of the axes
+    at = place.transform(ends)
+    line_height = 1.25 * TEXT_SIZE / 72 / (ax.get_position().height * figure_of(ax).get_figheight())
+    taken: list[tuple[float, float]] = []
+    for i in np.argsort(-at[:, 1], kind="stable"):
+        name, _, color = drawn[i]
+        x, y = at[i] + (0.012, 0.0)
+        below = [low for start, low in taken if abs(start - x) < room and low - y < line_height]
+        y = min([y, *(low - line_height for low in below)])
+        taken.append((x, y))
+        ax.text(
+            x, y, name.replace("$", r"\$"), color=color, fontsize=TEXT_SIZE, va="center",
+            fontweight="bold", transform=ax.transAxes, zorder=5,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
+        )  # fmt: skip
 
 
 def _limits(curves: list[_Curve]) -> tuple[float, float]:

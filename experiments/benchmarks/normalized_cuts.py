@@ -1,0 +1,242 @@
+"""Training, prediction and memory of learned normalized cuts, and the error of random features.
+
+    python -m experiments.benchmarks.normalized_cuts [--out FOLDER] [--device cuda]
+
+``training``: 10 horses of 1500 or more nodes each, to convergence. ``prediction``: one image of
+300×225 pixels from its superpixels, features included. ``large``: 20 000 nodes under a budget of
+1 GiB for similarities, of which one value with its slope and one normalized cut are computed; W
+alone would take 3 GiB. ``random features``: the relative error of the training objective against
+the number D of features, with the figure normalized_cuts.png.
+
+The horses are read from METRICLEARN_DATA; without them, synthetic images of the same size.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1"))
+
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+from sklearn.exceptions import ConvergenceWarning
+
+from experiments.benchmarks.machine import Report, options_of
+from metriclearn import (
+    DiagonalMetric,
+    FourierSimilarity,
+    FullMetric,
+    GaussianSimilarity,
+    ImageFeatures,
+    NormalizedCutMetricLearner,
+)
+from metriclearn.datasets import load_weizmann_horses
+from metriclearn.features.image import PixelBlocks, Superpixels
+from metriclearn.mahalanobis import Metric, MetricCone
+from metriclearn.plots import plot_kernel_error
+from metriclearn.similarities import NodeLabels, Nodes, SimilarityFeatures
+from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
+from metriclearn.similarity_risk import SimilarityHinge
+
+_BUDGET = 2.0**30
+_METRICS: dict[str, Metric] = {"diagonal": DiagonalMetric(), "full": FullMetric()}
+
+
+def images_of(count: int) -> tuple[list[NDArray], list[NDArray]]:
+    """Horses with their masks, or noisy ellipses where the data are not there."""
+    try:
+        data = load_weizmann_horses()
+        chosen = np.random.RandomState(0).permutation(len(data))[:count]
+        return [data.images[i] for i in chosen], [data.labels[i] for i in chosen]
+    except FileNotFoundError:
+        pairs = [_ellipse(seed) for seed in range(count)]
+        return [image for image, _ in pairs], [mask for _, mask in pairs]
+
+
+def _ellipse(seed: int) -> tuple[NDArray, NDArray]:
+    random = np.random.default_rng(seed)
+    row, column = np.mgrid[:225, :300]
+    mask = ((row - 112) / 70.0) ** 2 + ((column - 150) / 110.0) ** 2 < 1.0
+    texture = gaussian_filter(random.normal(size=(225, 300, 3)), (3, 3, 0))
+    image = 0.4 + 0.8 * texture + mask[..., None] * random.uniform(-0.2, 0.2, 3)
+    return np.clip(image, 0.0, 1.0), mask.astype(np.int64)
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
+    """Result, wall and processor seconds."""
+    wall, processor = time.perf_counter(), time.process_time()
+    result = call()
+    return result, time.perf_counter() - wall, time.process_time() - processor
+
+
+def training(metric: str, n_jobs: int) -> dict[str, Any]:
+    """Train on 10 images of at least 1500 nodes."""
+    images, labels = images_of(10)
+    features = ImageFeatures(PixelBlocks(1600))
+    nodes = [features.nodes(image) for image in images]
+    learner = NormalizedCutMetricLearner(_METRICS[metric], n_jobs=n_jobs, verbose=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        _, wall, processor = timed(lambda: learner.fit(nodes, labels))
+    solution = learner.solution_
+    return {
+        "metric": metric,
+        "images": len(nodes),
+        "least nodes": min(len(own.sizes) for own in nodes),
+        "seconds": round(wall, 1),
+        "processor seconds": round(processor, 1),
+        "outer steps": len(solution.trace) - 1,
+        "relaxations": solution.trace.oracle_calls[-1],
+        "objective": f"{solution.trace.objective[0]:.4f} to {solution.objective:.4f}",
+        "never rose": bool(np.all(np.diff(solution.trace.objective) <= 0)),
+        "peak MiB": _peak(),
+        "under 10 min": "yes" if wall < 600 else "NO",
+    }
+
+
+def prediction() -> dict[str, Any]:
+    """Predict one image of 300×225 pixels, after another one has loaded what is needed."""
+    from skimage.transform import resize
+
+    images, labels = images_of(3)
+    features = ImageFeatures(Superpixels(400))
+    learner = NormalizedCutMetricLearner(features=features, verbose=False)
+    learner.fit(images, labels)
+    image = resize(images[0], (225, 300))
+    learner.predict_labels_image(image)
+    runs = [timed(lambda: learner.predict_labels_image(image)) for _ in range(5)]
+    seconds = float(np.median([run[1] for run in runs]))
+    return {
+        "image": "300×225",
+        "nodes": len(features.nodes(image).sizes),
+        "seconds": round(seconds, 3),
+        "processor seconds": round(float(np.median([run[2] for run in runs])), 3),
+        "under 1 s": "yes" if seconds < 1 else "NO",
+    }
+
+
+def large(n_nodes: int, device: str | None) -> dict[str, Any]:
+    """One value, one slope and one cut of a graph whose W exceeds the budget."""
+    image, mask = _ellipse(0)
+    own = ImageFeatures(PixelBlocks(n_nodes)).nodes(image)
+    X = (own.features - own.features.mean(axis=0)) / own.features.std(axis=0)
+    nodes = Nodes(X, own.sizes.astype(float))
+    truth = NodeLabels.from_labels(mask, own.segments)
+    metric = DiagonalMetric()
+    similarity = GaussianSimilarity(memory=_BUDGET, device=device)
+    features = SimilarityFeatures(similarity, metric)
+    cone = MetricCone(metric, X.shape[1], priced=False)
+    hinge = SimilarityHinge(features, cone, [nodes], [truth])
+    before = _peak()
+    w = np.full(X.shape[1], 0.02)
+    cuts, wall, processor = timed(lambda: hinge(w))
+    operator = similarity.operator(nodes, metric.components(w))
+    cut = NormalizedCut(operator)
+    labels, cut_wall, cut_processor = timed(lambda: ThresholdCut()(cut, 2))
+    return {
+        "nodes": nodes.n_samples,
+        "device": device or "numpy",
+        "value and slope, s": round(wall, 1),
+        "processor s": round(processor, 1),
+        "normalized cut, s": round(cut_wall, 1),
+        "processor s of the cut": round(cut_processor, 1),
+        "objective": f"{cuts.mean:.4f}",
+        "‖M−N‖²": f"{truth.squared_norm(labels):.2f}",
+        "memory for it, MiB": _peak() - before,
+        "within 1 GiB": "yes" if _peak() - before < 1024 else "NO",
+    }
+
+
+def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, Any]], NDArray]:
+    """Relative error of the objective of 3 images under random features, (len(counts), runs)."""
+    images, labels = images_of(3)
+    nodes, truths = [], []
+    for image, mask in zip(images, labels):
+        own = ImageFeatures(Superpixels(300)).nodes(image)
+        X = (own.features - own.features.mean(axis=0)) / own.features.std(axis=0)
+        nodes.append(Nodes(X, own.sizes.astype(float)))
+        truths.append(NodeLabels.from_labels(mask, own.segments))
+    metric, w = DiagonalMetric(), np.full(nodes[0].n_features, 0.03)
+    cone = MetricCone(metric, len(w), priced=False)
+
+    def objective(similarity: Any) -> float:
+        features = SimilarityFeatures(similarity, metric)
+        return SimilarityHinge(features, cone, nodes, truths)(w).mean
+
+    exact, wall, _ = timed(lambda: objective(GaussianSimilarity()))
+    errors, rows = np.empty((len(counts), runs)), []
+    for place, count in enumerate(counts):
+        begun = time.perf_counter()
+        for run in range(runs):
+            errors[place, run] = abs(objective(FourierSimilarity(count, run)) / exact - 1.0)
+        rows.append(
+            {
+                "D": count,
+                "root mean square relative error": f"{np.sqrt(np.mean(errors[place] ** 2)):.2e}",
+                "largest": f"{errors[place].max():.2e}",
+                "ms": round(1e3 * (time.perf_counter() - begun) / runs, 1),
+                "exact, ms": round(1e3 * wall, 1),
+            }
+        )
+    return rows, errors
+
+
+def _peak() -> int:
+    """Peak memory of this process in MiB."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+_MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
+    "training": training,
+    "prediction": prediction,
+    "large": large,
+}
+
+
+def in_own_process(name: str, *arguments: Any) -> dict[str, Any]:
+    """One measure in a fresh interpreter, so that its peak memory is its own."""
+    command = [sys.executable, "-m", "experiments.benchmarks.normalized_cuts", "--measure"]
+    done = subprocess.run(
+        [*command, json.dumps([name, *arguments])], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    """Measure everything; print and save."""
+    parser = options_of(__doc__)
+    parser.add_argument("--device", help="a torch device for 20 000 nodes, besides numpy")
+    parser.add_argument("--threads", type=int, default=2, help="threads over images")
+    parser.add_argument("--measure", type=json.loads, help="one measure's name and arguments")
+    options = parser.parse_args()
+    if options.measure is not None:
+        name, *arguments = options.measure
+        print(json.dumps(_MEASURES[name](*arguments)))
+        return
+    report = Report("normalized_cuts", threads=options.threads)
+    rows = [in_own_process("training", metric, options.threads) for metric in _METRICS]
+    report.table("training", rows, "10 images, from three starts, to a relative decrease of 1e-3.")
+    report.table("prediction", [in_own_process("prediction")], "Superpixels and features included.")
+    devices = [None] if options.device is None else [None, options.device]
+    rows = [in_own_process("large", 20_000, device) for device in devices]
+    report.table("large", rows, "Budget for similarities: 1 GiB; W would take 3 GiB.")
+    counts = (50, 100, 200, 400, 800, 1600)
+    rows, errors = random_features(counts, 30)
+    report.table("random features", rows, "Objective of 3 images, 30 draws each.")
+    report.save(options.out)
+    figure = plot_kernel_error(counts, errors, "the training objective")
+    figure.savefig(options.out / "normalized_cuts.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,336 @@
+"""K-means under learned metrics: section 6.2 of the paper, on six tables.
+
+Protocol A, the paper's: learn on all of a table and cluster it again, with several K-means seeds.
+Protocol B: learn on a stratified half and cluster the other half, several times. Protocol C: learn
+on half of the classes, as two data sets of different classes, and cluster the other classes.
+
+Every method fits ``components_``; then K-means clusters the transformed test data, K given. What a
+method has to choose is chosen in the training part only: in A by the loss on it, which is what A
+measures (with other K-means seeds); in B on stratified half splits of the training half; in C on
+splits that hold out the classes of one of the training sets. The chosen candidate has the least
+mean ‖M−N‖², the first of the grid among equals; then it is fitted to all of the training part.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hydra.utils import instantiate
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from omegaconf import DictConfig, OmegaConf
+from sklearn.base import BaseEstimator, clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import ParameterGrid, StratifiedShuffleSplit
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from experiments.clustering_tables import Result, as_rows, markdown_tables, summary_rows
+from experiments.report import Artifacts, write_report
+from metriclearn.datasets import LabeledTable
+from metriclearn.forms import center
+from metriclearn.indices import adjusted_rand_score
+from metriclearn.losses import FrobeniusLoss
+from metriclearn.partition import Partition
+from metriclearn.plots import plot_embeddings
+
+__all__ = ["Case", "ClusteringMethod", "cases_of", "evaluate", "run"]
+
+_logger = logging.getLogger(__name__)
+_SELECTION_SEED = 1001  # of K-means; never that of a result
+
+Tables = list[LabeledTable]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One training part with its inner splits, one test table, and the K-means seeds for it."""
+
+    protocol: str
+    table: str
+    repetition: int
+    train: Tables
+    test: LabeledTable
+    inner: list[tuple[Tables, Tables]]
+    seeds: Sequence[int]
+
+
+@dataclass(frozen=True)
+class ClusteringMethod:
+    """A name, an estimator of ``components_`` and the candidates for its parameters."""
+
+    name: str
+    estimator: BaseEstimator
+    candidates: list[Mapping[str, Any]]
+
+
+def run(config: DictConfig, folder: Path, command: str) -> Path:
+    """Compare all methods in all protocols; write results, tables, figure and report to ``folder``.
+
+    Returns
+    -------
+    path of report.html
+    """
+    begun = time.perf_counter()
+    methods = read_methods(config)
+    cases = [
+        case
+        for protocol, tables in config.protocols.items()
+        for name, count in (tables or {}).items()
+        if count
+        for case in cases_of(protocol, _load(config, name), count, config)
+    ]
+    if not cases:
+        raise ValueError("The clustering experiment needs at least one table in config.protocols.")
+    jobs = [(method, case) for case in cases for method in methods]
+    parallel = Parallel(config.n_jobs, return_as="generator")
+    starts = (config.n_init, config.inner_init)
+    calls = (delayed(evaluate)(method, case, *starts) for method, case in jobs)
+    results = []
+    for (_, case), result in tqdm(
+        zip(jobs, parallel(calls)), "clustering", len(jobs), disable=None
+    ):
+        _logger.info("%s %d %s", case.table, case.repetition, result)
+        results.append(result)
+    document = {
+        "experiment": config.name,
+        "rows": summary_rows(results) + as_rows(results),
+        "seconds": time.perf_counter() - begun,
+        "config": OmegaConf.to_container(config, resolve=True),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "clustering.md").write_text(markdown_tables(results), encoding="utf-8")
+    artifacts = _artifacts(results, cases, config)
+    page = write_report(folder, document, artifacts, command)
+    _draw(results, cases, config, folder)
+    return page
+
+
+def read_methods(config: DictConfig) -> list[ClusteringMethod]:
+    """The methods of a configuration, their grids spelled out."""
+    return [
+        ClusteringMethod(
+            entry.name,
+            instantiate(entry.estimator),
+            list(ParameterGrid(instantiate(entry.grid, _convert_="all"))),
+        )
+        for entry in config.clustering_methods.values()
+        if entry is not None
+    ]
+
+
+def cases_of(protocol: str, table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
+    """The cases of one table: one in A, with ``count`` seeds, or ``count`` in B and C.
+
+    Raises
+    ------
+    ValueError
+        If there is no such protocol.
+    """
+    makers = {"A": _same, "B": _halves, "C": _classes}
+    if protocol not in makers:
+        raise ValueError(f"The clustering experiment needs protocols A, B or C, got {protocol!r}.")
+    return makers[protocol](table, count, config)
+
+
+def _same(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
+    some = _thinned(table, config.inner_samples, config.seed)
+    inner = [([some], [some])]
+    return [
+        Case("A", table.name, 0, [table], table, inner, range(config.seed, config.seed + count))
+    ]
+
+
+def _halves(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
+    splits = StratifiedShuffleSplit(count, test_size=0.5, random_state=config.seed)
+    cases = []
+    for i, (train, test) in enumerate(splits.split(table.X, table.y)):
+        part, rest = table.select(train), table.select(test)
+        inner = _inner_halves(part, config, i)
+        cases.append(Case("B", table.name, i, [part], rest, inner, [config.seed + i]))
+    return cases
+
+
+def _inner_halves(part: LabeledTable, config: DictConfig, i: int) -> list[tuple[Tables, Tables]]:
+    splits = StratifiedShuffleSplit(
+        config.inner_splits, test_size=0.5, random_state=config.seed + 7919 * (i + 1)
+    )
+    pairs = []
+    for own, other in splits.split(part.X, part.y):
+        halves = [_thinned(part.select(rows), config.inner_samples, i) for rows in (own, other)]
+        pairs.append(([halves[0]], [halves[1]]))
+    return pairs
+
+
+def _classes(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
+    cases = []
+    for i in range(count):
+        order = np.random.RandomState(config.seed + i).permutation(table.classes)
+        n_train = len(order) // 2
+        parts = [table.of_classes(half) for half in np.array_split(order[:n_train], 2)]
+        thin = [_thinned(part, config.inner_samples, i) for part in parts]
+        inner = [([thin[0]], [thin[1]]), ([thin[1]], [thin[0]])]
+        test = table.of_classes(order[n_train:])
+        cases.append(Case("C", table.name, i, parts, test, inner, [config.seed + i]))
+    return cases
+
+
+def _thinned(table: LabeledTable, most: int, seed: int) -> LabeledTable:
+    """At most ``most`` samples, of every class by the same share."""
+    if len(table) <= most:
+        return table
+    split = StratifiedShuffleSplit(1, train_size=most, random_state=seed)
+    return table.select(next(split.split(table.X, table.y))[0])
+
+
+def evaluate(method: ClusteringMethod, case: Case, n_init: int, inner_init: int) -> Result:
+    """Choose on the training part, fit to it, then cluster the test table once per seed.
+
+    K-means starts ``n_init`` times for a result and ``inner_init`` times to choose.
+    """
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        parameters, words = _choose(method, case, inner_init)
+        begun = time.process_time()
+        model = _fit(method, parameters, case.train)
+        seconds = time.process_time() - begun
+        scores = [_scores(model, case.test, n_init, seed) for seed in case.seeds]
+    losses, rand = zip(*scores)
+    where = (case.protocol, case.table, case.repetition)
+    return Result(method.name, *where, list(losses), list(rand), seconds, words, model)
+
+
+def _choose(method: ClusteringMethod, case: Case, n_init: int) -> tuple[Mapping[str, Any], str]:
+    """The candidate of least mean loss on the inner splits, the first among equals."""
+    if len(method.candidates) == 1:
+        return method.candidates[0], ""
+    means = [
+        np.mean([_inner_loss(method, parameters, *pair, n_init) for pair in case.inner])
+        for parameters in method.candidates
+    ]
+    best = int(np.argmin(means))
+    chosen = ", ".join(f"{k} = {_word(v)}" for k, v in sorted(method.candidates[best].items()))
+    return method.candidates[best], f"{chosen} (loss {means[best]:.3g} on the inner splits)"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, BaseEstimator):
+        return type(value).__name__
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _inner_loss(
+    method: ClusteringMethod,
+    parameters: Mapping[str, Any],
+    train: Tables,
+    held_out: Tables,
+    n_init: int,
+) -> float:
+    model = _fit(method, parameters, train)
+    scores = [_scores(model, table, n_init, _SELECTION_SEED)[0] for table in held_out]
+    return float(np.mean(scores))
+
+
+def _fit(method: ClusteringMethod, parameters: Mapping[str, Any], train: Tables) -> Any:
+    """Fit to the features that vary within some training table; the others get no weight."""
+    varies = np.any([np.ptp(table.X, axis=0) > 0 for table in train], axis=0)
+    own = {name: clone(value, safe=False) for name, value in parameters.items()}
+    model = clone(method.estimator).set_params(**own)
+    model.fit([t.X[:, varies] for t in train], [Partition.from_labels(t.y) for t in train])
+    components = np.zeros((len(model.components_), len(varies)))
+    components[:, varies] = model.components_
+    model.components_ = components
+    return model
+
+
+def _scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tuple[float, float]:
+    """‖M−N‖² and the adjusted Rand index of K-means, K given."""
+    Z, truth = _transformed(model, table), Partition.from_labels(table.y)
+    means = KMeans(truth.n_clusters, n_init=n_init, random_state=seed)
+    found = Partition.from_labels(means.fit_predict(Z))
+    rand = adjusted_rand_score(truth.labels, found.labels)
+    return FrobeniusLoss().squared_norm(found, truth), float(rand)
+
+
+def _transformed(model: Any, table: LabeledTable) -> NDArray:
+    Z = center(table.X) @ model.components_.T
+    return Z if Z.shape[1] else np.zeros((len(table), 1))
+
+
+def _draw(
+    results: Sequence[Result], cases: Sequence[Case], config: DictConfig, folder: Path
+) -> None:
+    """Two dimensions of one test table: standardized, and transformed by the first method."""
+    case = next((c for c in cases if [c.protocol, c.table] == list(config.drawn)), cases[0])
+    first = next(iter(dict.fromkeys(result.method for result in results)))
+    own = next(r for r in results if r.method == first and r.case == case_key(case))
+    scale = np.concatenate([t.X for t in case.train]).std(axis=0)
+    plain = center(case.test.X) / np.where(scale > 0, scale, 1.0)
+    learned = _transformed(own.model, case.test)
+    panels = {"before: standardized features": _two(plain), "after: learned metric": _two(learned)}
+    where = {"A": "training data", "B": "held-out samples", "C": "held-out classes"}
+    title = f"{case.table}: the learned metric pulls the classes apart ({where[case.protocol]})"
+    figure = plot_embeddings(panels, case.test.y, title)
+    for kind in ("png", "svg"):
+        figure.savefig(folder / f"clustering.{kind}", dpi=160)
+
+
+def case_key(case: Case) -> tuple[str, str, int]:
+    """What results and cases have in common."""
+    return case.protocol, case.table, case.repetition
+
+
+def _two(Z: NDArray) -> NDArray:
+    """The two leading principal components; a zero second one for rank 1."""
+    U, s, _ = np.linalg.svd(center(Z), full_matrices=False)
+    Z = U[:, :2] * s[:2]
+    return Z if Z.shape[1] == 2 else np.c_[Z, np.zeros(len(Z))]
+
+
+def _artifacts(results: Sequence[Result], cases: Sequence[Case], config: DictConfig) -> Artifacts:
+    last = cases[0]
+    own = [r for r in results if r.case == case_key(last) and hasattr(r.model, "solution_")]
+    choices: dict[str, str] = {}
+    for result in results:
+        if result.choice and result.case[2] == 0:
+            text = f"{result.case[0]}, {result.case[1]}: {result.choice}; "
+            choices[result.method] = choices.get(result.method, "") + text
+    return Artifacts(
+        weights={r.method: _weights(r.model) for r in own},
+        feature_names=last.test.feature_names,
+        traces={r.method: vars(r.model.solution_.trace) for r in own},
+        choices={method: text.rstrip("; ") + "." for method, text in choices.items()},
+        notes=[
+            "The table above has one value per protocol and data set, the mean ‖M−N‖² over its "
+            "repetitions, on test data where there are some: clustering.md has them all.",
+            "A: train = test, several K-means seeds. B: stratified half/half splits. C: learn on "
+            "half of the classes, as two data sets, cluster the others. K is given.",
+            "Hyper-parameters are chosen in the training part only: A by the training loss "
+            "with other K-means seeds, B on half splits of the training half, C by holding out "
+            "the classes of one of the two training data sets.",
+            f"Weights and training are those of {last.protocol}, {last.table}, repetition 0.",
+        ],
+    )
+
+
+def _weights(model: Any) -> NDArray:
+    components = model.components_ * model.scale_
+    B = components.T @ components
+    diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
+    return np.diag(B) if diagonal else B
+
+
+def _load(config: DictConfig, name: str) -> LabeledTable:
+    if name not in config.tables:
+        raise ValueError(
+            f"The clustering experiment needs tables among {', '.join(config.tables)}, got {name}."
+        )
+    return instantiate(config.tables[name].loader)

@@ -1,0 +1,117 @@
+"""Videos with a real encoder and known segments: what changes with them, and what does not.
+
+``python -m experiments.generated_videos FOLDER`` writes ``train``, ``validation`` and ``test``
+folders of MP4 files with a ``segments.csv`` each. A quiet tremolo in the sound and the texture of
+the pictures change with the segments; the color, light and people of the pictures, and a loud
+chord over the sound, change at times of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from experiments.scenes import Shot, draw_shots, write_movie
+from metriclearn.datasets.annotations import save_segments
+
+__all__ = ["build_videos", "main"]
+
+SAMPLING_RATE, FRAME_RATE = 16000, 5
+PARTS = ("train", "validation", "test")
+
+
+def build_videos(
+    folder: str | Path, seed: int = 0, seconds: float = 240.0, videos: Sequence[int] = (4, 3, 3)
+) -> Path:
+    """Write the three folders, unless they are there already for these arguments."""
+    folder = Path(folder)
+    mark = folder / "built.txt"
+    wanted = f"seed {seed}, {seconds} seconds, {tuple(videos)} videos, version 1\n"
+    if mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
+        return folder
+    for place, (part, count) in enumerate(zip(PARTS, videos)):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        tables = {}
+        for i in tqdm(range(count), f"videos, {part}", disable=None):
+            random = np.random.default_rng([seed, place, i])
+            path = folder / part / f"{part}{i}.mp4"
+            tables[path.stem] = _build_video(path, seconds, random)
+        if tables:
+            save_segments(tables, folder / part / "segments.csv")
+    mark.write_text(wanted, encoding="utf-8")
+    return folder
+
+
+def _build_video(
+    path: Path, seconds: float, random: np.random.Generator
+) -> list[tuple[float, float, str]]:
+    ends = _times(seconds, 8.0, 24.0, random)
+    starts = [0.0, *ends[:-1]]
+    first = int(random.integers(2))
+    kinds = [("studio", "stage")[(first + k) % 2] for k in range(len(ends))]
+    shots: list[Shot] = []
+    for kind, start, end in zip(kinds, starts, ends):
+        cuts = start + np.array([0.0, *_times(end - start, 2.0, 8.0, random)])
+        frames = np.diff(np.round(cuts * FRAME_RATE).astype(int)).tolist()
+        shots += [Shot(kind, count) for count in frames if count]
+    sound = _sound(kinds, starts, ends, random)
+    write_movie(path, draw_shots(shots, random), FRAME_RATE, sound, SAMPLING_RATE)
+    return list(zip(starts, ends, kinds))
+
+
+def _times(
+    seconds: float, shortest: float, longest: float, random: np.random.Generator
+) -> list[float]:
+    """Increasing ends of stretches of random length, the last one ``seconds``."""
+    ends = [0.0]
+    while ends[-1] < seconds:
+        ends.append(ends[-1] + float(random.uniform(shortest, longest)))
+    inner = [end for end in ends[1:] if end <= seconds - shortest]
+    return [*inner, seconds]
+
+
+def _sound(
+    kinds: Sequence[str],
+    starts: Sequence[float],
+    ends: Sequence[float],
+    random: np.random.Generator,
+) -> NDArray[np.float32]:
+    """Noise whose tremolo tells the kind of scene, under chords that change when they like."""
+    n = int(ends[-1] * SAMPLING_RATE)
+    time = np.arange(n) / SAMPLING_RATE
+    tremolo = np.zeros(n)
+    for kind, start, end in zip(kinds, starts, ends):
+        inside = slice(int(start * SAMPLING_RATE), int(end * SAMPLING_RATE))
+        if kind == "studio":
+            tremolo[inside] = 0.8 * np.sin(2 * np.pi * 5.0 * time[inside])
+    noise = np.diff(random.normal(0.0, 0.02, n + 1)) * (1.0 + tremolo)  # high frequencies
+    chords = np.zeros(n)
+    begin = 0.0
+    for end in _times(ends[-1], 3.0, 15.0, random):
+        inside = slice(int(begin * SAMPLING_RATE), int(end * SAMPLING_RATE))
+        pitches = 110.0 * 2.0 ** (random.uniform(0.0, 3.5, 4))
+        waves = [np.sin(2 * np.pi * pitch * time[inside]) for pitch in pitches]
+        chords[inside] = random.uniform(0.02, 0.12) * np.sum(waves, axis=0)
+        begin = end
+    return (noise + chords).astype(np.float32)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=240.0)
+    parser.add_argument("--videos", type=int, nargs=3, default=(4, 3, 3))
+    arguments = parser.parse_args()
+    build_videos(arguments.folder, arguments.seed, arguments.seconds, arguments.videos)
+    print(f"Videos: {arguments.folder}")
+
+
+if __name__ == "__main__":
+    main()

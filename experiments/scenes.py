@@ -1,0 +1,97 @@
+"""Drawn scenes and a real encoder: pictures of studios and stages, written with sound as MP4.
+
+The two kinds of scene differ in what a viewer would tell them by, textures and light: shelves and
+desks run across a studio, curtains and beams down a stage, which is darker and more colorful. What
+changes as much or more within a kind is the shot: zoom, hue, brightness, where people stand. An
+audience is neither: its pattern runs at any angle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from matplotlib.colors import hsv_to_rgb
+from numpy.typing import NDArray
+
+__all__ = ["KINDS", "Shot", "draw_shots", "write_movie"]
+
+HEIGHT, WIDTH = 96, 128
+KINDS = ("studio", "stage", "audience")
+
+
+# mean and standard deviation in radians of the direction across which a pattern changes
+_TILTS = {"studio": (np.pi / 2, 0.12), "stage": (0.0, 0.12), "audience": (np.pi / 4, 1.0)}
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One camera shot: its kind of scene and its length in frames."""
+
+    kind: str
+    n_frames: int
+
+
+def draw_shots(shots: Iterable[Shot], random: np.random.Generator) -> Iterator[NDArray[np.uint8]]:
+    """Pictures (96, 128, 3) of every frame; camera and noise move within a shot."""
+    for shot in shots:
+        scene = _scene(shot.kind, random)
+        drift = np.cumsum(random.normal(0.0, 0.4, (shot.n_frames, 2)), axis=0).round().astype(int)
+        for dy, dx in np.clip(drift, -8, 8):
+            picture = scene[8 + dy : 8 + dy + HEIGHT, 8 + dx : 8 + dx + WIDTH]
+            noise = random.normal(0.0, 6.0, (HEIGHT, WIDTH, 1))
+            yield np.clip(picture + noise, 0, 255).astype(np.uint8)
+
+
+def _scene(kind: str, random: np.random.Generator) -> NDArray[np.float64]:
+    """A picture with a margin of 8 pixels, (112, 144, 3), values 0 to 255."""
+    y, x = np.mgrid[0 : HEIGHT + 16, 0 : WIDTH + 16] / HEIGHT
+    stage = kind == "stage"
+    zoom, phase = random.uniform(0.6, 1.8), random.uniform(0.0, 2.0 * np.pi, 2)
+    tilt = random.normal(*_TILTS[kind])
+    across = x * np.cos(tilt) + y * np.sin(tilt)
+    pattern = np.sin(2 * np.pi * 6 * zoom * across + phase[0])
+    pattern += 0.6 * np.sign(np.sin(2 * np.pi * 2.5 * zoom * across + phase[1]))
+    texture = random.normal(0.0, 0.35, pattern.shape)
+    saturation = np.clip(random.normal(0.6 if stage else 0.4, 0.15), 0.05, 1.0)
+    light = random.normal(0.48 if stage else 0.58, 0.1)
+    value = light + random.uniform(0.08, 0.2) * pattern + 0.1 * texture
+    hue = np.full_like(value, random.uniform())
+    for _ in range(random.integers(1, 4)):  # people, anywhere
+        center = random.uniform((0.4, 0.1), (0.9, 1.4))
+        size = random.uniform(0.08, 0.2) * zoom
+        inside = ((y - center[0]) / (2 * size)) ** 2 + ((x - center[1]) / size) ** 2 < 1
+        value[inside] = random.uniform(0.3, 0.8) + 0.03 * texture[inside]
+        hue[inside] = random.uniform()
+    hsv = np.stack([hue, np.full_like(value, saturation), np.clip(value, 0, 1)], axis=2)
+    return 255.0 * hsv_to_rgb(hsv)
+
+
+def write_movie(
+    path: Path,
+    frames: Iterable[NDArray[np.uint8]],
+    frame_rate: int,
+    sound: NDArray[np.float32],
+    sampling_rate: int,
+) -> None:
+    """Encode pictures (H.264) and one channel of sound (AAC) into an MP4 file."""
+    import av
+
+    with av.open(str(path), "w") as container:
+        video = container.add_stream("libx264", rate=frame_rate, options={"preset": "ultrafast"})
+        video.width, video.height, video.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        audio = container.add_stream("aac", rate=sampling_rate, layout="mono")
+        for picture in frames:
+            container.mux(video.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(video.encode(None))
+        block = 1024
+        for start in range(0, len(sound), block):
+            part = np.ascontiguousarray(sound[None, start : start + block], dtype=np.float32)
+            frame = av.AudioFrame.from_ndarray(part, format="fltp", layout="mono")
+            frame.sample_rate, frame.pts = sampling_rate, start
+            frame.time_base = Fraction(1, sampling_rate)
+            container.mux(audio.encode(frame))
+        container.mux(audio.encode(None))

@@ -1,0 +1,201 @@
+"""Labeled images: a user's own folders, the Weizmann horses, Berkeley's BSDS500."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.datasets.registry import SOURCES, data_folder
+
+__all__ = ["LabeledImages", "load_bsds500", "load_images", "load_weizmann_horses"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabeledImages:
+    """N images, each with one or several label maps of its size.
+
+    Parameters
+    ----------
+    name : str
+    images : list of N arrays (H_i, W_i, 3), uint8 RGB
+    label_maps : list of N lists of arrays (H_i, W_i)
+        One label map per annotator.
+    names : list of N str
+
+    Raises
+    ------
+    ValueError
+        If a label map is missing or has another size than its image.
+    """
+
+    name: str
+    images: list[NDArray[np.uint8]]
+    label_maps: list[list[NDArray]]
+    names: list[str]
+
+    def __post_init__(self) -> None:
+        if not self.images or not len(self.images) == len(self.label_maps) == len(self.names):
+            raise ValueError(
+                f"LabeledImages {self.name!r} needs at least one image, and names and label maps "
+                f"for each, got {len(self.images)}, {len(self.names)} and {len(self.label_maps)}."
+            )
+        for name, image, maps in zip(self.names, self.images, self.label_maps):
+            sizes = [labels.shape for labels in maps]
+            if not sizes or any(size != image.shape[:2] for size in sizes):
+                raise ValueError(
+                    f"LabeledImages {self.name!r} needs label maps of the size of each image, got "
+                    f"{sizes} for {name!r} of {image.shape[:2]}; resize them (nearest neighbor)."
+                )
+
+    def __len__(self) -> int:
+        """N."""
+        return len(self.images)
+
+    def select(self, indices: ArrayLike) -> Self:
+        """The images at ``indices``, in that order."""
+        chosen = np.asarray(indices, dtype=np.int64).ravel()
+        return replace(
+            self,
+            images=[self.images[i] for i in chosen],
+            label_maps=[self.label_maps[i] for i in chosen],
+            names=[self.names[i] for i in chosen],
+        )
+
+    @property
+    def labels(self) -> list[NDArray]:
+        """The first label map of every image."""
+        return [maps[0] for maps in self.label_maps]
+
+
+def load_images(
+    images: str | os.PathLike[str],
+    masks: str | os.PathLike[str],
+    name: str | None = None,
+    names: Sequence[str] | None = None,
+) -> LabeledImages:
+    """A folder of images and one of label maps, in any format that Pillow reads.
+
+    The label maps of ``horse.jpg`` are ``horse.png`` and all ``horse_*.png`` (any format): gray
+    values, palette indices or colors are labels. Save them without loss, so that equal labels
+    are equal values.
+
+    Parameters
+    ----------
+    images, masks : folders
+    name : str, optional
+        Of the data set; the parent folder's by default.
+    names : sequence of str, optional
+        Which images, without their endings; all by default.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a folder does not exist, or an image has no label map.
+    ValueError
+        If a file is damaged, or the sizes of image and labels differ.
+    """
+    folders = [Path(folder).expanduser() for folder in (images, masks)]
+    for folder in folders:
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f"load_images needs a folder of images and one of label maps, but {str(folder)!r} "
+                "does not exist; check both paths."
+            )
+    found = {path.stem: path for path in sorted(folders[0].iterdir()) if _is_image(path)}
+    chosen = list(found) if names is None else list(names)
+    if not chosen or not set(chosen) <= set(found):
+        raise FileNotFoundError(
+            f"load_images needs at least one image in {str(folders[0])!r}, and those asked for; "
+            f"missing: {sorted(set(chosen) - set(found))[:5]}."
+        )
+    labels = [path for path in sorted(folders[1].iterdir()) if _is_image(path)]
+    maps: list[list[NDArray]] = []
+    for stem in chosen:
+        own = [p for p in labels if p.stem == stem or p.stem.rpartition("_")[0] == stem]
+        if not own:
+            raise FileNotFoundError(
+                f"load_images needs a label map for the image {stem!r} in {str(folders[1])!r}: "
+                f"{stem}.png, or {stem}_0.png for several annotators."
+            )
+        maps.append([_read_labels(path) for path in own])
+    pixels = [_read_rgb(found[stem]) for stem in chosen]
+    return LabeledImages(name or folders[0].resolve().parent.name, pixels, maps, chosen)
+
+
+def load_weizmann_horses(root: str | os.PathLike[str] | None = None) -> LabeledImages:
+    """110 photographs of horses facing left, with figure/ground masks (labels 0 and 1).
+
+    Parameters
+    ----------
+    root : folder, optional
+        That holds ``images`` and ``masks``; by default as in :func:`data_folder`.
+
+    References
+    ----------
+    Borenstein & Ullman, Class-specific, top-down segmentation, ECCV 2002.
+    """
+    return _load("weizmann_horses", root, "images", "masks")
+
+
+def load_bsds500(root: str | os.PathLike[str] | None = None) -> LabeledImages:
+    """16 natural images of BSDS500, each divided into regions by 5 to 7 people.
+
+    Parameters
+    ----------
+    root : folder, optional
+        That holds ``images`` and ``segmentations``; by default as in :func:`data_folder`.
+
+    References
+    ----------
+    Arbelaez, Maire, Fowlkes & Malik, PAMI 33(5), 2011.
+    """
+    return _load("bsds500", root, "images", "segmentations")
+
+
+def _load(name: str, root: str | os.PathLike[str] | None, images: str, masks: str) -> LabeledImages:
+    folder = data_folder(name, root)
+    if not (folder / images).is_dir():
+        raise FileNotFoundError(
+            f"Data set {name!r} needs the folder {str(folder / images)!r}, and has no plain "
+            f"download: {SOURCES[name].advice}; then pass root=FOLDER or set METRICLEARN_DATA to "
+            f"the folder that holds {name!r}."
+        )
+    return load_images(folder / images, folder / masks, name)
+
+
+def _is_image(path: Path) -> bool:
+    from PIL import Image
+
+    return path.suffix.lower() in Image.registered_extensions()
+
+
+def _read_rgb(path: Path) -> NDArray[np.uint8]:
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as image:
+            turned = ImageOps.exif_transpose(image)
+            return np.asarray(turned.convert("RGB"), dtype=np.uint8)
+    except OSError as error:
+        raise ValueError(f"{str(path)!r} is not an image that Pillow reads ({error}).") from error
+
+
+def _read_labels(path: Path) -> NDArray:
+    """Gray values or palette indices; colors as numbers 0 … K-1."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            values = np.asarray(image)
+    except OSError as error:
+        raise ValueError(f"{str(path)!r} is not an image that Pillow reads ({error}).") from error
+    if values.ndim == 2:
+        return values.astype(np.int64)
+    flat = values.reshape(-1, values.shape[2])
+    return np.unique(flat, axis=0, return_inverse=True)[1].reshape(values.shape[:2])

@@ -1,0 +1,98 @@
+"""mocap6: motion capture of exercise routines, every time step labeled with its exercise."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.datasets.registry import fetch, read_arrays, read_table
+from metriclearn.datasets.sequences import LabeledSequences
+
+__all__ = ["load_mocap6"]
+
+FLOOR = {"translation": 1e-2, "angle": 1e-1}  # keeps the logarithm of a still joint finite
+
+
+def load_mocap6(
+    root: str | os.PathLike[str] | None = None, derived: bool = True, window: int = 15
+) -> LabeledSequences:
+    """Exercise routines at 10 time steps per second, one segment per exercise.
+
+    Labels are the exercises, which may come back later in a sequence; names are
+    ``SUBJECT_TRIAL``, and every sequence is a group of its own (there are only two subjects).
+
+    Data: CMU Graphics Lab Motion Capture Database; labels of Fox, Hughes, Sudderth & Jordan,
+    Joint modeling of multiple time series via the beta process with application to motion
+    capture segmentation, Annals of Applied Statistics 8(3), 2014. Files: ``sequences.npz`` and
+    ``segments.csv``. Cost O(steps · window).
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
+    derived : bool
+        Add the moving mean of every channel and the natural logarithm of its moving standard
+        deviation: exercises are periodic, and differ in which joints swing. 36 features.
+    window : int
+        Time steps of the moving statistics, odd; 15 are 1.5 s.
+
+    Raises
+    ------
+    ValueError
+        If the window is not odd and positive, or the files are damaged or do not fit together.
+    FileNotFoundError
+        If the files are missing.
+    """
+    if window < 1 or window % 2 == 0:
+        raise ValueError(f"load_mocap6 needs an odd window of 1 step or more, got {window}.")
+    arrays = read_arrays(fetch("mocap6", "sequences.npz", root))
+    path = fetch("mocap6", "segments.csv", root)
+    table = read_table(path, {"sequence": str, "start": int, "end": int, "label": str})
+    if "channels" not in arrays:
+        raise ValueError("mocap6 needs the array channels in sequences.npz; get the file again.")
+    channels = [str(channel) for channel in arrays.pop("channels")]
+    names, sequences, labels = sorted(arrays), [], []
+    for name in names:
+        X = np.asarray(arrays[name], dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != len(channels):
+            raise ValueError(
+                f"mocap6 sequence {name!r} needs {len(channels)} columns as channels says, got "
+                f"shape {X.shape}; get the files again."
+            )
+        rows = table.loc[table["sequence"] == name]
+        spans = rows[["start", "end"]].to_numpy()
+        labels.append(np.repeat(rows["label"].to_numpy(dtype=str), _lengths(name, spans, len(X))))
+        sequences.append(np.hstack([X, _derived(X, window, channels)]) if derived else X)
+    kinds = ("mean", "log_sd") if derived else ()
+    return LabeledSequences(
+        name="mocap6",
+        sequences=sequences,
+        labels=labels,
+        groups=names,
+        names=names,
+        feature_names=[*channels, *(f"{c}_{kind}" for kind in kinds for c in channels)],
+    )
+
+
+def _lengths(name: str, spans: NDArray, n_steps: int) -> NDArray[np.int64]:
+    """Lengths of segments that cover all steps in order."""
+    lengths = spans[:, 1] - spans[:, 0]
+    covers = len(spans) and spans[0, 0] == 0 and spans[-1, 1] == n_steps
+    if not covers or np.any(spans[1:, 0] != spans[:-1, 1]) or np.any(lengths < 1):
+        raise ValueError(
+            f"mocap6 sequence {name!r} needs segments that cover its {n_steps} steps in order, "
+            f"got {len(spans)} segments; get segments.csv again."
+        )
+    return lengths
+
+
+def _derived(X: NDArray, window: int, channels: list[str]) -> NDArray[np.float64]:
+    """Moving mean and log moving standard deviation of every column, (T, 2P)."""
+    from scipy.ndimage import uniform_filter1d
+
+    mean, square = (uniform_filter1d(Z, window, axis=0, mode="nearest") for Z in (X, X * X))
+    deviation = np.sqrt(np.maximum(square - mean * mean, 0.0))
+    floor = [FLOOR["translation" if ".t" in channel else "angle"] for channel in channels]
+    return np.hstack([mean, np.log(deviation + floor)])

@@ -1,0 +1,272 @@
+"""Folders of recordings with a table of labelled segments, and four such data sets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from metriclearn.atomic import replacing
+from metriclearn.datasets.annotations import read_segments, row_labels
+from metriclearn.datasets.registry import data_folder
+from metriclearn.datasets.sequences import LabeledSequences
+
+__all__ = [
+    "Extractor",
+    "cached_features",
+    "load_ami_turns",
+    "load_jamendo_singing",
+    "load_musanmix",
+    "load_recordings",
+    "load_speech_segments",
+    "recording_files",
+]
+
+_LOGGER = logging.getLogger(__name__)
+_VERSION = 1  # of the cached features; raised when an extractor's results change
+# what lies beside recordings: tables, texts, pictures
+_OTHER = tuple(
+    f".{suffix}"
+    for suffix in "csv tsv txt md json yaml vtt srt npz model png jpg jpeg gif svg pdf html".split()
+)
+PathLike = str | os.PathLike[str]
+
+
+class Extractor(Protocol):
+    """What turns a file into features: ``AudioFeatures``, ``VideoFeatures``, ``JoinedFeatures``."""
+
+    @property
+    def rate(self) -> float:
+        """Rows per second."""
+        ...
+
+    def extract(self, path: PathLike, /) -> NDArray[np.float64]:
+        """Features of one file, (T, P)."""
+        ...
+
+    def get_feature_names_out(self) -> NDArray:
+        """Names of the P columns."""
+        ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters, which with the file decide the result."""
+        ...
+
+
+def load_recordings(
+    root: PathLike,
+    extractor: Extractor,
+    segments: str = "segments.csv",
+    *,
+    recordings: Sequence[str] | None = None,
+    gap: str | None = None,
+    groups: dict[str, str] | None = None,
+    cache: PathLike | None = None,
+    name: str | None = None,
+) -> LabeledSequences:
+    """Features and labels of every recording that the table names.
+
+    ``root`` holds the table, with columns recording, start, end (seconds) and label, and the
+    recordings, one file RECORDING.suffix each, beside it or in a folder ``audio`` or ``video``.
+
+    Parameters
+    ----------
+    root : path
+    extractor : Extractor
+        Decides features and rows per second.
+    segments : str
+        File name of the table.
+    recordings : sequence of str, optional
+        Only these, in this order; by default all of the table, by name.
+    gap : str, optional
+        Label of time in no segment; by default that of the segment nearest in time.
+    groups : dict, optional
+        Group of every recording; by default each is its own.
+    cache : path, optional
+        Folder of computed features, see :func:`cached_features`.
+    name : str, optional
+        Name of the data set; by default that of the folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the table, or a recording that it names, is missing.
+    ValueError
+        If the table is not as it should be, or a recording is damaged.
+    """
+    folder = Path(root)
+    tables = read_segments(folder / segments)
+    chosen = sorted(tables) if recordings is None else list(recordings)
+    if unknown := sorted(set(chosen) - set(tables)):
+        raise ValueError(
+            f"{os.fspath(folder / segments)!r} has no segments of {unknown[:5]}; it has those of "
+            f"{sorted(tables)[:10]}."
+        )
+    files = recording_files(folder)
+    if missing := [recording for recording in chosen if recording not in files]:
+        raise FileNotFoundError(
+            f"{os.fspath(folder)!r} needs a file for every recording of {segments}, but has none "
+            f"for {missing[:5]}; add them, or take their lines out."
+        )
+    shown = tqdm(chosen, "features", disable=None, unit="file", delay=2.0)
+    sequences = [cached_features(files[recording], extractor, cache) for recording in shown]
+    rate = float(extractor.rate)
+    return LabeledSequences(
+        name=name or folder.resolve().name,
+        sequences=sequences,
+        labels=[
+            row_labels(tables[recording], len(X), rate, gap)
+            for recording, X in zip(chosen, sequences)
+        ],
+        groups=[(groups or {}).get(recording, recording) for recording in chosen],
+        names=chosen,
+        feature_names=list(extractor.get_feature_names_out()),
+    )
+
+
+def recording_files(folder: PathLike) -> dict[str, Path]:
+    """Name without its ending -> file, for a folder and ``audio`` and ``video`` in it.
+
+    Raises
+    ------
+    ValueError
+        If two files differ only by their ending.
+    """
+    files: dict[str, Path] = {}
+    for place in (Path(folder), Path(folder) / "audio", Path(folder) / "video"):
+        for file in sorted(place.glob("*")):
+            if not file.is_file() or file.name.startswith(".") or file.suffix.lower() in _OTHER:
+                continue
+            if file.stem in files:
+                raise ValueError(
+                    f"{os.fspath(folder)!r} needs one file per recording, got "
+                    f"{files[file.stem].name!r} and {file.name!r}; rename or move one."
+                )
+            files[file.stem] = file
+    return files
+
+
+def cached_features(
+    path: PathLike, extractor: Extractor, cache: PathLike | None = None
+) -> NDArray[np.float64]:
+    """Features of a file, computed once for its content and the extractor's parameters.
+
+    Entries are named by a hash of both, written in one step, and safe to delete; one that is
+    damaged, or a folder that cannot be written, costs only the computation.
+
+    Parameters
+    ----------
+    cache : path, optional
+        By default a folder in the cache of the current user (``METRICLEARN_CACHE`` if set).
+    """
+    folder = _cache_folder(cache)
+    entry = folder / f"{_key(Path(path), extractor)}.npz"
+    try:
+        with np.load(entry, allow_pickle=False) as stored:
+            return np.asarray(stored["X"], dtype=np.float64)
+    except FileNotFoundError:
+        pass
+    except Exception as error:  # a damaged archive can fail in any of many ways
+        _LOGGER.info("%s is damaged (%s) and made again", entry, error)
+    X = extractor.extract(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(entry) as stream:
+            np.savez_compressed(stream, X=X)
+    except OSError as error:
+        _LOGGER.warning("features of %s are not kept: %s", path, error)
+    return X
+
+
+def _cache_folder(cache: PathLike | None) -> Path:
+    if cache is not None:
+        return Path(cache)
+    if named := os.environ.get("METRICLEARN_CACHE"):
+        return Path(named).expanduser() / "features"
+    import pooch
+
+    return Path(pooch.os_cache("metriclearn")) / "features"
+
+
+def _key(path: Path, extractor: Extractor) -> str:
+    """Hash of content and parameters; FileNotFoundError if there is no file."""
+    with open(path, "rb") as stream:
+        content = hashlib.file_digest(stream, "sha256").hexdigest()
+    recipe = json.dumps([_VERSION, _described(extractor)], sort_keys=True)
+    return hashlib.sha256(f"{content} {recipe}".encode()).hexdigest()[:40]
+
+
+def _described(value: Any) -> Any:
+    """Class names and parameters, nested, as JSON."""
+    if hasattr(value, "get_params"):
+        parameters = value.get_params(deep=False)
+        return [type(value).__name__, {k: _described(v) for k, v in parameters.items()}]
+    if isinstance(value, (list, tuple)):
+        return [_described(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+
+
+def load_jamendo_singing(
+    extractor: Extractor, root: PathLike | None = None, **options: Any
+) -> LabeledSequences:
+    """Six songs, singing against instrumental passages; options as in :func:`load_recordings`.
+
+    Durand, Stoller & Ewert, ICASSP 2023 (JamendoLyrics MultiLang).
+    """
+    return _load("jamendo_singing", extractor, root, **options)
+
+
+def load_ami_turns(
+    extractor: Extractor, root: PathLike | None = None, **options: Any
+) -> LabeledSequences:
+    """Nine excerpts of meetings with turns of speakers; groups are their sets of speakers.
+
+    Test data of pyannote.audio, from the AMI Meeting Corpus (Carletta et al. 2005).
+    """
+    groups = {f"trn{i:02d}": "trn00-03" if i < 4 else "trn04-06" for i in range(7)}
+    groups |= {"dev00": "dev00-01", "dev01": "dev00-01"}
+    return _load("ami_turns", extractor, root, **{"groups": groups, **options})
+
+
+def load_musanmix(
+    extractor: Extractor, root: PathLike | None = None, **options: Any
+) -> LabeledSequences:
+    """One recording of music, noise and speech; labels by inaSpeechSegmenter, not by hand."""
+    return _load("musanmix", extractor, root, **{"segments": "segments_smn.csv", **options})
+
+
+def load_speech_segments(
+    extractor: Extractor, root: PathLike | None = None, **options: Any
+) -> LabeledSequences:
+    """Two short recordings, a speaker counting and four speakers in turn (pyAudioAnalysis)."""
+    return _load("speech_segments", extractor, root, **options)
+
+
+_SOURCES = {
+    "jamendo_singing": "GitHub f90/jamendolyrics (audio, and words joined to segments)",
+    "ami_turns": "GitHub pyannote/pyannote-audio, tests/data",
+    "musanmix": "GitHub ina-foss/inaSpeechSegmenter, media",
+    "speech_segments": "GitHub tyiannak/pyAudioAnalysis, pyAudioAnalysis/data",
+}
+
+
+def _load(
+    name: str, extractor: Extractor, root: PathLike | None, **options: Any
+) -> LabeledSequences:
+    folder = data_folder(name, root)
+    table = options.get("segments", "segments.csv")
+    if not (folder / table).is_file():
+        raise FileNotFoundError(
+            f"Data set {name!r} needs {table} (recording,start,end,label) and a folder audio in "
+            f"{os.fspath(folder)!r}: take them from {_SOURCES[name]}; then pass root=FOLDER or set "
+            f"METRICLEARN_DATA to the folder that holds {name!r}."
+        )
+    return load_recordings(folder, extractor, name=name, **options)

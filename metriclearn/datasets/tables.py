@@ -1,0 +1,147 @@
+"""Tables of labeled samples: iris, wine, digits, breast cancer, letters and hand movements."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.datasets.registry import fetch, read_table
+
+__all__ = [
+    "LabeledTable",
+    "load_breast_cancer",
+    "load_digits",
+    "load_iris",
+    "load_letters",
+    "load_libras",
+    "load_wine",
+]
+
+_LETTER_FEATURES = [
+    *("xbox", "ybox", "width", "high", "onpix", "xbar", "ybar", "x2bar", "y2bar", "xybar"),
+    *("x2ybr", "xy2br", "xege", "xegvy", "yege", "yegvx"),
+]
+_LIBRAS_FEATURES = [f"{axis}{frame}" for frame in range(1, 46) for axis in "xy"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabeledTable:
+    """T samples of P features, in classes.
+
+    Attributes
+    ----------
+    name : str
+    X : array (T, P)
+    y : array (T,) of class names or numbers
+    feature_names : list of str
+    """
+
+    name: str
+    X: NDArray[np.float64]
+    y: NDArray
+    feature_names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def classes(self) -> NDArray:
+        """The classes, sorted."""
+        return np.unique(self.y)
+
+    def select(self, rows: ArrayLike | Sequence[int]) -> LabeledTable:
+        """The table of some samples, by index or mask."""
+        rows = np.asarray(rows)
+        return replace(self, X=self.X[rows], y=self.y[rows])
+
+    def of_classes(self, classes: ArrayLike) -> LabeledTable:
+        """The table of all samples of some classes."""
+        return self.select(np.isin(self.y, np.asarray(classes)))
+
+
+def load_iris() -> LabeledTable:
+    """Iris (Fisher 1936): 150 flowers, 4 lengths in cm, 3 species. From scikit-learn."""
+    from sklearn.datasets import load_iris as load
+
+    return _of_scikit_learn("iris", load())
+
+
+def load_wine() -> LabeledTable:
+    """Wine (Forina et al. 1991): 178 wines, 13 measures, 3 cultivars. From scikit-learn."""
+    from sklearn.datasets import load_wine as load
+
+    return _of_scikit_learn("wine", load())
+
+
+def load_digits() -> LabeledTable:
+    """Digits (Alpaydin & Kaynak 1998): 1797 images of 8×8 pixels, 0 to 16, 10 digits.
+
+    Pixels that are 0 in every image are left out: P = 61. From scikit-learn.
+    """
+    from sklearn.datasets import load_digits as load
+
+    table = _of_scikit_learn("digits", load())
+    varies = np.ptp(table.X, axis=0) > 0
+    names = [name for name, kept in zip(table.feature_names, varies) if kept]
+    return replace(table, X=table.X[:, varies], feature_names=names)
+
+
+def load_breast_cancer() -> LabeledTable:
+    """Breast cancer of Wisconsin (Wolberg et al. 1995): 569 tumors, 30 measures of cell nuclei,
+    malignant or benign. From scikit-learn.
+    """
+    from sklearn.datasets import load_breast_cancer as load
+
+    return _of_scikit_learn("breast_cancer", load())
+
+
+def load_letters(root: str | os.PathLike[str] | None = None) -> LabeledTable:
+    """Letter Recognition (Frey & Slate 1991): 20 000 distorted capital letters, 16 integers.
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder of ``letter.csv.gz``, see :func:`metriclearn.datasets.data_folder`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file is missing; the sentence says where to get it.
+    ValueError
+        If it is damaged.
+    """
+    return _of_file("letter", "letter.csv.gz", root, _LETTER_FEATURES, "letter", str, "letters")
+
+
+def load_libras(root: str | os.PathLike[str] | None = None) -> LabeledTable:
+    """Libras Movement (Dias et al. 2009): 360 hand curves of 45 points (x, y), 15 kinds of 24.
+
+    Parameters, errors: as :func:`load_letters`, with the file ``movement_libras.csv.gz``.
+    """
+    return _of_file("libras", "movement_libras.csv.gz", root, _LIBRAS_FEATURES, "label", int)
+
+
+def _of_scikit_learn(name: str, bunch: Any) -> LabeledTable:
+    names = [str(feature).replace("_", " ") for feature in bunch.feature_names]
+    X = np.asarray(bunch.data, dtype=np.float64)
+    return LabeledTable(name, X, np.asarray(bunch.target_names)[bunch.target], names)
+
+
+def _of_file(
+    folder: str,
+    file: str,
+    root: str | os.PathLike[str] | None,
+    features: Sequence[str],
+    label: str,
+    kind: type,
+    name: str | None = None,
+) -> LabeledTable:
+    columns: dict[str, type] = {label: kind} | dict.fromkeys(features, float)
+    table = read_table(fetch(folder, file, root), columns)
+    X = table[list(features)].to_numpy(dtype=np.float64)
+    return LabeledTable(name or folder, X, np.asarray(table[label].to_list()), list(features))

@@ -1,0 +1,262 @@
+"""Audio features at a frame rate: MFCC and companions of short frames, their mean and deviation.
+
+The audio stream of Lajugie, Arlot & Bach, section 6.1: MFCC aggregated every second. Files are
+streamed, so memory does not grow with their length, and the result does not depend on how they
+are cut into blocks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.features.media import audio_blocks
+from metriclearn.features.per_recording import RecordingTransformer
+
+__all__ = ["AudioFeatures"]
+
+_FLOOR = 1e-10  # power, −100 dB: silence has finite logarithms
+_DELTA_WIDTH = 9  # frames of the regression of a delta
+_LOWEST_BAND = 200.0  # Hz, of the spectral contrast
+
+
+class AudioFeatures(RecordingTransformer):
+    """MFCC, optionally with deltas, energy, flatness, contrast and chroma, ``rate`` rows a second.
+
+    Every ``hop`` samples a Hann window of ``window`` samples, centered there, gives a power
+    spectrum; librosa computes from it the descriptors that are asked for. Row t of the result
+    holds mean and standard deviation over the frames centered in [t/rate, (t+1)/rate) seconds. A
+    last row may cover less. Cost O(samples · log window), memory that of a few seconds of sound.
+
+    Parameters
+    ----------
+    rate : float
+        Rows per second, at most one per frame.
+    sampling_rate : int
+        Hz; files are resampled to it.
+    window, hop : int
+        Samples (64 and 32 ms as set).
+    n_mfcc, n_mels : int
+        Cepstral coefficients, the 0th included, of that many mel bands.
+    deltas : 0, 1 or 2
+        Highest order of time derivatives of all descriptors, by regression over 9 frames.
+    energy : bool
+        Power of the frame in dB.
+    flatness : bool
+        Geometric over arithmetic mean of the power spectrum in dB: 0 for noise, low for tones.
+    contrast : bool
+        Peaks against valleys of the spectrum in octaves from 200 Hz on (Jiang et al. 2002).
+    chroma : bool
+        Share of the 12 pitch classes.
+    deviation : bool
+        Standard deviation besides the mean.
+
+    Examples
+    --------
+    >>> AudioFeatures(n_mfcc=2, deltas=0, energy=False).get_feature_names_out().tolist()
+    ['mfcc0_mean', 'mfcc1_mean', 'mfcc0_sd', 'mfcc1_sd']
+    """
+
+    def __init__(
+        self,
+        rate: float = 1.0,
+        *,
+        sampling_rate: int = 16000,
+        window: int = 1024,
+        hop: int = 512,
+        n_mfcc: int = 13,
+        n_mels: int = 40,
+        deltas: int = 1,
+        energy: bool = True,
+        flatness: bool = False,
+        contrast: bool = False,
+        chroma: bool = False,
+        deviation: bool = True,
+    ) -> None:
+        self.rate = rate
+        self.sampling_rate = sampling_rate
+        self.window = window
+        self.hop = hop
+        self.n_mfcc = n_mfcc
+        self.n_mels = n_mels
+        self.deltas = deltas
+        self.energy = energy
+        self.flatness = flatness
+        self.contrast = contrast
+        self.chroma = chroma
+        self.deviation = deviation
+
+    def extract(
+        self, path: str | os.PathLike[str], block_seconds: float = 5.0
+    ) -> NDArray[np.float64]:
+        """Features of one file, (T, P); ``block_seconds`` of sound are in memory at a time.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            For missing, empty and damaged files, see :func:`audio_blocks`.
+        """
+        return self.extract_blocks(audio_blocks(path, self.sampling_rate, block_seconds))
+
+    def extract_signal(self, signal: ArrayLike) -> NDArray[np.float64]:
+        """Features of samples (n,) at ``sampling_rate``."""
+        samples = np.asarray(signal, dtype=np.float32)
+        if samples.ndim != 1 or not len(samples) or not np.isfinite(samples).all():
+            raise ValueError(
+                f"AudioFeatures needs one channel of finite samples, got shape {samples.shape}."
+            )
+        size = 5 * self.sampling_rate
+        return self.extract_blocks(samples[i : i + size] for i in range(0, len(samples), size))
+
+    def extract_blocks(self, blocks: Iterator[NDArray[np.float32]]) -> NDArray[np.float64]:
+        """Features of consecutive blocks of samples."""
+        self._check()
+        described = (self._describe(stretch) for stretch in self._stretches(blocks))
+        return np.vstack(list(self._aggregate(self._with_deltas(described))))
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """``mfcc0_mean`` …, then ``energy_mean``, …, their deltas, then all again as ``_sd``."""
+        self._check()
+        names = [f"mfcc{i}" for i in range(self.n_mfcc)]
+        names += ["energy"] * self.energy + ["flatness"] * self.flatness
+        names += [f"contrast{i}" for i in range(self._n_bands + 1)] * self.contrast
+        names += [f"chroma{i}" for i in range(12)] * self.chroma
+        orders = [""] + [f"delta{order}_" for order in range(1, self.deltas + 1)]
+        kinds = ["mean"] + ["sd"] * self.deviation
+        return np.array([f"{o}{n}_{k}" for k in kinds for o in orders for n in names], dtype=object)
+
+    @property
+    def _n_bands(self) -> int:
+        """Octaves from the lowest band to half the sampling rate."""
+        return int(np.log2(self.sampling_rate / 2 / _LOWEST_BAND))
+
+    def _check(self) -> None:
+        frames = self.sampling_rate / self.hop
+        if not 0 < self.rate <= frames:
+            raise ValueError(
+                f"AudioFeatures needs a rate above 0 and at most {frames:g}, one row per frame, "
+                f"got {self.rate}; lower rate or hop."
+            )
+        if self.deltas not in (0, 1, 2) or not 1 <= self.n_mfcc <= self.n_mels:
+            raise ValueError(
+                "AudioFeatures needs deltas of 0, 1 or 2 and 1 <= n_mfcc <= n_mels, got "
+                f"{self.deltas}, {self.n_mfcc} and {self.n_mels}."
+            )
+        if not 1 <= self.hop <= self.window:
+            raise ValueError(
+                f"AudioFeatures needs 1 <= hop <= window, got {self.hop} and {self.window}."
+            )
+
+    def _stretches(self, blocks: Iterator[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
+        """Samples of consecutive runs of frames; frame i is centered at sample i · hop."""
+        half = self.window // 2
+        waiting, n_samples, given = np.zeros(half, dtype=np.float32), 0, 0
+        for block in blocks:
+            n_samples += len(block)
+            waiting = np.concatenate([waiting, block])
+            count = (len(waiting) - self.window) // self.hop + 1
+            if count > 0:
+                yield waiting[: self.window + (count - 1) * self.hop]
+                waiting, given = waiting[count * self.hop :], given + count
+        rest = -(-n_samples // self.hop) - given
+        if rest > 0:
+            needed = self.window + (rest - 1) * self.hop
+            yield np.pad(waiting, (0, max(0, needed - len(waiting))))[:needed]
+
+    def _describe(self, stretch: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Descriptors of every frame of a stretch, (D, n)."""
+        librosa = _librosa()
+        rate = self.sampling_rate
+        spectrum = librosa.stft(stretch, n_fft=self.window, hop_length=self.hop, center=False)
+        power = np.abs(spectrum) ** 2
+        mel = librosa.feature.melspectrogram(S=power, sr=rate, n_mels=self.n_mels)
+        decibels = librosa.power_to_db(mel, amin=_FLOOR, top_db=None)
+        parts = [librosa.feature.mfcc(S=decibels, n_mfcc=self.n_mfcc)]
+        if self.energy:
+            parts.append(librosa.power_to_db(power.mean(axis=0)[None], amin=_FLOOR, top_db=None))
+        if self.flatness:
+            flatness = librosa.feature.spectral_flatness(S=power, power=1.0, amin=_FLOOR)
+            parts.append(10.0 * np.log10(flatness))
+        if self.contrast:
+            parts.append(
+                librosa.feature.spectral_contrast(
+                    # the floor keeps librosa from cutting 80 dB below the loudest of the block
+                    S=np.sqrt(np.maximum(power, 100 * _FLOOR)),
+                    sr=rate,
+                    fmin=_LOWEST_BAND,
+                    n_bands=self._n_bands,
+                )
+            )
+        if self.chroma:
+            parts.append(librosa.feature.chroma_stft(S=power, sr=rate, tuning=0.0, norm=1))
+        return np.vstack(parts).astype(np.float64)
+
+    def _with_deltas(self, blocks: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
+        """Derivatives below the descriptors; blocks overlap by what the regression needs."""
+        if self.deltas == 0:
+            yield from blocks
+            return
+        half = _DELTA_WIDTH // 2
+        waiting = None
+        for block in blocks:
+            # before the first frame and after the last one their values are repeated
+            waiting = np.hstack(
+                [_repeated(block[:, :1], half) if waiting is None else waiting, block]
+            )
+            if waiting.shape[1] > 2 * half:
+                yield self._derived(waiting, half)
+                waiting = waiting[:, -2 * half :]
+        if waiting is not None:
+            waiting = np.hstack([waiting, _repeated(waiting[:, -1:], half)])
+            yield self._derived(waiting, half)
+
+    def _derived(self, frames: NDArray[np.float64], half: int) -> NDArray[np.float64]:
+        delta = _librosa().feature.delta
+        orders = range(1, self.deltas + 1)
+        parts = [frames, *(delta(frames, width=_DELTA_WIDTH, order=k) for k in orders)]
+        return np.vstack(parts)[:, half:-half]
+
+    def _aggregate(self, blocks: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
+        """Mean and standard deviation of the frames of every row, (rows, P)."""
+        waiting, first = None, 0
+        for block in blocks:
+            waiting = block if waiting is None else np.hstack([waiting, block])
+            rows = self._rows(first, waiting.shape[1])
+            whole = int(np.searchsorted(rows, rows[-1]))  # more frames of the last row may come
+            if whole:
+                yield self._moments(waiting[:, :whole], rows[:whole])
+                waiting, first = waiting[:, whole:], first + whole
+        assert waiting is not None  # a file holds one sample or more
+        yield self._moments(waiting, self._rows(first, waiting.shape[1]))
+
+    def _rows(self, first: int, count: int) -> NDArray[np.int64]:
+        centers = np.arange(first, first + count) * self.hop / self.sampling_rate
+        return np.floor(centers * self.rate + 1e-9).astype(np.int64)
+
+    def _moments(self, frames: NDArray[np.float64], rows: NDArray) -> NDArray[np.float64]:
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        counts = np.diff(starts, append=len(rows))
+        mean = np.add.reduceat(frames, starts, axis=1) / counts
+        if not self.deviation:
+            return mean.T
+        residual = (frames - np.repeat(mean, counts, axis=1)) ** 2
+        deviation = np.sqrt(np.add.reduceat(residual, starts, axis=1) / counts)
+        return np.vstack([mean, deviation]).T
+
+
+def _repeated(column: NDArray, times: int) -> NDArray:
+    return np.repeat(column, times, axis=1)
+
+
+def _librosa() -> Any:
+    try:
+        import librosa
+    except ImportError as error:
+        raise ImportError(
+            "AudioFeatures needs librosa; pip install 'metriclearn[audio]'."
+        ) from error
+    return librosa

@@ -1,0 +1,190 @@
+"""GIST: the layout of a picture as local energies of a bank of Gabor filters.
+
+A. Oliva & A. Torralba, Modeling the shape of the scene: a holistic representation of the spatial
+envelope, IJCV 42(3), 2001; constants are those of the authors' program (LMgist). The image stream
+of Lajugie, Arlot & Bach, section 6.1.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+
+__all__ = ["Gist", "gabor_bank", "gray", "prefilter"]
+
+_GRAY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
+
+
+def gabor_bank(orientations: tuple[int, ...], size: int) -> NDArray[np.float64]:
+    """Transfer functions of the filters, frequency 0 first, (Σ orientations, size, size).
+
+    Scale i = 0, 1, … with K_i orientations, orientation k: at radius r (cycles per picture) and
+    angle θ of the frequency,
+
+        G = exp(−3.5 (r / (size f_i) − 1)² − 2π (16 K_i² / 32²) (θ + πk/K_i)²),
+
+    f_i = 0.3 / 1.85^i, the angle wrapped to [−π, π]. O(filters · size²).
+    """
+    frequency = np.fft.fftfreq(size, 1.0 / size)
+    # the program's grid runs from −n/2 to n/2 − 1, as fftfreq does
+    fx, fy = np.meshgrid(frequency, frequency)
+    radius, angle = np.hypot(fx, fy), np.arctan2(fy, fx)
+    bank = []
+    for scale, count in enumerate(orientations):
+        center = 0.3 / 1.85**scale
+        radial = -3.5 * (radius / size / center - 1.0) ** 2
+        for k in range(count):
+            turned = angle + np.pi * k / count
+            turned = np.where(turned > np.pi, turned - 2.0 * np.pi, turned)
+            bank.append(np.exp(radial - 2.0 * np.pi * (16.0 * count**2 / 32.0**2) * turned**2))
+    return np.array(bank)
+
+
+class Gist(TransformerMixin, BaseEstimator):
+    """GIST descriptors of pictures, (n, H, W) or (n, H, W, 3) -> (n, filters · blocks²).
+
+    Every picture is turned to gray, whitened by a local high pass with contrast normalization
+    (:func:`prefilter`), filtered by the bank, and the modulus of each response is averaged over a
+    grid of blocks × blocks. FFTs run in torch, a batch at a time: O(n filters · size² log size).
+
+    Parameters
+    ----------
+    orientations : tuple of int
+        Number of orientations at every scale, finest scale first.
+    blocks : int
+        Cells per side of the grid.
+    size : int
+        Pictures are scaled to size × size pixels.
+    batch : int
+        Pictures in memory at a time.
+
+    Attributes
+    ----------
+    None: nothing is learned.
+    """
+
+    def __init__(
+        self,
+        orientations: tuple[int, ...] = (8, 8, 8, 8),
+        blocks: int = 4,
+        size: int = 128,
+        batch: int = 8,
+    ) -> None:
+        self.orientations = orientations
+        self.blocks = blocks
+        self.size = size
+        self.batch = batch
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Check the parameters; nothing is learned."""
+        if not 1 <= self.blocks <= self.size or min(self.orientations, default=0) < 1:
+            raise ValueError(
+                "Gist needs one or more orientations at every scale and 1 <= blocks <= size, got "
+                f"{self.orientations}, {self.blocks} and {self.size}."
+            )
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Descriptors of pictures with values from 0 to 255, filter by filter, cell by cell."""
+        import torch
+
+        self.fit()
+        pictures = _scaled(gray(X), self.size)
+        pad = self.size // 4
+        bank = torch.from_numpy(gabor_bank(tuple(self.orientations), self.size + 2 * pad))
+        bank = bank.to(torch.float32)
+        parts = []
+        for start in range(0, len(pictures), self.batch):
+            flat = prefilter(pictures[start : start + self.batch])
+            padded = np.pad(flat, ((0, 0), (pad, pad), (pad, pad)), mode="symmetric")
+            spectrum = torch.fft.fft2(torch.from_numpy(padded.astype(np.float32)))
+            # one filter at a time, or the responses of a batch would fill the caches
+            cells = [self._cells(torch.fft.ifft2(spectrum * G).abs(), pad) for G in bank]
+            parts.append(torch.stack(cells, dim=1).flatten(1).double().numpy())
+        return np.vstack(parts)
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """``gist_s0_o3_r1_c2``: scale, orientation, row and column of the cell."""
+        cells = [(r, c) for r in range(self.blocks) for c in range(self.blocks)]
+        return np.array(
+            [
+                f"gist_s{s}_o{o}_r{r}_c{c}"
+                for s, count in enumerate(self.orientations)
+                for o in range(count)
+                for r, c in cells
+            ],
+            dtype=object,
+        )
+
+    def _cells(self, response: Any, pad: int) -> Any:
+        """Mean of the response in every cell of the grid, (n, blocks, blocks)."""
+        import torch
+
+        inner = response[:, pad : pad + self.size, pad : pad + self.size]
+        edges = np.linspace(0, self.size, self.blocks + 1).astype(int)  # the program truncates
+        rows = [inner[:, a:b].mean(dim=1) for a, b in pairwise(edges)]
+        grid = torch.stack(rows, dim=1)
+        columns = [grid[:, :, a:b].mean(dim=2) for a, b in pairwise(edges)]
+        return torch.stack(columns, dim=2)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        return tags
+
+
+def prefilter(pictures: NDArray[np.float64], cutoff: float = 4.0) -> NDArray[np.float64]:
+    """Whitened pictures of even contrast, (n, size, size): what a GIST is computed of.
+
+    With x = log(1 + picture), mirrored by 5 pixels at every side, and a Gaussian low pass L of
+    ``cutoff`` cycles per picture: y = x − Lx, then y / (0.2 + √|L y²|).
+    """
+    import torch
+
+    border = 5
+    x = np.pad(np.log1p(pictures), ((0, 0), (border, border), (border, border)), mode="symmetric")
+    height = x.shape[1]
+    n = height + height % 2
+    x = np.pad(x, ((0, 0), (0, n - height), (0, n - height)), mode="symmetric")
+    frequency = np.fft.fftfreq(n, 1.0 / n)
+    squared = frequency[:, None] ** 2 + frequency[None, :] ** 2
+    low_pass = torch.from_numpy(np.exp(-squared * np.log(2.0) / cutoff**2))
+    signal = torch.from_numpy(x)
+    signal = signal - torch.fft.ifft2(torch.fft.fft2(signal) * low_pass).real
+    spread = torch.fft.ifft2(torch.fft.fft2(signal**2) * low_pass).abs().sqrt()
+    whole = (signal / (0.2 + spread)).numpy()
+    return whole[:, border : height - border, border : height - border]
+
+
+def gray(X: ArrayLike) -> NDArray[np.float64]:
+    """Luminance of pictures, (n, H, W, 3) or (n, H, W) -> (n, H, W)."""
+    pictures = np.asarray(X, dtype=np.float64)
+    if pictures.ndim == 4 and pictures.shape[3] == 3:
+        pictures = pictures @ _GRAY
+    if pictures.ndim != 3 or 0 in pictures.shape or not np.isfinite(pictures).all():
+        raise ValueError(
+            "Gist needs finite pictures (n, H, W) or (n, H, W, 3), got shape "
+            f"{np.shape(X)}; put a single picture into a list."
+        )
+    if pictures.min() < 0:
+        raise ValueError(f"Gist needs values from 0 to 255, got {pictures.min()}; rescale them.")
+    return pictures
+
+
+def _scaled(pictures: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Pictures of size × size pixels, by area averages or linear interpolation."""
+    if pictures.shape[1:] == (size, size):
+        return pictures
+    import torch
+
+    batch = torch.from_numpy(pictures)[:, None]
+    kind = torch.nn.functional.interpolate(
+        batch, (size, size), mode="bilinear", antialias=True, align_corners=False
+    )
+    return kind[:, 0].clamp(min=0.0).numpy()

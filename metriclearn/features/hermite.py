@@ -1,0 +1,323 @@
+"""Hermite moments: features whose mean tells distributions apart; smoothing and thresholds.
+
+A change of distribution of x becomes a change of mean of h_1(x), h_2(x), … (Lajugie, Arlot & Bach,
+section 5.3): powers of x would do as well, but grow without bound.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+__all__ = [
+    "HermiteMoments",
+    "SlidingMoments",
+    "SoftThresholds",
+    "hermite_functions",
+    "noise_scale",
+    "robust_scale",
+    "series_scale",
+]
+
+_LARGE = 1e100  # rescale the recurrence beyond it
+_FAR = 1e9  # any function of an order below 1e17 is 0 there
+_NORMAL = 0.6744897501960817  # median of |standard normal|
+
+Scale = Literal["robust", "noise", "standard"]
+Normalization = Literal["orthonormal", "paper"]
+
+
+def hermite_functions(
+    x: ArrayLike, n_functions: int, normalization: Normalization = "orthonormal"
+) -> NDArray[np.float64]:
+    """Hermite functions h_0 … h_{n−1} of x, shape (*x.shape, n), O(n) per value.
+
+    "orthonormal": h_i(x) = H_i(x) e^{−x²/2} / √(2^i i! √π) with the physicists' polynomials, so
+    that ∫ h_i h_j = δ_ij. "paper": 2 √(2^i π i!) · 2^{i/2} He_i(x) e^{−x²/2} with the
+    probabilists' polynomials, as section 5.3 writes it (σ = 1): not orthogonal, and beyond the
+    largest floating-point number from i of about 110 on. Both by a three-term recurrence with the
+    exponential kept apart, so that neither |x| nor i makes it overflow or lose the function to
+    an underflow at its start.
+
+    Raises
+    ------
+    ValueError
+        If ``n_functions`` is not positive, x not finite, the normalization unknown, or the
+        paper's constant too large to be represented.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    if not isinstance(n_functions, numbers.Integral) or n_functions < 1:
+        raise ValueError(f"hermite_functions needs n_functions >= 1, got {n_functions!r}.")
+    if normalization not in ("orthonormal", "paper") or not np.all(np.isfinite(x)):
+        raise ValueError(
+            "hermite_functions needs finite x and normalization 'orthonormal' or 'paper', got "
+            f"{normalization!r} and {int(np.sum(~np.isfinite(x)))} values that are not finite."
+        )
+    x = np.clip(x, -_FAR, _FAR)
+    orthonormal = normalization == "orthonormal"
+    functions = np.empty((*x.shape, int(n_functions)))
+    before, now = np.zeros_like(x), np.full_like(x, np.pi**-0.25 if orthonormal else 1.0)
+    exponent = -0.5 * x * x
+    for i in range(int(n_functions)):
+        # He_i = e^(i!)/2 times ``now``: the factorial joins the exponent
+        functions[..., i] = _value(now, exponent + (0.0 if orthonormal else _log_paper(i)))
+        step = np.sqrt(2.0 / (i + 1)) if orthonormal else np.sqrt(1.0 / (i + 1))
+        before, now = now, step * x * now - np.sqrt(i / (i + 1)) * before
+        large = np.abs(now) > _LARGE
+        before, now = np.where(large, before / _LARGE, before), np.where(large, now / _LARGE, now)
+        exponent = exponent + np.where(large, np.log(_LARGE), 0.0)
+    if not np.all(np.isfinite(functions)):
+        raise ValueError(
+            "hermite_functions cannot represent the paper's constants of so high an order; use "
+            "normalization='orthonormal' or fewer functions."
+        )
+    return functions
+
+
+def _log_paper(i: int) -> float:
+    """log of 2 √(2^i π i!) · 2^{i/2} √(i!)."""
+    from math import lgamma, log, pi
+
+    return log(2.0) + 0.5 * log(pi) + i * log(2.0) + lgamma(i + 1)
+
+
+def _value(mantissa: NDArray, exponent: NDArray) -> NDArray:
+    """mantissa · e^exponent, with the magnitude formed in logarithms."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.sign(mantissa) * np.exp(np.log(np.abs(mantissa)) + exponent)
+
+
+def robust_scale(X: NDArray) -> NDArray[np.float64]:
+    """Median absolute deviation of every column, times 1.4826, (T, P) -> (P,)."""
+    return np.median(np.abs(X - np.median(X, axis=0)), axis=0) / _NORMAL
+
+
+def noise_scale(X: NDArray) -> NDArray[np.float64]:
+    """Standard deviation of the noise around a piecewise constant signal, (T, P) -> (P,).
+
+    From the median absolute difference of neighbors, which changes touch in a few places only.
+    """
+    if len(X) < 2:
+        return np.zeros(X.shape[1])
+    return np.median(np.abs(np.diff(X, axis=0)), axis=0) / (_NORMAL * np.sqrt(2.0))
+
+
+_SCALES = {"robust": robust_scale, "noise": noise_scale, "standard": lambda X: np.std(X, axis=0)}
+
+
+def series_scale(X: NDArray, scale: Scale) -> NDArray[np.float64]:
+    """σ of every column, (T, P) -> (P,), always positive.
+
+    Where more than half of the values are equal, so that a median is 0, the next of the three
+    scales that is not takes its place, and 1 for a constant column.
+    """
+    sigma = _SCALES[scale](X)
+    for other in ("robust", "standard"):
+        sigma = np.where(sigma > 0, sigma, _SCALES[other](X))
+    return np.where(sigma > 0, sigma, 1.0)
+
+
+class _PerSeries(TransformerMixin, BaseEstimator):
+    """Features computed from one series at a time: a (T, P) array, or a list of them."""
+
+    n_features_in_: int
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check parameters and remember the columns; nothing else is learned."""
+        self._check()
+        for i, series in enumerate(X if _is_list(X) else [X]):
+            validate_data(self, series, dtype=np.float64, reset=i == 0)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Features of every series, (T, P) -> (T, P·n)."""
+        check_is_fitted(self)
+        if _is_list(X):
+            return [self.transform(series) for series in X]
+        return self._features(np.asarray(validate_data(self, X, dtype=np.float64, reset=False)))
+
+    def _check(self) -> None:
+        raise NotImplementedError
+
+    def _features(self, X: NDArray) -> NDArray:
+        raise NotImplementedError
+
+
+def _is_list(X: Any) -> bool:
+    """Whether X is several series and not the rows of one."""
+    return isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
+
+
+class HermiteMoments(_PerSeries):
+    """Hermite functions h_1 … h_n of every column, standardized within its series.
+
+    u = (x − median) / (width · σ), and every column p gives h_1(u_p) … h_n(u_p): the "robust
+    Hermite moments" of section 5.3, bounded however large x is. A constant column gives the
+    values at u = 0. A *learned full metric* on them is a learned nonlinear transformation of x:
+    for B = aaᵀ the signal that is segmented is Σ a_i h_i(x).
+
+    Parameters
+    ----------
+    n_moments : int
+        n.
+    scale : "robust", "noise", "standard" or float > 0
+        σ of every series: 1.4826 · median absolute deviation; the same of the differences of
+        neighbors, over √2 (changes do not inflate it); the standard deviation; or a number in
+        units of the data, which then is centered at 0.
+    normalization : "orthonormal" or "paper"
+        See :func:`hermite_functions`.
+    width : float > 0
+        Widens σ: beyond √(2n+1) · width · σ from the median all functions fade to 0, so that
+        larger deviations are no longer told apart.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        P; ``feature_names_in_`` too where the data had column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> moments = HermiteMoments(2).fit_transform(np.arange(5.0)[:, None])
+    >>> moments.shape, float(moments[2, 0])
+    ((5, 2), 0.0)
+    """
+
+    def __init__(
+        self,
+        n_moments: int = 5,
+        scale: Scale | float = "robust",
+        normalization: Normalization = "orthonormal",
+        width: float = 1.0,
+    ) -> None:
+        self.n_moments = n_moments
+        self.scale = scale
+        self.normalization = normalization
+        self.width = width
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """``hermite1_COLUMN``, ``hermite2_COLUMN``, … column by column."""
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        orders = range(1, self.n_moments + 1)
+        return np.array([f"hermite{i}_{name}" for name in names for i in orders], dtype=object)
+
+    def _features(self, X: NDArray) -> NDArray:
+        if isinstance(self.scale, str):
+            sigma, X = series_scale(X, self.scale), X - np.median(X, axis=0)
+        else:
+            sigma = np.full(X.shape[1], float(self.scale))
+        U = X / (self.width * sigma)
+        functions = hermite_functions(U, self.n_moments + 1, self.normalization)[..., 1:]
+        return functions.reshape(len(X), -1)
+
+    def _check(self) -> None:
+        who = type(self).__name__
+        if not isinstance(self.n_moments, numbers.Integral) or self.n_moments < 1:
+            raise ValueError(f"{who} needs n_moments of at least 1, got {self.n_moments!r}.")
+        if self.normalization not in ("orthonormal", "paper"):
+            raise ValueError(
+                f"{who} needs normalization 'orthonormal' or 'paper', got {self.normalization!r}."
+            )
+        for name, value in (("width", self.width), ("scale", self.scale)):
+            if value in _SCALES and name == "scale":
+                continue
+            if isinstance(value, str) or not 0 < float(value) < np.inf:
+                named = " or one of " + ", ".join(_SCALES) if name == "scale" else ""
+                raise ValueError(f"{who} needs a positive {name}{named}, got {value!r}.")
+
+
+class SlidingMoments(_PerSeries):
+    """Median in a sliding window: signals without lone outliers, in units of their own noise.
+
+    Column p becomes its moving median over ``window`` samples, minus the moving median over
+    ``trend`` samples where that is given (slow waves are no changes), with the ends of the series
+    repeated. With a ``scale`` the column's median is subtracted and the rest divided by the scale
+    of the column *before* smoothing. O(T window) time.
+
+    Parameters
+    ----------
+    window : int
+        Odd number of samples; a lone outlier vanishes from 3 on, two neighbors from 5 on.
+    trend : int, optional
+        Odd and larger than ``window``.
+    scale : "robust", "noise", "standard" or None
+        See :class:`HermiteMoments`; None keeps the units of the data.
+    """
+
+    def __init__(self, window: int = 3, trend: int | None = None, scale: Scale | None = None):
+        self.window = window
+        self.trend = trend
+        self.scale = scale
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """``median3_COLUMN`` for a window of 3 samples."""
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        return np.array([f"median{self.window}_{name}" for name in names], dtype=object)
+
+    def _features(self, X: NDArray) -> NDArray:
+        from scipy.ndimage import median_filter
+
+        smooth = median_filter(X, size=(self.window, 1), mode="nearest")
+        if self.trend is not None:
+            smooth = smooth - median_filter(X, size=(self.trend, 1), mode="nearest")
+        if self.scale is None:
+            return smooth
+        return (smooth - np.median(smooth, axis=0)) / series_scale(X, self.scale)
+
+    def _check(self) -> None:
+        who = type(self).__name__
+        for name, value in (("window", self.window), ("trend", self.trend)):
+            least = 1 if name == "window" else self.window + 1
+            if name == "trend" and value is None:
+                continue
+            if not isinstance(value, numbers.Integral) or value < least or value % 2 == 0:
+                raise ValueError(
+                    f"{who} needs an odd {name} of at least {least} samples, got {value!r}."
+                )
+        if self.scale is not None and self.scale not in _SCALES:
+            raise ValueError(
+                f"{who} needs a scale among {', '.join(_SCALES)} or None, got {self.scale!r}."
+            )
+
+
+class SoftThresholds(_PerSeries):
+    """sign(x) · (|x| − t)₊ of every column, for several thresholds t.
+
+    What exceeds t: deviations below it, such as slow waves, vanish. A nonnegative combination is a
+    piecewise linear transformation of x that grows faster the larger |x| is, so that a learned
+    metric on these features says how much the size of a change counts against its length.
+
+    Parameters
+    ----------
+    thresholds : sequence of float ≥ 0
+        In units of x; 0 is x itself.
+    """
+
+    def __init__(self, thresholds: Sequence[float] = (0.0, 1.0, 2.0, 4.0)) -> None:
+        self.thresholds = thresholds
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """``above1_COLUMN`` for a threshold of 1, column by column."""
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        return np.array([f"above{t:g}_{n}" for n in names for t in self.thresholds], dtype=object)
+
+    def _features(self, X: NDArray) -> NDArray:
+        excess = np.maximum(np.abs(X)[..., None] - np.asarray(self.thresholds, dtype=float), 0.0)
+        return (np.sign(X)[..., None] * excess).reshape(len(X), -1)
+
+    def _check(self) -> None:
+        thresholds = np.asarray(self.thresholds, dtype=np.float64)
+        if thresholds.ndim != 1 or not thresholds.size or not np.all(thresholds >= 0):
+            raise ValueError(
+                f"SoftThresholds needs one or more thresholds of at least 0, got "
+                f"{self.thresholds!r}."
+            )

@@ -1,0 +1,236 @@
+"""Audio and video files as streams: constant memory however long the file is, one clear error.
+
+Wave, FLAC, Ogg and MP3 files are read by soundfile and resampled by soxr; whatever else PyAV opens
+(MP4, MKV, AAC …) is read by PyAV, pictures always.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["AUDIO_SUFFIXES", "VIDEO_SUFFIXES", "audio_blocks", "duration", "video_frames"]
+
+AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".aac", ".aiff", ".au")
+VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ts")
+
+PathLike = str | os.PathLike[str]
+
+
+def audio_blocks(
+    path: PathLike, sampling_rate: int = 16000, seconds: float = 20.0
+) -> Iterator[NDArray[np.float32]]:
+    """The sound of a file, channels averaged and resampled, in blocks of about ``seconds``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is empty, damaged, holds no sound, or samples that are not finite.
+    """
+    checked = _existing(path)
+    n_samples = 0
+    try:
+        for block in _reader(checked)(checked, sampling_rate, seconds):
+            if not np.isfinite(block).all():
+                raise ValueError(
+                    f"{os.fspath(path)!r} needs finite samples, got NaN or infinity about second "
+                    f"{n_samples / sampling_rate:.1f}; export the sound again."
+                )
+            n_samples += len(block)
+            if len(block):
+                yield block
+    except (OSError, RuntimeError, ValueError) as error:
+        raise _said(path, error, "sound") from error
+    if n_samples == 0:
+        raise ValueError(f"{os.fspath(path)!r} holds no sound: its audio track has 0 samples.")
+
+
+def video_frames(
+    path: PathLike, rate: float = 1.0, size: tuple[int, int] = (128, 128)
+) -> Iterator[NDArray[np.uint8]]:
+    """The picture shown in the middle of every 1/rate seconds, as RGB arrays (height, width, 3).
+
+    Time stamps decide, so that files of variable frame rate are right. A video shorter than half
+    a step gives its first picture. Cost: all frames are decoded, only those returned are scaled.
+
+    Parameters
+    ----------
+    rate : float
+        Pictures per second.
+    size : (int, int)
+        Height and width that every picture is scaled to.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is empty, damaged, or holds no pictures.
+    """
+    checked = _existing(path)
+    count = 0
+    try:
+        for picture, times in _shown(checked, rate, size):
+            count += times
+            for _ in range(times):
+                yield picture
+    except (OSError, ValueError) as error:  # PyAV's errors are subclasses of these
+        raise _said(path, error, "video") from error
+    if count == 0:
+        raise ValueError(f"{os.fspath(path)!r} holds no pictures: its video track has 0 frames.")
+
+
+def duration(path: PathLike) -> float:
+    """Length of a recording in seconds, as its header says; 0 where it does not say.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As in :func:`audio_blocks`.
+    """
+    checked = _existing(path)
+    try:
+        import soundfile
+
+        return float(soundfile.info(os.fspath(checked)).duration)
+    except (ImportError, RuntimeError):
+        pass
+    try:
+        av = _pyav()
+        with av.open(os.fspath(checked)) as container:
+            return (container.duration or 0) / 1e6
+    except (OSError, ValueError) as error:
+        raise _said(path, error, "recording") from error
+
+
+def _existing(path: PathLike) -> Path:
+    checked = Path(path)
+    if not checked.is_file():
+        raise FileNotFoundError(
+            f"{os.fspath(path)!r} does not exist or is no file; check the name."
+        )
+    if checked.stat().st_size == 0:
+        raise ValueError(f"{os.fspath(path)!r} is empty (0 bytes); copy or record it again.")
+    return checked
+
+
+def _said(path: PathLike, error: Exception, kind: str) -> Exception:
+    """The error as one sentence with the name of the file; our own sentences as they are."""
+    if isinstance(error, ValueError) and str(error).startswith(repr(os.fspath(path))):
+        return error
+    reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "no reason"
+    return ValueError(
+        f"{os.fspath(path)!r} cannot be read as {kind}, it is damaged or of another kind "
+        f"({type(error).__name__}: {reason}); convert or export it again."
+    )
+
+
+def _reader(path: Path) -> Callable[[Path, int, float], Iterator[NDArray[np.float32]]]:
+    """soundfile where it knows the format, else PyAV."""
+    try:
+        import soundfile
+    except ImportError as error:
+        raise ImportError(
+            "Reading sound needs soundfile and soxr; pip install 'metriclearn[audio]'."
+        ) from error
+    try:
+        soundfile.info(os.fspath(path))
+    except soundfile.LibsndfileError:
+        return _av_blocks
+    return _soundfile_blocks
+
+
+def _soundfile_blocks(
+    path: Path, sampling_rate: int, seconds: float
+) -> Iterator[NDArray[np.float32]]:
+    import soundfile
+    import soxr
+
+    with soundfile.SoundFile(os.fspath(path)) as file:
+        size = max(1, int(seconds * file.samplerate))
+        resampler = soxr.ResampleStream(file.samplerate, sampling_rate, 1, dtype="float32")
+        read = 0
+        for block in file.blocks(blocksize=size, dtype="float32", always_2d=True):
+            read += len(block)
+            mono = block.mean(axis=1)
+            yield mono if file.samplerate == sampling_rate else resampler.resample_chunk(mono)
+        if read < file.frames and file.format != "MP3":  # whose header only estimates
+            raise ValueError(
+                f"{os.fspath(path)!r} is truncated: it holds {read} of {file.frames} samples; copy "
+                "it again."
+            )
+        if file.samplerate != sampling_rate:
+            yield resampler.resample_chunk(np.zeros(0, dtype=np.float32), last=True)
+
+
+def _av_blocks(path: Path, sampling_rate: int, seconds: float) -> Iterator[NDArray[np.float32]]:
+    av = _pyav()
+    with av.open(os.fspath(path)) as container:
+        if not container.streams.audio:
+            raise ValueError(f"{os.fspath(path)!r} holds no sound: it has no audio track.")
+        resampler = av.AudioResampler(format="flt", layout="mono", rate=sampling_rate)
+        waiting: list[NDArray[np.float32]] = []
+        for frame in container.decode(audio=0):
+            waiting += [part.to_ndarray()[0] for part in resampler.resample(frame)]
+            if sum(map(len, waiting)) >= seconds * sampling_rate:
+                yield np.concatenate(waiting)
+                waiting = []
+        waiting += [part.to_ndarray()[0] for part in resampler.resample(None)]
+        if waiting:
+            yield np.concatenate(waiting)
+
+
+def _shown(
+    path: Path, rate: float, size: tuple[int, int]
+) -> Iterator[tuple[NDArray[np.uint8], int]]:
+    """Scaled pictures, and for how many steps' middles they are the one on screen."""
+    av = _pyav()
+    with av.open(os.fspath(path)) as container:
+        if not container.streams.video:
+            raise ValueError(f"{os.fspath(path)!r} holds no pictures: it has no video track.")
+        stream = container.streams.video[0]
+        stream.thread_type = "AUTO"
+        step = float(1 / stream.average_rate) if stream.average_rate else 0.04
+        current, start, now, given = None, 0.0, 0.0, 0
+        for frame in container.decode(stream):
+            now = frame.time if frame.time is not None else now + step
+            if current is None:
+                start = now
+            else:
+                times = _steps(now - start, rate) - given
+                if times > 0:
+                    yield _picture(current, size), times
+                    given += times
+            current, length = frame, _length(frame, stream, step)
+        if current is not None:
+            times = max(_steps(now + length - start, rate), 1) - given
+            if times > 0:
+                yield _picture(current, size), times
+
+
+def _steps(time: float, rate: float) -> int:
+    """Number of middles (t + ½) / rate before ``time``."""
+    return max(0, int(np.ceil(time * rate - 0.5 - 1e-9)))
+
+
+def _length(frame: Any, stream: Any, step: float) -> float:
+    return float(frame.duration * stream.time_base) if frame.duration else step
+
+
+def _picture(frame: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
+    return frame.to_ndarray(format="rgb24", width=size[1], height=size[0], interpolation="AREA")
+
+
+def _pyav() -> Any:
+    try:
+        import av
+    except ImportError as error:
+        raise ImportError("Reading video needs PyAV; pip install 'metriclearn[video]'.") from error
+    return av

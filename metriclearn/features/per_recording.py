@@ -1,0 +1,153 @@
+"""What all extractors share: files in, one array per file out, named columns, a rate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from tqdm import tqdm
+
+from metriclearn.parameters import ComponentParameters
+
+__all__ = ["JoinedFeatures", "RecordingTransformer", "StandardizedRecordings"]
+
+
+class RecordingTransformer(  # type: ignore[call-arg]
+    TransformerMixin, ComponentParameters, auto_wrap_output_keys=None
+):
+    """A transformer of recordings: paths -> list of (T_i, P) arrays, ``rate`` rows per second.
+
+    Nothing is learned, so ``transform`` works without ``fit``. Subclasses have ``rate``, and
+    compute one file in :meth:`extract` and the names of the columns in
+    :meth:`get_feature_names_out`.
+    """
+
+    rate: float
+
+    def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
+        """Features of one file, (T, P)."""
+        raise NotImplementedError
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """Names of the P columns; ``input_features`` is not used."""
+        raise NotImplementedError
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Check the parameters; nothing is learned."""
+        self.get_feature_names_out()
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Features of every file of a list, or of one path: row t is for seconds t/rate on."""
+        if isinstance(X, (str, os.PathLike)):
+            return self.extract(X)
+        files = list(X)
+        shown = tqdm(files, "features", disable=None, unit="file", delay=2.0)
+        return [self.extract(path) for path in shown]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        return tags
+
+
+class JoinedFeatures(RecordingTransformer):
+    """Several extractors side by side: the columns of all, for the audio *and* the pictures.
+
+    The rows are those of the shortest; tracks of one recording may end up to ``slack`` rows apart.
+
+    Parameters
+    ----------
+    extractors : sequence of extractors of the same ``rate``
+    slack : int
+        Rows that the longest may have more than the shortest.
+    """
+
+    def __init__(self, extractors: Sequence[RecordingTransformer], slack: int = 3) -> None:
+        self.extractors = extractors
+        self.slack = slack
+
+    @property
+    def rate(self) -> float:  # type: ignore[override]
+        """Rows per second."""
+        rates = {float(extractor.rate) for extractor in self.extractors}
+        if len(rates) != 1:
+            raise ValueError(
+                f"JoinedFeatures needs extractors of one rate, got {sorted(rates)}; set them equal."
+            )
+        return rates.pop()
+
+    def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
+        """Columns of all extractors, (T, ΣP)."""
+        return join(path, [extractor.extract(path) for extractor in self.extractors], self.slack)
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """Names of all columns, in the order of the extractors."""
+        return np.concatenate([e.get_feature_names_out() for e in self.extractors])
+
+
+def join(
+    path: str | os.PathLike[str], parts: Iterable[NDArray[np.float64]], slack: int
+) -> NDArray[np.float64]:
+    """Arrays side by side, cut to the shortest.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ by more than ``slack``.
+    """
+    arrays = list(parts)
+    lengths = [len(array) for array in arrays]
+    if max(lengths) - min(lengths) > slack:
+        raise ValueError(
+            f"{os.fspath(path)!r} needs tracks of one length, got {lengths} rows of features; cut "
+            "the file, or raise slack to use the common part."
+        )
+    return np.hstack([array[: min(lengths)] for array in arrays])
+
+
+class StandardizedRecordings(TransformerMixin, BaseEstimator):
+    """Every column divided by its standard deviation within its own recording, mean taken off.
+
+    Makes recordings of other microphones, levels and cameras comparable. A constant column of a
+    recording becomes zero. O(T P).
+
+    Parameters
+    ----------
+    n_features_out : int, optional
+        Not needed; names pass through.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Remember nothing: every recording has its own scale."""
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """List of (T_i, P) arrays, or one, standardized."""
+        if hasattr(X, "ndim") and X.ndim == 2:
+            return _standardized(np.asarray(X, dtype=np.float64))
+        return [_standardized(np.asarray(array, dtype=np.float64)) for array in X]
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> ArrayLike | None:
+        """The names that came in."""
+        return input_features
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        return tags
+
+
+def _standardized(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    centered = X - X.mean(axis=0)
+    scale = centered.std(axis=0)
+    # rounding leaves constants with a spread of some 1e-16 of their size
+    constant = scale <= 1e-9 * np.maximum(np.abs(X).max(axis=0), 1e-9)
+    return np.where(constant, 0.0, centered / np.where(constant, 1.0, scale))

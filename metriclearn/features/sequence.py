@@ -1,0 +1,81 @@
+"""Numbers that describe a whole sequence: its length, its noise, how far it spreads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from metriclearn.features.hermite import noise_scale, robust_scale
+
+__all__ = ["SEQUENCE_FEATURES", "SequenceFeatures"]
+
+_FLOOR = 1e-12  # relative to the spread of the sequence: keeps logarithms of constants finite
+
+
+def _log(values: NDArray, X: NDArray) -> float:
+    """Mean over columns of the logarithm, floored."""
+    floor = _FLOOR * np.maximum(np.max(np.abs(X), axis=0), 1.0)
+    return float(np.mean(np.log(np.maximum(values, floor))))
+
+
+SEQUENCE_FEATURES: dict[str, Callable[[NDArray], float]] = {
+    "log_length": lambda X: float(np.log(len(X))),
+    "log_log_length": lambda X: float(np.log(np.log(max(len(X), 2)))),
+    "log_noise": lambda X: _log(noise_scale(X), X),
+    "log_spread": lambda X: _log(robust_scale(X), X),
+    "log_deviation": lambda X: _log(np.std(X, axis=0), X),
+    "log_step_deviation": lambda X: _log(np.std(np.diff(X, axis=0, prepend=X[:1]), axis=0), X),
+    "log_range": lambda X: _log(np.ptp(X, axis=0), X),
+}
+
+
+class SequenceFeatures(TransformerMixin, BaseEstimator):
+    """One row of features per sequence, for a penalty that depends on the sequence.
+
+    Every scale is a natural logarithm, averaged over columns, so that a penalty that is
+    log-linear in them is a product of powers: σ² log T, the BIC, is one of them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Among ``log_length``, ``log_log_length``, ``log_noise`` (median absolute difference of
+        neighbors, scaled to a standard deviation), ``log_spread`` (the same of the median
+        absolute deviation), ``log_deviation`` and ``log_step_deviation`` (standard deviation of
+        the values, and of the steps), ``log_range``. Empty for a constant penalty.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str] = (
+            "log_length",
+            "log_log_length",
+            "log_noise",
+            "log_spread",
+            "log_deviation",
+            "log_step_deviation",
+        ),
+    ) -> None:
+        self.names = names
+
+    def fit(self, X: Sequence[ArrayLike], y: Any = None) -> Self:
+        """Check the names; nothing is learned."""
+        if unknown := [name for name in self.names if name not in SEQUENCE_FEATURES]:
+            raise ValueError(
+                f"SequenceFeatures needs names among {', '.join(SEQUENCE_FEATURES)}, got {unknown}."
+            )
+        self.n_features_out_ = len(self.names)
+        return self
+
+    def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
+        """Features of N sequences (T_i, P), (N, n_names), O(T log T) each."""
+        arrays = [np.asarray(sequence, dtype=np.float64) for sequence in X]
+        rows = [[SEQUENCE_FEATURES[name](array) for name in self.names] for array in arrays]
+        return np.array(rows, dtype=np.float64).reshape(len(arrays), len(self.names))
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """The names."""
+        return np.array(list(self.names), dtype=object)

@@ -1,0 +1,116 @@
+"""Segmented images side by side: boundaries drawn over the originals, one caption each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from metriclearn.plots.canvas import INK, PALETTE, TEXT_SIZE
+
+__all__ = ["plot_image_segmentations", "plot_kernel_error"]
+
+
+def plot_image_segmentations(
+    images: Sequence[NDArray],
+    segmentations: Mapping[str, Sequence[NDArray]],
+    captions: Mapping[str, Sequence[str]] | None = None,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Figure:
+    """One column per image: the original, then a row per segmentation with its boundaries.
+
+    Parameters
+    ----------
+    images : sequence of arrays (H, W, 3), uint8 or floats from 0 to 1
+    segmentations : dict of str to sequence of label maps (H, W)
+        Name of the row → one label map per image.
+    captions : dict of str to sequence of str, optional
+        Under every picture of a row, such as its loss.
+    names : sequence of str, optional
+        Over every column.
+    title : str, optional
+        The message.
+
+    Raises
+    ------
+    ValueError
+        If a row does not have one label map of its size per image.
+    """
+    for row, maps in segmentations.items():
+        if [np.shape(labels) for labels in maps] != [image.shape[:2] for image in images]:
+            raise ValueError(
+                f"plot_image_segmentations needs a label map of the size of every image, but row "
+                f"{row!r} has other shapes than the {len(images)} images."
+            )
+    n_rows, n_columns = 1 + len(segmentations), len(images)
+    height = 1.75 * n_rows + (0.5 if title else 0.0)
+    figure = Figure(figsize=(max(4.0, 1.9 * n_columns), height), layout="constrained")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False)
+    pictures = {"original": list(images)}
+    for place, (row, maps) in enumerate(segmentations.items()):
+        color = PALETTE[(1, 0, 4, 2, 3)[place % 5]]
+        pictures[row] = [_overlaid(image, labels, color) for image, labels in zip(images, maps)]
+    for panels, (row, shown) in zip(axes, pictures.items()):
+        below = (captions or {}).get(row, [""] * n_columns)
+        for ax, picture, caption in zip(panels, shown, below):
+            ax.imshow(picture)
+            ax.set(xticks=[], yticks=[])
+            ax.set_xlabel(caption, fontsize=TEXT_SIZE, color=INK, labelpad=2)
+            ax.spines[:].set_visible(False)
+        panels[0].set_ylabel(row, fontsize=TEXT_SIZE + 1, fontweight="bold", color=INK)
+    for ax, name in zip(axes[0], names or []):
+        ax.set_title(name, fontsize=TEXT_SIZE, color=INK)
+    if title:
+        figure.suptitle(title, x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
+    return figure
+
+
+def _overlaid(image: NDArray, labels: NDArray, color: str) -> NDArray:
+    """The image, paler, with the boundaries between labels in a color."""
+    from matplotlib.colors import to_rgb
+    from skimage.segmentation import find_boundaries
+
+    pixels = image / 255.0 if image.dtype == np.uint8 else np.asarray(image, dtype=float)
+    width = max(1, round(min(labels.shape) / 110))
+    edges = find_boundaries(labels, mode="thick")
+    for _ in range(width - 1):
+        edges = edges | np.roll(edges, 1, axis=0) | np.roll(edges, 1, axis=1)
+    shown = 0.25 + 0.75 * pixels
+    shown[edges] = to_rgb(color)
+    return shown
+
+
+def plot_kernel_error(
+    counts: Sequence[int], errors: NDArray, quantity: str, title: str | None = None
+) -> Figure:
+    """Error of random features against their number, with the slope O(1/√D).
+
+    Parameters
+    ----------
+    counts : sequence of int
+        D.
+    errors : array (len(counts), runs)
+        Relative errors, one column per draw.
+    quantity : str
+        What the error is of.
+    title : str, optional
+        Replaces the message.
+    """
+    from metriclearn.plots.canvas import canvas, figure_of, say, tidy
+
+    ax = canvas(None, 6.0, 3.6)
+    middle = np.sqrt(np.mean(errors**2, axis=1))
+    ax.plot(counts, errors, ".", color=PALETTE[0], alpha=0.35, markersize=5)
+    ax.plot(counts, middle, color=PALETTE[0], linewidth=2)
+    guide = middle[0] * np.sqrt(counts[0] / np.asarray(counts, dtype=float))
+    ax.plot(counts, guide, "--", color=PALETTE[1], linewidth=1.5)
+    ax.set(xscale="log", yscale="log")
+    ax.text(counts[-1], middle[-1], "  root mean square", va="center", color=PALETTE[0])
+    ax.text(counts[-2], guide[-2] * 1.15, "1/√D", va="bottom", color=PALETTE[1])
+    tidy(ax, "random features D", f"relative error of {quantity}", grid="y")
+    slope = np.polyfit(np.log(counts), np.log(middle), 1)[0]
+    say(ax, f"Random features: error of {quantity} ~ D^{slope:.2f}", title)
+    return figure_of(ax)

@@ -1,0 +1,96 @@
+"""Tables of segments in seconds: reading, rows, and the formats of other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metriclearn.datasets.annotations import (
+    read_segments,
+    row_labels,
+    runs,
+    save_audacity,
+    save_segments,
+    save_webvtt,
+)
+
+SEGMENTS = [(0.0, 1.5, "speech"), (1.5, 4.0, "music"), (4.0, 3671.25, "a & <b>")]
+
+
+def test_tables_come_back(tmp_path: Path) -> None:
+    path = save_segments({"one": SEGMENTS, "two": SEGMENTS[:1]}, tmp_path / "s.csv")
+    assert read_segments(path) == {"one": SEGMENTS, "two": SEGMENTS[:1]}
+    assert path.read_text().splitlines()[:2] == [
+        "recording,start,end,label",
+        "one,0.000,1.500,speech",
+    ]
+
+
+def test_label_track_of_audacity(tmp_path: Path) -> None:
+    text = save_audacity(SEGMENTS, tmp_path / "a.txt").read_text()
+    assert text.splitlines() == [
+        "0.000000\t1.500000\tspeech",
+        "1.500000\t4.000000\tmusic",
+        "4.000000\t3671.250000\ta & <b>",
+    ]
+
+
+def test_webvtt_is_as_the_standard_says(tmp_path: Path) -> None:
+    text = save_webvtt(SEGMENTS, tmp_path / "a.vtt").read_text()
+    assert text == (
+        "WEBVTT\n\n00:00:00.000 --> 00:00:01.500\nspeech\n\n"
+        "00:00:01.500 --> 00:00:04.000\nmusic\n\n"
+        "00:00:04.000 --> 01:01:11.250\na &amp; &lt;b&gt;\n"
+    )
+
+
+def test_rows_get_the_label_of_their_middle() -> None:
+    segments = [(0.0, 1.4, "a"), (1.4, 2.0, "b"), (3.0, 5.0, "c")]
+    assert row_labels(segments, 6, 1.0).tolist() == ["a", "b", "b", "c", "c", "c"]
+    assert row_labels(segments, 6, 1.0, gap="none").tolist() == ["a", "b", "none", "c", "c", "none"]
+    assert row_labels([(1.0, 2.0, "x")], 2, 1.0).tolist() == ["x", "x"]
+    # nearer to the following segment
+    apart = [(0.0, 1.0, "a"), (4.0, 5.0, "b")]
+    assert row_labels(apart, 5, 1.0).tolist() == ["a", "a", "a", "b", "b"]
+
+
+@given(st.lists(st.sampled_from("ab"), min_size=1, max_size=30), st.sampled_from([1.0, 2.5, 25.0]))
+def test_runs_and_rows_are_inverse(labels: list[str], rate: float) -> None:
+    found = row_labels(runs(labels, rate), len(labels), rate)
+    assert found.tolist() == labels
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("recording,start,end\na,0,1\n", r"lacks \['label'\]"),
+        ("recording,start,end,label\n", "one segment or more"),
+        ("recording,start,end,label\na,zero,1,x\n", "line 2"),
+        ("recording,start,end,label\na,0,1,x\na,3,2,y\n", "line 3"),
+        ("recording,start,end,label\na,0,1,\n", "line 2"),
+        ("recording,start,end,label\na,0,2,x\na,1,3,y\n", "without overlap"),
+    ],
+)
+def test_tables_that_are_not_well_give_one_sentence(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_segments(path)
+
+
+def test_missing_table(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="columns recording, start, end, label"):
+        read_segments(tmp_path / "none.csv")
+
+
+def test_segments_may_come_in_any_order(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text("label,end,start,recording\nb,2,1,r\na,1,0,r\n")
+    assert read_segments(path) == {"r": [(0.0, 1.0, "a"), (1.0, 2.0, "b")]}
+    assert np.array_equal(row_labels(read_segments(path)["r"], 2, 1.0), ["a", "b"])

@@ -1,0 +1,133 @@
+"""Folders of recordings: features, labels, the cache, and the four data sets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from metriclearn.datasets.annotations import save_segments
+from metriclearn.datasets.recordings import (
+    cached_features,
+    load_ami_turns,
+    load_jamendo_singing,
+    load_musanmix,
+    load_recordings,
+    load_speech_segments,
+)
+
+DATA = os.environ.get("METRICLEARN_DATA")
+needs_data = pytest.mark.skipif(DATA is None, reason="set METRICLEARN_DATA to the data folder")
+
+
+class Bytes:
+    """An extractor for tests: every byte of the file is a row; counts its calls."""
+
+    def __init__(self, rate: float = 2.0, factor: float = 1.0) -> None:
+        self.rate, self.factor, self.calls = rate, factor, 0
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {"rate": self.rate, "factor": self.factor}
+
+    def get_feature_names_out(self) -> NDArray:
+        return np.array(["byte"], dtype=object)
+
+    def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
+        self.calls += 1
+        return self.factor * np.frombuffer(Path(path).read_bytes(), np.uint8)[:, None].astype(float)
+
+
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "mine"
+    (root / "audio").mkdir(parents=True)
+    (root / "one.wav").write_bytes(b"aabbbb")
+    (root / "audio" / "two.flac").write_bytes(b"cccc")
+    (root / "notes.txt").write_text("not a recording")
+    tables = {"two": [(0.0, 2.0, "x")], "one": [(0.0, 1.0, "x"), (1.0, 3.0, "y")]}
+    save_segments(tables, root / "segments.csv")
+    return root
+
+
+def test_features_and_labels_of_a_folder(tmp_path: Path) -> None:
+    data = load_recordings(folder(tmp_path), Bytes(), cache=tmp_path / "cache")
+    assert (data.name, data.names, data.groups) == ("mine", ["one", "two"], ["one", "two"])
+    assert [labels.tolist() for labels in data.labels] == [["x"] * 2 + ["y"] * 4, ["x"] * 4]
+    np.testing.assert_array_equal(data.sequences[0][:, 0], list(b"aabbbb"))
+    assert data.feature_names == ["byte"]
+    some = load_recordings(
+        tmp_path / "mine", Bytes(), recordings=["two"], groups={"two": "g"}, cache=tmp_path
+    )
+    assert (some.names, some.groups) == (["two"], ["g"])
+
+
+def test_what_does_not_fit_is_one_sentence(tmp_path: Path) -> None:
+    root = folder(tmp_path)
+    with pytest.raises(ValueError, match=r"no segments of \['three'\]"):
+        load_recordings(root, Bytes(), recordings=["three"])
+    (root / "one.mp3").write_bytes(b"z")
+    with pytest.raises(ValueError, match="one file per recording"):
+        load_recordings(root, Bytes())
+    (root / "one.mp3").unlink()
+    (root / "one.wav").unlink()
+    with pytest.raises(FileNotFoundError, match=r"none for \['one'\]"):
+        load_recordings(root, Bytes())
+
+
+def test_cache_is_by_content_and_parameters(tmp_path: Path) -> None:
+    file, cache, extractor = tmp_path / "a.wav", tmp_path / "cache", Bytes()
+    file.write_bytes(b"abc")
+    first = cached_features(file, extractor, cache)
+    file.rename(tmp_path / "renamed.wav")
+    file = tmp_path / "renamed.wav"
+    np.testing.assert_array_equal(cached_features(file, extractor, cache), first)
+    assert extractor.calls == 1
+    np.testing.assert_array_equal(cached_features(file, Bytes(factor=2.0), cache), 2 * first)
+    file.write_bytes(b"abd")
+    assert cached_features(file, extractor, cache)[2, 0] == ord("d")
+    assert extractor.calls == 2
+    assert len(list(cache.iterdir())) == 3
+    for entry in cache.iterdir():
+        entry.unlink()
+    assert cached_features(file, extractor, cache)[2, 0] == ord("d")
+    assert extractor.calls == 3
+
+
+def test_damaged_or_unwritable_cache_costs_only_time(tmp_path: Path) -> None:
+    file, cache, extractor = tmp_path / "a.wav", tmp_path / "cache", Bytes()
+    file.write_bytes(b"abc")
+    first = cached_features(file, extractor, cache)
+    (entry,) = cache.iterdir()
+    entry.write_bytes(entry.read_bytes()[:40])
+    np.testing.assert_array_equal(cached_features(file, extractor, cache), first)
+    assert extractor.calls == 2
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file, not a folder")
+    np.testing.assert_array_equal(cached_features(file, extractor, blocked), first)
+
+
+@needs_data
+def test_the_four_data_sets(tmp_path: Path) -> None:
+    pytest.importorskip("librosa")
+    from metriclearn.features.audio import AudioFeatures
+
+    extractor = AudioFeatures(2.0, n_mfcc=2, deltas=0)
+    expected = {  # recordings, rows of the first, segments of the first at half a second
+        load_jamendo_singing: (["song02"], 316, {"instrumental", "singing"}),
+        load_ami_turns: (["trn05"], 60, None),
+        load_musanmix: (["musanmix"], 149, {"music", "noise", "male", "noEnergy"}),
+        load_speech_segments: (["diarizationExample"], 84, set(map("speaker{}".format, "ABCD"))),
+    }
+    for load, (names, rows, labels) in expected.items():
+        data = load(extractor, recordings=names, cache=tmp_path)
+        assert data.names == names
+        assert data.sequences[0].shape == (rows, 6)
+        assert labels is None or set(data.labels[0].tolist()) == labels
+
+
+def test_missing_data_set_says_where_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="f90/jamendolyrics"):
+        load_jamendo_singing(Bytes(), tmp_path / "none")

@@ -1,0 +1,51 @@
+"""The experiment of Figure 1 at its tiny size, and its pieces."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from experiments.figure1 import label_stretches, plot_information
+from experiments.report import read_results
+from metriclearn.datasets import make_change_points
+from tests.experiments.command import call
+
+
+def test_stretches_have_the_fraction_and_grow() -> None:
+    data = make_change_points(4, 120, 5, 2, (3, 4), random_state=0)
+    before = [(60, 60)] * 4
+    for fraction in (0.1, 0.5, 1.0):
+        labels, spans = label_stretches(data, fraction, random_state=7)
+        for known, full, (start, stop), earlier in zip(labels, data.labels, spans, before):
+            assert stop - start == round(120 * fraction)
+            np.testing.assert_array_equal(known[start:stop], full[start:stop])
+            assert np.all(np.delete(known, np.arange(start, stop)) == -1)
+            if earlier != (60, 60):
+                assert start <= earlier[0] < earlier[1] <= stop
+        before = spans
+
+
+def test_tiny_run(tmp_path) -> None:
+    call("run", "experiment=figure1", "tiny=true", "n_jobs=1", f"hydra.run.dir={tmp_path}")
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert read_results(tmp_path / "results.json") == results
+    fractions = [row["fraction"] for row in results["rows"]]
+    assert sorted(set(fractions)) == [0.5, 1.0]
+    methods = {row["method"] for row in results["rows"]}
+    assert len(methods) == 6
+    told = {row["method"] for row in results["rows"] if row["n_clusters"] == "given"}
+    assert len(methods - told) == 1  # ours
+    text = (tmp_path / "results.md").read_text()
+    assert "| 50 % |" in text
+    assert "experiment=figure1" in text
+    assert (tmp_path / "figure1.png").stat().st_size > 10_000
+    assert (tmp_path / "figure1.svg").exists()
+
+
+def test_figure_says_how_much_better() -> None:
+    x = np.array([0.5, 1.0])
+    curves = {"ours": (x, np.array([1.0, 0.5]), 0.1 * x), "PCA": (x, np.array([4.0, 4.0]), 0.1 * x)}
+    figure = plot_information(curves)
+    assert "8 times less" in figure.get_suptitle().replace("\n", " ")
+    assert len(figure.axes[0].containers) == 2  # error bars

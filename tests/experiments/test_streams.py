@@ -1,0 +1,95 @@
+"""Table 1 on generated videos and shows, from encoding to the table."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.experiments.command import DATA_REASON, call, failure
+
+pytest.importorskip("av")
+pytest.importorskip("torch")
+pytest.importorskip("librosa")
+
+from experiments.generated_videos import build_videos
+from experiments.scenes import KINDS, Shot, draw_shots
+from experiments.shows import PARTS, build_shows
+from metriclearn.datasets.annotations import read_segments
+from metriclearn.features.media import audio_blocks, duration, video_frames
+
+DATA = os.environ.get("METRICLEARN_DATA")
+needs_data = pytest.mark.skipif(DATA is None, reason=DATA_REASON)
+
+
+def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METRICLEARN_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "out"
+    call(
+        "run", "experiment=video", "tiny=true", "n_jobs=1", f"root.folder={tmp_path / 'videos'}",
+        "~streams.both", "~methods.full", "~methods.trace", "~methods.whitened_l1",
+        f"hydra.run.dir={folder}",
+    )  # fmt: skip
+    found = json.loads((folder / "results.json").read_text())["table"]
+    assert set(found["pca"]) == {"audio", "video"}
+    assert found["metric learning"]["video"]["test0"] < found["one-parameter"]["video"]["test0"]
+    ours = [losses for method, losses in found.items() if method.startswith("ours/")]
+    assert found["metric learning"]["audio"] in [losses["audio"] for losses in ours]
+    text = (folder / "results.md").read_text()
+    assert "| method | audio test0 | video test0 | audio mean | video mean |" in text
+    assert (folder / "video" / "report.html").is_file()
+    assert (folder / "video" / "model.npz").is_file()
+
+
+def test_a_users_folder_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "root=FOLDER" in failure(capsys, "run", "experiment=video", "tiny=true", "root=null")
+
+
+def test_videos_are_as_long_as_their_segments_and_the_same_for_a_seed(tmp_path: Path) -> None:
+    first, second = (build_videos(tmp_path / n, 3, 20.0, (1, 0, 0)) for n in ("a", "b"))
+    spans = read_segments(first / "train" / "segments.csv")
+    assert spans == read_segments(second / "train" / "segments.csv")
+    path = first / "train" / "train0.mp4"
+    assert spans["train0"][-1][1] == 20.0
+    assert duration(path) == pytest.approx(20.0, abs=0.3)
+    assert len(list(video_frames(path, 1.0, (8, 8)))) == 20
+    assert sum(map(len, audio_blocks(path))) == pytest.approx(20 * 16000, abs=4096)
+    changed = path.stat().st_mtime_ns
+    build_videos(first, 3, 20.0, (1, 0, 0))
+    assert path.stat().st_mtime_ns == changed  # built once
+
+
+def test_scenes_differ_in_direction() -> None:
+    steps = {}
+    for kind in KINDS:
+        pictures = list(draw_shots([Shot(kind, 1)] * 12, np.random.default_rng(0)))
+        gray = np.mean(pictures, axis=3)
+        steps[kind] = [np.abs(np.diff(gray, axis=a)).mean() for a in (1, 2)]
+    assert steps["studio"][0] > 1.2 * steps["studio"][1]  # changes from row to row
+    assert steps["stage"][1] > 1.2 * steps["stage"][0]
+
+
+def test_sources_of_shows_are_disjoint() -> None:
+    sources = [{*part.songs, *(name for _, name in part.speech)} for part in PARTS.values()]
+    assert sum(map(len, sources)) == len(set.union(*sources))
+
+
+@needs_data
+def test_show_alternates_in_passages_of_5_to_25_seconds(tmp_path: Path) -> None:
+    folder = build_shows(tmp_path, 1, 0.6, (0, 0, 1))
+    spans = read_segments(folder / "test" / "segments.csv")["test0"]
+    labels = [label for _, _, label in spans]
+    assert all(a != b for a, b in zip(labels, labels[1:]))  # noqa: RUF007
+    lengths = np.array([b - a for a, b, _ in spans])
+    assert lengths.min() >= 5.0 - 0.002
+    assert lengths.max() <= 25.0 + 0.002
+    assert all(a[1] == b[0] for a, b in zip(spans, spans[1:]))  # noqa: RUF007
+    path = folder / "test" / "test0.mp4"
+    assert duration(path) == pytest.approx(spans[-1][1], abs=0.4)
+    again = build_shows(tmp_path / "again", 1, 0.6, (0, 0, 1))
+    assert read_segments(again / "test" / "segments.csv")["test0"] == spans
+    heard = [np.concatenate(list(audio_blocks(f / "test" / "test0.mp4"))) for f in (folder, again)]
+    np.testing.assert_array_equal(*heard)

@@ -1,0 +1,144 @@
+"""Audio features: against librosa on the whole signal, streaming, and files that are not well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from tests.features.sounds import RATE, melody, write_wave
+
+librosa = pytest.importorskip("librosa")
+soundfile = pytest.importorskip("soundfile")
+
+from metriclearn.features.audio import AudioFeatures  # noqa: E402
+from metriclearn.features.media import audio_blocks, duration  # noqa: E402
+
+EVERYTHING = {"deltas": 2, "flatness": True, "contrast": True, "chroma": True}
+
+
+def test_equals_librosa_on_the_whole_signal() -> None:
+    signal = melody(5.3)
+    found = AudioFeatures(2.0, deltas=1).extract_signal(signal)
+    power = np.abs(librosa.stft(signal, n_fft=1024, hop_length=512, pad_mode="constant")) ** 2
+    power = power[:, : -(-len(signal) // 512)]  # frames centered inside the signal
+    mel = librosa.feature.melspectrogram(S=power, sr=RATE, n_mels=40)
+    mfcc = librosa.feature.mfcc(S=librosa.power_to_db(mel, top_db=None), n_mfcc=13)
+    energy = librosa.power_to_db(power.mean(axis=0)[None], top_db=None)
+    static = np.vstack([mfcc, energy]).astype(np.float64)
+    frames = np.vstack([static, librosa.feature.delta(static, mode="nearest")])
+    rows = (np.arange(frames.shape[1]) * 512 / RATE * 2.0).astype(int)
+    expected = [
+        np.concatenate([frames[:, rows == t].mean(axis=1), frames[:, rows == t].std(axis=1)])
+        for t in range(rows[-1] + 1)
+    ]
+    assert found.shape == (11, 56)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("seconds", [0.013, 0.4, 1.7, 30.0])
+def test_blocks_do_not_change_the_result(tmp_path: Path, seconds: float) -> None:
+    path = write_wave(tmp_path / "a.wav", melody(7.9))
+    features = AudioFeatures(3.0, **EVERYTHING)
+    whole = features.extract(path, 100.0)
+    # single precision: other sizes of matrix products round in another way
+    np.testing.assert_allclose(features.extract(path, seconds), whole, rtol=1e-4, atol=1e-4)
+    assert whole.shape == (24, len(features.get_feature_names_out()))
+
+
+def test_names_follow_the_options() -> None:
+    names = AudioFeatures(n_mfcc=2, deltas=1, energy=True).get_feature_names_out().tolist()
+    assert names[:6] == [
+        "mfcc0_mean",
+        "mfcc1_mean",
+        "energy_mean",
+        "delta1_mfcc0_mean",
+        "delta1_mfcc1_mean",
+        "delta1_energy_mean",
+    ]
+    assert names[6] == "mfcc0_sd"
+    assert len(names) == 12
+    everything = AudioFeatures(**EVERYTHING).get_feature_names_out()
+    assert len(set(everything)) == len(everything) == 2 * 3 * (13 + 1 + 1 + 6 + 12)
+
+
+def test_energy_and_flatness_of_known_signals() -> None:
+    features = AudioFeatures(1.0, n_mfcc=1, deltas=0, flatness=True, deviation=False)
+    names = features.get_feature_names_out().tolist()
+    time = np.arange(4 * RATE) / RATE
+    tone = 0.1 * np.sin(2 * np.pi * 1000 * time)
+    noise = np.random.default_rng(0).normal(size=4 * RATE)
+    louder = features.extract_signal(10 * tone)[:, names.index("energy_mean")]
+    quiet = features.extract_signal(tone)
+    np.testing.assert_allclose(louder[1:3] - quiet[1:3, names.index("energy_mean")], 20, atol=0.01)
+    flat = names.index("flatness_mean")
+    assert features.extract_signal(noise)[1, flat] > -4 > -30 > quiet[1, flat]
+
+
+def test_resampled_stereo_is_the_mean_of_its_channels(tmp_path: Path) -> None:
+    time = np.arange(3 * 44100) / 44100
+    left = 0.4 * np.sin(2 * np.pi * 500 * time)
+    stereo = np.stack([left, 0.5 * left], axis=1)
+    path = write_wave(tmp_path / "s.wav", stereo, 44100)
+    heard = np.concatenate(list(audio_blocks(path, RATE, 0.5)))
+    expected = 0.3 * np.sin(2 * np.pi * 500 * np.arange(3 * RATE) / RATE)
+    assert abs(len(heard) - 3 * RATE) <= 2
+    np.testing.assert_allclose(heard[500:-500], expected[500 : len(heard) - 500], atol=1e-3)
+    assert duration(path) == pytest.approx(3.0)
+
+
+def test_silence_and_a_single_sample_are_finite(tmp_path: Path) -> None:
+    features = AudioFeatures(1.0, **EVERYTHING)
+    silent = features.extract(write_wave(tmp_path / "z.wav", np.zeros(3 * RATE)))
+    assert silent.shape[0] == 3
+    assert np.isfinite(silent).all()
+    spread = [i for i, name in enumerate(features.get_feature_names_out()) if name.endswith("_sd")]
+    assert np.abs(silent[:, spread]).max() < 1e-6
+    short = features.extract(write_wave(tmp_path / "one.wav", np.array([0.5])))
+    assert short.shape[0] == 1
+    assert np.isfinite(short).all()
+
+
+def test_files_that_are_not_well_give_one_sentence(tmp_path: Path) -> None:
+    features = AudioFeatures()
+    empty, junk, none = tmp_path / "e.wav", tmp_path / "j.wav", tmp_path / "n.wav"
+    empty.touch()
+    junk.write_bytes(b"no sound at all" * 100)
+    write_wave(none, np.zeros(0))
+    with pytest.raises(ValueError, match=r"e\.wav' is empty"):
+        features.extract(empty)
+    with pytest.raises(ValueError, match=r"j\.wav' cannot be read"):
+        features.extract(junk)
+    with pytest.raises(ValueError, match=r"n\.wav' holds no sound"):
+        features.extract(none)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        features.extract(tmp_path / "missing.wav")
+    soundfile.write(tmp_path / "nan.wav", np.full(100, np.nan), RATE, subtype="FLOAT")
+    with pytest.raises(ValueError, match="finite samples"):
+        features.extract(tmp_path / "nan.wav")
+
+
+def test_a_truncated_flac_is_an_error(tmp_path: Path) -> None:
+    path = write_wave(tmp_path / "t.flac", melody(4.0))
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match=r"t\.flac"):
+        AudioFeatures().extract(path)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rate": 0.0}, {"rate": 100.0}, {"deltas": 3}, {"n_mfcc": 50}, {"hop": 2000}]
+)
+def test_parameters_are_checked(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="AudioFeatures needs"):
+        AudioFeatures(**wrong).fit()  # type: ignore[arg-type]
+
+
+def test_is_a_transformer_of_files(tmp_path: Path) -> None:
+    paths = [write_wave(tmp_path / f"{i}.wav", melody(2.0 + i, i)) for i in range(2)]
+    features = clone(AudioFeatures(1.0)).set_params(n_mfcc=5)
+    arrays = features.fit_transform(paths)
+    assert [array.shape for array in arrays] == [(2, 24), (3, 24)]
+    np.testing.assert_array_equal(features.transform(paths[1]), arrays[1])

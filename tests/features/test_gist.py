@@ -1,0 +1,103 @@
+"""GIST against its definition, written out with NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from metriclearn.features.gist import Gist, gabor_bank, gray, prefilter
+
+
+def reference(picture: np.ndarray, orientations: tuple[int, ...], blocks: int) -> np.ndarray:
+    """The authors' program, loop by loop: prefilt, createGabor, gistGabor, downN."""
+    x = np.pad(np.log(picture + 1), 5, mode="symmetric")
+    n = len(x)
+    fx, fy = np.meshgrid(np.arange(-n // 2, n // 2), np.arange(-n // 2, n // 2))
+    s1 = 4 / np.sqrt(np.log(2))
+    gf = np.fft.fftshift(np.exp(-(fx**2 + fy**2) / s1**2))
+    x = x - np.fft.ifft2(np.fft.fft2(x) * gf).real
+    x = x / (0.2 + np.sqrt(np.abs(np.fft.ifft2(np.fft.fft2(x**2) * gf))))
+    x = x[5:-5, 5:-5]
+    size = len(x)
+    pad = size // 4
+    padded = np.pad(x, pad, mode="symmetric")
+    m = len(padded)
+    fx, fy = np.meshgrid(np.arange(-m // 2, m // 2), np.arange(-m // 2, m // 2))
+    fr = np.fft.fftshift(np.sqrt(fx**2 + fy**2))
+    t = np.fft.fftshift(np.angle(fx + 1j * fy))
+    result = []
+    for i, count in enumerate(orientations):
+        for j in range(count):
+            p1, p2, p3, p4 = 0.35, 0.3 / 1.85**i, 16 * count**2 / 32**2, np.pi / count * j
+            tr = t + p4
+            tr = tr + 2 * np.pi * (tr < -np.pi) - 2 * np.pi * (tr > np.pi)
+            g = np.exp(-10 * p1 * (fr / m / p2 - 1) ** 2 - 2 * p3 * np.pi * tr**2)
+            ig = np.abs(np.fft.ifft2(np.fft.fft2(padded) * g))[pad:-pad, pad:-pad]
+            cell = size // blocks
+            result += [
+                ig[r * cell : (r + 1) * cell, c * cell : (c + 1) * cell].mean()
+                for r in range(blocks)
+                for c in range(blocks)
+            ]
+    return np.array(result)
+
+
+@pytest.mark.parametrize(("orientations", "blocks"), [((8, 8, 8, 8), 4), ((6, 4), 2)])
+def test_equals_the_definition(orientations: tuple[int, ...], blocks: int) -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (3, 64, 64)).astype(float)
+    found = Gist(orientations, blocks, size=64, batch=2).transform(pictures)
+    expected = [reference(picture, orientations, blocks) for picture in pictures]
+    assert found.shape == (3, sum(orientations) * blocks**2)
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5)
+
+
+def test_a_grating_answers_in_its_orientation_and_cell() -> None:
+    y, x = np.mgrid[0:64, 0:64]
+    waves = 128 + 100 * np.sin(2 * np.pi * x * 10 / 64)
+    gist = Gist((4,), blocks=2, size=64)
+    names = gist.get_feature_names_out().tolist()
+    across = gist.transform([waves])[0].reshape(4, 4).mean(axis=1)
+    down = gist.transform([waves.T])[0].reshape(4, 4).mean(axis=1)
+    assert names[:2] == ["gist_s0_o0_r0_c0", "gist_s0_o0_r0_c1"]
+    assert across.argmax() == 0
+    assert down.argmax() == 2
+    half = np.where(y < 32, waves, 128.0)
+    cells = gist.transform([half])[0].reshape(4, 2, 2)[0]
+    assert cells[0].min() > 3 * cells[1].max()
+
+
+def test_bank_peaks_at_its_frequency() -> None:
+    bank = gabor_bank((4, 4), 96)
+    assert bank.shape == (8, 96, 96)
+    for scale in range(2):
+        row, column = np.unravel_index(bank[4 * scale].argmax(), (96, 96))
+        assert row == 0
+        assert abs(column - 96 * 0.3 / 1.85**scale) <= 0.5
+
+
+def test_constant_picture_has_no_energy_and_contrast_hardly_matters() -> None:
+    gist = Gist((4, 4), 2, 64)
+    assert np.abs(gist.transform(np.full((1, 64, 64), 77.0))).max() < 1e-5
+    flat = prefilter(np.full((1, 32, 32), 200.0))
+    assert np.abs(flat).max() < 1e-10
+
+
+def test_color_and_size_are_reduced() -> None:
+    random = np.random.default_rng(1)
+    colored = random.uniform(0, 255, (2, 80, 100, 3))
+    by_hand = colored @ [0.299, 0.587, 0.114]
+    np.testing.assert_allclose(gray(colored), by_hand)
+    gist = Gist((4,), 2, 32)
+    np.testing.assert_allclose(gist.transform(colored), gist.transform(by_hand))
+    assert gist.transform(colored).shape == (2, 16)
+
+
+def test_wrong_pictures_are_refused() -> None:
+    with pytest.raises(ValueError, match="single picture into a list"):
+        Gist().transform(np.zeros((64, 64)))
+    with pytest.raises(ValueError, match="0 to 255"):
+        Gist().transform(np.full((1, 64, 64), -1.0))
+    with pytest.raises(ValueError, match="blocks"):
+        Gist(blocks=0).fit()

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.polynomial import hermite, hermite_e
+from sklearn.base import clone
+
+from metriclearn.features.hermite import (
+    HermiteMoments,
+    SlidingMoments,
+    SoftThresholds,
+    hermite_functions,
+    noise_scale,
+    robust_scale,
+)
+
+
+def test_orthonormal_by_quadrature_up_to_order_50() -> None:
+    # Gauss–Hermite with 64 nodes is exact for polynomials times e^{-x²} up to degree 127
+    nodes, weights = hermite.hermgauss(64)
+    functions = hermite_functions(nodes, 51) * np.exp(0.5 * nodes**2)[:, None]
+    gram = functions.T @ (functions * weights[:, None])
+    np.testing.assert_allclose(gram, np.eye(51), atol=1e-8)
+
+
+def test_against_polynomials() -> None:
+    x = np.linspace(-6, 6, 41)
+    functions = hermite_functions(x, 13)
+    for i in range(13):
+        polynomial = hermite.hermval(x, np.eye(13)[i])
+        constant = math.sqrt(2.0**i * math.factorial(i) * math.sqrt(math.pi))
+        np.testing.assert_allclose(
+            functions[:, i], polynomial * np.exp(-x * x / 2) / constant, atol=1e-13
+        )
+
+
+def test_paper_normalization_as_written() -> None:
+    x = np.linspace(-5, 5, 31)
+    functions = hermite_functions(x, 9, "paper")
+    for i in range(9):
+        derivative = hermite_e.hermeval(x, np.eye(9)[i])  # (−1)^i e^{x²/2} dⁱ/dxⁱ e^{−x²/2}
+        constant = 2 * math.sqrt(2.0**i * math.pi * math.factorial(i)) * 2 ** (i / 2)
+        np.testing.assert_allclose(
+            functions[:, i] / constant, derivative * np.exp(-x * x / 2), atol=1e-12
+        )
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.floats(-1.7e308, 1.7e308, allow_nan=False),
+    st.integers(1, 400),
+    st.sampled_from(["orthonormal", "paper"]),
+)
+def test_finite_and_bounded_everywhere(x: float, n: int, normalization: str) -> None:
+    if normalization == "paper":
+        n = min(n, 60)
+    functions = hermite_functions(np.array([x, -x]), n, normalization)
+    assert np.isfinite(functions).all()
+    signs = (-1.0) ** np.arange(n)
+    np.testing.assert_allclose(functions[1], signs * functions[0], rtol=1e-12)
+    if normalization == "orthonormal":  # Cramér's bound, π^(−1/4) times 1.086435
+        assert np.abs(functions).max() <= 1.0865 * math.pi**-0.25
+
+
+def test_high_order_where_its_start_underflows() -> None:
+    # e^{−x²/2} is 0 in floating point at x = 44, but h_1000 oscillates there, up to √2001
+    x = np.array([44.0, 43.0, 20.0])
+    functions = hermite_functions(x, 1003)
+    assert functions[0, 0] == 0.0
+    assert np.abs(functions[0, 1000]) > 1e-3
+    # x h_n = √(n/2) h_{n−1} + √((n+1)/2) h_{n+1}
+    n = np.arange(900, 1001)
+    right = np.sqrt(n / 2) * functions[:, n - 1] + np.sqrt((n + 1) / 2) * functions[:, n + 1]
+    np.testing.assert_allclose(x[:, None] * functions[:, n], right, atol=1e-10)
+
+
+def test_paper_constants_too_large_are_refused() -> None:
+    with pytest.raises(ValueError, match="use normalization='orthonormal'"):
+        hermite_functions(np.array([0.3]), 160, "paper")
+
+
+@pytest.mark.parametrize(
+    ("x", "n", "normalization"), [(0.0, 0, "paper"), (np.nan, 2, "paper"), (0.0, 2, "other")]
+)
+def test_bad_arguments(x: float, n: int, normalization: str) -> None:
+    with pytest.raises(ValueError, match="hermite_functions needs"):
+        hermite_functions(np.array([x]), n, normalization)  # type: ignore[arg-type]
+
+
+def test_scales_of_gaussian_noise_with_and_without_changes() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, [2.0, 0.1], (20001, 2))
+    stepped = noise + np.repeat([0, 50.0, -20.0], 6667)[:, None]
+    np.testing.assert_allclose(robust_scale(noise), [2.0, 0.1], rtol=0.03)
+    np.testing.assert_allclose(noise_scale(noise), [2.0, 0.1], rtol=0.03)
+    np.testing.assert_allclose(noise_scale(stepped), [2.0, 0.1], rtol=0.03)
+    np.testing.assert_array_equal(noise_scale(noise[:1]), [0, 0])
+
+
+def test_columns_names_and_values() -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(3, 2, (50, 2)), columns=["a", "b"])
+    moments = HermiteMoments(4, scale="robust", width=2.0).set_output(transform="pandas")
+    found = moments.fit_transform(frame)
+    assert list(found.columns)[:5] == [*(f"hermite{i}_a" for i in range(1, 5)), "hermite1_b"]
+    values = frame["b"].to_numpy()
+    u = (values - np.median(values)) / (2 * robust_scale(values[:, None])[0])
+    np.testing.assert_allclose(found["hermite3_b"], hermite_functions(u, 4)[:, 3])
+    assert clone(moments).get_params() == moments.get_params()
+
+
+def test_every_series_has_its_own_scale() -> None:
+    rng = np.random.default_rng(2)
+    series = [rng.normal(size=(40, 1)), rng.normal(size=(30, 1))]
+    moments = HermiteMoments(3, scale="noise").fit(series)
+    plain = moments.transform(series)
+    other = moments.transform([100 + 7 * series[0], -series[1]])
+    np.testing.assert_allclose(plain[0], other[0], atol=1e-10)
+    np.testing.assert_allclose(plain[1] * [-1, 1, -1], other[1], atol=1e-10)
+    assert [z.shape for z in plain] == [(40, 3), (30, 3)]
+
+
+def test_fixed_scale_is_not_centered_and_constants_are_finite() -> None:
+    X = np.full((5, 1), 2.0)
+    np.testing.assert_allclose(
+        HermiteMoments(2, scale=4.0).fit_transform(X), hermite_functions(np.full(5, 0.5), 3)[:, 1:]
+    )
+    np.testing.assert_allclose(
+        HermiteMoments(2).fit_transform(X), hermite_functions(np.zeros(5), 3)[:, 1:]
+    )
+    mostly = np.array([[0.0]] * 8 + [[3.0]] * 2)  # both medians of deviations are 0
+    found = HermiteMoments(1).fit_transform(mostly)[:, 0]
+    np.testing.assert_allclose(found[-1], hermite_functions(np.array([3 / 1.2]), 2)[0, 1])
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"n_moments": 0}, {"scale": "mad"}, {"scale": -1.0}, {"normalization": "x"}, {"width": 0}],
+)
+def test_bad_parameters(parameters: dict) -> None:
+    with pytest.raises(ValueError, match="HermiteMoments needs"):
+        HermiteMoments(**parameters).fit(np.zeros((3, 1)))
+
+
+def test_sliding_median_by_hand() -> None:
+    X = np.array([[0.0], [9], [0], [1], [1], [7], [1]])
+    found = SlidingMoments(3).fit_transform(X)
+    np.testing.assert_array_equal(found[:, 0], [0, 0, 1, 1, 1, 1, 1])
+    detrended = SlidingMoments(3, trend=5).fit_transform(X)
+    np.testing.assert_array_equal(found[:, 0] - detrended[:, 0], [0, 0, 1, 1, 1, 1, 1])
+    assert SlidingMoments(5).fit(X).get_feature_names_out().tolist() == ["median5_x0"]
+    # an offset in one column leaves the other alone
+    both = SlidingMoments(3).fit_transform(np.hstack([X, X + 5]))
+    np.testing.assert_array_equal(both[:, 1] - 5, both[:, 0])
+
+
+@pytest.mark.parametrize("parameters", [{"window": 2}, {"window": 0}, {"window": 5, "trend": 5}])
+def test_bad_windows(parameters: dict) -> None:
+    with pytest.raises(ValueError, match="needs an odd"):
+        SlidingMoments(**parameters).fit(np.zeros((3, 1)))
+
+
+def test_sliding_median_in_units_of_the_noise_before_smoothing() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.normal(7, 3, (501, 1))
+    found = SlidingMoments(3, scale="noise").fit_transform(X)
+    smooth = SlidingMoments(3).fit_transform(X)
+    np.testing.assert_allclose(found, (smooth - np.median(smooth)) / noise_scale(X))
+    with pytest.raises(ValueError, match="scale among"):
+        SlidingMoments(3, scale="mad").fit(X)  # type: ignore[arg-type]
+
+
+def test_soft_thresholds_by_hand() -> None:
+    X = np.array([[-3.0, 0.5], [1.0, 2.5], [0.0, -1.0]])
+    found = SoftThresholds((0, 2)).fit_transform(X)
+    np.testing.assert_array_equal(found, [[-3, -1, 0.5, 0], [1, 0, 2.5, 0.5], [0, 0, -1, 0]])
+    names = SoftThresholds((0, 2)).fit(X).get_feature_names_out(["a", "b"])
+    assert names.tolist() == ["above0_a", "above2_a", "above0_b", "above2_b"]
+    with pytest.raises(ValueError, match="thresholds of at least 0"):
+        SoftThresholds((-1.0,)).fit(X)

@@ -1,0 +1,136 @@
+"""Image features on pictures whose features are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from metriclearn.features.image import (
+    BorderContrast,
+    Centrality,
+    Color,
+    ColorContext,
+    GaborEnergy,
+    GradientEnergy,
+    ImageFeatures,
+    PixelBlocks,
+    Position,
+    Superpixels,
+)
+
+pytest.importorskip("skimage")
+
+
+def two_halves(height: int = 40, width: int = 60) -> NDArray:
+    """Left half red, right half green."""
+    image = np.zeros((height, width, 3), dtype=np.uint8)
+    image[:, : width // 2] = (255, 0, 0)
+    image[:, width // 2 :] = (0, 255, 0)
+    return image
+
+
+def square_in_the_middle(side: int = 48) -> NDArray:
+    image = np.full((side, side, 3), 40, dtype=np.uint8)
+    image[side // 3 : 2 * side // 3, side // 3 : 2 * side // 3] = (200, 180, 30)
+    return image
+
+
+def test_color_is_lab() -> None:
+    nodes = ImageFeatures(PixelBlocks(6), (Color(),)).nodes(two_halves())
+    red, green = nodes.features[0], nodes.features[-1]
+    np.testing.assert_allclose(red, [53.24, 80.09, 67.20], atol=0.05)
+    np.testing.assert_allclose(green, [87.73, -86.18, 83.18], atol=0.05)
+
+
+def test_position_is_in_fractions_and_positions_in_pixels() -> None:
+    nodes = ImageFeatures(PixelBlocks(6), (Position(), Centrality())).nodes(two_halves())
+    assert nodes.segments.shape == (40, 60)
+    assert len(nodes.sizes) == 6
+    np.testing.assert_allclose(nodes.features[:3, 0], [-1 / 3, 0, 1 / 3], atol=1e-12)
+    np.testing.assert_allclose(nodes.features[[0, 3], 1], [-0.25, 0.25], atol=1e-12)
+    np.testing.assert_allclose(nodes.features[:, 2:], (2 * nodes.features[:, :2]) ** 2)
+    np.testing.assert_allclose(nodes.positions[0], [10, 10])
+
+
+@pytest.mark.parametrize("segmenter", [PixelBlocks(50), Superpixels(50), PixelBlocks(10**6)])
+def test_nodes_cover_the_image(segmenter: object) -> None:
+    nodes = ImageFeatures(segmenter).nodes(two_halves())  # type: ignore[arg-type]
+    S = len(nodes.sizes)
+    np.testing.assert_array_equal(np.unique(nodes.segments), np.arange(S))
+    np.testing.assert_array_equal(np.bincount(nodes.segments.ravel()), nodes.sizes)
+    assert nodes.features.shape == (S, 15)
+    assert np.all(np.isfinite(nodes.features))
+
+
+def test_superpixels_respect_a_clear_edge() -> None:
+    nodes = ImageFeatures(Superpixels(40)).nodes(two_halves())
+    left = np.bincount(nodes.segments[:, :30].ravel(), minlength=len(nodes.sizes))
+    assert np.all((left == 0) | (left == nodes.sizes))
+
+
+def test_gradient_is_at_the_edge_in_lightness_per_pixel() -> None:
+    ramp = np.repeat(np.linspace(0.2, 0.8, 60)[None, :, None], 40, axis=0).repeat(3, axis=2)
+    pictured = ImageFeatures(PixelBlocks(100), (GradientEnergy((2.0,)), Color())).nodes(ramp)
+    L = pictured.features[:, 1]
+    inner = np.abs(pictured.positions[:, 0] - 30) < 10
+    rise = (L.max() - L.min()) / np.ptp(pictured.positions[:, 0])
+    np.testing.assert_allclose(pictured.features[inner, 0], rise, rtol=0.1)
+    edge = ImageFeatures(PixelBlocks(100), (GradientEnergy((1.0,)),)).nodes(two_halves())
+    nearest = np.abs(edge.positions[:, 0] - 30)
+    assert edge.features[nearest < 5].min() > 5 * edge.features[nearest > 20].max()
+
+
+def test_gabor_answers_to_its_frequency() -> None:
+    wave = 0.5 + 0.3 * np.sin(2 * np.pi * 0.25 * np.arange(64))
+    stripes = np.broadcast_to(wave[None, :, None], (64, 64, 3))
+    low, high = (
+        ImageFeatures(PixelBlocks(4), (GaborEnergy((0.05, 0.25)),)).nodes(stripes).features.T
+    )
+    assert np.all(high > 3 * low)
+    flat = np.full((32, 32, 3), 0.5)
+    assert np.abs(ImageFeatures(PixelBlocks(4), (GaborEnergy(),)).nodes(flat).features).max() < 1e-8
+
+
+def test_context_is_smooth_color() -> None:
+    own, around = (
+        ImageFeatures(PixelBlocks(600), (group,)).nodes(two_halves()).features[:, 1]
+        for group in (Color(), ColorContext(0.2))
+    )
+    assert np.ptp(around) < np.ptp(own)
+    assert np.mean(around) == pytest.approx(np.mean(own), abs=2.0)
+
+
+def test_border_contrast_tells_the_middle_from_the_border() -> None:
+    nodes = ImageFeatures(PixelBlocks(144), (BorderContrast(),)).nodes(square_in_the_middle())
+    inside = np.abs(nodes.positions - 24).max(axis=1) < 8
+    share, relative, distance = nodes.features.T
+    assert share[inside].max() < 0.01 < 0.99 < share[~inside].min()
+    assert relative[inside].max() < -1 < 0 < relative[~inside].min()
+    np.testing.assert_allclose(distance[~inside], 0.0, atol=1e-6)
+    assert distance[inside].min() > 50
+
+
+def test_names_carry_units_and_match() -> None:
+    features = ImageFeatures(groups=(Color(), GaborEnergy((0.1,)), GradientEnergy()))
+    assert features.names[:3] == ["L [Lab]", "a [Lab]", "b [Lab]"]
+    assert len(features.names) == features.nodes(two_halves()).features.shape[1] == 6
+    assert list(clone(features).get_feature_names_out()) == features.names
+    changed = clone(features).set_params(segmenter__n_segments=7)
+    assert changed.segmenter.n_segments == 7
+    assert features.segmenter.n_segments == 400
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (np.zeros((5, 5)), r"shape \(H, W, 3\)"),
+        (np.zeros((5, 5, 4), dtype=np.uint8), "alpha"),
+        (np.full((5, 5, 3), 200, dtype=np.int64), "uint8, or of finite floats"),
+        (np.full((5, 5, 3), np.nan), "uint8, or of finite floats"),
+    ],
+)
+def test_other_images_are_refused(image: NDArray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ImageFeatures(PixelBlocks(4)).nodes(image)

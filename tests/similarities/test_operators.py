@@ -1,0 +1,172 @@
+"""Similarity operators against dense references and finite differences, at T ≤ 60."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from metriclearn import DiagonalMetric, FullMetric
+from metriclearn.mahalanobis import Metric
+from metriclearn.similarities import (
+    FourierSimilarity,
+    GaussianSimilarity,
+    GivenSimilarities,
+    Neighborhood,
+    Nodes,
+    Similarity,
+    SimilarityFeatures,
+)
+from metriclearn.similarities.engines import NumpyEngine, engine_for
+from metriclearn.similarities.operators import GaussianOperator
+from tests.similarities.problems import dense_similarity, expanded, random_metric
+
+FAMILIES: dict[str, Callable[[], Similarity]] = {
+    "all pairs": GaussianSimilarity,
+    "neighbors": lambda: GaussianSimilarity(Neighborhood(1.5)),
+    "fourier": lambda: FourierSimilarity(40, random_state=1),
+}
+
+
+def components_of(B: NDArray) -> NDArray:
+    return np.linalg.cholesky(B).T
+
+
+def test_products_are_those_over_samples() -> None:
+    problem, B = expanded(0), random_metric(1)
+    operator = GaussianSimilarity().operator(problem.nodes, components_of(B))
+    T = len(problem.owners)
+    E = (problem.owners[:, None] == np.arange(problem.nodes.n_samples)).astype(float)
+    E /= np.sqrt(problem.nodes.sizes)
+    expected = E.T @ dense_similarity(problem.X, B) @ E / T
+    found = operator.matvec(np.eye(problem.nodes.n_samples))
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+    assert np.trace(found) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
+def test_gradient_agrees_with_finite_differences(family: str, metric: Metric) -> None:
+    problem, random = expanded(2), np.random.default_rng(3)
+    features = SimilarityFeatures(FAMILIES[family](), metric)
+    F, signs = random.normal(size=(12, 4)), np.array([1.0, -1.0, 1.0, 0.5])
+    root = random.normal(size=(5, 3))
+    w = metric.coordinates(root)
+
+    def value(at: NDArray) -> float:
+        return float(np.sum(F * features.at(at)(problem.nodes).matvec(F) @ np.diag(signs)))
+
+    gradient = features.gradient(features.at(w)(problem.nodes), F, signs)
+    step = 1e-5
+    for place, direction in enumerate(np.eye(len(w))):
+        slope = (value(w + step * direction) - value(w - step * direction)) / (2 * step)
+        assert gradient[place] == pytest.approx(slope, abs=1e-6 * np.abs(gradient).max())
+
+
+def test_weights_of_given_similarities() -> None:
+    random = np.random.default_rng(0)
+    stack = random.uniform(size=(3, 8, 8))
+    stack += stack.transpose(0, 2, 1)
+    nodes, w = Nodes(stack, np.ones(8)), np.array([0.5, 2.0, 0.0])
+    features = SimilarityFeatures(GivenSimilarities(), DiagonalMetric())
+    form = features.at(w)(nodes)
+    expected = np.tensordot(w, stack, axes=1) / 8
+    np.testing.assert_allclose(form.matvec(np.eye(8)), expected, atol=1e-14)
+    F = random.normal(size=(8, 2))
+    gradient = features.gradient(form, F, np.array([1.0, -1.0]))
+    direct = [F[:, 0] @ W @ F[:, 0] / 8 - F[:, 1] @ W @ F[:, 1] / 8 for W in stack]
+    np.testing.assert_allclose(gradient, direct, atol=1e-13)
+
+
+@pytest.mark.parametrize("memory", [1.0, 4e3, 1e9])
+def test_blocks_change_nothing(memory: float) -> None:
+    random = np.random.default_rng(0)
+    X, root, F = random.normal(size=(50, 3)), np.full(50, 50**-0.5), random.normal(size=(50, 2))
+    kept = GaussianOperator(X, np.eye(3), root, NumpyEngine(), 1e9)
+    blocks = GaussianOperator(X, np.eye(3), root, NumpyEngine(), memory)
+    np.testing.assert_allclose(blocks.matvec(F), kept.matvec(F), atol=1e-15)
+    signs = np.array([1.0, -2.0])
+    np.testing.assert_allclose(blocks.slope(F, signs), kept.slope(F, signs), atol=1e-14)
+    assert blocks._keeps == (memory == 1e9)
+
+
+def test_memory_stays_within_the_budget() -> None:
+    import tracemalloc
+
+    random, budget = np.random.default_rng(0), 2.0**23
+    X, root = random.normal(size=(3000, 3)), np.full(3000, 3000**-0.5)
+    operator = GaussianOperator(X, np.eye(3), root, NumpyEngine(), budget)  # W: 69 MiB
+    F = random.normal(size=(3000, 2))
+    tracemalloc.start()
+    operator.matvec(F)
+    operator.slope(F, np.ones(2))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < budget + 2.0**20
+
+
+def test_torch_computes_the_same() -> None:
+    pytest.importorskip("torch")
+    random = np.random.default_rng(0)
+    X, root, F = random.normal(size=(40, 3)), np.full(40, 40**-0.5), random.normal(size=(40, 2))
+    ours = GaussianOperator(X, np.eye(3), root, NumpyEngine(), 1e9)
+    for memory in (1.0, 1e9):
+        other = GaussianOperator(X, np.eye(3), root, engine_for("cpu"), memory)
+        np.testing.assert_allclose(other.matvec(F), ours.matvec(F), atol=1e-14)
+        np.testing.assert_allclose(
+            other.slope(F, np.ones(2)), ours.slope(F, np.ones(2)), atol=1e-13
+        )
+
+
+def test_parts_and_other_roots() -> None:
+    problem, B = expanded(4), random_metric(4)
+    kept = np.array([0, 3, 5, 8])
+    for family in FAMILIES.values():
+        operator = family().operator(problem.nodes, components_of(B))
+        whole = operator.matvec(np.eye(12))
+        part = operator.restricted(kept).matvec(np.eye(4))
+        np.testing.assert_allclose(part, whole[np.ix_(kept, kept)], atol=1e-15)
+        scaled = operator.rescaled(2.0 * operator.root).matvec(np.eye(12))
+        np.testing.assert_allclose(scaled, 4.0 * whole, atol=1e-14)
+
+
+def test_neighbors_are_those_within_the_radius() -> None:
+    positions = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 5.0]])
+    np.testing.assert_array_equal(
+        np.sort(Neighborhood(1.5).pairs(positions), axis=0), [[0, 1], [1, 2]]
+    )
+    with pytest.raises(ValueError, match="holds no pair"):
+        Neighborhood(0.5).pairs(positions)
+    with pytest.raises(ValueError, match="nodes with positions"):
+        Neighborhood(0.5).pairs(None)
+
+
+def test_fourier_error_falls_like_the_root_of_the_features() -> None:
+    problem, B = expanded(5), random_metric(5)
+    exact = GaussianSimilarity().operator(problem.nodes, components_of(B)).matvec(np.eye(12))
+    errors = []
+    for count in (100, 1600):
+        squares = [
+            np.mean(
+                (
+                    FourierSimilarity(count, seed)
+                    .operator(problem.nodes, components_of(B))
+                    .matvec(np.eye(12))
+                    - exact
+                )
+                ** 2
+            )
+            for seed in range(40)
+        ]
+        errors.append(np.sqrt(np.mean(squares)))
+    assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.2)
+
+
+def test_wrong_settings_are_named() -> None:
+    nodes = expanded(0).nodes
+    with pytest.raises(ValueError, match="even n_components"):
+        FourierSimilarity(7).operator(nodes, np.eye(3))
+    with pytest.raises(ValueError, match="memory of at least"):
+        GaussianSimilarity(memory=10).operator(nodes, np.eye(3))

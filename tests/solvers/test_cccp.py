@@ -1,0 +1,175 @@
+"""CCCP: objectives that never rise, whatever the inner solver does, and known optima."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from metriclearn import (
+    CCCP,
+    BundleDual,
+    DiagonalMetric,
+    FactorDescent,
+    FullMetric,
+    ProjectedSubgradient,
+    SquaredFrobenius,
+    Trace,
+)
+from metriclearn.mahalanobis import Metric, MetricCone
+from metriclearn.similarities import GaussianSimilarity, SimilarityFeatures
+from metriclearn.similarity_risk import SimilarityHinge
+from metriclearn.solvers.base import Cuts, Solution
+from metriclearn.solvers.base import Trace as SolverTrace
+from tests.similarities.problems import expanded
+
+
+class Quartic:
+    """(w² − 1)² on w ≥ 0, as w⁴ + 1 less 2w²: minimum 0 at 1."""
+
+    weights = np.ones(1)
+
+    def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
+        return Cuts((w**2 - 1.0) ** 2, np.array([4.0 * w * (w**2 - 1.0)]), self.weights)
+
+    def linearized(self, w: NDArray) -> _Tangent:
+        return _Tangent(w)
+
+
+class _Tangent:
+    weights = np.ones(1)
+
+    def __init__(self, w: NDArray) -> None:
+        self.at = w
+
+    def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
+        values = w**4 + 1.0 - 2.0 * self.at**2 - 4.0 * self.at * (w - self.at)
+        return Cuts(values, np.array([4.0 * w**3 - 4.0 * self.at]), self.weights)
+
+
+class Overshooting:
+    """An inner solver that goes far beyond the minimum, or nowhere."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def minimize(self, risk, regularizer, cone, start, callbacks=(), warm=None):  # type: ignore[no-untyped-def]
+        w = start + self.factor * (1.0 - start)
+        return Solution(w, 0.0, 0.0, 1.0, "converged", SolverTrace(), 1)
+
+
+CONE = MetricCone(DiagonalMetric(), 1, priced=False)
+TINY = Trace(1e-12)
+
+
+def horses(metric: Metric, loss_scale: float = 0.05, normalized: bool = False) -> SimilarityHinge:
+    problems = [expanded(seed, n_clusters=2) for seed in range(4)]
+    return SimilarityHinge(
+        SimilarityFeatures(GaussianSimilarity(), metric),
+        MetricCone(metric, 3, priced=False),
+        [problem.nodes for problem in problems],
+        [problem.labels for problem in problems],
+        loss_scale=loss_scale,
+        normalized=normalized,
+    )
+
+
+@pytest.mark.parametrize("begin", [0.2, 3.0])
+def test_reaches_the_minimum_of_a_difference(begin: float) -> None:
+    solver = CCCP(FactorDescent(tolerance=1e-14), tolerance=1e-10, max_rounds=100)
+    solution = solver.minimize(Quartic(), TINY, CONE, np.array([begin]))
+    assert solution.converged
+    assert solution.w[0] == pytest.approx(1.0, abs=1e-3)
+    # the first majorant's minimum is known: 4w³ = 4·begin
+    assert solution.trace.objective[1] == pytest.approx((begin ** (2 / 3) - 1) ** 2, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("factor", "moves"), [(3.0, True), (60.0, True), (1e4, False), (0.0, False)]
+)
+def test_steps_that_go_too_far_are_taken_back(factor: float, moves: bool) -> None:
+    solution = CCCP(Overshooting(factor)).minimize(Quartic(), TINY, CONE, np.array([0.5]))
+    trace = np.array(solution.trace.objective)
+    assert np.all(np.diff(trace) <= 0)
+    assert (trace[1] < trace[0]) == moves
+    assert solution.objective == pytest.approx(float(Quartic()(solution.w).mean), abs=1e-11)
+
+
+@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
+@pytest.mark.parametrize(
+    "inner",
+    [FactorDescent(10), BundleDual(max_rounds=10), ProjectedSubgradient(max_rounds=10)],
+    ids=["factor", "bundle", "subgradient"],
+)
+@pytest.mark.parametrize("normalized", [False, True])
+def test_objective_never_rises(metric: Metric, inner: object, normalized: bool) -> None:
+    hinge, omega = horses(metric, normalized=normalized), SquaredFrobenius(1e-3)
+    cone = MetricCone(metric, 3, priced=False)
+    start = metric.identity(3)
+    solution = CCCP(inner, 0.0, 4).minimize(hinge, omega, cone, start)  # type: ignore[arg-type]
+    trace = np.array(solution.trace.objective)
+    assert np.all(np.diff(trace) <= 1e-9 * np.abs(trace[:-1]))
+    at_end = hinge(solution.w).mean + omega.terms(cone)(solution.w)
+    assert solution.objective == pytest.approx(at_end, rel=1e-9)
+
+
+def test_goes_on_from_the_best_start() -> None:
+    solver = CCCP(max_rounds=5)
+    starts = [np.array([0.01]), np.array([2.0]), np.array([9.0])]
+    solution, objectives = solver.minimize_from(Quartic(), TINY, CONE, starts)
+    alone = [CCCP(max_rounds=1).minimize(Quartic(), TINY, CONE, w).objective for w in starts]
+    np.testing.assert_allclose(objectives, alone, rtol=1e-9)
+    assert solution.trace.objective[1] == pytest.approx(min(alone))
+    assert np.all(np.diff(solution.trace.objective) <= 0)
+    assert np.all(np.diff(solution.trace.oracle_calls) > 0)
+    assert solution.scale == solution.trace.objective[0]
+
+
+def test_callbacks_see_every_outer_step_and_can_stop() -> None:
+    seen: list[int] = []
+
+    class Watcher:
+        def on_round(self, progress) -> bool:  # type: ignore[no-untyped-def]
+            seen.append(progress.round)
+            return progress.round == 2
+
+        def on_end(self, solution: Solution) -> None:
+            seen.append(-1)
+
+    solver = CCCP(FactorDescent(4), tolerance=0.0, max_rounds=9)
+    solution = solver.minimize(Quartic(), TINY, CONE, np.array([5.0]), [Watcher()])
+    assert seen == [1, 2, -1]
+    assert solution.reason == "callback"
+
+
+@pytest.mark.parametrize("calls", [1, 3, 4, 9, 30, 45])
+def test_an_interrupt_ends_everything_and_keeps_the_best_point(calls: int) -> None:
+    class Interrupted(Quartic):
+        left = calls
+
+        def linearized(self, w: NDArray) -> _Tangent:
+            tangent, parent = _Tangent(w), self
+
+            class Counting(_Tangent):
+                def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
+                    parent.left -= 1
+                    if parent.left == 0:
+                        raise KeyboardInterrupt
+                    return tangent(w)
+
+            return Counting(w)
+
+    risk = Interrupted()
+    solver = CCCP(FactorDescent(8), tolerance=0.0, max_rounds=20)
+    solution, objectives = solver.minimize_from(
+        risk, TINY, CONE, [np.array([5.0]), np.array([0.1])]
+    )
+    assert solution.reason == "interrupted"
+    assert risk.left == 0  # nothing was asked for afterwards
+    assert solution.objective <= min(objectives) + 1e-12
+    assert solution.objective == pytest.approx(float(Quartic()(solution.w).mean), abs=1e-10)
+
+
+def test_wrong_parameters_are_named() -> None:
+    with pytest.raises(ValueError, match="tolerance of at least 0"):
+        CCCP(tolerance=-1).minimize(Quartic(), TINY, CONE, np.ones(1))
