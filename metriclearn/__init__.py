@@ -68,16 +68,19 @@ __all__ = sorted(_HOMES)
 
 if TYPE_CHECKING:
     from metriclearn.baselines.penalty_learning import PenaltyLearner
+    from metriclearn.callbacks import EarlyStopping, ScalarLog
     from metriclearn.clusterers import DPMeans, EvidenceAccumulation, GibbsDPMixture
     from metriclearn.features.hermite import HermiteMoments
     from metriclearn.features.image import ImageFeatures
     from metriclearn.first_completion import KnownStart, PrincipalStart
     from metriclearn.forms import DenseForm, LowRankForm
     from metriclearn.joint_features import LinearFeatures
-    from metriclearn.learners import ChangePointMetricLearner
+    from metriclearn.learners.change_points import ChangePointMetricLearner
     from metriclearn.learners.clustering import ClusteringMetricLearner
+    from metriclearn.learners.cross_validation import ChangePointMetricLearnerCV
     from metriclearn.learners.data_penalty import DataPenaltyMetricLearner
     from metriclearn.learners.normalized_cuts import NormalizedCutMetricLearner
+    from metriclearn.learners.regularization_path import regularization_path
     from metriclearn.losses import FrobeniusLoss
     from metriclearn.mahalanobis import DiagonalMetric, FullMetric
     from metriclearn.oracles.averaged import Averaged
@@ -103,6 +106,7 @@ if TYPE_CHECKING:
     from metriclearn.similarities import FourierSimilarity, GaussianSimilarity, GivenSimilarities
     from metriclearn.solvers.bundle import BundleDual
     from metriclearn.solvers.cccp import CCCP
+    from metriclearn.solvers.cutting_plane import CuttingPlane
     from metriclearn.solvers.factor_descent import FactorDescent
     from metriclearn.solvers.subgradient import ProjectedSubgradient
 

@@ -25,7 +25,7 @@ def test_code_of_the_readme_runs_from_top_to_bottom(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = python_blocks("README.md")
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
