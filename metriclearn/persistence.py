@@ -53,6 +53,10 @@ _CLASSES = {
     "Euclidean": "metriclearn.baselines.linear",
     "PrincipalComponents": "metriclearn.baselines.linear",
     "RelevantComponents": "metriclearn.baselines.linear",
+    "ClosedFormMetric": "metriclearn.baselines.closed_form",
+    "MetricKMeans": "metriclearn.baselines.clusterer",
+    "MMC": "metriclearn.baselines.mmc",
+    "NeighborhoodComponents": "metriclearn.baselines.neighborhood",
     "TunedSegmenter": "metriclearn.baselines.tuned",
     "NormalizedCutMetricLearner": "metriclearn.learners.normalized_cuts",
     "EuclideanSimilarity": "metriclearn.baselines.similarities",
@@ -174,7 +178,9 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
     if _CLASSES.get(name) == type(value).__module__:
         parameters = value.get_params(deep=False)
         parameters.pop("callbacks", None)  # they watched the training, which is over
-        fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, "callbacks", "path_")}
+        fitted = {
+            k: v for k, v in vars(value).items() if k not in (*parameters, "callbacks", "path_")
+        }
         state = [_encode(parameters, arrays), _encode(fitted, arrays)]
         return {"object": [name, *state]}
     raise TypeError(

@@ -25,7 +25,7 @@ class NeighborhoodComponents(LearnedMetric):
     Parameters
     ----------
     n_components : int, optional
-        Rank of the metric; P by default.
+        Rank of the metric, capped at P; P by default.
     init : str or array (r, P)
         Where the ascent begins, see scikit-learn's NeighborhoodComponentsAnalysis.
     max_samples : int
@@ -85,8 +85,9 @@ class NeighborhoodComponents(LearnedMetric):
         labels = np.concatenate([truth.labels + k for truth, k in zip(truths, first)])
         rows = np.vstack([center(array) / scale for array in data.arrays])
         kept = _thinned(labels, self.max_samples, random)
+        rank = None if self.n_components is None else min(self.n_components, data.n_features)
         inner = NeighborhoodComponentsAnalysis(
-            self.n_components,
+            rank,
             init=self.init,
             max_iter=self.max_iter,
             tol=self.tol,

@@ -169,31 +169,44 @@ class AudioFeatures(RecordingTransformer):
 
     def _describe(self, stretch: NDArray[np.float32]) -> NDArray[np.float64]:
         """Descriptors of every frame of a stretch, (D, n)."""
-        librosa = _librosa()
-        rate = self.sampling_rate
-        spectrum = librosa.stft(stretch, n_fft=self.window, hop_length=self.hop, center=False)
-        power = np.abs(spectrum) ** 2
-        mel = librosa.feature.melspectrogram(S=power, sr=rate, n_mels=self.n_mels)
-        decibels = librosa.power_to_db(mel, amin=_FLOOR, top_db=None)
-        parts = [librosa.feature.mfcc(S=decibels, n_mfcc=self.n_mfcc)]
+        from scipy.fft import dct
+
+        power = self._power(stretch)
+        decibels = _decibels(self._mel_filters() @ power)
+        parts = [dct(decibels, axis=0, norm="ortho")[: self.n_mfcc]]
         if self.energy:
-            parts.append(librosa.power_to_db(power.mean(axis=0)[None], amin=_FLOOR, top_db=None))
+            parts.append(_decibels(power.mean(axis=0)[None]))
         if self.flatness:
-            flatness = librosa.feature.spectral_flatness(S=power, power=1.0, amin=_FLOOR)
-            parts.append(10.0 * np.log10(flatness))
+            floored = np.maximum(power, _FLOOR)
+            parts.append(_decibels(floored).mean(axis=0)[None] - _decibels(floored.mean(axis=0)))
         if self.contrast:
+            # the floor keeps librosa from cutting 80 dB below the loudest of the block
             parts.append(
-                librosa.feature.spectral_contrast(
-                    # the floor keeps librosa from cutting 80 dB below the loudest of the block
+                _librosa().feature.spectral_contrast(
                     S=np.sqrt(np.maximum(power, 100 * _FLOOR)),
-                    sr=rate,
+                    sr=self.sampling_rate,
                     fmin=_LOWEST_BAND,
                     n_bands=self._n_bands,
                 )
             )
         if self.chroma:
-            parts.append(librosa.feature.chroma_stft(S=power, sr=rate, tuning=0.0, norm=1))
+            chroma = _librosa().feature.chroma_stft
+            parts.append(chroma(S=power, sr=self.sampling_rate, tuning=0.0, norm=1))
         return np.vstack(parts).astype(np.float64)
+
+    def _mel_filters(self) -> NDArray[np.float32]:
+        """librosa's mel bands (Slaney), (n_mels, frequencies)."""
+        mel = _librosa().filters.mel
+        return mel(sr=self.sampling_rate, n_fft=self.window, n_mels=self.n_mels)
+
+    def _power(self, stretch: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Power spectra of the frames, (frequencies, n): as librosa.stft has them."""
+        from scipy.fft import rfft
+        from scipy.signal.windows import hann
+
+        frames = np.lib.stride_tricks.sliding_window_view(stretch, self.window)[:: self.hop]
+        spectrum = rfft(frames * hann(self.window, sym=False).astype(np.float32), axis=1)
+        return (spectrum.real**2 + spectrum.imag**2).T
 
     def _with_deltas(self, blocks: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
         """Derivatives below the descriptors; blocks overlap by what the regression needs."""
@@ -215,9 +228,13 @@ class AudioFeatures(RecordingTransformer):
             yield self._derived(waiting, half)
 
     def _derived(self, frames: NDArray[np.float64], half: int) -> NDArray[np.float64]:
-        delta = _librosa().feature.delta
-        orders = range(1, self.deltas + 1)
-        parts = [frames, *(delta(frames, width=_DELTA_WIDTH, order=k) for k in orders)]
+        from scipy.signal import savgol_filter
+
+        # as librosa.feature.delta: a local polynomial of the order of the derivative
+        parts = [frames] + [
+            savgol_filter(frames, _DELTA_WIDTH, order, deriv=order, axis=1, mode="nearest")
+            for order in range(1, self.deltas + 1)
+        ]
         return np.vstack(parts)[:, half:-half]
 
     def _aggregate(self, blocks: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
@@ -246,6 +263,10 @@ class AudioFeatures(RecordingTransformer):
         residual = (frames - np.repeat(mean, counts, axis=1)) ** 2
         deviation = np.sqrt(np.add.reduceat(residual, starts, axis=1) / counts)
         return np.vstack([mean, deviation]).T
+
+
+def _decibels(power: NDArray) -> NDArray:
+    return 10.0 * np.log10(np.maximum(power, _FLOOR))
 
 
 def _repeated(column: NDArray, times: int) -> NDArray:

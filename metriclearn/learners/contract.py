@@ -26,7 +26,7 @@ from metriclearn.partial_labels import Alternation, AlternationTrace, PartialHin
 from metriclearn.partition import Partition
 from metriclearn.regularizers import Regularizer
 from metriclearn.risk import StructuredHinge
-from metriclearn.solvers.base import Callback, Risk, Solution, Solver
+from metriclearn.solvers.base import Callback, Solution, Solver
 
 __all__ = ["LargeMarginLearner", "LearningProblem", "is_number"]
 
@@ -39,7 +39,7 @@ class LearningProblem:
 
     Attributes
     ----------
-    risk : Risk
+    risk : StructuredHinge
     cone : MetricCone
     start : array (n,)
         No metric, or nearly none: where solvers begin, and over whose objective gaps are relative.
@@ -47,7 +47,7 @@ class LearningProblem:
         What features were divided by.
     """
 
-    risk: Risk
+    risk: StructuredHinge
     cone: MetricCone
     start: NDArray
     feature_scale: NDArray

@@ -13,7 +13,7 @@ from sklearn.model_selection import check_cv
 
 from metriclearn.inputs import read_data_sets, read_weights
 from metriclearn.learners.change_points import ChangePointMetricLearner
-from metriclearn.learners.regularization_path import regularization_path, strength_grid
+from metriclearn.learners.regularization_path import regularization_path, strengths_of
 from metriclearn.mahalanobis import DiagonalMetric, Metric
 from metriclearn.partial_labels import Alternation
 from metriclearn.regularizers import L1, Regularizer
@@ -126,12 +126,7 @@ alternation, callbacks, n_jobs, verbose
         weights = read_weights(who, sample_weight, n)
         learner = self._learner()
         problem = learner._problem(X, y, sample_weight)
-        single = isinstance(self.strengths, (int, np.integer))
-        self.strengths_ = (
-            strength_grid(problem, int(self.strengths), self.ratio)  # type: ignore[call-overload]
-            if single
-            else np.unique(np.asarray(self.strengths, dtype=np.float64))[::-1]
-        )
+        self.strengths_ = strengths_of(self.strengths, problem, self.ratio)
         splitter = check_cv(min(5, n) if self.cv is None else self.cv)
         folds = list(splitter.split(np.arange(n), None, groups))
         losses = [self._losses(learner, X, y, weights, *fold) for fold in folds]

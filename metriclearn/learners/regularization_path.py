@@ -13,7 +13,7 @@ from sklearn.base import clone
 from metriclearn.learners.contract import LargeMarginLearner, LearningProblem
 from metriclearn.solvers.base import Solution
 
-__all__ = ["RegularizationPath", "regularization_path", "strength_grid"]
+__all__ = ["RegularizationPath", "regularization_path", "strengths_of"]
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def regularization_path(
     X, y, sample_weight
         As for its ``fit``.
     strengths : int or array (S,)
-        Strengths, or how many, see :func:`strength_grid`.
+        Strengths, or how many, see Notes.
     validation : (X, y), optional
         Data sets on which every learner's loss is measured, with ``score``.
     ratio : float
@@ -105,10 +105,16 @@ def regularization_path(
     Returns
     -------
     RegularizationPath
+
+    Notes
+    -----
+    A grid is a geometric progression from a strength at which L1 and trace give B = 0. Every
+    subgradient of the risk is at least −H with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵀMX ⪰ 0. So
+    with μ at the largest eigenvalue (or diagonal entry) of H no B ≠ 0 can pay for μ Tr B.
     """
     learner = clone(learner)
     problem = learner._problem(X, y, sample_weight)
-    values = _strengths(strengths, problem, ratio)
+    values = strengths_of(strengths, problem, ratio)
     solutions, learners, losses = [], [], []
     warm: Solution | None = None
     for strength in values:
@@ -130,12 +136,8 @@ def regularization_path(
     )
 
 
-def strength_grid(problem: LearningProblem, count: int, ratio: float) -> NDArray:
-    """``count`` strengths, in geometric progression, from one at which L1 and trace give B = 0.
-
-    Every subgradient of the risk is at least −H with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵀMX ⪰ 0.
-    So with μ at the largest eigenvalue (or diagonal entry) of H no B ≠ 0 can pay for μ Tr B.
-    """
+def _grid(problem: LearningProblem, count: int, ratio: float) -> NDArray:
+    """``count`` strengths in geometric progression, see the notes of the path."""
     if count < 1 or not 0.0 < ratio < 1.0:
         raise ValueError(
             "regularization_path needs at least one strength and a ratio between 0 and 1, got "
@@ -145,9 +147,10 @@ def strength_grid(problem: LearningProblem, count: int, ratio: float) -> NDArray
     return np.geomspace(greatest, ratio * greatest, count) if count > 1 else np.array([greatest])
 
 
-def _strengths(strengths: int | ArrayLike, problem: LearningProblem, ratio: float) -> NDArray:
+def strengths_of(strengths: int | ArrayLike, problem: LearningProblem, ratio: float) -> NDArray:
+    """Strengths as given, decreasing, or a grid of so many."""
     if isinstance(strengths, (int, np.integer)):
-        return strength_grid(problem, int(strengths), ratio)
+        return _grid(problem, int(strengths), ratio)
     values = np.unique(np.asarray(strengths, dtype=np.float64))[::-1]
     if values.ndim != 1 or len(values) == 0 or not np.all(values > 0):
         raise ValueError(

@@ -136,7 +136,7 @@ class _Planes(Iteration):
         terms = omega.terms
         identity = () if terms is None else (terms.slope, terms.curvature)
         super().__init__(risk, omega, cone, warm, (*identity, settings.n_slack))
-        self.settings, self.omega = settings, omega
+        self.settings, self.regularization = settings, omega
         if terms is not None:
             self.dual = DualBound(terms, cone)
 
@@ -175,6 +175,7 @@ class _Planes(Iteration):
         import cvxpy as cp
 
         n, P = self.cone.n_metric, self.cone.n_features
+        B: Any
         if self.cone.metric.polyhedral:
             b = cp.Variable(n, nonneg=True)
             B, values = cp.diag(b), self.slopes[:, :n] @ b
@@ -185,7 +186,7 @@ class _Planes(Iteration):
         slack, price = cp.Variable(len(self.masses), nonneg=True), cp.Variable(nonneg=True)
         if self.cone.priced:
             values = values + self.slopes[:, n] * price
-        objective = self.masses @ slack + self.omega.expression(B) / self.scale
+        objective = self.masses @ slack + self.regularization.expression(B) / self.scale
         constraint = slack[self.groups] >= (self.offsets + values) / self.scale
         problem = cp.Problem(cp.Minimize(objective), [constraint])
         linear = cp.SCIPY if problem.is_lp() else None  # HiGHS: vertices, to the last digits
@@ -197,7 +198,8 @@ class _Planes(Iteration):
                 f"CuttingPlane needs a solution of its master problem, but cvxpy found it "
                 f"{problem.status}; choose another cvxpy_solver."
             )
-        coordinates = b.value if self.cone.metric.polyhedral else self._coordinates(B.value)
+        polyhedral = self.cone.metric.polyhedral
+        coordinates = np.diag(B.value) if polyhedral else self._coordinates(B.value)
         x = self.cone.join(coordinates, float(price.value or 0.0))
         return x, self._bound(problem, np.ravel(constraint.dual_value))
 
@@ -205,7 +207,7 @@ class _Planes(Iteration):
         """What the multipliers prove, whatever their accuracy; for a Ω of the user's own, the
         optimum that cvxpy reports as accurate, less its accuracy.
         """
-        if self.omega.terms is None:
+        if self.regularization.terms is None:
             accurate = problem.status == "optimal"
             return (float(problem.value) - _ACCURACY) * self.scale if accurate else 0.0
         weights = np.maximum(multipliers, 0.0)
@@ -226,12 +228,12 @@ class _Planes(Iteration):
 
     def state(self) -> dict[str, NDArray]:
         """The cuts, and the largest price that can be optimal."""
-        limit = self.dual.price_limit if self.omega.terms is not None else np.inf
+        limit = self.dual.price_limit if self.regularization.terms is not None else np.inf
         cuts = {"offsets": self.offsets, "slopes": self.slopes, "groups": self.groups}
         return {**cuts, "price_limit": np.array(limit)}
 
     def restore(self, state: dict[str, NDArray]) -> None:
         """Take up :meth:`state`."""
         self.offsets, self.slopes, self.groups = state["offsets"], state["slopes"], state["groups"]
-        if self.omega.terms is not None:
+        if self.regularization.terms is not None:
             self.dual.price_limit = float(state["price_limit"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from metriclearn import Partition
+from metriclearn import Partition, load
 from metriclearn.baselines import (
     MMC,
     ClosedFormMetric,
@@ -33,8 +35,10 @@ from metriclearn.baselines.mmc import (
     spread_apart,
     weigh_apart,
 )
+from metriclearn.clusterers import DPMeans, EvidenceAccumulation
 from metriclearn.forms import center
 from metriclearn.inputs import DataSets
+from metriclearn.learners.clustering import ClusteringMetricLearner
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 ESTIMATORS = [
@@ -263,6 +267,16 @@ def test_neighborhood_components_are_those_of_scikit_learn() -> None:
     assert_allclose(own.components_ * IRIS.std(axis=0), peer.components_, rtol=1e-6, atol=1e-8)
     thin = NeighborhoodComponents(max_samples=60, max_iter=5, random_state=0).fit(IRIS, SPECIES)
     assert thin.components_.shape == (4, 4)
+    assert NeighborhoodComponents(9, max_iter=1).fit(IRIS, SPECIES).components_.shape == (4, 4)
+    assert NeighborhoodComponents(2, max_iter=1).fit(IRIS, SPECIES).components_.shape == (2, 4)
+
+
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, MetricKMeans(MMC())], ids=repr)
+def test_fitted_metrics_are_saved_and_loaded(estimator: BaseEstimator, tmp_path: Path) -> None:
+    model = clone(estimator).fit(IRIS, SPECIES)
+    again = load(model.save(tmp_path / "model.npz"))
+    assert repr(again) == repr(model)
+    assert np.array_equal(again.transform(IRIS), model.transform(IRIS))
 
 
 # K-means with them
@@ -279,6 +293,18 @@ def test_k_means_with_a_baseline(baseline: BaseEstimator) -> None:
     N = Partition.from_labels(y)
     loss = (found.n_clusters + 3 - 2 * found.inner(N)) / len(X)
     assert -model.score(X, y) == pytest.approx(loss)
+
+
+def test_a_learned_metric_in_a_pipeline_finds_the_number_of_clusters() -> None:
+    X, y = load_wine(return_X_y=True)
+    clusterer = EvidenceAccumulation(threshold=None, random_state=0)
+    learner = ClusteringMetricLearner(verbose=False)
+    pipeline = make_pipeline(learner, clusterer).fit(X, y)
+    assert pipeline[-1].n_clusters_ == 3
+    assert adjusted_rand_score(y, pipeline[-1].labels_) > 0.9
+    assert adjusted_rand_score(y, clone(clusterer).fit_predict(X)) < 0.5
+    prices = make_pipeline(ClosedFormMetric(), DPMeans(0.015, order="farthest-first")).fit(X, y)
+    assert adjusted_rand_score(y, prices[-1].labels_) > 0.7
 
 
 def test_grid_search_over_data_sets_and_baselines() -> None:
