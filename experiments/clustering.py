@@ -268,16 +268,20 @@ def _transformed(model: Any, table: LabeledTable) -> NDArray:
 def _draw(
     results: Sequence[Result], cases: Sequence[Case], config: DictConfig, folder: Path
 ) -> None:
-    """Two dimensions of one test table: standardized, and transformed by the first method."""
+    """Two dimensions of one test table under two methods: before and after learning."""
     case = next((c for c in cases if [c.protocol, c.table] == list(config.drawn)), cases[0])
-    first = next(iter(dict.fromkeys(result.method for result in results)))
-    own = next(r for r in results if r.method == first and r.case == case_key(case))
-    scale = np.concatenate([t.X for t in case.train]).std(axis=0)
-    plain = center(case.test.X) / np.where(scale > 0, scale, 1.0)
-    learned = _transformed(own.model, case.test)
-    panels = {"before: standardized features": _two(plain), "after: learned metric": _two(learned)}
-    where = {"A": "training data", "B": "held-out samples", "C": "held-out classes"}
-    title = f"{case.table}: the learned metric pulls the classes apart ({where[case.protocol]})"
+    own = {result.method: result for result in results if result.case == case_key(case)}
+    shown = [own[name] for name in config.drawn_methods if name in own]
+    if not shown:
+        return
+    kinds = {"A": "training data", "B": "held-out samples", "C": "held-out classes"}
+    panels = {
+        f"{result.method}: ‖M−N‖² = {np.mean(result.losses):.2f}": _two(
+            _transformed(result.model, case.test)
+        )
+        for result in shown
+    }
+    title = f"{case.table}, {kinds[case.protocol]}: before and after learning the metric"
     figure = plot_embeddings(panels, case.test.y, title)
     for kind in ("png", "svg"):
         figure.savefig(folder / f"clustering.{kind}", dpi=160)

@@ -89,7 +89,11 @@ def run(config: DictConfig, folder: Path, command: str) -> Path:
             for seed, part in zip(seeds, parts)
             for name, method in methods.items()
         ]
-        results = Parallel(config.n_jobs, prefer="processes")(jobs)
+        results = []
+        for result in Parallel(config.n_jobs, return_as="generator")(jobs):
+            results.append(result)
+            loss = result.losses["partition_loss"].mean()
+            _logger.info("seed %d, %s: test ‖M−N‖² %.3f", result.seed, result.method, loss)
     tests = paired_tests(
         {name: _by_image(results, name) for name in methods},
         config.compared,
@@ -99,7 +103,7 @@ def run(config: DictConfig, folder: Path, command: str) -> Path:
     table = _table(results, tests, list(methods))
     _logger.info("\n%s", table)
     (folder / "images.md").write_text(table + "\n", encoding="utf-8")
-    _draw(results, parts, everything, config, folder)
+    _draw(results, parts[0][1], config, folder)
     document = {
         "experiment": config.name,
         "rows": _rows(results, list(methods)),
@@ -265,15 +269,13 @@ def _table(results: Sequence[_Result], tests: Sequence[dict[str, Any]], methods:
 
 def _draw(
     results: Sequence[_Result],
-    parts: Sequence[tuple[Fold, Fold]],
-    everything: Fold,
+    test: Fold,
     config: DictConfig,
     folder: Path,
 ) -> None:
     """Eight test images of the first seed, from the best to the worst of the first method."""
     first, second = config.drawn_methods
     own = {r.method: r for r in results if r.seed == config.seed}
-    test = parts[0][1]
     order = np.argsort(own[first].losses["partition_loss"], kind="stable")
     places = order[np.unique(np.linspace(0, len(order) - 1, config.n_drawn).round().astype(int))]
     shown = test.select(places)

@@ -59,6 +59,8 @@ class LowRankForm:
         c; α − λ when the number of clusters is unknown.
     """
 
+    _span: tuple[Subspace, NDArray] | None = None  # X and the components of factors not yet made
+
     def __init__(
         self,
         factors: NDArray,
@@ -90,13 +92,13 @@ class LowRankForm:
         form = cls.__new__(cls)
         form.n_samples = subspace.n_samples
         form.truth, form.weight, form.shift = subspace.truth, 0.0, 0.0
-        form._subspace, form._components = subspace, components
+        form._span = (subspace, components)
         return form
 
     @cached_property
     def factors(self) -> NDArray:  # type: ignore[no-redef]  # not reached after __init__
-        if hasattr(self, "_subspace"):
-            return self._subspace.X @ self._components.T
+        if self._span is not None:
+            return self._span[0].X @ self._span[1].T
         return np.diff(self.cumulative, axis=0)
 
     @cached_property
@@ -140,9 +142,8 @@ class LowRankForm:
 
     def _reduced(self) -> tuple[Subspace, NDArray]:
         """(Q, QᵀZ)."""
-        own: Subspace | None = getattr(self, "_subspace", None)
-        if own is not None and own.truth == self.truth:
-            return own, own.own @ self._components.T
+        if self._span is not None and self._span[0].truth == self.truth:
+            return self._span[0], self._span[0].own @ self._span[1].T
         truth = self.truth if self.weight else None
         subspace = Subspace(self.factors, truth or Partition(ends=np.array([self.n_samples])))
         return subspace, subspace.own

@@ -41,7 +41,14 @@ from metriclearn import (
     NormalizedCutMetricLearner,
 )
 from metriclearn.datasets import load_weizmann_horses
-from metriclearn.features.image import PixelBlocks, Superpixels
+from metriclearn.features.image import (
+    Color,
+    ColorContext,
+    GradientEnergy,
+    PixelBlocks,
+    Position,
+    Superpixels,
+)
 from metriclearn.mahalanobis import Metric, MetricCone
 from metriclearn.plots import plot_kernel_error
 from metriclearn.similarities import NodeLabels, Nodes, SimilarityFeatures
@@ -128,7 +135,8 @@ def prediction() -> dict[str, Any]:
 def large(n_nodes: int, device: str | None) -> dict[str, Any]:
     """One value, one slope and one cut of a graph whose W exceeds the budget."""
     image, mask = _ellipse(0)
-    own = ImageFeatures(PixelBlocks(n_nodes)).nodes(image)
+    groups = (Color(), Position(), GradientEnergy(), ColorContext())
+    own = ImageFeatures(PixelBlocks(n_nodes), groups).nodes(image)
     X = (own.features - own.features.mean(axis=0)) / own.features.std(axis=0)
     nodes = Nodes(X, own.sizes.astype(float))
     truth = NodeLabels.from_labels(mask, own.segments)

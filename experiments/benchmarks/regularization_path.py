@@ -115,9 +115,11 @@ def draw(paths: list[Planted], path: Path) -> None:
 
     figure = Figure(figsize=(12.0, 5.2))
     for i, item in enumerate(paths):
-        ax = figure.add_axes((0.06 + 0.5 * i, 0.1, 0.42, 0.74))
+        ax = figure.add_axes((0.05 + 0.5 * i, 0.1, 0.42, 0.74))
         item.path.plot(ax)
-        figure.text(0.06 + 0.5 * i, 0.95, item.name, fontsize=12, fontweight="bold")
+        kept = len(item.found(item.path.best))
+        title = f"{item.name}: {kept} at the validated strength"
+        ax.set_title(title, loc="left", pad=38, fontsize=11, fontweight="bold")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     print(f"Saved {path}")

@@ -33,10 +33,8 @@ __all__ = [
 _LOGGER = logging.getLogger(__name__)
 _VERSION = 1  # of the cached features; raised when an extractor's results change
 # what lies beside recordings: tables, texts, pictures
-_OTHER = tuple(
-    f".{suffix}"
-    for suffix in "csv tsv txt md json yaml vtt srt npz model png jpg jpeg gif svg pdf html".split()
-)
+_OTHER = {".csv", ".tsv", ".txt", ".md", ".json", ".yaml", ".vtt", ".srt", ".npz", ".model"}
+_OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html"}
 PathLike = str | os.PathLike[str]
 
 

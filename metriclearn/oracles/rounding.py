@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from metriclearn.partition import Partition
 from metriclearn.projector import Projector
 
-__all__ = ["RowKMeans", "PivotedRounding", "Rounding"]
+__all__ = ["PivotedRounding", "Rounding", "RowKMeans"]
 
 
 class Rounding(Protocol):

@@ -68,8 +68,8 @@ def test_scenes_differ_in_direction() -> None:
         pictures = list(draw_shots([Shot(kind, 1)] * 12, np.random.default_rng(0)))
         gray = np.mean(pictures, axis=3)
         steps[kind] = [np.abs(np.diff(gray, axis=a)).mean() for a in (1, 2)]
-    assert steps["studio"][0] > 1.2 * steps["studio"][1]  # changes from row to row
-    assert steps["stage"][1] > 1.2 * steps["stage"][0]
+    assert steps["studio"][0] > 1.1 * steps["studio"][1]  # changes from row to row
+    assert steps["stage"][1] > 1.1 * steps["stage"][0]
 
 
 def test_sources_of_shows_are_disjoint() -> None:
