@@ -6,9 +6,11 @@ on half of the classes, as two data sets of different classes, and cluster the o
 
 Every method fits ``components_``; then K-means clusters the transformed test data, K given. What a
 method has to choose is chosen in the training part only: in A by the loss on it, which is what A
-measures (with other K-means seeds); in B on stratified half splits of the training half; in C on
+measures (with other K-means seeds); in B on stratified splits of the training half, a third
+held out; in C on
 splits that hold out the classes of one of the training sets. The chosen candidate has the least
-mean ‖M−N‖², the first of the grid among equals; then it is fitted to all of the training part.
+mean ‖M−N‖² up to one standard error over these splits, the first of the grid among such ones
+(grids begin with the strongest regularization); then it is fitted to all of the training part.
 """
 
 from __future__ import annotations
@@ -154,19 +156,19 @@ def _halves(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
     cases = []
     for i, (train, test) in enumerate(splits.split(table.X, table.y)):
         part, rest = table.select(train), table.select(test)
-        inner = _inner_halves(part, config, i)
+        inner = _inner_splits(part, config, i)
         cases.append(Case("B", table.name, i, [part], rest, inner, [config.seed + i]))
     return cases
 
 
-def _inner_halves(part: LabeledTable, config: DictConfig, i: int) -> list[tuple[Tables, Tables]]:
+def _inner_splits(part: LabeledTable, config: DictConfig, i: int) -> list[tuple[Tables, Tables]]:
     splits = StratifiedShuffleSplit(
-        config.inner_splits, test_size=0.5, random_state=config.seed + 7919 * (i + 1)
+        config.inner_splits, test_size=1 / 3, random_state=config.seed + 7919 * (i + 1)
     )
     pairs = []
     for own, other in splits.split(part.X, part.y):
-        halves = [_thinned(part.select(rows), config.inner_samples, i) for rows in (own, other)]
-        pairs.append(([halves[0]], [halves[1]]))
+        both = [_thinned(part.select(rows), config.inner_samples, i) for rows in (own, other)]
+        pairs.append(([both[0]], [both[1]]))
     return pairs
 
 
@@ -209,16 +211,26 @@ def evaluate(method: ClusteringMethod, case: Case, n_init: int, inner_init: int)
 
 
 def _choose(method: ClusteringMethod, case: Case, n_init: int) -> tuple[Mapping[str, Any], str]:
-    """The candidate of least mean loss on the inner splits, the first among equals."""
+    """The first candidate whose mean loss is within one standard error of the least one.
+
+    The one-standard-error rule of Breiman et al. (1984), over the inner splits; candidates come
+    with the strongest regularization first. With one inner split it is the least loss.
+    """
     if len(method.candidates) == 1:
         return method.candidates[0], ""
-    means = [
-        np.mean([_inner_loss(method, parameters, *pair, n_init) for pair in case.inner])
-        for parameters in method.candidates
-    ]
-    best = int(np.argmin(means))
-    chosen = ", ".join(f"{k} = {_word(v)}" for k, v in sorted(method.candidates[best].items()))
-    return method.candidates[best], f"{chosen} (loss {means[best]:.3g} on the inner splits)"
+    losses = np.array(
+        [
+            [_inner_loss(method, parameters, *pair, n_init) for pair in case.inner]
+            for parameters in method.candidates
+        ]
+    )
+    means, n_splits = losses.mean(axis=1), losses.shape[1]
+    least = losses[np.argmin(means)]
+    error = least.std(ddof=1) / np.sqrt(n_splits) if n_splits > 1 else 0.0
+    chosen = int(np.flatnonzero(means <= means.min() + error)[0])
+    candidate = method.candidates[chosen]
+    words = ", ".join(f"{name} = {_word(value)}" for name, value in sorted(candidate.items()))
+    return candidate, f"{words} (loss {means[chosen]:.3g} on the inner splits)"
 
 
 def _word(value: Any) -> str:
@@ -317,9 +329,10 @@ def _artifacts(results: Sequence[Result], cases: Sequence[Case], config: DictCon
             "repetitions, on test data where there are some: clustering.md has them all.",
             "A: train = test, several K-means seeds. B: stratified half/half splits. C: learn on "
             "half of the classes, as two data sets, cluster the others. K is given.",
-            "Hyper-parameters are chosen in the training part only: A by the training loss "
-            "with other K-means seeds, B on half splits of the training half, C by holding out "
-            "the classes of one of the two training data sets.",
+            "Hyper-parameters are chosen in the training part only: A by the training loss with "
+            "other K-means seeds, B on splits of the training half, a third held out, C by "
+            "holding out the classes of one of the two training data sets. Among candidates "
+            "within one standard error of the least loss the first of the grid is taken.",
             f"Weights and training are those of {last.protocol}, {last.table}, repetition 0.",
         ],
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 __all__ = ["Partition"]
 
@@ -135,6 +136,10 @@ class Partition:
         """Cluster sums YᵀX, (T, P) -> (K, P), in O(TP)."""
         if self._ends is not None:
             return np.add.reduceat(X, self._ends - self._sizes, axis=0)
+        if X.ndim == 2:  # one sweep over the rows of X, in their order
+            ones, ends = np.ones(len(X), dtype=X.dtype), np.arange(len(X) + 1)
+            shape = (len(X), self.n_clusters)
+            return csr_array((ones, self.labels, ends), shape=shape).T @ X
         order = np.argsort(self.labels, kind="stable")
         return np.add.reduceat(X[order], np.cumsum(self._sizes) - self._sizes, axis=0)
 

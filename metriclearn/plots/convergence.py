@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.plots.canvas import (
+    INK,
     MUTED,
     PALETTE,
     TEXT_SIZE,
@@ -25,6 +26,7 @@ from metriclearn.plots.canvas import (
 )
 
 _ROUNDING = 1e-6  # a bound may pass the objective by this much of it, and no more
+_COLORS = (*PALETTE[:-1], INK)  # names in yellow could not be read
 _WIDE = 3.0  # longest over shortest curve, from which on the axis is logarithmic
 
 
@@ -86,7 +88,7 @@ def plot_convergence(
     ax = canvas(ax, 7.0, 3.6)
     say(ax, _message(curves), title)
     draw = _draw_gap if gap else _draw_band
-    colors = [PALETTE[place % len(PALETTE)] for place in range(len(curves))]
+    colors = [_COLORS[place % len(_COLORS)] for place in range(len(curves))]
     for color, (name, curve) in zip(colors, curves.items()):
         draw(ax, name if len(curves) > 1 else "", curve, color)
     x = "seconds since the start" if seconds else "passes over the data"
@@ -193,13 +195,18 @@ def _name_ends(ax: Axes, curves: Mapping[str, _Curve], colors: list[str]) -> Non
         return
     ends = np.array([np.asarray(line.get_xydata())[-1] for _, line, _ in drawn])
     first = min(float(np.asarray(line.get_xdata())[0]) for _, line, _ in drawn)
-    room = 0.055 * max(len(name) for name in curves) / width_of(ax)  # share of the width
-    room = min(1.3 * room, 0.5)
-    if ends[:, 0].max() > _WIDE * ends[:, 0].min() and first > 0:
+    last = float(ends[:, 0].max())
+    room = min(0.08 * max(len(name) for name, _, _ in drawn) / width_of(ax), 0.5)  # of the width
+    if last > _WIDE * ends[:, 0].min() and first > 0:
         ax.set_xscale("log")
-        ax.set_xlim(first, first * (ends[:, 0].max() / first) ** (1 / (1 - room)))
+        ax.set_xlim(first, first * (last / first) ** (1 / (1 - room)))
+        powers = np.arange(np.floor(np.log10(first)), np.ceil(np.log10(last)) + 1)
+        ticks = np.outer(10.0**powers, (1, 3)).ravel()
+        ticks = ticks[(ticks >= first) & (ticks <= last)]
+        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        ax.xaxis.set_minor_locator(NullLocator())
     else:
-        ax.set_xlim(0, ends[:, 0].max() / (1 - room))
+        ax.set_xlim(0, last / (1 - room))
     place = ax.transScale + ax.transLimits  # shares of the axes
     at = place.transform(ends)
     line_height = 1.25 * TEXT_SIZE / 72 / (ax.get_position().height * figure_of(ax).get_figheight())

@@ -1,0 +1,75 @@
+"""Several gaps in one panel: passes that are not rounds, a common scale, names at the ends."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from metriclearn.plots import plot_convergence
+from metriclearn.plots.canvas import PALETTE
+
+FAST = {
+    "objective": [4.0, 2.0],
+    "lower_bound": [0.0, 1.9],
+    "passes": [2.0, 4.0],
+    "seconds": [0.1, 0.2],
+    "scale": 10.0,
+}
+SLOW = {
+    "objective": [4.0, 3.0, 2.0],
+    "lower_bound": [0.0, 1.0, 1.9],
+    "passes": [2.0, 90.0, 400.0],
+    "seconds": [0.1, 5.0, 20.0],
+    "scale": 10.0,
+}
+
+
+def names_of(ax) -> dict:
+    return {text.get_text(): text for text in ax.texts}
+
+
+def test_passes_and_scale_replace_rounds_and_the_objective() -> None:
+    ax = plot_convergence({"fast": FAST, "slow": SLOW}, gap=True).axes[0]
+    assert_allclose(ax.lines[0].get_xydata(), [[2, 0.4], [4, 0.01]])
+    assert_allclose(ax.lines[1].get_xydata(), [[2, 0.4], [90, 0.2], [400, 0.01]])
+    band = plot_convergence({"fast": FAST}).axes[0]
+    assert_allclose(band.lines[0].get_xdata(), [2, 4])
+
+
+def test_curves_are_named_at_their_ends_without_a_legend() -> None:
+    ax = plot_convergence({"fast": FAST, "slow": SLOW}, gap=True, seconds=True).axes[0]
+    assert ax.get_legend() is None
+    assert ax.get_xscale() == "log"
+    assert ax.get_xticks().max() <= 20.0
+    names = names_of(ax)
+    assert sorted(names) == ["fast", "slow"]
+    assert names["fast"].get_position()[0] < names["slow"].get_position()[0]
+    assert names["slow"].get_color() == PALETTE[1]
+
+
+def test_names_that_end_together_are_moved_apart() -> None:
+    traces = {f"method {i}": SLOW for i in range(4)}
+    figure = plot_convergence(traces, gap=True)
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in names_of(figure.axes[0]).values()]
+    heights = sorted((box.y0, box.y1) for box in boxes)
+    assert all(low[1] <= high[0] + 1.0 for low, high in pairwise(heights))
+
+
+def test_curves_of_like_length_keep_a_linear_axis_and_one_curve_has_no_name() -> None:
+    both = plot_convergence({"a": FAST, "b": FAST}, gap=True).axes[0]
+    assert both.get_xscale() == "linear"
+    assert not names_of(plot_convergence({"a": FAST}, gap=True).axes[0])
+
+
+def test_false_passes_and_scales_are_refused() -> None:
+    with pytest.raises(ValueError, match="needs passes since the start"):
+        plot_convergence({"a": {**FAST, "passes": [4.0, 2.0]}})
+    with pytest.raises(ValueError, match="2 bounds and 1 passes"):
+        plot_convergence({"a": {**FAST, "passes": [4.0]}})
+    for scale in (0.0, -1.0, np.ones(2)):
+        with pytest.raises(ValueError, match="one positive number as scale"):
+            plot_convergence({"a": {**FAST, "scale": scale}})
