@@ -89,6 +89,7 @@ def run(config: DictConfig, folder: Path, command: str) -> Path:
     path of results.md
     """
     start = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
     data: AnnotatedProfiles = instantiate(config.dataset.loader, _partial_=True)(
         config.dataset.root
     )
@@ -106,9 +107,13 @@ def run(config: DictConfig, folder: Path, command: str) -> Path:
             for train in (1, 2)
             for method in reversed(methods)  # the costly ones stand last
         ]
-        outcomes = Parallel(config.n_jobs, prefer="threads")(jobs)
+        run_all = Parallel(config.n_jobs, prefer="threads", return_as="generator_unordered")
+        outcomes = []
+        for outcome in run_all(jobs):  # an interruption loses nothing that is done
+            outcomes.append(outcome)
+            _keep(outcome, data, folder / "rows.jsonl")
     names = [method.name for method in methods]
-    outcomes.sort(key=lambda outcome: names.index(outcome.method))
+    outcomes.sort(key=lambda outcome: (names.index(outcome.method), outcome.direction))
     rows = [_row(outcome, data, column) for outcome in outcomes for column in outcome.errors]
     results = {
         "experiment": config.name,
@@ -116,7 +121,6 @@ def run(config: DictConfig, folder: Path, command: str) -> Path:
         "seconds": time.perf_counter() - start,
         "config": OmegaConf.to_container(config, resolve=True),
     }
-    folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(results, indent=2, default=float)
     (folder / "results.json").write_text(text + "\n", encoding="utf-8")
     page = folder / "results.md"
@@ -222,6 +226,13 @@ def _left_out(
         ends = path.change_points[position_at(path, moved)]
         errors += not region.kind.allows(region.count(ends[:-1]))
     return errors
+
+
+def _keep(outcome: _Outcome, data: AnnotatedProfiles, path: Path) -> None:
+    """Append the rows of an outcome, one JSON object per line."""
+    with path.open("a", encoding="utf-8") as file:
+        for column in outcome.errors:
+            file.write(json.dumps(_row(outcome, data, column), default=float) + "\n")
 
 
 def _row(outcome: _Outcome, data: AnnotatedProfiles, column: str) -> dict[str, Any]:

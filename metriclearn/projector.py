@@ -73,7 +73,7 @@ def _triangle(X: NDArray, truth: Partition) -> NDArray:
     for begin in range(0, len(X), _BLOCK):
         block = slice(begin, begin + _BLOCK)
         rows = np.vstack([triangle, X[block] - means[labels[block]]])
-        triangle = np.linalg.qr(rows, mode="r")
+        triangle = np.asarray(np.linalg.qr(rows, mode="r"))
     return triangle
 
 

@@ -145,8 +145,8 @@ def main() -> None:
     report.table(
         "Planted problems",
         [result.row() for result in results],
-        "Where the rest is noise, almost the whole path is exact. Where the rest changes at times of "
-        "its own, the optimum keeps some of it at all but the strongest strengths, and the "
+        "Where the rest is noise, almost the whole path is exact. Where the rest changes on its "
+        "own, the optimum keeps some of it at all but the strongest strengths, and the "
         "strength that validates best, being chosen for prediction, is weaker than those.",
     )
     report.save(options.out)

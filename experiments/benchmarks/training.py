@@ -9,7 +9,8 @@ relevant, 6 to 9 segments. ``television`` has the size of the paper's TV shows: 
 segments. Each row is trained in a process of its own to a relative gap of 1e-3 (objective minus
 certified lower bound, over the objective at the start), with the default strength of the
 regularizer and a tenth of it. Peak memory counts everything: interpreter, compiled code and data.
-Linear algebra has one thread.
+Linear algebra has one thread. What is required of seconds is asked of the processor's, which other
+work on the machine does not change; with ``--threads`` above one, of the wall clock's.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import json
 import resource
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,6 +47,7 @@ from metriclearn import (
 from metriclearn.datasets import SyntheticSequences, make_change_points
 from metriclearn.mahalanobis import Metric
 from metriclearn.regularizers import Regularizer
+from metriclearn.solvers.base import Progress, Solution
 
 LEARNERS: dict[str, tuple[Metric, Callable[..., Regularizer]]] = {
     "diagonal l2": (DiagonalMetric(), SquaredFrobenius),
@@ -73,6 +76,34 @@ JOBS = {
 }
 
 
+class Clock:
+    """A callback that remembers when every gap of the last run was reached.
+
+    Parameters
+    ----------
+    clock : callable () -> float
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+
+    def begin(self) -> None:
+        """Before a run."""
+        self.times, self.gaps = [self.clock()], [float("inf")]
+
+    def on_round(self, progress: Progress) -> None:
+        """Read the clock."""
+        self.times.append(self.clock())
+        self.gaps.append(progress.relative_gap)
+
+    def on_end(self, solution: Solution) -> None:
+        """Nothing is left to do."""
+
+    def gap_after(self, seconds: float) -> float:
+        """Relative gap reached within that time (infinite before the first round)."""
+        return self.gaps[int(np.searchsorted(self.times, self.times[0] + seconds, "right")) - 1]
+
+
 def strengths(name: str) -> tuple[float, float]:
     """The regularizer's default strength and a tenth of it."""
     default = LEARNERS[name][1]().strength
@@ -83,12 +114,23 @@ def measure(job: str, name: str, strength: float, n_jobs: int, repeats: int) -> 
     """Train; seconds of every run, the certificate, peak bytes of this process."""
     data = JOBS[job].make(random_state=0)
     metric, regularizer = LEARNERS[name]
+    clock = Clock(time.process_time if n_jobs == 1 else time.perf_counter)
     learner = ChangePointMetricLearner(
-        metric, regularizer(strength), BundleDual(tolerance=_GAP), n_jobs=n_jobs, verbose=False
+        metric,
+        regularizer(strength),
+        BundleDual(tolerance=_GAP),
+        n_jobs=n_jobs,
+        callbacks=[clock],
+        verbose=False,
     )
+
+    def fit() -> None:
+        clock.begin()
+        learner.fit(data.sequences, data.labels)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        run = in_turns({"fit": partial(learner.fit, data.sequences, data.labels)}, repeats)["fit"]
+        run = in_turns({"fit": fit}, repeats)["fit"]
     solution = learner.solution_
     test = JOBS[job].make(random_state=2)
     return {
@@ -97,19 +139,11 @@ def measure(job: str, name: str, strength: float, n_jobs: int, repeats: int) -> 
         "rounds": len(solution.trace),
         "gap": solution.relative_gap,
         "reason": solution.reason,
-        "gap_after": _gap_after(solution, JOBS[job].seconds),
+        "gap_after": clock.gap_after(JOBS[job].seconds),
         "peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         "rank": len(learner.components_),
         "test": -learner.score(test.sequences, test.labels) * len(test.sequences[0]),
     }
-
-
-def _gap_after(solution: Any, seconds: float) -> float:
-    """Relative gap that was reached within ``seconds`` (infinite before the first round)."""
-    trace = solution.trace
-    gaps = (np.array(trace.objective) - np.array(trace.lower_bound)) / solution.scale
-    in_time = gaps[np.array(trace.seconds) <= seconds]
-    return float(in_time[-1]) if len(in_time) else float("inf")
 
 
 def in_own_process(*arguments: Any) -> dict[str, Any]:
@@ -125,7 +159,8 @@ def row(job: str, name: str, strength: float, n_jobs: int, repeats: int) -> dict
     """One trained learner."""
     record = in_own_process(job, name, strength, n_jobs, repeats)
     timing, limit = Timing(record["seconds"], record["processor"]), JOBS[job].seconds
-    good = record["gap"] <= _GAP and timing.median < limit and record["peak"] < _BYTES
+    counted = float(np.median(timing.processor)) if n_jobs == 1 else timing.median
+    good = record["gap"] <= _GAP and counted < limit and record["peak"] < _BYTES
     return {
         "metric": name,
         "strength": strength,
