@@ -320,7 +320,7 @@ def _artifacts(results: Sequence[Result], cases: Sequence[Case], config: DictCon
             text = f"{result.case[0]}, {result.case[1]}: {result.choice}; "
             choices[result.method] = choices.get(result.method, "") + text
     return Artifacts(
-        weights={r.method: _weights(r.model) for r in own},
+        weights={r.method: _weights(r.model, last.train) for r in own},
         feature_names=last.test.feature_names,
         traces={r.method: vars(r.model.solution_.trace) for r in own},
         choices={method: text.rstrip("; ") + "." for method, text in choices.items()},
@@ -338,8 +338,9 @@ def _artifacts(results: Sequence[Result], cases: Sequence[Case], config: DictCon
     )
 
 
-def _weights(model: Any) -> NDArray:
-    components = model.components_ * model.scale_
+def _weights(model: Any, train: Tables) -> NDArray:
+    """B for standardized features: its diagonal (P,) where nothing else can be, or (P, P)."""
+    components = model.components_ * np.vstack([center(table.X) for table in train]).std(axis=0)
     B = components.T @ components
     diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
     return np.diag(B) if diagonal else B

@@ -58,6 +58,7 @@ _HOMES = {
     "SquaredFrobenius": "regularizers",
     "SummedArea": "oracles.summed_area",
     "Trace": "regularizers",
+    "WhitenedClusteringLearner": "learners.whitened_clustering",
     "best_penalty": "penalties",
     "load": "persistence",
     "save": "persistence",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from metriclearn.learners.data_penalty import DataPenaltyMetricLearner
     from metriclearn.learners.normalized_cuts import NormalizedCutMetricLearner
     from metriclearn.learners.regularization_path import regularization_path
+    from metriclearn.learners.whitened_clustering import WhitenedClusteringLearner
     from metriclearn.losses import FrobeniusLoss
     from metriclearn.mahalanobis import DiagonalMetric, FullMetric
     from metriclearn.oracles.averaged import Averaged

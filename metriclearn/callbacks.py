@@ -127,7 +127,7 @@ class TimeLimit(BaseEstimator):
     def on_round(self, progress: Progress) -> bool:
         """True when the time is up."""
         now = self.clock()
-        if self._begun is None:
+        if self._begun is None or progress.round <= 1:  # the last run may have died
             self._begun = now
         return now - self._begun >= self.seconds
 

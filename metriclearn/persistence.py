@@ -24,6 +24,7 @@ _CLASSES = {
     "ChangePointMetricLearner": "metriclearn.learners.change_points",
     "WhitenedMetricLearner": "metriclearn.learners.whitened",
     "ClusteringMetricLearner": "metriclearn.learners.clustering",
+    "WhitenedClusteringLearner": "metriclearn.learners.whitened_clustering",
     "SpectralRelaxation": "metriclearn.oracles.spectral",
     "LocalSearch": "metriclearn.oracles.local_search",
     "Averaged": "metriclearn.oracles.averaged",

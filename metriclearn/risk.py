@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -80,6 +82,15 @@ class StructuredHinge:
         self.weights = np.add.reduceat(self._shares, self._bounds[:-1])
         zero = np.zeros(cone.n_metric)
         self._truth_slopes = [features.gradient(s, zero, t) for s, t in zip(samples, truths)]
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """A digest of the data, the labels and the weights, for checkpoints."""
+        digest = hashlib.sha256(self._shares.tobytes() + self._bounds.tobytes())
+        for samples, truth in zip(self.samples, self.truths):
+            digest.update(np.ascontiguousarray(samples.centered).tobytes())
+            digest.update(np.ascontiguousarray(truth.labels).tobytes())
+        return digest.digest()
 
     @property
     def truth_slope(self) -> NDArray:

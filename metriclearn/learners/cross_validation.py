@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.model_selection import check_cv
 
 from metriclearn.inputs import read_data_sets, read_weights
@@ -122,6 +121,10 @@ alternation, callbacks, n_jobs, verbose
                 f"{who} needs at least 2 sequences to leave some out, got 1; pass a list of "
                 "sequences, or use ChangePointMetricLearner."
             )
+        if y is None:
+            raise ValueError(
+                f"{who} requires y to be passed, but the target y is None; pass labels."
+            )
         X, y = list(X), list(y)
         weights = read_weights(who, sample_weight, n)
         learner = self._learner()
@@ -129,6 +132,11 @@ alternation, callbacks, n_jobs, verbose
         self.strengths_ = strengths_of(self.strengths, problem, self.ratio)
         splitter = check_cv(min(5, n) if self.cv is None else self.cv)
         folds = list(splitter.split(np.arange(n), None, groups))
+        if not folds or not all(len(train) and len(test) for train, test in folds):
+            raise ValueError(
+                f"{who} needs folds with sequences to train on and to leave out, got "
+                f"cv={self.cv!r}."
+            )
         losses = [self._losses(learner, X, y, weights, *fold) for fold in folds]
         self.loss_path_ = np.array(losses).T
         path = regularization_path(learner, X, y, self.strengths_, sample_weight=sample_weight)
@@ -143,7 +151,7 @@ alternation, callbacks, n_jobs, verbose
         parameters = self.get_params(deep=False)
         for name in ("strengths", "ratio", "cv"):
             parameters.pop(name)
-        return clone(ChangePointMetricLearner(**parameters))
+        return ChangePointMetricLearner(**parameters)
 
     def _losses(
         self,
@@ -163,5 +171,7 @@ alternation, callbacks, n_jobs, verbose
             validation=([X[i] for i in test], [y[i] for i in test]),
             sample_weight=None if weights is None else weights[train],
         )
+        if any(solution.reason == "interrupted" for solution in path.solutions):
+            raise KeyboardInterrupt  # half a comparison chooses nothing
         assert path.validation_loss is not None
         return path.validation_loss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn.learners.contract import LargeMarginLearner, LearningProblem
 from metriclearn.solvers.base import Solution
@@ -112,7 +114,8 @@ def regularization_path(
     subgradient of the risk is at least −H with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵀMX ⪰ 0. So
     with μ at the largest eigenvalue (or diagonal entry) of H no B ≠ 0 can pay for μ Tr B.
     """
-    learner = clone(learner)
+    callbacks = learner.callbacks  # used as they are: a copy would log elsewhere
+    learner = _prepared(learner)
     problem = learner._problem(X, y, sample_weight)
     values = strengths_of(strengths, problem, ratio)
     solutions, learners, losses = [], [], []
@@ -120,14 +123,19 @@ def regularization_path(
     for strength in values:
         step = clone(learner).set_params(regularizer__strength=float(strength))
         step.__dict__.update({k: v for k, v in vars(learner).items() if k.endswith("_in_")})
+        step.callbacks = callbacks
         warm = step._learn(problem, warm)
+        step.callbacks = ()
         step._accept(problem, warm)
         solutions.append(step.solution_)
         learners.append(step)
         if validation is not None:
             losses.append(-step.score(*validation))
+        if warm.reason == "interrupted":
+            break
+    _warn([solution for solution in solutions if not solution.converged])
     return RegularizationPath(
-        values,
+        values[: len(solutions)],
         solutions,
         learners,
         np.array([_weights(problem, solution) for solution in solutions]),
@@ -144,15 +152,55 @@ def _grid(problem: LearningProblem, count: int, ratio: float) -> NDArray:
             f"{count} and {ratio!r}."
         )
     greatest = -problem.cone.metric.least(-problem.risk.truth_slope)
+    if not greatest > 1e-12 * problem.cone.n_features:
+        raise ValueError(
+            "regularization_path needs labels that the data tell apart, but no segment's mean "
+            "differs from that of its data set; pass strengths, or other labels."
+        )
     return np.geomspace(greatest, ratio * greatest, count) if count > 1 else np.array([greatest])
+
+
+def _prepared(learner: LargeMarginLearner) -> LargeMarginLearner:
+    """A copy without callbacks, which can be fitted at several strengths."""
+    if not hasattr(learner.regularizer, "strength") or not hasattr(learner.regularizer, "terms"):
+        raise ValueError(
+            "regularization_path needs a regularizer with a strength, such as L1(), got "
+            f"{learner.regularizer!r}."
+        )
+    if getattr(learner.solver, "checkpoint", None) is not None:
+        raise ValueError(
+            "regularization_path needs a solver without checkpoint, because every strength is a "
+            f"problem of its own, got {learner.solver.checkpoint!r}; set it to None."  # type: ignore[attr-defined]
+        )
+    parameters = {**learner.get_params(deep=False), "callbacks": ()}
+    return clone(type(learner)(**parameters))
+
+
+def _warn(unfinished: Sequence[Solution]) -> None:
+    if unfinished:
+        worst = max(solution.relative_gap for solution in unfinished)
+        warnings.warn(
+            f"regularization_path stopped {len(unfinished)} of its solutions early, at relative "
+            f"gaps of up to {worst:.2g}; raise the solver's max_rounds or its tolerance.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
 
 def strengths_of(strengths: int | ArrayLike, problem: LearningProblem, ratio: float) -> NDArray:
     """Strengths as given, decreasing, or a grid of so many."""
+    if (
+        isinstance(strengths, str)
+        or np.ndim(strengths) > 1
+        or (np.ndim(strengths) == 0 and not isinstance(strengths, (int, np.integer)))
+    ):
+        raise ValueError(
+            f"regularization_path needs a number of strengths or positive ones, got {strengths!r}."
+        )
     if isinstance(strengths, (int, np.integer)):
         return _grid(problem, int(strengths), ratio)
     values = np.unique(np.asarray(strengths, dtype=np.float64))[::-1]
-    if values.ndim != 1 or len(values) == 0 or not np.all(values > 0):
+    if len(values) == 0 or not np.all(values > 0):
         raise ValueError(
             f"regularization_path needs a number of strengths or positive ones, got {strengths!r}."
         )

@@ -29,6 +29,7 @@ __all__ = ["plot_annotations"]
 
 _BLUE, _ORANGE, _ERROR = PALETTE[5], PALETTE[4], PALETTE[1]
 _MOST_POINTS = 4000
+_CLOSE = 0.1  # of the width: words nearer than that would overlap
 
 
 def plot_annotations(
@@ -106,25 +107,30 @@ def _draw(
     ax: Axes, x: NDArray, found: Partition, regions: Sequence[Region], wrong: Sequence[str]
 ) -> None:
     shown = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MOST_POINTS)).astype(int))
-    size = float(np.clip(600 / len(shown), 0.6, 8))
+    size = float(np.clip(2400 / len(shown), 1.2, 8))
     ax.scatter(shown, x[shown], s=size, color=MUTED, lw=0, zorder=2)
     low, high = float(x.min()), float(x.max())
     pad = 0.08 * ((high - low) or 1.0)
     ax.set(xlim=(-0.5, len(x) - 0.5), ylim=(low - pad, high + 3 * pad))
     least = 0.004 * len(x)  # narrower regions would not be seen
-    for region, verdict in zip(regions, wrong):
+    written = -np.inf  # where the last word stands
+    for region, verdict in sorted(zip(regions, wrong), key=lambda pair: pair[0].start):
         middle, half = (region.start + region.stop - 1) / 2, (region.stop - region.start) / 2
         left, right = middle - max(half, least), middle + max(half, least)
         change = region.kind.fewest > 0
         ax.axvspan(
             left, right, color=_ORANGE if change else _BLUE, alpha=0.45 if change else 0.35, lw=0
         )
-        if verdict:
-            ax.axvspan(left, right, fill=False, edgecolor=_ERROR, lw=1.8, zorder=4)
-            ax.text(
-                np.clip(middle, 0.03 * len(x), 0.97 * len(x)), high + 2.6 * pad, verdict,
-                ha="center", va="top", size=TEXT_SIZE, color=_ERROR, weight="bold", zorder=5,
-            )  # fmt: skip
+        if not verdict:
+            continue
+        ax.axvspan(left, right, fill=False, edgecolor=_ERROR, lw=1.8, zorder=4)
+        if middle - written < _CLOSE * len(x):
+            continue  # the frame says it; words would cover each other
+        written = middle
+        ax.text(
+            float(np.clip(middle, 0.05 * len(x), 0.95 * len(x))), high + 2.6 * pad, verdict,
+            ha="center", va="top", size=TEXT_SIZE, color=_ERROR, weight="bold", zorder=5,
+        )  # fmt: skip
     ends = found.change_points
     means = found.pool(x[:, None])[:, 0] / found.sizes
     ax.hlines(means, ends - found.sizes - 0.5, ends - 0.5, color=PALETTE[0], lw=2.2, zorder=3)

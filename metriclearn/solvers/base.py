@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -22,6 +23,8 @@ __all__ = [
     "Solution",
     "Solver",
     "Trace",
+    "check_number",
+    "within_masses",
 ]
 
 
@@ -206,6 +209,24 @@ class Solver(Protocol):
         best point.
         """
         ...
+
+
+def within_masses(weights: NDArray, groups: NDArray, masses: NDArray) -> NDArray:
+    """Multipliers of cuts made nonnegative, and scaled down where a group's exceed its mass.
+
+    Such a combination of cuts of hinges is a minorant of Σ masses_i R_i, however they were found.
+    """
+    weights = np.maximum(weights, 0.0)
+    totals = np.bincount(groups, weights=weights, minlength=len(masses))
+    return weights * np.minimum(1.0, masses / np.maximum(totals, 1e-300))[groups]
+
+
+def check_number(who: str, name: str, value: Any, least: float, whole: bool = False) -> None:
+    """Raise unless value is a (whole) number of at least ``least``."""
+    kind = numbers.Integral if whole else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, kind) or not float(value) >= least:
+        what = f"whole {name}" if whole else name
+        raise ValueError(f"{who} needs a {what} of at least {least}, got {value!r}.")
 
 
 class DualBound:

@@ -10,7 +10,16 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.mahalanobis import MetricCone
 from metriclearn.regularizers import RegularizationTerms, Regularizer, terms_of
-from metriclearn.solvers.base import Callback, CutMemory, Cuts, DualBound, Risk, Solution
+from metriclearn.solvers.base import (
+    Callback,
+    CutMemory,
+    Cuts,
+    DualBound,
+    Risk,
+    Solution,
+    check_number,
+    within_masses,
+)
 from metriclearn.solvers.dual_master import DualMaster
 from metriclearn.solvers.iteration import Iteration
 from metriclearn.solvers.linear_master import linear_master
@@ -22,7 +31,7 @@ _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3  # first ν, and its factors, chosen 
 _TRUST, _LEAP = 0.7, 0.2  # the factor when that share of the predicted descent came true
 _PRICE_CURVATURE = 1e-3  # of the proximal term at the price, in units of the start's objective
 _WARM = 1e-2  # of the first ν, where an earlier solution's cuts make the model good
-_PRICE_LEVERAGE = 10.0  # most that a price slope may outweigh those of the metric
+_PRICE_FLOOR = 1e-4  # of the first curvature at the price, below which rounding would rule
 _WORTHWHILE = 0.5  # share of the gap that remembered cuts must close to spare the oracles
 _MOST_HITS = 5  # solutions of the master in one round that only remembered cuts answered
 
@@ -79,6 +88,8 @@ class BundleDual(BaseEstimator):
         warm: Solution | None = None,
     ) -> Solution:
         """Minimize risk + regularizer over ``cone`` from ``start``, see :class:`Solver`."""
+        check_number("BundleDual", "keep_inactive", self.keep_inactive, 0, whole=True)
+        check_number("BundleDual", "cache_size", self.cache_size, 0, whole=True)
         terms = terms_of("BundleDual", regularizer, cone)
         run = _Bundle(risk, terms, cone, self, warm)
         return run.run(start, callbacks, self.tolerance, self.max_rounds, self.checkpoint)
@@ -103,18 +114,20 @@ class _Bundle(Iteration):
 
     def begin(self, start: NDArray, cuts: Cuts) -> None:
         """First cuts, at the start; and those of an earlier solution."""
+        if not np.all(cuts.weights > 0):
+            raise ValueError(
+                "BundleDual needs functions of positive weight, got a data set (or a group of "
+                "them) of weight 0; leave it out."
+            )
         self.masses = cuts.weights
         self.center, self.center_objective = start.copy(), self.objective
-        remembered = None if self.warm is None else self.warm.cuts
-        here = (cuts.mean - float(cuts.slope @ start), cuts.slope)
-        self.anchor = here if remembered is None else remembered.anchor
         self.proximity = self._first_proximity() * (1.0 if self.warm is None else _WARM)
         self.bundle = WorkingSet(self.cone.size, self._price_unit(), self.cone.priced)
         self.archive = CutArchive(self.settings.cache_size * len(cuts.values), self.cone.size)
         self.bundle.add(cuts, start)
         self.bundle.weights = cuts.weights.copy()
-        if remembered is not None:
-            self._recall(remembered)
+        if self.warm is not None and self.warm.cuts is not None:
+            self._recall(self.warm.cuts)
 
     def _recall(self, cuts: CutMemory) -> None:
         rows = cuts.slopes.copy()
@@ -130,12 +143,12 @@ class _Bundle(Iteration):
         return _PROXIMITY * self.scale / reach**2
 
     def _price_unit(self) -> float:
-        """√(curvature at the price / curvature elsewhere), not so small that rounding rules."""
+        """√(curvature at the price / curvature elsewhere); the former falls with ν to a floor."""
         typical = max(abs(float(self.anchor[1][-1])), 1e-12)
         curvature = _PRICE_CURVATURE * typical**2 / max(self.scale, 1e-12)
-        unit = float(np.sqrt(curvature / (self.terms.curvature + self.proximity)))
-        metric = float(np.linalg.norm(self.anchor[1][:-1]))
-        return max(unit, typical / (_PRICE_LEVERAGE * max(metric, 1e-300)))
+        unit = np.sqrt(curvature / (self.terms.curvature + self._first_proximity()))
+        floor = np.sqrt(_PRICE_FLOOR * curvature / (self.terms.curvature + self.proximity))
+        return float(max(unit, floor))
 
     def step(self) -> None:
         """One round: master and remembered cuts, lower bound, oracles, new cuts."""
@@ -173,6 +186,7 @@ class _Bundle(Iteration):
 
     def _solve_master(self) -> NDArray:
         bundle, priced, n = self.bundle, self.cone.priced, self.cone.n_metric
+        self.archive.rescale(bundle.rescale(self._price_unit()))
         curvature = self.terms.curvature + self.proximity
         shift = np.zeros(self.cone.size)
         shift[:n] = self.proximity * self.center[:n] - self.terms.slope
@@ -210,7 +224,8 @@ class _Bundle(Iteration):
         weights = linear_master(bundle.rows, bundle.offsets, bundle.groups, self.masses, cost)
         if weights is None:
             return 0.0
-        return self.bound.value(*bundle.combination(np.maximum(weights, 0.0)), self.objective)
+        weights = within_masses(weights, bundle.groups, self.masses)
+        return self.bound.value(*bundle.combination(weights), self.objective)
 
     def _levels(self, w: NDArray) -> NDArray:
         """The model of every function at w."""
@@ -228,6 +243,7 @@ class _Bundle(Iteration):
     def state(self) -> dict[str, NDArray]:
         """Working set, archive, center and the numbers of the proximal term."""
         numbers = [self.proximity, self.bound.price_limit, self.center_objective]
+        numbers.append(self.bundle.price_unit)
         return {
             **self.bundle.state(),
             **self.archive.state(),
@@ -237,7 +253,8 @@ class _Bundle(Iteration):
 
     def restore(self, state: dict[str, NDArray]) -> None:
         """Take up :meth:`state`."""
-        self.proximity, self.bound.price_limit, self.center_objective = state["proximal"]
+        self.proximity, self.bound.price_limit, self.center_objective, unit = state["proximal"]
+        self.bundle.price_unit = float(unit)
         self.center = state["center"]
         self.bundle.restore(state)
         self.archive.restore(state)

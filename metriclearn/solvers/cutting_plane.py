@@ -12,12 +12,21 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.mahalanobis import MetricCone
 from metriclearn.regularizers import Regularizer
-from metriclearn.solvers.base import Callback, Cuts, DualBound, Risk, Solution
-from metriclearn.solvers.iteration import Iteration
+from metriclearn.solvers.base import (
+    Callback,
+    Cuts,
+    DualBound,
+    Risk,
+    Solution,
+    check_number,
+    within_masses,
+)
+from metriclearn.solvers.iteration import Iteration, Stalled
 
 __all__ = ["CuttingPlane"]
 
-_ACCURACY = 1e-7  # of the master's optimum, relative to the scale: taken off every lower bound
+_ACCURACY = {"CLARABEL": 1e-7, "SCIPY": 1e-7, "HIGHS": 1e-7, "ECOS": 1e-7, "MOSEK": 1e-7}
+_ROUGHLY = 1e-3  # accuracy of other solvers' optima, relative to the scale
 
 
 class CuttingPlane(BaseEstimator):
@@ -74,18 +83,24 @@ class CuttingPlane(BaseEstimator):
         warm: Solution | None = None,
     ) -> Solution:
         """Minimize risk + regularizer over ``cone`` from ``start``, see :class:`Solver`."""
-        if not 0.0 <= self.stabilization < 1.0:
+        check_number("CuttingPlane", "stabilization", self.stabilization, 0)
+        if not self.stabilization < 1.0:
             raise ValueError(
                 "CuttingPlane needs a stabilization of at least 0 and below 1, got "
                 f"{self.stabilization!r}."
             )
         try:
-            import cvxpy  # noqa: F401
+            import cvxpy
         except ImportError as error:
             raise ImportError(
                 "CuttingPlane needs cvxpy, which is not installed: pip install 'metriclearn"
                 "[solvers]', or use BundleDual."
             ) from error
+        if self.cvxpy_solver not in (None, *cvxpy.installed_solvers()):
+            raise ValueError(
+                "CuttingPlane needs a cvxpy_solver that is installed, one of "
+                f"{', '.join(cvxpy.installed_solvers())}, got {self.cvxpy_solver!r}."
+            )
         omega = _Omega(regularizer, cone)
         run = _Planes(risk, omega, cone, self, warm)
         return run.run(start, callbacks, self.tolerance, self.max_rounds, self.checkpoint)
@@ -134,7 +149,12 @@ class _Planes(Iteration):
         warm: Solution | None,
     ) -> None:
         terms = omega.terms
-        identity = () if terms is None else (terms.slope, terms.curvature)
+        unit = cone.join(cone.metric.identity(cone.n_features), 0.0)
+        identity: tuple = (omega(unit), omega(3.0 * unit))
+        if terms is None:
+            self.LEAST = -np.inf
+        else:
+            identity = (terms.slope, terms.curvature)
         super().__init__(risk, omega, cone, warm, (*identity, settings.n_slack))
         self.settings, self.regularization = settings, omega
         if terms is not None:
@@ -146,9 +166,6 @@ class _Planes(Iteration):
         self.offsets, self.slopes = np.zeros(0), np.zeros((0, self.cone.size))
         self.groups = np.zeros(0, dtype=np.int64)
         self._add(cuts, start)
-        remembered = None if self.warm is None else self.warm.cuts
-        here = (cuts.mean - float(cuts.slope @ start), cuts.slope)
-        self.anchor = here if remembered is None else remembered.anchor
 
     def step(self) -> None:
         """Master problem, lower bound, query, new cuts."""
@@ -192,12 +209,12 @@ class _Planes(Iteration):
         linear = cp.SCIPY if problem.is_lp() else None  # HiGHS: vertices, to the last digits
         with warnings.catch_warnings():  # accurate or not, multipliers prove what they prove
             warnings.filterwarnings("ignore", "Solution may be inaccurate")
-            problem.solve(solver=self.settings.cvxpy_solver or linear)
+            try:
+                problem.solve(solver=self.settings.cvxpy_solver or linear)
+            except cp.error.SolverError as error:
+                raise Stalled("no solution") from error
         if problem.value is None or not np.isfinite(problem.value):
-            raise RuntimeError(
-                f"CuttingPlane needs a solution of its master problem, but cvxpy found it "
-                f"{problem.status}; choose another cvxpy_solver."
-            )
+            raise Stalled(problem.status)
         polyhedral = self.cone.metric.polyhedral
         coordinates = np.diag(B.value) if polyhedral else self._coordinates(B.value)
         x = self.cone.join(coordinates, float(price.value or 0.0))
@@ -208,11 +225,11 @@ class _Planes(Iteration):
         optimum that cvxpy reports as accurate, less its accuracy.
         """
         if self.regularization.terms is None:
-            accurate = problem.status == "optimal"
-            return (float(problem.value) - _ACCURACY) * self.scale if accurate else 0.0
-        weights = np.maximum(multipliers, 0.0)
-        totals = np.bincount(self.groups, weights=weights)
-        weights *= np.minimum(1.0, self.masses / np.maximum(totals, 1e-300))[self.groups]
+            if problem.status != "optimal":
+                return -np.inf
+            accuracy = _ACCURACY.get(problem.solver_stats.solver_name.upper(), _ROUGHLY)
+            return (float(problem.value) - accuracy) * self.scale
+        weights = within_masses(multipliers, self.groups, self.masses)
         offset, slope = float(weights @ self.offsets), weights @ self.slopes
         for share in (1.0, 0.1, 0.01, 0.001, 0.0) if self.cone.priced else ():
             self.dual.limit_price(

@@ -71,6 +71,8 @@ class DualMaster:
                 if trial_value >= value + 1e-4 * step * ascent or step < 1e-6:
                     break
                 step *= 0.5
+            if trial_value <= value:  # nothing but rounding is left
+                break
             a, v, value, x, jacobian = trial, trial_v, trial_value, trial_x, trial_jacobian
         return a, x, gap
 

@@ -9,10 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.mahalanobis import MetricCone
-from metriclearn.solvers.base import Callback, CutMemory, Cuts, Progress, Risk, Solution, Trace
+from metriclearn.solvers.base import (
+    Callback,
+    CutMemory,
+    Cuts,
+    Progress,
+    Risk,
+    Solution,
+    Trace,
+    check_number,
+)
 from metriclearn.solvers.checkpoint import Checkpoint
 
-__all__ = ["Iteration"]
+__all__ = ["Iteration", "Stalled"]
+
+
+class Stalled(Exception):
+    """A step found no way on; the best point so far is the result."""
 
 
 class Iteration:
@@ -31,6 +44,7 @@ class Iteration:
     """
 
     SOLVER = ""
+    LEAST = 0.0  # no hinge plus Ω is below
     NUMBERS = ("round", "objective", "lower_bound", "oracle_calls", "cache_hits")
 
     def __init__(
@@ -45,7 +59,7 @@ class Iteration:
         self.warm, self.identity = warm, identity
         self.trace = Trace()
         self.round, self.oracle_calls, self.cache_hits = 0, 0, 0
-        self.objective, self.lower_bound = np.inf, 0.0
+        self.objective, self.lower_bound = np.inf, self.LEAST
         self._seconds_before, self._started = 0.0, time.perf_counter()
 
     def begin(self, start: NDArray, cuts: Cuts) -> None:
@@ -73,9 +87,9 @@ class Iteration:
         checkpoint: str | None = None,
     ) -> Solution:
         """Step until the gap is small enough, a callback asks to stop, or rounds run out."""
-        if not tolerance >= 0:
-            raise ValueError(f"{self.SOLVER} needs a tolerance of at least 0, got {tolerance!r}.")
-        file = Checkpoint(checkpoint)
+        check_number(self.SOLVER, "tolerance", tolerance, 0)
+        check_number(self.SOLVER, "max_rounds", max_rounds, 0, whole=True)
+        file = Checkpoint(checkpoint, self.SOLVER)
         reason = "max_rounds"
         try:
             self._begin(start, file)
@@ -89,6 +103,8 @@ class Iteration:
                     break
             if self.solved(tolerance):
                 reason = "converged"
+        except Stalled:
+            reason = "stalled"
         except KeyboardInterrupt:
             if not np.isfinite(self.objective):
                 raise
@@ -113,7 +129,7 @@ class Iteration:
 
     def solved(self, tolerance: float) -> bool:
         """Whether the gap is within the tolerance; 0 is the least a hinge can be."""
-        return self.objective <= 0.0 or self.relative_gap() <= tolerance
+        return self.objective <= self.LEAST or self.relative_gap() <= tolerance
 
     def relative_gap(self) -> float:
         """Gap over the objective with no metric."""
@@ -155,15 +171,31 @@ class Iteration:
         cuts = self.evaluate(start)
         value = cuts.mean + self.omega(start)
         self.scale = (cuts.mean or value) if self.warm is None else self.warm.scale
+        if not np.isfinite(value):
+            raise ValueError(
+                f"{self.SOLVER} needs an objective that is finite at the start, with no or nearly "
+                f"no metric, got {value}; change the regularizer, or scale the data."
+            )
         self.keep(start.copy(), value)
-        if self.objective <= 0.0:  # nothing can be better: no data set asks for anything
+        if self.objective <= self.LEAST:  # no data set asks for anything
             return
+        remembered = None if self.warm is None else self.warm.cuts
+        here = (cuts.mean - float(cuts.slope @ start), cuts.slope)
+        self.anchor = here if remembered is None else remembered.anchor
         self.begin(start, cuts)
-        settings = getattr(self.risk, "identity", ())
-        file.identify(start, cuts.values, cuts.slopes, self.scale, settings, *self.identity)
+        if file.path is not None:
+            self._identify(file, start, cuts)
         state = file.load()
         if state is not None:
             self._take_up(state)
+
+    def _identify(self, file: Checkpoint, start: NDArray, cuts: Cuts) -> None:
+        """Which problem, and which solver, a checkpoint belongs to."""
+        texts = [self.SOLVER.encode(), getattr(self.risk, "fingerprint", b"")]
+        exact = [np.frombuffer(text, dtype=np.uint8) for text in texts]
+        settings = getattr(self.risk, "identity", ())
+        numbers = (start, cuts.values, cuts.slopes, cuts.weights, self.scale, settings)
+        file.identify(*exact, *numbers, *self.identity)
 
     def _record(self) -> None:
         seconds = self._seconds_before + time.perf_counter() - self._started
@@ -175,6 +207,7 @@ class Iteration:
         return {
             **self.state(),
             "best": self.best,
+            "anchor": np.append(self.anchor[1], self.anchor[0]),
             "numbers": np.array([getattr(self, name) for name in Iteration.NUMBERS]),
             "trace": np.array([getattr(self.trace, name) for name in Trace.__dataclass_fields__]),
         }
@@ -183,6 +216,8 @@ class Iteration:
         for name, number in zip(Iteration.NUMBERS, state.pop("numbers")):
             setattr(self, name, type(getattr(self, name))(number))
         self.best = state.pop("best")
+        anchor = state.pop("anchor")
+        self.anchor = (float(anchor[-1]), anchor[:-1])
         rows = state.pop("trace").tolist()
         self.trace = Trace(*rows[:3], *([int(value) for value in row] for row in rows[3:]))
         self._seconds_before = self.trace.seconds[-1] if len(self.trace) else 0.0

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.mahalanobis import MetricCone
 from metriclearn.parameters import ComponentParameters
 from metriclearn.regularizers import RegularizationTerms, Regularizer, terms_of
-from metriclearn.solvers.base import Callback, Cuts, DualBound, Risk, Solution
+from metriclearn.solvers.base import Callback, Cuts, DualBound, Risk, Solution, check_number
 from metriclearn.solvers.iteration import Iteration
 
 __all__ = ["ConstantStep", "DecreasingStep", "PolyakStep", "ProjectedSubgradient", "StepRule"]
@@ -140,10 +140,13 @@ class ProjectedSubgradient(ComponentParameters):
         warm: Solution | None = None,
     ) -> Solution:
         """Minimize risk + regularizer over ``cone`` from ``start``, see :class:`Solver`."""
-        if self.batch_size is not None and self.batch_size < 1:
+        who = "ProjectedSubgradient"
+        if self.batch_size is not None:
+            check_number(who, "batch_size", self.batch_size, 1, whole=True)
+        check_number(who, "random_state", self.random_state, 0, whole=True)
+        if isinstance(self.step_rule, type) or not callable(self.step_rule):
             raise ValueError(
-                "ProjectedSubgradient needs a batch_size of at least 1 or None, got "
-                f"{self.batch_size!r}."
+                f"{who} needs a step_rule such as PolyakStep(), got {self.step_rule!r}."
             )
         kind = _Descent if self.batch_size is None else _StochasticDescent
         terms = terms_of("ProjectedSubgradient", regularizer, cone)
@@ -164,15 +167,15 @@ class _Descent(Iteration):
         settings: ProjectedSubgradient,
         warm: Solution | None,
     ) -> None:
-        super().__init__(risk, terms, cone, warm, (terms.slope, terms.curvature))
+        rule = [v for v in vars(settings.step_rule).values() if isinstance(v, (int, float))]
+        batches = (settings.batch_size or 0, settings.random_state, settings.average)
+        super().__init__(risk, terms, cone, warm, (terms.slope, terms.curvature, rule, batches))
         self.terms, self.settings = terms, settings
         self.bound = DualBound(terms, cone)
 
     def begin(self, start: NDArray, cuts: Cuts) -> None:
         """No step has been made."""
         self.w, self.value, self.slope = start, cuts.mean, cuts.slope
-        remembered = None if self.warm is None else self.warm.cuts
-        self.anchor = self._minorant() if remembered is None else remembered.anchor
         n = self.cone.size
         self.minorant, self.total = (0.0, np.zeros(n)), 0.0
         self.sum, self.sum_weight, self.restart = np.zeros(n), 0.0, 2

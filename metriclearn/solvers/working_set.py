@@ -44,6 +44,15 @@ class WorkingSet:
         """w with its price in the rows' unit."""
         return np.append(w[:-1], w[-1] * self.price_unit) if self.priced else w
 
+    def rescale(self, price_unit: float) -> float:
+        """Change the unit of the price; returns the factor of the price's slopes in rows."""
+        factor = self.price_unit / price_unit
+        if self.priced and factor != 1.0:
+            self.rows[:, -1] *= factor
+            self.price_unit = price_unit
+            return factor
+        return 1.0
+
     def add(self, cuts: Cuts, w: NDArray) -> None:
         """Add one cut for every function, met at w."""
         linear = cuts.slopes @ w
@@ -150,6 +159,11 @@ class CutArchive:
         for name, more in zip(CutArchive.ARRAYS, new):
             getattr(self, name)[oldest] = more[room : room + len(oldest)]
             setattr(self, name, np.concatenate([getattr(self, name), more[:room]]))
+
+    def rescale(self, factor: float) -> None:
+        """Multiply the price's slopes, see :meth:`WorkingSet.rescale`."""
+        if factor != 1.0:
+            self.rows[:, -1] *= factor
 
     def take_violated(
         self, w: NDArray, model: NDArray, masses: NDArray, least: float

@@ -109,7 +109,7 @@ def test_rows_and_tables_hold_means_deviations_and_who_is_best() -> None:
 
 def test_every_method_of_the_experiment_has_components() -> None:
     names = [method.name for method in read_methods(configuration())]
-    assert names[:2] == ["ours/full", "ours/diagonal"]
+    assert names[:3] == ["ours/full", "ours/diagonal", "ours/whitened"]
     assert {"RCA", "MMC, full", "MMC, diagonal", "closed form", "NCA", "PCA"} < set(names)
     with pytest.raises(ValueError, match="protocols A, B or C, got 'D'"):
         cases_of("D", load_iris(), 1, configuration())

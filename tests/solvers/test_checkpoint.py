@@ -66,7 +66,7 @@ def test_killed_in_the_middle_of_a_round(tmp_path) -> None:
             raise MemoryError("killed")
         return risk(w)
 
-    dying.identity = risk.identity
+    dying.identity, dying.fingerprint = risk.identity, risk.fingerprint
     solver = BundleDual(tolerance=1e-6, max_rounds=40, checkpoint=path)
     with pytest.raises(MemoryError, match="killed"):
         solver.minimize(dying, problem.regularizer, problem.cone, problem.start)
