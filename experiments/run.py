@@ -1,8 +1,9 @@
 """Run an experiment: ``python -m experiments.run experiment=NAME [tiny=true] [KEY=VALUE ...]``.
 
-NAME is synthetic, hapt, gesture_phase, files or paper_setting. Results, models, figures and
-report.html go to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``; ``--multirun`` runs a product of
-values.
+NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, paper_setting,
+figure1, neuroblastoma, beedance, mocap6, clustering, images, bsds500, shows, video, audio or
+kinect_streams. Results, models, figures and report.html go to ``outputs/NAME/DATE/``, or to
+``hydra.run.dir``; ``--multirun`` runs a product of values.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ _HOMES = {
     "ChangePointMetricLearnerCV": "learners.cross_validation",
     "CuttingPlane": "solvers.cutting_plane",
     "EarlyStopping": "callbacks",
+    "RecordingSegmenter": "recordings",
     "ScalarLog": "callbacks",
+    "WhitenedMetricLearner": "learners.whitened",
     "regularization_path": "learners.regularization_path",
     "Averaged": "oracles.averaged",
     "CCCP": "solvers.cccp",
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from metriclearn.learners.data_penalty import DataPenaltyMetricLearner
     from metriclearn.learners.normalized_cuts import NormalizedCutMetricLearner
     from metriclearn.learners.regularization_path import regularization_path
+    from metriclearn.learners.whitened import WhitenedMetricLearner
     from metriclearn.learners.whitened_clustering import WhitenedClusteringLearner
     from metriclearn.losses import FrobeniusLoss
     from metriclearn.mahalanobis import DiagonalMetric, FullMetric
@@ -104,6 +107,7 @@ if TYPE_CHECKING:
     from metriclearn.partition import Partition
     from metriclearn.penalties import best_penalty
     from metriclearn.persistence import load, save
+    from metriclearn.recordings import RecordingSegmenter
     from metriclearn.regularizers import L1, SquaredFrobenius, Trace
     from metriclearn.similarities import FourierSimilarity, GaussianSimilarity, GivenSimilarities
     from metriclearn.solvers.bundle import BundleDual

@@ -57,6 +57,7 @@ def test_names_that_end_together_are_moved_apart() -> None:
     boxes = [text.get_window_extent() for text in names_of(figure.axes[0]).values()]
     heights = sorted((box.y0, box.y1) for box in boxes)
     assert all(low[1] <= high[0] + 1.0 for low, high in pairwise(heights))
+    assert heights[0][0] >= figure.axes[0].get_window_extent().y0
 
 
 def test_curves_of_like_length_keep_a_linear_axis_and_one_curve_has_no_name() -> None:

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/indices.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md"] + [
+    f"docs/{name}.md"
+    for name in ("clustering", "images", "indices", "partial_labels", "recordings", "solvers")
+]
 
 
 def text_of(document: str) -> str:

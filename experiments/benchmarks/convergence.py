@@ -337,7 +337,8 @@ def draw(outcomes: Sequence[Outcome], path: Path) -> None:
     axes = figure.subplots(len(outcomes), 2, squeeze=False)
     for (left, right), outcome in zip(axes, outcomes):
         traces = outcome.traces()
-        plot_convergence(traces, left, gap=True, title=outcome.job.title)
+        title = outcome.job.title[0].upper() + outcome.job.title[1:]
+        plot_convergence(traces, left, gap=True, title=title)
         plot_convergence(traces, right, gap=True, seconds=True, title=race(outcome))
         left.set_ylabel("certified gap")
         right.set(xlabel="processor seconds", ylabel="certified gap")

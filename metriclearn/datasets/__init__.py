@@ -12,6 +12,13 @@ from metriclearn.datasets.images import (
 )
 from metriclearn.datasets.mocap6 import load_mocap6
 from metriclearn.datasets.neuroblastoma import AnnotatedProfiles, load_neuroblastoma
+from metriclearn.datasets.recordings import (
+    load_ami_turns,
+    load_jamendo_singing,
+    load_musanmix,
+    load_recordings,
+    load_speech_segments,
+)
 from metriclearn.datasets.registry import data_folder, fetch
 from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.datasets.synthetic import SyntheticSequences, make_change_points
@@ -35,6 +42,7 @@ __all__ = [
     "SyntheticSequences",
     "data_folder",
     "fetch",
+    "load_ami_turns",
     "load_beedance",
     "load_breast_cancer",
     "load_bsds500",
@@ -44,10 +52,14 @@ __all__ = [
     "load_hapt",
     "load_images",
     "load_iris",
+    "load_jamendo_singing",
     "load_letters",
     "load_libras",
     "load_mocap6",
+    "load_musanmix",
     "load_neuroblastoma",
+    "load_recordings",
+    "load_speech_segments",
     "load_tcpd",
     "load_weizmann_horses",
     "load_wine",

@@ -207,21 +207,30 @@ def _name_ends(ax: Axes, curves: Mapping[str, _Curve], colors: list[str]) -> Non
         ax.xaxis.set_minor_locator(NullLocator())
     else:
         ax.set_xlim(0, last / (1 - room))
-    place = ax.transScale + ax.transLimits  # shares of the axes
-    at = place.transform(ends)
-    line_height = 1.25 * TEXT_SIZE / 72 / (ax.get_position().height * figure_of(ax).get_figheight())
-    taken: list[tuple[float, float]] = []
-    for i in np.argsort(-at[:, 1], kind="stable"):
-        name, _, color = drawn[i]
-        x, y = at[i] + (0.012, 0.0)
-        below = [low for start, low in taken if abs(start - x) < room and low - y < line_height]
-        y = min([y, *(low - line_height for low in below)])
-        taken.append((x, y))
+    low, high = ax.get_ylim()
+    ax.set_ylim(low * (low / high) ** 0.05, high)  # room for names below the lowest end
+    at = (ax.transScale + ax.transLimits).transform(ends) + (0.012, 0.0)  # shares of the axes
+    line = 1.25 * TEXT_SIZE / 72 / (ax.get_position().height * figure_of(ax).get_figheight())
+    for (name, _, color), x, y in zip(drawn, at[:, 0], _apart(at, room, line)):
         ax.text(
             x, y, name.replace("$", r"\$"), color=color, fontsize=TEXT_SIZE, va="center",
             fontweight="bold", transform=ax.transAxes, zorder=5,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
         )  # fmt: skip
+
+
+def _apart(at: NDArray, width: float, height: float) -> NDArray:
+    """Heights of labels that begin at ``at`` (n, 2): lowered where they would meet, not below 0."""
+    y = at[:, 1].copy()
+    beside = np.abs(at[:, :1] - at[:, 0]) < width
+    order = np.argsort(-y, kind="stable")
+    for place, i in enumerate(order):
+        above = [j for j in order[:place] if beside[i, j]]
+        y[i] = min([y[i], *(y[above] - height)])
+    for place, i in enumerate(order[::-1]):
+        below = [j for j in order[::-1][:place] if beside[i, j]]
+        y[i] = max([y[i], height / 2, *(y[below] + height)])
+    return y
 
 
 def _limits(curves: list[_Curve]) -> tuple[float, float]:

@@ -88,6 +88,17 @@ def test_features_that_never_vary_in_training_get_no_weight() -> None:
     assert result.losses == plain.losses
 
 
+def test_a_metric_of_rank_0_gets_random_clusters_and_not_a_single_one() -> None:
+    class Nothing(Euclidean):
+        def fit(self, X: Any, y: Any = None) -> Nothing:
+            self.components_ = np.zeros((0, 4))
+            return self
+
+    result = evaluate(ClusteringMethod("nothing", Nothing(), [{}]), tiny_case(load_iris()), 3, 1)
+    assert min(result.losses) > 3.5  # at random nearly 2(K − 1) = 4, one cluster 2
+    assert max(result.rand) < 0.1
+
+
 def test_rows_and_tables_hold_means_deviations_and_who_is_best() -> None:
     methods = [
         ClusteringMethod("euclidean", Euclidean(), [{}]),
