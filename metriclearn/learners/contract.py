@@ -31,6 +31,7 @@ from metriclearn.solvers.base import Callback, Solution, Solver
 __all__ = ["LargeMarginLearner", "LearningProblem", "is_number"]
 
 _LOGGER = logging.getLogger(__name__)
+_MOST_CUTS = 100  # per round; with more, the master problem takes longer than it saves rounds
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ class LargeMarginLearner(LearnedMetric):
 
     def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
         """What makes the risk, given all that does not depend on how truths are read."""
-        return partial(StructuredHinge, loss=FrobeniusLoss(), oracle=self._oracle())
+        oracle = self._oracle()
+        return partial(StructuredHinge, loss=FrobeniusLoss(), oracle=oracle, n_groups=_MOST_CUTS)
 
     def _samples(self, X: NDArray, truth: Partition) -> Samples:
         """One scaled data set, with what its oracles need from it once."""
