@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 __all__ = ["Partition"]
 
@@ -134,6 +133,8 @@ class Partition:
 
     def pool(self, X: NDArray) -> NDArray:
         """Cluster sums YᵀX, (T, P) -> (K, P), in O(TP)."""
+        from scipy.sparse import csr_array
+
         if self._ends is not None:
             return np.add.reduceat(X, self._ends - self._sizes, axis=0)
         if X.ndim == 2:  # one sweep over the rows of X, in their order
