@@ -13,6 +13,7 @@ from metriclearn.clustering import MahalanobisClusterer
 from metriclearn.forms import center
 from metriclearn.inputs import read_clusterings, read_data_sets
 from metriclearn.learners.clustering import ClusteringMetricLearner
+from metriclearn.oracles.averaged import Averaged
 from metriclearn.regularizers import SquaredFrobenius
 from metriclearn.solvers.base import Solution
 
@@ -25,7 +26,8 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
     With W the whitening of the covariance within clusters (RCA), the metric is B = WᵀCW and C is
     learned with large margin. K-means looks for round clusters of one size, which W provides; a
     strongly regularized C then keeps the directions in which clusters differ, in proportion to
-    how much they do. Cost: O(TP² + P³) and that of the inner learner.
+    how much they do. In repeated splits of training halves of Iris, Wine and Libras the defaults
+    had the least or nearly the least loss. Cost: O(TP² + P³) and that of the inner learner.
 
     Parameters
     ----------
@@ -52,6 +54,7 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
         self,
         learner: ClusteringMetricLearner = ClusteringMetricLearner(  # noqa: B008  # cloned
             regularizer=SquaredFrobenius(1000.0),  # noqa: B008
+            oracle=Averaged(),  # noqa: B008
             standardize=False,
         ),
         *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,6 @@ from metriclearn.solvers.base import (
     DualBound,
     Risk,
     Solution,
-    check_number,
     within_masses,
 )
 from metriclearn.solvers.iteration import Iteration, Stalled
@@ -48,8 +48,8 @@ class CuttingPlane(BaseEstimator):
         Share of the best point in the query, the rest is the master's solution: 0 is the plain
         method, which oscillates, above all with one slack.
     cvxpy_solver : str or None
-        Name of a solver that cvxpy knows; by default scipy's HiGHS for linear programs, and for
-        others what cvxpy chooses.
+        Name of a solver that cvxpy knows; by default scipy's HiGHS for linear programs, Clarabel
+        for others.
     tolerance : float
         Relative gap at which to stop.
     max_rounds : int
@@ -83,8 +83,8 @@ class CuttingPlane(BaseEstimator):
         warm: Solution | None = None,
     ) -> Solution:
         """Minimize risk + regularizer over ``cone`` from ``start``, see :class:`Solver`."""
-        check_number("CuttingPlane", "stabilization", self.stabilization, 0)
-        if not self.stabilization < 1.0:
+        number = isinstance(self.stabilization, numbers.Real)
+        if not number or not 0.0 <= float(self.stabilization) < 1.0:
             raise ValueError(
                 "CuttingPlane needs a stabilization of at least 0 and below 1, got "
                 f"{self.stabilization!r}."
@@ -206,11 +206,11 @@ class _Planes(Iteration):
         objective = self.masses @ slack + self.regularization.expression(B) / self.scale
         constraint = slack[self.groups] >= (self.offsets + values) / self.scale
         problem = cp.Problem(cp.Minimize(objective), [constraint])
-        linear = cp.SCIPY if problem.is_lp() else None  # HiGHS: vertices, to the last digits
+        own = cp.SCIPY if problem.is_lp() else cp.CLARABEL  # SCIPY is HiGHS: exact vertices
         with warnings.catch_warnings():  # accurate or not, multipliers prove what they prove
             warnings.filterwarnings("ignore", "Solution may be inaccurate")
             try:
-                problem.solve(solver=self.settings.cvxpy_solver or linear)
+                problem.solve(solver=self.settings.cvxpy_solver or own)
             except cp.error.SolverError as error:
                 raise Stalled("no solution") from error
         if problem.value is None or not np.isfinite(problem.value):
