@@ -212,4 +212,5 @@ def _weights(problem: LearningProblem, solution: Solution) -> NDArray:
     matrix = problem.cone.metric.matrix(coordinates)
     if problem.cone.metric.polyhedral:
         return np.diag(matrix)
-    return np.maximum(np.linalg.eigvalsh(matrix)[::-1], 0.0)
+    values = np.linalg.eigvalsh(matrix)[::-1]
+    return np.where(np.arange(len(values)) < solution.rank, values, 0.0)  # the rest is rounding

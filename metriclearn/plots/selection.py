@@ -185,7 +185,7 @@ def plot_regularization_path(
     """
     strength, path, losses = _path(strengths, weights, validation_loss)
     names = named("plot_regularization_path", feature_names, path.shape[1])
-    best = None if losses is None else int(np.argmin(losses.mean(axis=1)))
+    best = None if losses is None else _strongest_best(losses)
     ax = canvas(ax, 7.0, 3.4 if best is None else 4.8)
     say(ax, _path_message(strength, path, best, noun), title)
     if losses is None or best is None:
@@ -222,6 +222,11 @@ def _path(
         raise ValueError(f"{who} needs distinct strengths of zero or more, got {strength}.")
     order = np.argsort(strength)
     return strength[order], path[order], None if losses is None else losses[order]
+
+
+def _strongest_best(losses: NDArray[np.float64]) -> int:
+    """Row of the least mean loss, the strongest regularization among equals."""
+    return len(losses) - 1 - int(np.argmin(losses.mean(axis=1)[::-1]))
 
 
 def _path_message(
