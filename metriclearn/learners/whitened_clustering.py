@@ -1,19 +1,21 @@
-"""WhitenedClusteringLearner: large-margin learning in coordinates whitened within clusters."""
+"""WhitenedClusteringLearner: large-margin learning in whitened coordinates."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn.baselines.linear import RelevantComponents
+from metriclearn.baselines.linear import pooled_covariance, within_covariance
 from metriclearn.clustering import MahalanobisClusterer
 from metriclearn.forms import center
-from metriclearn.inputs import read_clusterings, read_data_sets
+from metriclearn.inputs import DataSets, read_clusterings, read_data_sets
 from metriclearn.learners.clustering import ClusteringMetricLearner
 from metriclearn.oracles.averaged import Averaged
+from metriclearn.partition import Partition
 from metriclearn.regularizers import SquaredFrobenius
 from metriclearn.solvers.base import Solution
 
@@ -23,11 +25,13 @@ __all__ = ["WhitenedClusteringLearner"]
 class WhitenedClusteringLearner(MahalanobisClusterer):
     """Eq. (9) in the coordinates of relevant component analysis: few samples, full metric.
 
-    With W the whitening of the covariance within clusters (RCA), the metric is B = WᵀCW and C is
-    learned with large margin. K-means looks for round clusters of one size, which W provides; a
-    strongly regularized C then keeps the directions in which clusters differ, in proportion to
-    how much they do. In repeated splits of training halves of Iris, Wine and Libras the defaults
-    had the least or nearly the least loss. Cost: O(TP² + P³) and that of the inner learner.
+    With W the whitening of a covariance S, the metric is B = WᵀCW and C is learned with large
+    margin. K-means looks for round clusters of one size. S within clusters (RCA's whitening,
+    ``between=0``) provides them, and a strongly regularized C keeps the directions in which
+    clusters differ, in proportion to how much they do; with the total covariance (``between=1``)
+    all those directions count alike, and the limit of strong regularization is near that of
+    :class:`~metriclearn.baselines.ClosedFormMetric`. ``shrinkage=1`` is
+    :class:`ClusteringMetricLearner` itself. Cost: O(TP² + P³) and that of the inner learner.
 
     Parameters
     ----------
@@ -36,8 +40,10 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
         ``random_state`` are those of :meth:`predict`.
     n_clusters : "given", int or None
         As in :class:`ClusteringMetricLearner`; replaces the learner's.
-    shrinkage : float
-        Share of the diagonal in the covariance within clusters, see :class:`RelevantComponents`.
+    shrinkage : float in [0, 1]
+        Share of the diagonal in S, for few samples.
+    between : float in [0, 1]
+        Share of the covariance between clusters that is added to the one within: 0 within, 1 total.
 
     Attributes
     ----------
@@ -53,17 +59,19 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
     def __init__(
         self,
         learner: ClusteringMetricLearner = ClusteringMetricLearner(  # noqa: B008  # cloned
-            regularizer=SquaredFrobenius(1000.0),  # noqa: B008
+            regularizer=SquaredFrobenius(10.0),  # noqa: B008
             oracle=Averaged(),  # noqa: B008
             standardize=False,
         ),
         *,
         n_clusters: str | int | None = "given",
         shrinkage: float = 0.1,
+        between: float = 0.0,
     ) -> None:
         self.learner = learner
         self.n_clusters = n_clusters
         self.shrinkage = shrinkage
+        self.between = between
 
     @property
     def n_init(self) -> int:  # type: ignore[override]
@@ -91,6 +99,10 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
             For data, labels or parameters that cannot be used, in one sentence.
         """
         who = type(self).__name__
+        for name in ("shrinkage", "between"):
+            share = getattr(self, name)
+            if not 0.0 <= share <= 1.0:
+                raise ValueError(f"{who} needs a {name} between 0 and 1, got {share!r}.")
         data = read_data_sets(who, X)
         truths = read_clusterings(who, y, data)
         self._remember(data)
@@ -101,7 +113,7 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
                 f"are constant over {len(data.arrays[0])} sample(s); pass other features."
             )
         arrays = [center(array)[:, varies] for array in data.arrays]
-        W = RelevantComponents(shrinkage=self.shrinkage).fit(arrays, truths).components_
+        W = self._whitening(arrays, truths)
         whitened = [Z @ W.T for Z in arrays]
         learner = clone(self.learner).set_params(n_clusters=self.n_clusters)
         self.learner_ = learner.fit(whitened, truths, sample_weight)
@@ -109,3 +121,12 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
         self.components_[:, varies] = self.learner_.components_ @ W
         self.penalty_, self.n_clusters_ = self.learner_.penalty_, self.learner_.n_clusters_
         return self
+
+    def _whitening(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
+        """W with W S Wᵀ = I, the directions of most total variance first."""
+        data = DataSets(arrays, single=False, feature_names=None)
+        total, within = pooled_covariance(data), within_covariance(data, truths)
+        S = within + self.between * (total - within)
+        floor = 1e-12 * np.diag(total)
+        S = (1 - self.shrinkage) * S + np.diag(self.shrinkage * np.diag(S) + floor)
+        return scipy.linalg.eigh(total, S)[1][:, ::-1].T
