@@ -10,7 +10,8 @@ measures (with other K-means seeds); in B on stratified splits of the training h
 held out; in C on
 splits that hold out the classes of one of the training sets. The candidate of least mean
 ‖M−N‖² over these splits replaces the first of the grid if it is better by more than one standard
-error of their difference, and is fitted to all of the training part.
+error of their difference, corrected for splits that share samples (Nadeau & Bengio 2003), and is
+fitted to all of the training part.
 """
 
 from __future__ import annotations
@@ -213,7 +214,8 @@ def evaluate(method: ClusteringMethod, case: Case, n_init: int, inner_init: int)
 def _choose(method: ClusteringMethod, case: Case, n_init: int) -> tuple[Mapping[str, Any], str]:
     """The best candidate on the inner splits, where it clearly beats the first, and words.
 
-    Clearly: by more than one standard error of the paired differences of their losses. The least
+    Clearly: by more than one standard error of the paired differences of their losses, with the
+    factor 1/J + n_test/n_train for J splits that share samples (Nadeau & Bengio 2003). The least
     mean of a few dozen noisy ones is often luck, and the first candidate is a sound default.
     """
     if len(method.candidates) == 1:
@@ -227,12 +229,17 @@ def _choose(method: ClusteringMethod, case: Case, n_init: int) -> tuple[Mapping[
     means = losses.mean(axis=1)
     chosen, n_splits = int(np.argmin(means)), losses.shape[1]
     gains = losses[0] - losses[chosen]
-    error = gains.std(ddof=1) / np.sqrt(n_splits) if n_splits > 1 else 0.0
+    overlap = np.mean([_n_samples(test) / _n_samples(train) for train, test in case.inner])
+    error = gains.std(ddof=1) * np.sqrt(1 / n_splits + overlap) if n_splits > 1 else 0.0
     if gains.mean() <= error:
         chosen = 0
     candidate = method.candidates[chosen]
     words = ", ".join(f"{name} = {_word(value)}" for name, value in sorted(candidate.items()))
     return candidate, f"{words} (loss {means[chosen]:.3g} on the inner splits)"
+
+
+def _n_samples(tables: Tables) -> int:
+    return sum(map(len, tables))
 
 
 def _word(value: Any) -> str:
@@ -345,7 +352,7 @@ def _artifacts(results: Sequence[Result], cases: Sequence[Case], config: DictCon
             "other K-means seeds, B on splits of the training half, a third held out, C by "
             "holding out the classes of one of the two training data sets. The best candidate "
             "replaces the first of its grid where it is better by more than one standard error of "
-            "their difference.",
+            "their difference, corrected for splits that share samples.",
             f"Weights and training are those of {last.protocol}, {last.table}, repetition 0.",
         ],
     )

@@ -78,6 +78,22 @@ def test_the_candidate_of_least_inner_loss_is_fitted_and_the_first_among_equals(
     assert evaluate(rescaled, case, 3, 1).choice.startswith("shrinkage = 0.5")
 
 
+def test_another_candidate_must_be_clearly_better_than_the_first() -> None:
+    table = load_iris()
+    rows = np.arange(150)
+    thirds = [(table.select(rows % 3 != k), table.select(rows % 3 == k)) for k in range(3)]
+    inner = [([train], [test]) for train, test in thirds]
+    case = Case("B", "iris", 0, [table], table, inner, [0])
+
+    def chosen(*shrinkages: float) -> str:
+        candidates = [{"shrinkage": s} for s in shrinkages]
+        rca = ClusteringMethod("rca", RelevantComponents(contiguous=False), candidates)
+        return evaluate(rca, case, 3, 3).choice.split(" (")[0]
+
+    assert chosen(0.1, 0.11) == "shrinkage = 0.1"  # as good as each other
+    assert chosen(1.0, 0.1) == "shrinkage = 0.1"  # without correlations: far worse
+
+
 def test_features_that_never_vary_in_training_get_no_weight() -> None:
     table = load_iris()
     padded = LabeledTable("iris", np.c_[table.X, np.zeros(150)], table.y, ["x"] * 5)
@@ -120,7 +136,7 @@ def test_rows_and_tables_hold_means_deviations_and_who_is_best() -> None:
 
 def test_every_method_of_the_experiment_has_components() -> None:
     names = [method.name for method in read_methods(configuration())]
-    assert names[:3] == ["ours/full", "ours/diagonal", "ours/whitened"]
+    assert names[:3] == ["ours/full", "ours/trace", "ours/diagonal"]
     assert {"RCA", "MMC, full", "MMC, diagonal", "closed form", "NCA", "PCA"} < set(names)
     with pytest.raises(ValueError, match="protocols A, B or C, got 'D'"):
         cases_of("D", load_iris(), 1, configuration())

@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from metriclearn import SquaredFrobenius
+from metriclearn import Partition, SquaredFrobenius
 from metriclearn.learners.clustering import ClusteringMetricLearner
 from metriclearn.learners.whitened_clustering import WhitenedClusteringLearner
 
@@ -51,6 +51,29 @@ def test_strong_regularization_weighs_directions_by_how_far_clusters_are_apart()
     gain = leading @ within @ B @ within @ leading
     explained = np.trace(np.linalg.cholesky(within).T @ B @ np.linalg.cholesky(within))
     assert gain / (leading @ within @ leading) > 0.9 * explained
+
+
+def test_shrinkage_1_is_the_learner_that_scales_within_clusters() -> None:
+    inner = ClusteringMetricLearner(regularizer=SquaredFrobenius(1.0), verbose=False)
+    B = inner.fit(IRIS, SPECIES).get_mahalanobis_matrix()
+    model = learner(1.0, shrinkage=1.0).fit(IRIS, SPECIES)
+    assert_allclose(model.get_mahalanobis_matrix(), B, rtol=2e-2, atol=2e-2 * np.abs(B).max())
+
+
+@pytest.mark.parametrize("between", [0.0, 0.5, 1.0])
+def test_the_mixed_covariance_is_whitened(between: float) -> None:
+    model = learner(1e3).set_params(between=between, shrinkage=0.0)
+    centered = IRIS - IRIS.mean(axis=0)
+    W = model._whitening([centered], [Partition.from_labels(SPECIES)])
+    within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in range(3)) / 3
+    S = within + between * (np.cov(IRIS.T, bias=True) - within)
+    assert_allclose(W @ S @ W.T, np.eye(4), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["shrinkage", "between"])
+def test_shares_are_between_0_and_1(name: str) -> None:
+    with pytest.raises(ValueError, match=f"needs a {name} between 0 and 1, got 1.5"):
+        learner().set_params(**{name: 1.5}).fit(IRIS, SPECIES)
 
 
 def test_constant_features_get_no_weight() -> None:
