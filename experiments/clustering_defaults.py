@@ -39,6 +39,7 @@ from metriclearn.datasets import (
     load_libras,
 )
 from metriclearn.oracles.averaged import Averaged
+from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.spectral import SpectralRelaxation
 
 Tables = tuple[LabeledTable, LabeledTable]
@@ -54,19 +55,20 @@ MOST_PER_CLASS, MOST_FEATURES = 27, 16
 def draw(table: LabeledTable, seed: int) -> Tables:
     """Training samples and held-out ones of up to three classes and 16 features."""
     random = np.random.RandomState(seed)
-    halves: tuple[list[int], list[int]] = ([], [])
+    parts: tuple[list[NDArray], list[NDArray]] = ([], [])
     for label in random.permutation(table.classes)[:3]:
         rows = random.permutation(np.flatnonzero(table.y == label))
         count = min(MOST_PER_CLASS, len(rows) // 2)
-        halves[0].extend(rows[:count])
-        halves[1].extend(rows[count : 2 * count])
+        parts[0].append(rows[:count])
+        parts[1].append(rows[count : 2 * count])
+    train, test = (np.concatenate(rows) for rows in parts)
     X = np.asarray(table.X, dtype=float)
-    varies = np.flatnonzero(X[halves[0]].std(axis=0) > 1e-3 * X.std(axis=0).max())
+    varies = np.flatnonzero(X[train].std(axis=0) > 1e-3 * X.std(axis=0).max())
     some = varies[random.permutation(len(varies))[:MOST_FEATURES]]
     names = ["x"] * len(some)
     return (
-        LabeledTable(table.name, X[np.ix_(halves[0], some)], table.y[halves[0]], names),
-        LabeledTable(table.name, X[np.ix_(halves[1], some)], table.y[halves[1]], names),
+        LabeledTable(table.name, X[train][:, some], table.y[train], names),
+        LabeledTable(table.name, X[test][:, some], table.y[test], names),
     )
 
 
@@ -87,6 +89,18 @@ def settings() -> Iterator[tuple[str, Callable[[], Any]]]:
                 ClusteringMetricLearner, FullMetric(), SquaredFrobenius(strength), verbose=False
             ),
         )
+    for words, oracle in (("averaged", Averaged()), ("local search", LocalSearch())):
+        for strength in (10.0, 1.0, 0.1, 1e-3):
+            yield (
+                f"full, {words}, squared {strength:g}",
+                partial(
+                    ClusteringMetricLearner,
+                    FullMetric(),
+                    SquaredFrobenius(strength),
+                    oracle=oracle,
+                    verbose=False,
+                ),
+            )
     for strength in (0.3, 0.1, 0.03, 0.01):
         yield (
             f"full, trace {strength:g}",

@@ -31,7 +31,7 @@ from experiments.image_losses import LOSSES, image_losses, paired_tests
 from experiments.report import Artifacts, write_report
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import ImageFeatures, ImageNodes
-from metriclearn.plots import plot_image_segmentations, plot_weights
+from metriclearn.plots import plot_image_segmentations, plot_learned_scales
 
 __all__ = ["Fold", "run"]
 
@@ -300,9 +300,8 @@ def _draw(
     )
     figure.savefig(folder / "segmentations.png", dpi=110)
     model = own[first].model
-    weights = np.diag(model.get_mahalanobis_matrix()) * model.scale_**2
-    names = instantiate(config.features).names
-    plot_weights(weights, names).savefig(folder / "weights.png", dpi=110)
+    weights, names = np.diag(model.get_mahalanobis_matrix()), instantiate(config.features).names
+    plot_learned_scales(weights, model.scale_, names).savefig(folder / "scales.png", dpi=110)
 
 
 def _artifacts(results: Sequence[_Result], config: DictConfig, everything: Fold) -> Artifacts:
@@ -319,7 +318,8 @@ def _artifacts(results: Sequence[_Result], config: DictConfig, everything: Fold)
             "images for training, and tests on the others. Nothing is chosen on test images.",
             "Losses are over all pixels; K is that of each person's label map.",
             "images.md has all losses, every seed, the paired t-tests and what was chosen; "
-            "segmentations.png shows test images from the best to the worst.",
+            "segmentations.png shows test images from the best to the worst, scales.png the scales "
+            "that the similarity has learned.",
             "The objective of learned similarities is not convex: no lower bound is known, and the "
             "0 in its place is that of every hinge.",
         ],

@@ -19,6 +19,7 @@ _HOMES = {
     "EarlyStopping": "callbacks",
     "RecordingSegmenter": "recordings",
     "ScalarLog": "callbacks",
+    "ReferenceMetricLearner": "learners.reference",
     "WhitenedMetricLearner": "learners.whitened",
     "regularization_path": "learners.regularization_path",
     "Averaged": "oracles.averaged",
@@ -59,6 +60,7 @@ _HOMES = {
     "SpectralRelaxation": "oracles.spectral",
     "SquaredFrobenius": "regularizers",
     "SummedArea": "oracles.summed_area",
+    "TorchChangePoints": "oracles.torch_change_points",
     "Trace": "regularizers",
     "WhitenedClusteringLearner": "learners.whitened_clustering",
     "best_penalty": "penalties",
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from metriclearn.learners.cross_validation import ChangePointMetricLearnerCV
     from metriclearn.learners.data_penalty import DataPenaltyMetricLearner
     from metriclearn.learners.normalized_cuts import NormalizedCutMetricLearner
+    from metriclearn.learners.reference import ReferenceMetricLearner
     from metriclearn.learners.regularization_path import regularization_path
     from metriclearn.learners.whitened import WhitenedMetricLearner
     from metriclearn.learners.whitened_clustering import WhitenedClusteringLearner
@@ -95,6 +98,7 @@ if TYPE_CHECKING:
     from metriclearn.oracles.path import segmentation_path
     from metriclearn.oracles.spectral import SpectralRelaxation
     from metriclearn.oracles.summed_area import SummedArea
+    from metriclearn.oracles.torch_change_points import TorchChangePoints
     from metriclearn.partial_labels import Alternation
     from metriclearn.partial_loss import KnownLoss
     from metriclearn.partial_partition import (

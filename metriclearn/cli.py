@@ -55,6 +55,11 @@ _COMPARE = """Compares two tables recording,start,end,label, the first one the t
 example:
   metriclearn compare truth.csv new.segments.csv --tolerance 0.5
 """
+_INFO = """Prints labels, recordings, features, validation loss, rank, price and largest weights.
+
+example:
+  metriclearn info songs.model
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -120,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     compare.set_defaults(run=_compare)
 
-    info = commands.add_parser("info", help="what a model is")
+    info = commands.add_parser("info", help="what a model is", epilog=_INFO, formatter_class=raw)
     info.add_argument("model", type=Path, metavar="MODEL")
     info.set_defaults(run=_info)
     return parser

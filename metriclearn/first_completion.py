@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -66,6 +67,10 @@ class PrincipalStart(BaseEstimator):
         cut: CutKnown,
     ) -> NDArray:
         """Leading eigenvectors of the pooled correlation matrix over standard deviations."""
+        if not isinstance(self.n_components, numbers.Integral) or self.n_components < 1:
+            raise ValueError(
+                f"PrincipalStart needs n_components of at least 1, got {self.n_components!r}."
+            )
         covariance = sum(len(a) * np.cov(a, rowvar=False, bias=True) for a in arrays)
         covariance = np.atleast_2d(covariance) / sum(map(len, arrays))
         scale = np.sqrt(np.diag(covariance))

@@ -60,6 +60,7 @@ class LowRankForm:
     """
 
     _span: tuple[Subspace, NDArray] | None = None  # X and the components of factors not yet made
+    _product: tuple[NDArray, NDArray] | None = None  # the same, with cumulative sums of X
 
     def __init__(
         self,
@@ -87,6 +88,18 @@ class LowRankForm:
         return form
 
     @classmethod
+    def from_product(cls, cumulative: NDArray, components: NDArray) -> LowRankForm:
+        """The form of factors X·componentsᵀ, by cumulative sums of the centered X, (T+1, P).
+
+        Those of the factors are made when they are asked for; :attr:`product` has both parts.
+        """
+        form = cls.__new__(cls)
+        form.n_samples = len(cumulative) - 1
+        form.truth, form.weight, form.shift = None, 0.0, 0.0
+        form._product, form.offset = (cumulative, components), 0.0
+        return form
+
+    @classmethod
     def from_subspace(cls, subspace: Subspace, components: NDArray) -> LowRankForm:
         """The form of factors X·componentsᵀ, (T, r), for the X of a subspace and N its truth."""
         form = cls.__new__(cls)
@@ -104,7 +117,14 @@ class LowRankForm:
     @cached_property
     def cumulative(self) -> NDArray:
         """Cumulative sums of the centered factors, (T+1, r); centering keeps them accurate."""
+        if self._product is not None:
+            return _times_transpose(*self._product)
         return cumulative_sums(self.factors)
+
+    @property
+    def product(self) -> tuple[NDArray, NDArray | None]:
+        """(S, L) with the cumulative sums SLᵀ, or those and None: for devices that multiply."""
+        return (self.cumulative, None) if self._product is None else self._product
 
     @cached_property
     def offset(self) -> float:
@@ -206,10 +226,43 @@ class DenseForm:
         return DenseForm(self.matrix - weight * truth.to_array() + shift * np.eye(self.n_samples))
 
 
+def _times_transpose(cumulative: NDArray, components: NDArray) -> NDArray:
+    """cumulative @ components.T, by columns where every component weighs a single feature."""
+    if np.count_nonzero(components) == len(components):
+        features = np.argmax(components != 0, axis=1)
+        return cumulative[:, features] * components[np.arange(len(components)), features]
+    return cumulative @ components.T
+
+
 def center(X: NDArray) -> NDArray:
     """X minus its column means, in two passes so that an offset of 1e8 leaves no residue."""
     X = X - np.mean(X, axis=0)
     return X - np.mean(X, axis=0)
+
+
+def projected_sums(X: NDArray, components: NDArray, block: int = 2**16) -> NDArray[np.float64]:
+    """Cumulative sums of the centered rows of X·componentsᵀ, (T, P) -> (T+1, r), in blocks.
+
+    X may be mapped from a file, in single or double precision; a block of it is in memory at a
+    time, in double precision. Sums are in double precision too, of centered rows: the mean is
+    taken in two passes, so that they stay as small as the data allow and end at zero. A single
+    precision sum has an error of 6e-8 times its size, which after 10⁷ samples is larger than what
+    tells neighboring segments apart; a double precision one of 1e-16 times its size, so that
+    nothing has to be compensated. Memory 8(T+1)r bytes and that of a block.
+    """
+    starts = range(0, len(X), block)
+    mean = np.zeros(X.shape[1])
+    for _ in range(2):  # a second time for what rounding left of the first mean
+        rows = (np.asarray(X[a : a + block], dtype=np.float64) - mean for a in starts)
+        mean = mean + sum(np.sum(part, axis=0) for part in rows) / len(X)
+    sums = np.zeros((len(X) + 1, max(1, len(components))))
+    if len(components) == 0:
+        return sums
+    for a in starts:
+        part = (np.asarray(X[a : a + block], dtype=np.float64) - mean) @ components.T
+        part[0] += sums[a]
+        np.cumsum(part, axis=0, out=sums[a + 1 : a + 1 + len(part)])
+    return sums
 
 
 def cumulative_sums(X: NDArray) -> NDArray:

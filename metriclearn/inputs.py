@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.partial_partition import PartialPartition
 from metriclearn.partition import Partition
+from metriclearn.stored import Measures, StoredArrays, is_stored, measure
 
 __all__ = [
     "DataSets",
@@ -29,24 +31,55 @@ class DataSets:
 
     Attributes
     ----------
-    arrays : list of float64 arrays
+    arrays : list of float64 arrays or StoredArrays
+        The latter, :class:`~metriclearn.stored.StoredArrays`, are read when they are asked for.
     single : bool
         Whether the user passed one (T, P) array, and so expects one result.
     feature_names : array of str or None
         Column names, where the data came as data frames.
     """
 
-    arrays: list[NDArray[np.float64]]
+    arrays: StoredArrays | list[NDArray[np.float64]]
     single: bool
     feature_names: NDArray | None
 
     @property
     def n_features(self) -> int:
         """P."""
+        if isinstance(self.arrays, StoredArrays):
+            return self.arrays.n_features
         return self.arrays[0].shape[1]
 
+    @cached_property
+    def measures(self) -> Measures:
+        """Length, magnitude and deviation of every data set, in one pass; see :meth:`measured`."""
+        return measure(self.arrays)
 
-def read_data_sets(who: str, X: Any) -> DataSets:
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """T_i, (N,)."""
+        if isinstance(self.arrays, StoredArrays):
+            return self.measures.lengths
+        return np.array([len(array) for array in self.arrays])
+
+    def measured(self, run: Callable[..., list[Measures]]) -> DataSets:
+        """The same, with the measures of stored arrays taken by an executor's ``map``."""
+        if isinstance(self.arrays, StoredArrays):
+            parts = run(measure, self.arrays.parts())
+            whole = Measures(*(np.concatenate(column) for column in zip(*parts)))
+            self.__dict__["measures"] = whole
+        return self
+
+    def subset(self, places: NDArray) -> DataSets:
+        """Some of the data sets."""
+        if isinstance(self.arrays, StoredArrays):
+            chosen = replace(self, arrays=self.arrays.subset(places))
+            chosen.__dict__["measures"] = Measures(*(column[places] for column in self.measures))
+            return chosen
+        return replace(self, arrays=[self.arrays[i] for i in places])
+
+
+def read_data_sets(who: str, X: Any, *, single_precision: bool = False) -> DataSets:
     """Check data sets: same features everywhere, finite numbers, at least one sample.
 
     Parameters
@@ -54,17 +87,26 @@ def read_data_sets(who: str, X: Any) -> DataSets:
     who : str
         Name used in errors.
     X : (T, P) array-like or data frame, (N, T, P) array, or a sequence of (T_i, P) ones
+        One that is no list or tuple, but has ``__len__`` and ``__getitem__``, is asked for its
+        data sets one at a time, and they are checked then.
+    single_precision : bool
+        Leave float32 arrays as they are; otherwise all become float64.
 
     Raises
     ------
     ValueError
         Naming the data set, and the row and feature where one is at fault.
     """
+    if is_stored(X):
+        read = partial(_read_stored, who, single_precision)
+        return DataSets(StoredArrays(X, read), False, None)
     single = not _is_several(X)
     items = [X] if single else list(X)
     if not items:
         raise ValueError(f"{who} needs at least one data set, got an empty list.")
-    arrays = [_read_array(who, item, _place(i, single)) for i, item in enumerate(items)]
+    arrays = [
+        _read_array(who, item, _place(i, single), single_precision) for i, item in enumerate(items)
+    ]
     names = [_column_names(item) for item in items]
     first = names[0]
     for i, (array, own) in enumerate(zip(arrays, names)):
@@ -150,20 +192,20 @@ def _read_labelings(who: str, y: Any, data: DataSets, read: Callable[..., Any]) 
             f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
             f"a {type(y).__name__}; pass a list of label arrays."
         )
-    labelings = [y] if data.single else list(y)
+    labelings = [y] if data.single else y if is_stored(y) else list(y)
     if len(labelings) != len(data.arrays):
         raise ValueError(
             f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
             f"{len(labelings)} labeling(s)."
         )
     truths = []
-    for i, (labels, array) in enumerate(zip(labelings, data.arrays)):
+    for i, length in enumerate(data.lengths):
         place = _place(i, data.single)
-        truth = read(who, labels, place)
-        if truth.n_samples != len(array):
+        truth = read(who, labelings[i], place)
+        if truth.n_samples != length:
             raise ValueError(
                 f"{who} needs one label per sample, got {truth.n_samples} labels for the "
-                f"{len(array)} samples of {place}."
+                f"{length} samples of {place}."
             )
         truths.append(truth)
     return truths
@@ -200,6 +242,19 @@ def _place(i: int, single: bool) -> str:
     return "the data set" if single else f"data set {i}"
 
 
+def _read_stored(
+    who: str, single_precision: bool, item: Any, i: int, n_features: int | None
+) -> NDArray:
+    """One of the arrays of a lazy sequence, with as many features as the first."""
+    array = _read_array(who, item, _place(i, False), single_precision)
+    if n_features is not None and array.shape[1] != n_features:
+        raise ValueError(
+            f"{who} needs the same features in every data set, got {n_features} in "
+            f"data set 0 and {array.shape[1]} in data set {i}."
+        )
+    return array
+
+
 def _column_names(item: Any) -> NDArray | None:
     columns = getattr(item, "columns", None)
     if columns is None or not all(isinstance(name, str) for name in columns):
@@ -207,14 +262,15 @@ def _column_names(item: Any) -> NDArray | None:
     return np.asarray(columns, dtype=object)
 
 
-def _read_array(who: str, item: Any, place: str) -> NDArray[np.float64]:
+def _read_array(who: str, item: Any, place: str, single_precision: bool = False) -> NDArray:
     if hasattr(item, "toarray"):
         raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
     try:
         raw = np.asarray(item)
         if raw.dtype.kind == "c":
             raise ValueError("Complex data not supported")
-        array = np.asarray(raw, dtype=np.float64)
+        keep = single_precision and raw.dtype == np.float32
+        array = raw if keep else np.asarray(raw, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{who} needs a rectangular array of real numbers in {place}, got something else "
@@ -231,14 +287,23 @@ def _read_array(who: str, item: Any, place: str) -> NDArray[np.float64]:
             f"{who} found array with 0 {what} (shape={array.shape}) while a minimum of 1 is "
             f"required in {place}."
         )
-    bad = ~np.isfinite(array)
-    if bad.any():
-        row, feature = np.argwhere(bad)[0]
+    row = _first_bad_row(array)
+    if row is not None:
+        feature = int(np.argmin(np.isfinite(array[row])))
         raise ValueError(
             f"{who} needs finite numbers, got {'NaN' if np.isnan(array[row, feature]) else 'inf'} "
             f"at row {row}, feature {feature} of {place}; impute or remove such samples."
         )
     return array
+
+
+def _first_bad_row(array: NDArray, block: int = 2**16) -> int | None:
+    """The first row with NaN or infinity, in blocks: a long array may be on disk."""
+    for start in range(0, len(array), block):
+        good = np.isfinite(array[start : start + block])
+        if not good.all():
+            return start + int(np.argmin(good.all(axis=1)))
+    return None
 
 
 def _read_known(who: str, labels: Any, place: str) -> Partition | PartialPartition:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.forms import Form, LowRankForm, center, cumulative_sums
 from metriclearn.mahalanobis import Metric
@@ -22,27 +22,35 @@ class Samples:
 
     Parameters
     ----------
-    X : array (T, P)
+    X : array (T, P), or what numpy makes one of when it is needed
         Observations; used centered, which changes no objective and keeps sums accurate.
+    scale : array (P,), optional
+        What features are divided by. Of X and the divided X, none but X is kept.
     """
 
-    def __init__(self, X: NDArray) -> None:
-        self.n_samples, self.n_features = X.shape
-        self._X = X
+    def __init__(self, X: ArrayLike, scale: NDArray | None = None) -> None:
+        self.n_samples, self.n_features = np.shape(X)
+        self._X, self._scale = X, scale
+
+    @property
+    def scaled(self) -> NDArray:
+        """The observations, divided by the scale, (T, P)."""
+        X = np.asarray(self._X, dtype=np.float64)
+        return np.ascontiguousarray(X if self._scale is None else X / self._scale)
 
     @cached_property
     def cumulative(self) -> NDArray:
         """Cumulative sums of the centered observations, (T+1, P)."""
-        return cumulative_sums(self._X)
+        return cumulative_sums(self.scaled)
 
     @cached_property
     def centered(self) -> NDArray:
         """The centered observations, (T, P)."""
-        return center(self._X)
+        return center(self.scaled)
 
     def form(self, components: NDArray) -> LowRankForm:
         """XBXᵀ with B = componentsᵀcomponents; components (r, P)."""
-        return LowRankForm.from_cumulative(_times_transpose(self.cumulative, components))
+        return LowRankForm.from_product(self.cumulative, components)
 
     def pooled(self, partition: Partition | Projector) -> NDArray:
         """(YᵀY)^(-1/2) YᵀX, (K, P): its Gram matrix is XᵀMX. O(KP) for segments."""
@@ -59,13 +67,14 @@ class TableSamples(Samples):
 
     Parameters
     ----------
-    X : array (T, P)
+    X, scale
+        As for :class:`Samples`.
     truth : Partition
         The labels N.
     """
 
-    def __init__(self, X: NDArray, truth: Partition) -> None:
-        super().__init__(X)
+    def __init__(self, X: ArrayLike, truth: Partition, scale: NDArray | None = None) -> None:
+        super().__init__(X, scale)
         self.truth = truth
 
     @cached_property
@@ -122,11 +131,3 @@ class LinearFeatures:
 
     def gradient(self, samples: Samples, w: NDArray, partition: Partition | Projector) -> NDArray:
         return self.metric.coordinates(samples.pooled(partition))
-
-
-def _times_transpose(cumulative: NDArray, components: NDArray) -> NDArray:
-    """cumulative @ components.T, by columns where every component weighs a single feature."""
-    if np.count_nonzero(components) == len(components):
-        features = np.argmax(components != 0, axis=1)
-        return cumulative[:, features] * components[np.arange(len(components)), features]
-    return cumulative @ components.T

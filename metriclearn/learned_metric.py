@@ -87,8 +87,11 @@ class LearnedMetric(  # type: ignore[call-arg]
     def _read(self, X: Any) -> DataSets:
         """Check data against what the estimator was fitted on."""
         check_is_fitted(self)
+        return self._checked(read_data_sets(type(self).__name__, X))
+
+    def _checked(self, data: DataSets) -> DataSets:
+        check_is_fitted(self)
         who = type(self).__name__
-        data = read_data_sets(who, X)
         if data.n_features != self.n_features_in_:
             raise ValueError(
                 f"X has {data.n_features} features, but {who} is expecting {self.n_features_in_} "

@@ -25,22 +25,22 @@ structural SVMs with latent variables, ICML 2009.
 
 from __future__ import annotations
 
-import copy
 import logging
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.first_completion import FirstMetric, KnownStart
+from metriclearn.forms import Form
 from metriclearn.partial_loss import Completion
 from metriclearn.partial_partition import PartialPartition
 from metriclearn.partition import Partition
-from metriclearn.risk import StructuredHinge
+from metriclearn.risk import HingeShard, StructuredHinge
 from metriclearn.solvers.base import CutMemory, Solution, Trace
 from metriclearn.solvers.checkpoint import Checkpoint
 
@@ -90,6 +90,14 @@ class Alternation(BaseEstimator):
         self.start = start
         self.checkpoint = checkpoint
 
+    def check(self, who: str) -> None:
+        """Raise a ValueError, in the name of a learner, for parameters that cannot be used."""
+        most, start = self.max_alternations, self.start
+        if not isinstance(most, numbers.Integral) or isinstance(most, bool) or most < 1:
+            raise ValueError(f"{who} needs max_alternations of at least 1, got {most!r}.")
+        if isinstance(start, type) or not hasattr(start, "components"):
+            raise ValueError(f"{who} needs a start such as KnownStart(), got {start!r}.")
+
 
 @dataclass
 class AlternationTrace:
@@ -116,6 +124,38 @@ class AlternationTrace:
         return len(self.learned)
 
 
+class PartialShard(HingeShard):
+    """Data sets with completions, which can be completed anew where they are."""
+
+    truths: Sequence[Completion]
+    completion: CompletionOracle
+
+    def complete(self, w: NDArray) -> list[Completion]:
+        """Best completions under w; an old one stays where the new one is not better."""
+        form, _, price = self.terms.at(w)
+        return [
+            self._complete(form(samples), old, price)
+            for samples, old in zip(self.samples, self.truths)
+        ]
+
+    def _complete(self, form: Form, old: Completion, price: float) -> Completion:
+        known = self.terms.count_known
+        priced = form if known else form.plus(old, 0.0, -price)
+        new = self.completion(priced, old.n_clusters if known else None, old.known)
+        better = priced.at(new) > priced.at(old) + 1e-12 * abs(priced.at(old))
+        return Completion.of(new, old.known) if better else old
+
+    def slopes_of_truths(self) -> NDArray:
+        """d s_w(H_i)/dw, (N, n)."""
+        join = self.terms.cone.join
+        return np.array(
+            [
+                join(slope / truth.n_samples, -truth.n_clusters / truth.n_samples)
+                for slope, truth in zip(self.truth_slopes, self.truths)
+            ]
+        )
+
+
 class PartialHinge(StructuredHinge):
     """The risk of F for given completions, its ``truths``, which know what is known of them.
 
@@ -133,45 +173,27 @@ class PartialHinge(StructuredHinge):
     def __init__(self, completion: CompletionOracle, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.completion = completion
-        self.completion_free: bool = getattr(self.loss, "completion_free", False)
+        self.completion_free: bool = getattr(self.terms.loss, "completion_free", False)
+
+    def _shard(self, part: slice, owners: NDArray) -> PartialShard:
+        shard = PartialShard(
+            self.terms, self.samples[part], self.truths[part], self._shares[part], owners[part]
+        )
+        shard.completion = self.completion
+        return shard
 
     def complete(self, w: NDArray) -> list[Completion]:
         """Best completions under w; an old one stays where the new one is not better."""
-        metric, learned_price = self.cone.split(w)
-        form = self.features.at(metric)
-        price = learned_price if self.cone.priced else self.price
-
-        def one(i: int) -> Completion:
-            old = self.truths[i]
-            count = old.n_clusters if self.count_known else None
-            priced = form(self.samples[i])
-            priced = priced if self.count_known else priced.plus(old, 0.0, -price)
-            new = self.completion(priced, count, old.known)
-            better = priced.at(new) > priced.at(old) + 1e-12 * abs(priced.at(old))
-            return Completion.of(new, old.known) if better else old
-
-        run = Parallel(n_jobs=self.n_jobs, backend="threading")
-        return run(delayed(one)(i) for i in range(len(self.samples)))
+        parts = self.executor.each(self._shards, PartialShard.complete, w)
+        return [completion for part in parts for completion in part]
 
     def completed(self, truths: Sequence[Completion]) -> Self:
         """The same risk with other completions."""
-        moved = copy.copy(self)
-        moved.truths = truths
-        zero = np.zeros(self.cone.n_metric)
-        moved._truth_slopes = [
-            self.features.gradient(samples, zero, truth)
-            for samples, truth in zip(self.samples, truths)
-        ]
-        return moved
+        return self.replaced(truths=truths)
 
     def slopes_of_truths(self) -> NDArray:
         """d s_w(H_i)/dw, (N, n)."""
-        return np.array(
-            [
-                self.cone.join(slope / truth.n_samples, -truth.n_clusters / truth.n_samples)
-                for slope, truth in zip(self._truth_slopes, self.truths)
-            ]
-        )
+        return np.concatenate(self.executor.each(self._shards, PartialShard.slopes_of_truths))
 
 
 def move_cuts(cuts: CutMemory, before: PartialHinge, after: PartialHinge) -> CutMemory:

@@ -176,10 +176,14 @@ class PartialPartition:
             _Fact(Region(t - 1, t + 1, AT_LEAST_ONE), "change_points")
             for t in _read_change_points(change_points, self.n_samples)
         ]
-        spans = [_read_region((*span, NO_CHANGE), self.n_samples, "same span") for span in same]
+        spans = [
+            _read_region(span, self.n_samples, "same span") for span in _listed(same, "same spans")
+        ]
         facts += [_Fact(span, "same") for span in spans]
         self.same = tuple((span.start, span.stop) for span in spans)
-        self.regions = tuple(_read_region(given, self.n_samples, "region") for given in regions)
+        self.regions = tuple(
+            _read_region(given, self.n_samples, "region") for given in _listed(regions, "regions")
+        )
         facts += [_Fact(region, "regions") for region in self.regions]
         facts = [fact for fact in facts if fact.region.stop - fact.region.start > 1]
         if not _feasible(facts, self.n_samples):
@@ -203,6 +207,8 @@ class PartialPartition:
 
     def allows_clusters(self, partition: Partition) -> bool:
         """Whether a clustering keeps equal labels and spans together and different labels apart."""
+        if partition.n_samples != self.n_samples:
+            return False
         found, known = partition.labels, self.labels >= 0
         together = all(len(set(found[start:stop])) == 1 for start, stop in self.same)
         pairs = set(zip(self.labels[known].tolist(), found[known].tolist()))
@@ -213,7 +219,17 @@ class PartialPartition:
 
         As penalty learning counts them: a region with more changes than annotated is one false
         positive, one with fewer one false negative.
+
+        Raises
+        ------
+        ValueError
+            If the segmentation is of another number of samples.
         """
+        if partition.n_samples != self.n_samples:
+            raise ValueError(
+                f"PartialPartition.label_errors needs a segmentation of the {self.n_samples} "
+                f"samples, got one of {partition.n_samples}."
+            )
         ends = partition.change_points[:-1]
         counts = [(region.kind, region.count(ends)) for region in self.regions]
         missed = sum(n < kind.fewest for kind, n in counts)
@@ -272,15 +288,28 @@ class PartialPartition:
         )
 
 
+def _listed(values: Any, name: str) -> list[Any]:
+    """As a list, whatever iterable it is."""
+    try:
+        return list(values)
+    except TypeError:
+        raise ValueError(f"PartialPartition needs a list of {name}, got {values!r}.") from None
+
+
 def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int64]:
     codes = np.full(n_samples, -1, dtype=np.int64)
     if labels is None:
         return codes
-    given = labels if isinstance(labels, np.ndarray) else list(labels)
+    given = _listed(labels, "labels")
     if len(given) != n_samples:
         raise ValueError(
             f"PartialPartition needs one label per sample (−1 where unknown), got {len(given)} "
             f"labels for {n_samples} samples."
+        )
+    if any(label is None or _is_nan(label) for label in given):
+        raise ValueError(
+            "PartialPartition needs −1 for the samples whose label is unknown, got None or NaN; "
+            "replace them."
         )
     known = np.flatnonzero([not _is_unlabeled(label) for label in given])
     if len(known):
@@ -290,6 +319,10 @@ def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int6
 
 def _is_unlabeled(label: Any) -> bool:
     return isinstance(label, (int, float, np.number)) and label == -1
+
+
+def _is_nan(label: Any) -> bool:
+    return isinstance(label, (float, np.floating)) and label != label
 
 
 def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
@@ -310,29 +343,32 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
 
 
 def _read_change_points(change_points: ArrayLike | Sequence[int], n_samples: int) -> list[int]:
-    given = np.asarray(change_points)
-    if given.size and given.dtype.kind not in "iu":
-        raise ValueError("PartialPartition needs integer change-points; round them first.")
-    positions = np.unique(given.astype(np.int64).ravel())
-    positions = positions[positions != n_samples]
-    if len(positions) and not 1 <= positions[0] <= positions[-1] <= n_samples:
+    given = _listed(change_points, "change-points")
+    if not all(isinstance(t, numbers.Integral) and not isinstance(t, bool) for t in given):
+        raise ValueError(
+            "PartialPartition needs integer change-points in one list, got "
+            f"{given[:5]!r}; round them first."
+        )
+    positions = sorted({int(t) for t in given} - {n_samples})
+    if positions and not 1 <= positions[0] <= positions[-1] <= n_samples:
         raise ValueError(
             f"PartialPartition needs change-points from 1 to {n_samples - 1}, "
             f"got {positions[0]} to {positions[-1]}."
         )
-    return [int(t) for t in positions]
+    return positions
 
 
 def _read_region(given: Any, n_samples: int, word: str) -> Region:
+    spanned, kinds = word == "same span", (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)
     try:
-        region = given if isinstance(given, Region) else Region(*given)
+        region = given if isinstance(given, Region) else Region(*given, *[NO_CHANGE] * spanned)
         whole = all(isinstance(x, numbers.Integral) for x in (region.start, region.stop))
     except TypeError:
         whole = False
-    if not whole or not isinstance(region.kind, ChangeCount):
+    if not whole or region.kind not in kinds:
         raise ValueError(
             f"PartialPartition needs every {word} as whole numbers start and stop"
-            f"{' and a kind such as NO_CHANGE' if word == 'region' else ''}, got {given!r}."
+            f"{'' if spanned else f' and one of the kinds {kinds}'}, got {given!r}."
         )
     least = 2 if region.kind.fewest else 1
     if not 0 <= region.start <= region.stop - least or region.stop > n_samples:

@@ -23,9 +23,11 @@ _FORMAT = 1
 _CLASSES = {
     "ChangePointMetricLearner": "metriclearn.learners.change_points",
     "WhitenedMetricLearner": "metriclearn.learners.whitened",
+    "ReferenceMetricLearner": "metriclearn.learners.reference",
     "ClusteringMetricLearner": "metriclearn.learners.clustering",
     "WhitenedClusteringLearner": "metriclearn.learners.whitened_clustering",
     "SpectralRelaxation": "metriclearn.oracles.spectral",
+    "TorchChangePoints": "metriclearn.oracles.torch_change_points",
     "LocalSearch": "metriclearn.oracles.local_search",
     "Averaged": "metriclearn.oracles.averaged",
     "PivotedRounding": "metriclearn.oracles.rounding",
@@ -63,11 +65,13 @@ _CLASSES = {
     "BayesianCriterion": "metriclearn.baselines.penalty_learning",
     "IntervalRegression": "metriclearn.baselines.interval_regression",
     "DataPenaltyMetricLearner": "metriclearn.learners.data_penalty",
+    "GivenStart": "metriclearn.learners.data_penalty",
     "IdentityStart": "metriclearn.learners.data_penalty",
     "HermiteMoments": "metriclearn.features.hermite",
     "SlidingMoments": "metriclearn.features.hermite",
     "SoftThresholds": "metriclearn.features.hermite",
     "SequenceFeatures": "metriclearn.features.sequence",
+    "Pipeline": "sklearn.pipeline",
     "NormalizedCutMetricLearner": "metriclearn.learners.normalized_cuts",
     "EuclideanSimilarity": "metriclearn.baselines.similarities",
     "SimilarityGridSearch": "metriclearn.baselines.similarities",
@@ -91,10 +95,18 @@ _CLASSES = {
     "ColorContext": "metriclearn.features.image",
     "BorderContrast": "metriclearn.features.image",
 }
+_RECORDS = {"MetricStep": "metriclearn.learners.data_penalty"}
+# callbacks, executors and tensors on a device served the training, which is over; paths of
+# segmentations and of strengths are large and belong to it, too
+_LEFT_OUT = ("callbacks", "executor", "kept_", "path_", "paths_")
 
 
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
-    """Write a fitted estimator to one ``.npz`` file, atomically; callbacks are left out.
+    """Write a fitted estimator to one ``.npz`` file, atomically.
+
+    Left out is what only training needs: callbacks, executors, ``path_`` (the path of strengths
+    of a ``ChangePointMetricLearnerCV``) and ``paths_`` (the segmentation paths of the training
+    sequences of a ``PenaltyLearner``). Predictions of the loaded estimator are the same.
 
     Parameters
     ----------
@@ -187,12 +199,11 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
     name = type(value).__name__
     if _CLASSES.get(name) == type(value).__module__:
         parameters = value.get_params(deep=False)
-        parameters.pop("callbacks", None)  # they watched the training, which is over
-        fitted = {
-            k: v for k, v in vars(value).items() if k not in (*parameters, "callbacks", "path_")
-        }
-        state = [_encode(parameters, arrays), _encode(fitted, arrays)]
-        return {"object": [name, *state]}
+        parameters = {k: v for k, v in parameters.items() if k not in _LEFT_OUT}
+        fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, *_LEFT_OUT)}
+        return {"object": [name, _encode(parameters, arrays), _encode(fitted, arrays)]}
+    if _RECORDS.get(name) == type(value).__module__:
+        return {"record": [name, _encode(vars(value), arrays)]}
     raise TypeError(
         f"metriclearn.save knows estimators and components of metriclearn, got a "
         f"{type(value).__module__}.{name}; leave it out or save it on its own."
@@ -204,6 +215,11 @@ def _decode(value: Any, arrays: dict[str, NDArray]) -> Any:
         return value
     ((kind, content),) = value.items()
     return _DECODERS[kind](content, arrays)
+
+
+def _decode_record(content: Any, arrays: dict[str, NDArray]) -> Any:
+    name, values = content
+    return getattr(import_module(_RECORDS[name]), name)(**_decode(values, arrays))
 
 
 def _decode_object(content: Any, arrays: dict[str, NDArray]) -> Any:
@@ -224,4 +240,5 @@ _DECODERS = {
     "alternation": lambda content, arrays: AlternationTrace(**_decode(content, arrays)),
     "solution": lambda content, arrays: Solution(**_decode(content, arrays)),
     "object": _decode_object,
+    "record": _decode_record,
 }

@@ -17,6 +17,7 @@ from tqdm import tqdm
 from metriclearn.datasets.annotations import Segment
 from metriclearn.datasets.recordings import cached_features
 from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.features.media import duration
 from metriclearn.learners.whitened import WhitenedMetricLearner
 from metriclearn.parameters import ComponentParameters
 from metriclearn.partition import Partition
@@ -111,7 +112,12 @@ class RecordingSegmenter(ComponentParameters):
             raise ValueError(
                 "RecordingSegmenter was fitted on tables; pass the rows to segment_features."
             )
-        return self.segment_features(cached_features(path, self.extractor, cache))
+        found = self.segment_features(cached_features(path, self.extractor, cache))
+        start, end, label = found[-1]
+        length = duration(path)
+        if start < length < end:  # the last row is not full
+            found[-1] = (start, length, label)
+        return found
 
     def segment_features(self, X: NDArray[np.float64]) -> list[Segment]:
         """Segments of the features (T, P) of a recording."""

@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RegularizationTerms:
-    """Ω(w) = ⟨slope, w⟩ + (curvature/2)‖w_metric‖² on the cone; the price is free.
+    """Ω(w) = offset + ⟨slope, w⟩ + (curvature/2)‖w_metric‖² ≥ 0 on the cone; the price is free.
 
     Attributes
     ----------
@@ -32,15 +32,19 @@ class RegularizationTerms:
         μ of the squared part.
     slope : array (n_metric,)
         Of the linear part, a multiple of the identity.
+    offset : float
+        Ω(0).
     """
 
     curvature: float
     slope: NDArray
+    offset: float = 0.0
 
     def __call__(self, w: NDArray) -> float:
         """Ω(w)."""
         metric = w[: len(self.slope)]
-        return float(self.slope @ metric + 0.5 * self.curvature * (metric @ metric))
+        quadratic = 0.5 * self.curvature * (metric @ metric)
+        return float(self.offset + self.slope @ metric + quadratic)
 
     def gradient(self, w: NDArray) -> NDArray:
         """∇Ω, zero at the price."""
@@ -60,13 +64,25 @@ class Regularizer(Protocol):
 
 
 class SquaredFrobenius(BaseEstimator):
-    """Ω(B) = (μ/2)‖B‖²_F, with ``strength`` μ > 0; for a diagonal metric (μ/2)‖b‖²."""
+    """Ω(B) = (μ/2)‖B − cI‖²_F, with ``strength`` μ > 0; for a diagonal metric (μ/2)‖b − c‖².
 
-    def __init__(self, strength: float = 0.1) -> None:
+    With ``center`` c = 0 that of section 4.3. With c > 0 the metric is drawn to a multiple of the
+    identity, that is to the metric whose coordinates the features are in, instead of to none.
+    """
+
+    def __init__(self, strength: float = 0.1, center: float = 0.0) -> None:
         self.strength = strength
+        self.center = center
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
-        return RegularizationTerms(_positive(self), np.zeros(cone.n_metric))
+        strength, center = _positive(self), self.center
+        if not isinstance(center, numbers.Real) or not 0.0 <= float(center) <= 1e20:
+            raise ValueError(
+                f"SquaredFrobenius needs a center from 0 to 1e20, got {center!r}; choose one."
+            )
+        identity = cone.metric.identity(cone.n_features)
+        offset = 0.5 * strength * center**2 * float(identity @ identity)
+        return RegularizationTerms(strength, -strength * center * identity, offset)
 
 
 class L1(BaseEstimator):

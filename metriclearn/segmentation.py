@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
-from metriclearn.forms import LowRankForm, center
+from metriclearn.forms import LowRankForm, cumulative_sums, projected_sums
 from metriclearn.inputs import (
     DataSets,
+    read_data_sets,
     read_partial_segmentations,
     read_segmentations,
     read_weights,
@@ -19,6 +21,7 @@ from metriclearn.inputs import (
 from metriclearn.learned_metric import LearnedMetric
 from metriclearn.losses import FrobeniusLoss
 from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.oracles.requests import BatchOracle, Oracle, answers_batches
 from metriclearn.partial_loss import known_loss
 from metriclearn.partial_partition import PartialPartition
 from metriclearn.partition import Partition
@@ -36,9 +39,13 @@ class MahalanobisSegmenter(LearnedMetric):
     penalty_: float | None
     n_segments: str | None
     min_size: int
+    oracle: BatchOracle | None = None
 
     def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
         """Change-points of every data set, as in ruptures: segment ends, the last one T.
+
+        Memory beside X: 8(r+2)T bytes for a metric of rank r, whether X is in single or double
+        precision, in memory or mapped from a file (``np.load(file, mmap_mode="r")``).
 
         Parameters
         ----------
@@ -77,6 +84,10 @@ class MahalanobisSegmenter(LearnedMetric):
         weights = read_weights(who, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
 
+    def _read(self, X: Any) -> DataSets:
+        """Arrays in single precision stay as they are: sums of them are in double precision."""
+        return self._checked(read_data_sets(type(self).__name__, X, single_precision=True))
+
     def _segment(self, data: DataSets, n_segments: Any) -> list[Partition]:
         if n_segments is None and self.penalty_ is None:
             raise ValueError(
@@ -84,10 +95,14 @@ class MahalanobisSegmenter(LearnedMetric):
                 "pass n_segments to predict, or fit with n_segments=None."
             )
         counts = self._counts(n_segments, data)
+        if answers_batches(self.oracle):
+            return self._segment_together(data.arrays, counts)
         return [self._segment_one(X, count) for X, count in zip(data.arrays, counts)]
 
     def _counts(self, n_segments: Any, data: DataSets) -> list[int | None]:
         """One number of segments, or None, per data set."""
+        if n_segments is None:  # without a look at the data, which may be on disk
+            return [None] * len(data.arrays)
         several = isinstance(n_segments, (Sequence, np.ndarray)) and not isinstance(n_segments, str)
         counts = list(n_segments) if several else [n_segments] * len(data.arrays)
         if len(counts) != len(data.arrays):
@@ -106,9 +121,30 @@ class MahalanobisSegmenter(LearnedMetric):
                 )
         return counts
 
+    def _exact(self) -> Oracle:
+        """Exact inference with the estimator's smallest segment."""
+        if self.oracle is None:
+            return ChangePoints(self.min_size)
+        return clone(self.oracle).set_params(min_size=self.min_size)
+
+    def _segment_together(
+        self, arrays: Sequence[NDArray], counts: Sequence[int | None]
+    ) -> list[Partition]:
+        """In batches on the oracle's device; what is shorter than min_size is one segment."""
+        found = {i: Partition(ends=np.array([len(X)])) for i, X in enumerate(arrays)}
+        long = [i for i, partition in found.items() if partition.n_samples >= self.min_size]
+        components = self.components_
+        if len(components) == 0:
+            components = np.zeros((1, components.shape[1]))
+        forms = [LowRankForm.from_product(cumulative_sums(arrays[i]), components) for i in long]
+        for form in forms:
+            form.shift = -(self.penalty_ or 0.0)  # not used where K is given
+        oracle: Any = self._exact()
+        found.update(zip(long, oracle.many(forms, [counts[i] for i in long])))
+        return list(found.values())
+
     def _segment_one(self, X: NDArray, count: int | None) -> Partition:
-        some = len(self.components_) > 0
-        form = LowRankForm(center(X) @ self.components_.T if some else np.zeros((len(X), 1)))
+        form = LowRankForm.from_cumulative(projected_sums(X, self.components_))
         if count is None:
             assert self.penalty_ is not None
             form.shift = -self.penalty_

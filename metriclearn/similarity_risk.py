@@ -58,12 +58,13 @@ class SimilarityHinge:
         normalized: bool = False,
         n_jobs: int | None = None,
     ) -> None:
-        self.features, self.cone, self.nodes, self.truths = features, cone, nodes, truths
+        self.features, self.cone, self.nodes = features, cone, nodes
+        self.labels: Sequence[NodeLabels] = truths
         self.loss_scale, self.normalized, self.n_jobs = loss_scale, normalized, n_jobs
         equal = np.full(len(nodes), 1.0 / len(nodes))
         self.weights = equal if weights is None else weights / np.sum(weights)
         self.identity = (loss_scale, normalized)
-        self._oracle = features.similarity.oracle()
+        self._oracle, self._warm = features.similarity.oracle(), features.similarity.warm_starts
         self._starts: list[NDArray | None] = [None] * len(nodes)
         self._roots = [truth.root for truth in truths]
 
@@ -91,13 +92,28 @@ class SimilarityHinge:
 
     def _largest(self, i: int, form: SimilarityForm) -> tuple[float, NDArray]:
         """max_M ⟨A, M⟩ + α‖M − N‖² with its eigenvectors, beginning from those before."""
-        truth = self.truths[i]
-        augmented = form.plus(truth, 2.0 * self.loss_scale, self.loss_scale)
-        constant = self.loss_scale * truth.n_clusters
-        start = {"start": self._starts[i]} if self.features.similarity.warm_starts else {}
-        best = self._oracle(augmented, truth.n_clusters, **start)
+        augmented, constant = self._augmented(i, form)
+        start = {"start": self._starts[i]} if self._warm else {}
+        best = self._oracle(augmented, self.labels[i].n_clusters, **start)
         self._starts[i] = U = best.vectors * np.sqrt(best.weights)
         return augmented.at(best) + constant, U
+
+    def _augmented(self, i: int, form: SimilarityForm) -> tuple[SimilarityForm, float]:
+        """⟨A, M⟩ + α‖M − N‖² as a form and a constant."""
+        truth, scale = self.labels[i], self.loss_scale
+        return form.plus(truth, 2.0 * scale, scale), scale * truth.n_clusters
+
+    def _forms(self, w: NDArray, roots: list[NDArray] | None) -> Callable[[int], SimilarityForm]:
+        """From a data set's place to its form at w, scaled by another root where there is one."""
+        form_of = self.features.at(w)
+
+        def one(i: int) -> SimilarityForm:
+            form = form_of(self.nodes[i])
+            if roots is None:
+                return form
+            return self.features.similarity.form(form.operator.rescaled(roots[i]))
+
+        return one
 
     def _cuts(
         self,
@@ -108,15 +124,9 @@ class SimilarityHinge:
     ) -> Cuts:
         """Values and slopes of a function of data set and form."""
         places = np.arange(len(self.nodes)) if chosen is None else np.asarray(chosen)
-        form_of = self.features.at(w)
-
-        def task(i: int) -> tuple[float, NDArray]:
-            form = form_of(self.nodes[i])
-            if roots is not None:
-                form = self.features.similarity.form(form.operator.rescaled(roots[i]))
-            return one(i, form)
-
-        results = Parallel(n_jobs=self.n_jobs, backend="threading")(map(delayed(task), places))
+        form_of = self._forms(w, roots)
+        run = Parallel(n_jobs=self.n_jobs, backend="threading")
+        results = run(delayed(lambda i: one(i, form_of(i)))(i) for i in places)
         values = np.array([value for value, _ in results])
         return Cuts(values, np.array([slope for _, slope in results]), self.weights[places])
 

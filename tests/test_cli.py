@@ -75,6 +75,16 @@ def test_two_commands_from_a_folder_to_a_picture(
     assert row[2] == "1.00"
 
 
+def test_silent_and_very_short_recordings_are_one_segment(songs: Path, model: Path) -> None:
+    new = songs / "new"
+    for name, signal in (("silent", np.zeros(3 * RATE)), ("short", np.full(RATE // 4, 0.1))):
+        write_wave(new / f"{name}.wav", signal)
+        assert main(["segment", str(new / f"{name}.wav"), "--model", str(model)]) == 0
+        ((start, end, _),) = read_segments(new / f"{name}.segments.csv")[name]
+        assert (start, end) == (0.0, len(signal) / RATE)  # and not the end of the last row
+        assert (new / f"{name}.timeline.png").is_file()
+
+
 def test_info_tells_what_it_is(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", str(model)]) == 0
     text = capsys.readouterr().out

@@ -106,6 +106,14 @@ def test_errors_in_one_sentence() -> None:
         DataPenaltyMetricLearner(longest=10).fit(X, known)
     with pytest.raises(ValueError, match="lower the strength"):
         DataPenaltyMetricLearner().set_params(learner__regularizer=L1(1e3)).fit(X, known)
+    for parameters, message in (
+        ({"learner": None}, "needs a learner such as ChangePointMetricLearner.., got None"),
+        ({"start": None}, "needs a start such as IdentityStart.., got None"),
+        ({"longest": 0}, "longest of at least 1 or None, got 0"),
+        ({"longest": -1}, "longest of at least 1 or None, got -1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            DataPenaltyMetricLearner(**parameters).fit(X, known)
 
 
 def test_parameters_are_nested_and_defaults_shared() -> None:
@@ -117,3 +125,29 @@ def test_parameters_are_nested_and_defaults_shared() -> None:
     assert clone(learner).get_params()["learner__regularizer__strength"] == 0.5
     start = IdentityStart().components([np.zeros((4, 3))])
     np.testing.assert_array_equal(start, np.eye(3))
+
+
+def test_interrupted_turns_go_on_with_the_same_result(tmp_path, monkeypatch) -> None:
+    X, known, _ = sequences(8, 7)
+    learner = DataPenaltyMetricLearner(regression=SMOOTH, n_turns=2)
+    whole = clone(learner).fit(X, known)
+    stored = learner.set_params(learner__alternation__checkpoint=str(tmp_path / "state.npz"))
+    calls, fit_penalty = [], DataPenaltyMetricLearner._fit_penalty
+
+    def interrupted(self, *arguments) -> None:
+        calls.append(None)
+        if len(calls) == 3:  # after the metric of the second turn
+            raise KeyboardInterrupt
+        fit_penalty(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DataPenaltyMetricLearner, "_fit_penalty", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            clone(stored).fit(X, known)
+    assert (tmp_path / "state.npz.1").exists()
+    resumed = clone(stored).fit(X, known)
+    np.testing.assert_allclose(resumed.components_, whole.components_, rtol=1e-10)
+    np.testing.assert_array_equal(resumed.predict_penalties(X), whole.predict_penalties(X))
+    assert [step.objective for step in resumed.steps_[1:]] == pytest.approx(
+        [step.objective for step in whole.steps_[1:]]
+    )

@@ -239,6 +239,15 @@ def test_errors() -> None:
         fit(y, solver=BundleDual(checkpoint="state.npz"))
     with pytest.raises(ValueError, match="nothing is known"):
         fit([np.full(150, -1)] * 6)
+    for alternation, message in (
+        (None, "needs an alternation such as Alternation.., got None"),
+        (Alternation(0), "max_alternations of at least 1, got 0"),
+        (Alternation(1.5), "max_alternations of at least 1, got 1.5"),
+        (Alternation(start=None), "needs a start such as KnownStart.., got None"),
+        (Alternation(start=PrincipalStart(0)), "n_components of at least 1, got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fit(y, alternation=alternation)
 
 
 def test_other_solvers_and_parameters() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metriclearn import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition, Partition, Region
+from metriclearn.partial_partition import ChangeCount
 from tests.exhaustive import all_segmentations, labels_of
 from tests.strategies import partial_partitions
 
@@ -147,10 +148,41 @@ def test_equality_and_hash() -> None:
         ({"n_samples": 4, "change_points": [1.5]}, "integer change-points"),
         ({"n_samples": 4, "same": [(1, 6)]}, "same span inside the 4 samples"),
         ({"n_samples": 4, "regions": [(2, 3, EXACTLY_ONE)]}, "at least 2 of them"),
-        ({"n_samples": 4, "regions": [(2, 4, "one")]}, "a kind such as NO_CHANGE"),
+        (
+            {"n_samples": 4, "regions": [(2, 4, "one")]},
+            r"one of the kinds \(NO_CHANGE",
+        ),
         ({"n_samples": 4, "regions": [3]}, "whole numbers start and stop"),
+        ({"n_samples": 4, "regions": [(0, 4, ChangeCount("two", 2, 2))]}, "got .0, 4, TWO"),
+        ({"n_samples": 4, "regions": 3}, "a list of regions, got 3"),
+        ({"n_samples": 4, "regions": [(3, 1, NO_CHANGE)]}, "got start 3 and stop 1"),
+        ({"n_samples": 4, "regions": [(0, float("nan"), NO_CHANGE)]}, "whole numbers"),
+        ({"n_samples": 4, "same": [2]}, "every same span as whole numbers start and stop, got 2"),
+        ({"n_samples": 4, "change_points": [[1], [2, 3]]}, "integer change-points in one list"),
+        ({"n_samples": 4, "change_points": [2**70]}, f"got {2**70} to {2**70}"),
+        ({"n_samples": 4, "change_points": None}, "a list of change-points, got None"),
+        ({"n_samples": 2, "labels": [0.0, float("nan")]}, "−1 for the samples whose label is unk"),
+        ({"n_samples": 2, "labels": [None, "a"]}, "got None or NaN"),
+        ({"n_samples": 2, "labels": 7}, "a list of labels, got 7"),
     ],
 )
 def test_errors(arguments, message) -> None:
     with pytest.raises(ValueError, match=message):
         PartialPartition(**arguments)
+
+
+def test_other_numbers_of_samples_do_not_agree() -> None:
+    known = PartialPartition(6, labels=[0, -1, 1, -1, 0, -1], regions=[(0, 4, EXACTLY_ONE)])
+    shorter = Partition.from_change_points([2, 5])
+    assert not known.allows(shorter)
+    assert not known.allows_clusters(shorter)
+    with pytest.raises(ValueError, match="needs a segmentation of the 6 samples, got one of 5"):
+        known.label_errors(shorter)
+
+
+def test_duplicates_and_any_iterable_say_the_same() -> None:
+    one = PartialPartition(6, change_points=[2, 4], regions=[(0, 4, EXACTLY_ONE)])
+    assert one == PartialPartition(6, change_points={4, 2, 6}, regions=[(0, 4, EXACTLY_ONE)])
+    assert one == PartialPartition(
+        6, change_points=np.array([4, 2, 2], dtype=np.uint8), regions=iter(one.regions)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metriclearn.plots import plot_image_segmentations, plot_kernel_error
+from metriclearn.plots import plot_image_segmentations, plot_kernel_error, plot_learned_scales
 
 pytest.importorskip("skimage")
 
@@ -45,3 +45,18 @@ def test_slope_of_the_error_is_in_the_title() -> None:
     errors = np.column_stack([1 / np.sqrt(counts), -1 / np.sqrt(counts)])
     figure = plot_kernel_error(counts, np.abs(errors), "the objective")
     assert "D^-0.50" in figure.get_suptitle()
+
+
+def test_learned_scales_in_the_units_of_features() -> None:
+    figure = plot_learned_scales(
+        [4.0, 0.01, 0.0, 1.0], [0.25, 10.0, 1.0, 0.1], ["x [widths]", "L [Lab]", "no", "share [1]"]
+    )
+    (ax,) = figure.axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["L", "x", "share"]
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx([1.0, 0.5, 0.1])  # type: ignore[attr-defined]
+    assert [text.get_text().strip() for text in ax.texts] == ["10.0 Lab", "0.500 widths", "1.00"]
+    assert "(1 not used)" in figure.get_suptitle()
+    with pytest.raises(ValueError, match="weights of at least 0"):
+        plot_learned_scales([-1.0], [1.0])
+    with pytest.raises(ValueError, match="needs one name per feature"):
+        plot_learned_scales([1.0], [1.0], ["a", "b"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, LeaveOneOut
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut
 
 import metriclearn
 from metriclearn import (
@@ -201,3 +201,42 @@ def test_pictures(metric) -> None:
     words = " ".join(text.get_text() for text in figure.findobj(Text))
     assert ("of 6 features" if metric.polyhedral else "of 6 eigenvalues") in words
     plt.close(figure)
+
+
+def masked(fraction: float) -> list[np.ndarray]:
+    return [np.where(np.arange(len(y)) < fraction * len(y), y, -1) for y in YS]
+
+
+def test_partial_labels_alternate_at_every_strength() -> None:
+    """Each point of the path is what ``fit`` finds at its strength, completions included."""
+    y, strengths = masked(0.5), [1e-1, 1e-2, 1e-3]
+    learner = ChangePointMetricLearner(solver=BundleDual(tolerance=1e-4), verbose=False)
+    path = regularization_path(learner, XS, y, strengths)
+    alternations = [one.alternation_ for one in path.learners]
+    assert max(len(trace) for trace in alternations) > 1
+    for one, strength in zip(path.learners, strengths):
+        alone = clone(learner).set_params(regularizer__strength=strength).fit(XS, y)
+        assert one.alternation_ == alone.alternation_
+        np.testing.assert_allclose(one.components_, alone.components_, atol=1e-12)
+        assert one.solution_.objective == one.alternation_.learned[-1]
+
+
+def test_cross_validation_with_partial_labels() -> None:
+    """Left-out sequences count with what is known of them, folds alternate on the others."""
+    y = masked(0.6)
+    learner = ChangePointMetricLearnerCV(
+        strengths=[1e-1, 1e-2, 1e-3], cv=2, verbose=False, solver=BundleDual(tolerance=1e-3)
+    ).fit(XS, y)
+    assert learner.loss_path_.shape == (3, 2)
+    assert learner.alternation_ is not None
+    assert len(learner.completions_) == len(XS)
+    best = int(np.argmin(learner.loss_path_.mean(axis=1)))
+    assert learner.strength_ == learner.strengths_[best]
+    rest, held = next(KFold(2).split(XS))
+    fold = ChangePointMetricLearner(
+        regularizer=L1(float(learner.strengths_[best])),
+        solver=BundleDual(tolerance=1e-3),
+        verbose=False,
+    ).fit([XS[i] for i in rest], [y[i] for i in rest])
+    loss = -fold.score([XS[i] for i in held], [y[i] for i in held])
+    assert loss == pytest.approx(learner.loss_path_[best, 0])

@@ -16,6 +16,7 @@ from metriclearn import (
 )
 from metriclearn.joint_features import Samples
 from metriclearn.mahalanobis import MetricCone
+from metriclearn.parallel import ThreadExecutor
 from metriclearn.risk import StructuredHinge
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
@@ -209,8 +210,8 @@ def test_weight_zero_drops_a_sequence_from_the_risk() -> None:
 def test_two_threads_give_what_one_gives(mode) -> None:
     rng = np.random.default_rng(15)
     Xs, truths = data(16, lengths=(50, 40, 60, 30))
-    one = hinge(Xs, truths, FullMetric(), mode, n_jobs=1)
-    two = hinge(Xs, truths, FullMetric(), mode, n_jobs=2)
+    one = hinge(Xs, truths, FullMetric(), mode, executor=ThreadExecutor(1))
+    two = hinge(Xs, truths, FullMetric(), mode, executor=ThreadExecutor(2))
     for _ in range(3):
         w = draw(FullMetric(), mode, rng)
         for mine, theirs in zip(one(w), two(w)):

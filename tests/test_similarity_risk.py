@@ -104,3 +104,18 @@ def test_normalized_similarity_has_one_as_its_largest_eigenvalue() -> None:
     expected = leading.sum() - np.sum(W * problem.truth.to_array())
     assert hinge(w).values[1] == pytest.approx(expected, abs=1e-9)
     assert hinge.linearized(w)(w).values[1] == pytest.approx(expected, abs=1e-9)
+
+
+def test_objective_of_random_features_converges_like_one_over_the_root() -> None:
+    metric, w = DiagonalMetric(), np.full(3, 0.5)
+    exact = hinge_of(metric, loss_scale=0.05)(w).mean
+
+    def error(count: int) -> float:
+        found = [
+            hinge_of(metric, FourierSimilarity(count, seed), loss_scale=0.05)(w).mean
+            for seed in range(30)
+        ]
+        return float(np.sqrt(np.mean((np.array(found) - exact) ** 2)))
+
+    assert error(100) / error(1600) == pytest.approx(4.0, rel=0.4)
+    assert error(1600) < 0.05 * exact

@@ -31,7 +31,7 @@ os.environ.update(
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -202,10 +202,8 @@ class Job:
 def ungrouped(problem: LearningProblem) -> LearningProblem:
     """The same problem with a cut for every data set, however many there are."""
     risk = problem.risk
-    again = StructuredHinge(
-        risk.features, risk.loss, risk.oracle, risk.cone, risk.samples, risk.truths,
-        loss_scale=risk.loss_scale, price=risk.price, count_known=risk.count_known,
-    )  # fmt: skip
+    terms = {field.name: getattr(risk.terms, field.name) for field in fields(risk.terms)}
+    again = StructuredHinge(samples=risk.samples, truths=risk.truths, **terms)
     return replace(problem, risk=again)
 
 

@@ -75,6 +75,12 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         if not finite.any():
             raise ValueError("IntervalRegression needs at least one interval with a finite end.")
         weights = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
+        fine = weights.shape == (len(rows),) and bool(np.all(weights >= 0))
+        if not fine or not 0 < weights.sum() < np.inf:
+            raise ValueError(
+                f"IntervalRegression needs a weight of at least 0 for each of the {len(rows)} "
+                "rows, not all of them 0; change sample_weight."
+            )
         mean, deviation = rows.mean(axis=0), rows.std(axis=0)
         varies = deviation > 1e-12 * np.maximum(1.0, np.abs(mean))
         Z = (rows[:, varies] - mean[varies]) / deviation[varies]

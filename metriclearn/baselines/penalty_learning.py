@@ -10,7 +10,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -116,7 +116,7 @@ class PenaltyLearner(ComponentParameters):
     components_ : array (r, P)
         Lᵀ; the identity.
     paths_ : list of SegmentationPath
-        Of the training sequences under the metric.
+        Of the training sequences under the metric; not saved, :meth:`paths` makes them again.
     intervals_ : array (N, 2)
         Target intervals of the training sequences.
     training_errors_ : array (N, 2)
@@ -134,6 +134,10 @@ class PenaltyLearner(ComponentParameters):
     [array([20, 40])]
     """
 
+    COMPONENTS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("sequence_features", "transform", "SequenceFeatures()"),
+        ("regression", "predict", "IntervalRegression()"),
+    )
     n_features_in_: int
     representation_: Any
     components_: NDArray
@@ -169,6 +173,7 @@ class PenaltyLearner(ComponentParameters):
         ValueError
             For data that cannot be used, or annotations that every penalty satisfies.
         """
+        self._check()
         data = read_data_sets(type(self).__name__, X)
         truths = read_partial_segmentations(type(self).__name__, y, data)
         represented = self._start(data) if paths is None else self._start(_first(data))
@@ -184,6 +189,7 @@ class PenaltyLearner(ComponentParameters):
         They depend on nothing that is learned: :meth:`fit` takes those of its sequences, so that
         candidates and folds of a cross-validation can share them.
         """
+        self._check()
         data = read_data_sets(type(self).__name__, X)
         represented = self._start(data)
         self.components_ = np.eye(represented[0].shape[1])
@@ -239,21 +245,41 @@ class PenaltyLearner(ComponentParameters):
 
     def _start(self, data: DataSets) -> list[NDArray]:
         """Remember the features, fit the representation and apply it."""
-        if not isinstance(self.own_weight, numbers.Real) or float(self.own_weight) < 0:
-            raise ValueError(
-                f"{type(self).__name__} needs own_weight of at least 0, got {self.own_weight!r}."
-            )
         self.n_features_in_ = data.n_features
         self.representation_ = None
         if self.representation is not None:
             self.representation_ = clone(self.representation).fit(data.arrays)
         return self._represent(data)
 
+    def _check(self) -> None:
+        who = type(self).__name__
+        for name, method, example in self.COMPONENTS:
+            component = getattr(self, name)
+            if isinstance(component, type) or not hasattr(component, method):
+                raise ValueError(f"{who} needs a {name} such as {example}, got {component!r}.")
+        for name in ("min_size", "max_segments"):
+            count = getattr(self, name)
+            if not isinstance(count, numbers.Integral) or count < 1:
+                raise ValueError(f"{who} needs a whole {name} of at least 1, got {count!r}.")
+        weight = self.own_weight
+        if not isinstance(weight, numbers.Real) or not 0 <= float(weight) < np.inf:
+            raise ValueError(f"{who} needs a finite own_weight of at least 0, got {weight!r}.")
+        if self.representation is not None and not hasattr(self.representation, "transform"):
+            raise ValueError(
+                f"{who} needs a representation such as HermiteMoments() or None, got "
+                f"{self.representation!r}."
+            )
+
     def _fit_penalty(
         self, data: DataSets, paths: Sequence[SegmentationPath], truths: Sequence[Any]
     ) -> None:
         """Target intervals of paths under ``components_``, and the regression on them."""
         self.sequence_features_ = clone(self.sequence_features).fit(data.arrays)
+        if [path.change_points[0][-1] for path in paths] != [len(array) for array in data.arrays]:
+            raise ValueError(
+                f"{type(self).__name__} needs one path for each of the {len(data.arrays)} "
+                f"sequences, of its length, got {len(paths)} others; pass identity_paths(X)."
+            )
         self.paths_ = list(paths)
         errors = [path_errors(path, truth) for path, truth in zip(paths, truths)]
         self.intervals_ = np.array([target_interval(*pair) for pair in zip(paths, errors)])
@@ -281,9 +307,18 @@ class PenaltyLearner(ComponentParameters):
         return _path(Z @ self.components_.T, min(self.min_size, len(Z)), most)
 
     def _represent(self, data: DataSets) -> list[NDArray]:
-        if self.representation_ is None:
-            return data.arrays
-        return [self.representation_.transform(array) for array in data.arrays]
+        found = list(data.arrays)
+        if self.representation_ is not None:
+            found = [self.representation_.transform(array) for array in found]
+        for i, array in enumerate(found):
+            largest = float(np.max(np.abs(array)))
+            if largest > 0 and not 1e-100 <= largest <= 1e100:
+                raise ValueError(
+                    f"{type(self).__name__} needs values between 1e-100 and 1e100 in magnitude, "
+                    f"whose squares can be added, got at most {largest:.3g} in sequence {i}; "
+                    "change the unit."
+                )
+        return found
 
     def _log_penalties(self, data: DataSets) -> NDArray[np.float64]:
         return self.regression_.predict(self.sequence_features_.transform(data.arrays))
@@ -363,6 +398,7 @@ class BayesianCriterion(PenaltyLearner):
 
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Remember the features, and the segmentation paths."""
+        self._check()
         data = read_data_sets(type(self).__name__, X)
         represented = self._start(data)
         self.components_ = np.eye(represented[0].shape[1])

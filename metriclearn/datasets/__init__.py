@@ -21,6 +21,11 @@ from metriclearn.datasets.recordings import (
 )
 from metriclearn.datasets.registry import data_folder, fetch
 from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.datasets.stored_sequences import (
+    PackedSequences,
+    SequenceFolder,
+    pack_sequences,
+)
 from metriclearn.datasets.synthetic import SyntheticSequences, make_change_points
 from metriclearn.datasets.tables import (
     LabeledTable,
@@ -39,6 +44,8 @@ __all__ = [
     "LabeledImages",
     "LabeledSequences",
     "LabeledTable",
+    "PackedSequences",
+    "SequenceFolder",
     "SyntheticSequences",
     "data_folder",
     "fetch",
@@ -64,5 +71,6 @@ __all__ = [
     "load_weizmann_horses",
     "load_wine",
     "make_change_points",
+    "pack_sequences",
     "save_files",
 ]

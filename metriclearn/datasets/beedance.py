@@ -33,9 +33,13 @@ def load_beedance(
     root : path, optional
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     derived : bool
-        Add what tells the regimes apart, over a centered window: of every channel the mean step
-        from frame to frame (turning has a sign), the natural logarithm of the mean absolute step
-        and of the root mean square of the change of the step (waggling shakes): 12 features.
+        Add what tells the regimes apart, over a centered window: of every channel the natural
+        logarithm of the mean absolute step from frame to frame and of the root mean square of
+        the change of the step (waggling shakes); of the heading, which moves around one value as
+        a change of heading does, the mean and the logarithm of its size; of the smoothed path
+        the mean turn of its direction in radians per frame (left and right differ in sign) and
+        the logarithm of its mean speed. Directions themselves are left out: a bee turns left
+        towards everywhere. 13 features.
     window : int
         Frames, odd.
 
@@ -63,14 +67,15 @@ def load_beedance(
     labels = [_labels(name, changes[name].to_numpy(), len(tracks[name])) for name in names]
     if derived:
         features = {name: np.hstack([X, _derived(X, window)]) for name, X in features.items()}
-    kinds = ("step", "log_speed", "log_shake") if derived else ()
+    kinds = ("log_speed", "log_shake") if derived else ()
+    whole = ("heading_mean", "heading_log_size", "path_turn", "path_log_speed") if derived else ()
     return LabeledSequences(
         name="beedance",
         sequences=[features[name] for name in names],
         labels=labels,
         groups=names,
         names=names,
-        feature_names=[*CHANNELS, *(f"{c}_{kind}" for kind in kinds for c in CHANNELS)],
+        feature_names=[*CHANNELS, *(f"{c}_{kind}" for kind in kinds for c in CHANNELS), *whole],
     )
 
 
@@ -88,15 +93,27 @@ def _labels(name: str, changes: NDArray, n_frames: int) -> NDArray[np.int64]:
 
 
 def _derived(X: NDArray, window: int) -> NDArray[np.float64]:
-    """Mean step, log speed and log shake of every column over a centered window, (T, 3P)."""
-    from scipy.ndimage import uniform_filter1d
-
+    """Log speed and shake of columns, mean and size of the heading, turn and speed, (T, 10)."""
     steps = np.diff(X, axis=0, prepend=X[:1])
     shakes = np.diff(steps, axis=0, prepend=steps[:1])
-    mean, speed, power = (
-        uniform_filter1d(values, window, axis=0, mode="nearest")
-        for values in (steps, np.abs(steps), shakes**2)
-    )
+    heading = X[:, 2:] - np.median(X[:, 2])
+    speed, power, size = (_smooth(v, window) for v in (np.abs(steps), shakes**2, heading**2))
     # rounding of the running sum may leave a tiny negative number
-    shake = np.sqrt(np.maximum(power, 0.0))
-    return np.hstack([mean, np.log(np.maximum(speed, 0.0) + FLOOR), np.log(shake + FLOOR)])
+    roots = (np.sqrt(np.maximum(values, 0.0)) for values in (power, size))
+    logs = [np.log(v + FLOOR) for v in (np.maximum(speed, 0.0), *roots)]
+    return np.hstack([*logs[:2], _smooth(heading, window), logs[2], _path(X[:, :2], window)])
+
+
+def _path(positions: NDArray, window: int) -> NDArray[np.float64]:
+    """Mean turn and log mean speed of the smoothed path, (T, 2)."""
+    velocity = np.gradient(_smooth(positions, window), axis=0)
+    direction = np.unwrap(np.arctan2(velocity[:, 1], velocity[:, 0]))
+    values = np.column_stack([np.gradient(direction), np.hypot(*velocity.T)])
+    turn, speed = _smooth(values, window).T
+    return np.column_stack([turn, np.log(np.maximum(speed, 0.0) + FLOOR)])
+
+
+def _smooth(values: NDArray, window: int) -> NDArray[np.float64]:
+    from scipy.ndimage import uniform_filter1d
+
+    return np.asarray(uniform_filter1d(values, window, axis=0, mode="nearest"))

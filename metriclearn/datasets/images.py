@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,12 +79,15 @@ def load_images(
     masks: str | os.PathLike[str],
     name: str | None = None,
     names: Sequence[str] | None = None,
+    unlabeled: int | None = None,
 ) -> LabeledImages:
     """A folder of images and one of label maps, in any format that Pillow reads.
 
-    The label maps of ``horse.jpg`` are ``horse.png`` and all ``horse_*.png`` (any format): gray
-    values, palette indices or colors are labels. Save them without loss, so that equal labels
-    are equal values.
+    The label maps of ``horse.jpg`` are ``horse.png`` and all ``horse_*.png`` (any format) that do
+    not have an image of their own: gray values, palette indices or colors are labels. Save them
+    without loss, so that equal labels are equal values. Images become 8-bit RGB: 16-bit ones are
+    divided by 257, and an alpha channel is dropped. Label maps without an image are left out, with
+    a warning.
 
     Parameters
     ----------
@@ -92,13 +96,15 @@ def load_images(
         Of the data set; the parent folder's by default.
     names : sequence of str, optional
         Which images, without their endings; all by default.
+    unlabeled : int, optional
+        The value of pixels that nobody has labeled, such as 255: their label becomes −1.
 
     Raises
     ------
     FileNotFoundError
         If a folder does not exist, or an image has no label map.
     ValueError
-        If a file is damaged, or the sizes of image and labels differ.
+        If a file is damaged, two images have one name, or the sizes of image and labels differ.
     """
     folders = [Path(folder).expanduser() for folder in (images, masks)]
     for folder in folders:
@@ -107,25 +113,66 @@ def load_images(
                 f"load_images needs a folder of images and one of label maps, but {str(folder)!r} "
                 "does not exist; check both paths."
             )
-    found = {path.stem: path for path in sorted(folders[0].iterdir()) if _is_image(path)}
+    found = _by_stem(folders[0])
     chosen = list(found) if names is None else list(names)
     if not chosen or not set(chosen) <= set(found):
         raise FileNotFoundError(
             f"load_images needs at least one image in {str(folders[0])!r}, and those asked for; "
             f"missing: {sorted(set(chosen) - set(found))[:5]}."
         )
-    labels = [path for path in sorted(folders[1].iterdir()) if _is_image(path)]
-    maps: list[list[NDArray]] = []
+    paths = _masks_of(found, folders[1], warn=names is None)
     for stem in chosen:
-        own = [p for p in labels if p.stem == stem or p.stem.rpartition("_")[0] == stem]
-        if not own:
+        if not paths[stem]:
             raise FileNotFoundError(
                 f"load_images needs a label map for the image {stem!r} in {str(folders[1])!r}: "
                 f"{stem}.png, or {stem}_0.png for several annotators."
             )
-        maps.append([_read_labels(path) for path in own])
+    maps = [[_read_labels(path, unlabeled) for path in paths[stem]] for stem in chosen]
     pixels = [_read_rgb(found[stem]) for stem in chosen]
     return LabeledImages(name or folders[0].resolve().parent.name, pixels, maps, chosen)
+
+
+def _by_stem(folder: Path) -> dict[str, Path]:
+    """The images of a folder by their names without ending."""
+    found: dict[str, Path] = {}
+    for path in _image_files(folder):
+        if path.stem in found:
+            raise ValueError(
+                f"load_images needs one image for every name, got {found[path.stem].name!r} and "
+                f"{path.name!r} in {str(folder)!r}; remove or rename one."
+            )
+        found[path.stem] = path
+    return found
+
+
+def _masks_of(found: dict[str, Path], folder: Path, warn: bool) -> dict[str, list[Path]]:
+    """Label maps of every image, by their names."""
+    paths: dict[str, list[Path]] = {stem: [] for stem in found}
+    alone = []
+    for path in _image_files(folder):
+        stem = path.stem if path.stem in found else path.stem.rpartition("_")[0]
+        if stem in found:
+            paths[stem].append(path)
+        else:
+            alone.append(path.name)
+    if alone and warn:
+        warnings.warn(
+            f"load_images found {len(alone)} label map(s) without an image in {str(folder)!r}, "
+            f"such as {alone[0]!r}, and leaves them out.",
+            stacklevel=3,
+        )
+    return paths
+
+
+def _image_files(folder: Path) -> list[Path]:
+    from PIL import Image
+
+    endings = Image.registered_extensions()
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if path.suffix.lower() in endings and not path.name.startswith(".")
+    ]
 
 
 def load_weizmann_horses(root: str | os.PathLike[str] | None = None) -> LabeledImages:
@@ -169,33 +216,43 @@ def _load(name: str, root: str | os.PathLike[str] | None, images: str, masks: st
     return load_images(folder / images, folder / masks, name)
 
 
-def _is_image(path: Path) -> bool:
-    from PIL import Image
-
-    return path.suffix.lower() in Image.registered_extensions()
-
-
 def _read_rgb(path: Path) -> NDArray[np.uint8]:
-    from PIL import Image, ImageOps
+    """8-bit RGB, turned as the camera was held."""
+    from PIL import ImageOps
 
-    try:
-        with Image.open(path) as image:
-            turned = ImageOps.exif_transpose(image)
+    def read(image: Any) -> NDArray[np.uint8]:
+        turned = ImageOps.exif_transpose(image)
+        if turned.mode[0] not in "IF":
             return np.asarray(turned.convert("RGB"), dtype=np.uint8)
-    except OSError as error:
-        raise ValueError(f"{str(path)!r} is not an image that Pillow reads ({error}).") from error
+        gray, largest = np.asarray(turned, dtype=np.float64), 1.0 if turned.mode == "F" else 65535.0
+        if not np.all((gray >= 0) & (gray <= largest)):
+            raise ValueError(f"values from 0 to {largest:g} are needed; convert it to 8 bits")
+        return np.repeat(np.round(255.0 * gray / largest).astype(np.uint8)[..., None], 3, axis=2)
+
+    return _opened(path, read)
 
 
-def _read_labels(path: Path) -> NDArray:
-    """Gray values or palette indices; colors as numbers 0 … K-1."""
+def _read_labels(path: Path, unlabeled: int | None) -> NDArray:
+    """Gray values or palette indices; colors and fractions as numbers 0 … K-1."""
+    values = _opened(path, np.asarray)
+    if values.ndim == 2 and values.dtype.kind in "bui":
+        labels = values.astype(np.int64)
+        return labels if unlabeled is None else np.where(labels == unlabeled, -1, labels)
+    if unlabeled is not None:
+        raise ValueError(
+            f"{str(path)!r} needs gray values or palette indices to have the unlabeled value "
+            f"{unlabeled}, but has colors; save it with a palette."
+        )
+    flat = values.reshape(-1, values.shape[2] if values.ndim == 3 else 1)
+    return np.unique(flat, axis=0, return_inverse=True)[1].reshape(values.shape[:2])
+
+
+def _opened(path: Path, read: Callable[[Any], NDArray]) -> NDArray:
+    """What ``read`` makes of the image, or one sentence on what is wrong with the file."""
     from PIL import Image
 
     try:
         with Image.open(path) as image:
-            values = np.asarray(image)
-    except OSError as error:
+            return read(image)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"{str(path)!r} is not an image that Pillow reads ({error}).") from error
-    if values.ndim == 2:
-        return values.astype(np.int64)
-    flat = values.reshape(-1, values.shape[2])
-    return np.unique(flat, axis=0, return_inverse=True)[1].reshape(values.shape[:2])

@@ -16,10 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.media import audio_blocks
 from metriclearn.features.per_recording import RecordingTransformer
+from metriclearn.features.spectra import (
+    FLOOR,
+    decibels,
+    pitch_class_filters,
+    pitch_classes,
+    spectral_contrast,
+)
 
 __all__ = ["AudioFeatures"]
 
-_FLOOR = 1e-10  # power, −100 dB: silence has finite logarithms
 _DELTA_WIDTH = 9  # frames of the regression of a delta
 _LOWEST_BAND = 200.0  # Hz, of the spectral contrast
 
@@ -172,26 +178,18 @@ class AudioFeatures(RecordingTransformer):
         from scipy.fft import dct
 
         power = self._power(stretch)
-        decibels = _decibels(self._mel_filters() @ power)
-        parts = [dct(decibels, axis=0, norm="ortho")[: self.n_mfcc]]
+        parts = [dct(decibels(self._mel_filters() @ power), axis=0, norm="ortho")[: self.n_mfcc]]
         if self.energy:
-            parts.append(_decibels(power.mean(axis=0)[None]))
+            parts.append(decibels(power.mean(axis=0)[None]))
         if self.flatness:
-            floored = np.maximum(power, _FLOOR)
-            parts.append(_decibels(floored).mean(axis=0)[None] - _decibels(floored.mean(axis=0)))
+            floored = np.maximum(power, FLOOR)
+            parts.append(decibels(floored).mean(axis=0)[None] - decibels(floored.mean(axis=0)))
         if self.contrast:
-            # the floor keeps librosa from cutting 80 dB below the loudest of the block
-            parts.append(
-                _librosa().feature.spectral_contrast(
-                    S=np.sqrt(np.maximum(power, 100 * _FLOOR)),
-                    sr=self.sampling_rate,
-                    fmin=_LOWEST_BAND,
-                    n_bands=self._n_bands,
-                )
-            )
+            rate, bands = self.sampling_rate, self._n_bands
+            parts.append(spectral_contrast(power, rate, _LOWEST_BAND, bands))
         if self.chroma:
-            chroma = _librosa().feature.chroma_stft
-            parts.append(chroma(S=power, sr=self.sampling_rate, tuning=0.0, norm=1))
+            filters = pitch_class_filters(self.sampling_rate, self.window)
+            parts.append(pitch_classes(power, filters))
         return np.vstack(parts).astype(np.float64)
 
     def _mel_filters(self) -> NDArray[np.float32]:
@@ -263,10 +261,6 @@ class AudioFeatures(RecordingTransformer):
         residual = (frames - np.repeat(mean, counts, axis=1)) ** 2
         deviation = np.sqrt(np.add.reduceat(residual, starts, axis=1) / counts)
         return np.vstack([mean, deviation]).T
-
-
-def _decibels(power: NDArray) -> NDArray:
-    return 10.0 * np.log10(np.maximum(power, _FLOOR))
 
 
 def _repeated(column: NDArray, times: int) -> NDArray:

@@ -19,6 +19,7 @@ __all__ = [
     "HermiteMoments",
     "SlidingMoments",
     "SoftThresholds",
+    "binary_exponents",
     "hermite_functions",
     "noise_scale",
     "robust_scale",
@@ -108,6 +109,14 @@ def noise_scale(X: NDArray) -> NDArray[np.float64]:
     return np.median(np.abs(np.diff(X, axis=0)), axis=0) / (_NORMAL * np.sqrt(2.0))
 
 
+def binary_exponents(X: NDArray) -> NDArray[np.int64]:
+    """Of the largest magnitude in every column: |X| · 2^−e < 1, (T, P) -> (P,).
+
+    Such a change of units is exact, and keeps squares and differences of huge values in range.
+    """
+    return np.frexp(np.max(np.abs(X), axis=0))[1].astype(np.int64)
+
+
 _SCALES = {"robust": robust_scale, "noise": noise_scale, "standard": lambda X: np.std(X, axis=0)}
 
 
@@ -132,7 +141,7 @@ class _PerSeries(TransformerMixin, BaseEstimator):
         """Check parameters and remember the columns; nothing else is learned."""
         self._check()
         for i, series in enumerate(X if _is_list(X) else [X]):
-            validate_data(self, series, dtype=np.float64, reset=i == 0)
+            self._read(series, i == 0)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -140,13 +149,28 @@ class _PerSeries(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if _is_list(X):
             return [self.transform(series) for series in X]
-        return self._features(np.asarray(validate_data(self, X, dtype=np.float64, reset=False)))
+        return self._features(self._read(X, False))
+
+    def _read(self, series: Any, first: bool) -> NDArray:
+        X = validate_data(self, series, dtype=np.float64, reset=first, ensure_all_finite=False)
+        if wrong := int(np.sum(~np.isfinite(X))):
+            raise ValueError(
+                f"{type(self).__name__} needs finite values, got {wrong} that are NaN or "
+                "infinite; fill or remove them."
+            )
+        return np.asarray(X)
 
     def _check(self) -> None:
         raise NotImplementedError
 
     def _features(self, X: NDArray) -> NDArray:
         raise NotImplementedError
+
+
+def _is_count(value: Any, least: int = 1) -> bool:
+    """Whether it is a whole number of at least ``least``."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return whole and int(value) >= least
 
 
 def _is_list(X: Any) -> bool:
@@ -210,25 +234,27 @@ class HermiteMoments(_PerSeries):
 
     def _features(self, X: NDArray) -> NDArray:
         if isinstance(self.scale, str):
+            X = np.ldexp(X, -binary_exponents(X))
             sigma, X = series_scale(X, self.scale), X - np.median(X, axis=0)
         else:
             sigma = np.full(X.shape[1], float(self.scale))
-        U = X / (self.width * sigma)
+        with np.errstate(over="ignore"):  # all functions are 0 there
+            U = np.clip(X / sigma / self.width, -_FAR, _FAR)
         functions = hermite_functions(U, self.n_moments + 1, self.normalization)[..., 1:]
         return functions.reshape(len(X), -1)
 
     def _check(self) -> None:
         who = type(self).__name__
-        if not isinstance(self.n_moments, numbers.Integral) or self.n_moments < 1:
+        if not _is_count(self.n_moments):
             raise ValueError(f"{who} needs n_moments of at least 1, got {self.n_moments!r}.")
         if self.normalization not in ("orthonormal", "paper"):
             raise ValueError(
                 f"{who} needs normalization 'orthonormal' or 'paper', got {self.normalization!r}."
             )
         for name, value in (("width", self.width), ("scale", self.scale)):
-            if value in _SCALES and name == "scale":
+            if name == "scale" and isinstance(value, str) and value in _SCALES:
                 continue
-            if isinstance(value, str) or not 0 < float(value) < np.inf:
+            if not isinstance(value, numbers.Real) or not 0 < float(value) < np.inf:
                 named = " or one of " + ", ".join(_SCALES) if name == "scale" else ""
                 raise ValueError(f"{who} needs a positive {name}{named}, got {value!r}.")
 
@@ -265,26 +291,37 @@ class SlidingMoments(_PerSeries):
     def _features(self, X: NDArray) -> NDArray:
         from scipy.ndimage import median_filter
 
+        exponents = binary_exponents(X)
+        X = np.ldexp(X, -exponents)
         smooth = median_filter(X, size=(self.window, 1), mode="nearest")
         if self.trend is not None:
             smooth = smooth - median_filter(X, size=(self.trend, 1), mode="nearest")
-        if self.scale is None:
-            return smooth
-        return (smooth - np.median(smooth, axis=0)) / series_scale(X, self.scale)
+        if self.scale is not None:
+            return (smooth - np.median(smooth, axis=0)) / series_scale(X, self.scale)
+        with np.errstate(over="ignore"):
+            found = np.ldexp(smooth, exponents)
+        if not np.all(np.isfinite(found)):
+            raise ValueError(
+                "SlidingMoments needs smaller values to subtract a trend, got some of up to "
+                f"2^{exponents.max()}; give a scale, or divide them."
+            )
+        return found
 
     def _check(self) -> None:
         who = type(self).__name__
-        for name, value in (("window", self.window), ("trend", self.trend)):
-            least = 1 if name == "window" else self.window + 1
-            if name == "trend" and value is None:
-                continue
-            if not isinstance(value, numbers.Integral) or value < least or value % 2 == 0:
-                raise ValueError(
-                    f"{who} needs an odd {name} of at least {least} samples, got {value!r}."
-                )
+        self._check_odd("window", self.window, 1)
+        if self.trend is not None:
+            self._check_odd("trend", self.trend, self.window + 1)
         if self.scale is not None and self.scale not in _SCALES:
             raise ValueError(
                 f"{who} needs a scale among {', '.join(_SCALES)} or None, got {self.scale!r}."
+            )
+
+    def _check_odd(self, name: str, value: Any, least: int) -> None:
+        if not _is_count(value, least) or value % 2 == 0:
+            raise ValueError(
+                f"{type(self).__name__} needs an odd {name} of at least {least} samples, got "
+                f"{value!r}."
             )
 
 
@@ -315,9 +352,9 @@ class SoftThresholds(_PerSeries):
         return (np.sign(X)[..., None] * excess).reshape(len(X), -1)
 
     def _check(self) -> None:
-        thresholds = np.asarray(self.thresholds, dtype=np.float64)
-        if thresholds.ndim != 1 or not thresholds.size or not np.all(thresholds >= 0):
+        thresholds = self.thresholds
+        numeric = not isinstance(thresholds, str) and np.ndim(thresholds) == 1 and len(thresholds)
+        if not numeric or not all(isinstance(t, numbers.Real) and t >= 0 for t in thresholds):
             raise ValueError(
-                f"SoftThresholds needs one or more thresholds of at least 0, got "
-                f"{self.thresholds!r}."
+                f"SoftThresholds needs one or more thresholds of at least 0, got {thresholds!r}."
             )

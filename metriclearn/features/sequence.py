@@ -9,27 +9,34 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from metriclearn.features.hermite import noise_scale, robust_scale
+from metriclearn.features.hermite import binary_exponents, noise_scale, robust_scale
 
 __all__ = ["SEQUENCE_FEATURES", "SequenceFeatures"]
 
-_FLOOR = 1e-12  # relative to the spread of the sequence: keeps logarithms of constants finite
+_FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants finite
 
 
-def _log(values: NDArray, X: NDArray) -> float:
-    """Mean over columns of the logarithm, floored."""
-    floor = _FLOOR * np.maximum(np.max(np.abs(X), axis=0), 1.0)
-    return float(np.mean(np.log(np.maximum(values, floor))))
+def _log(scale: Callable[[NDArray], NDArray], X: NDArray) -> float:
+    """Mean over columns of the logarithm of their scale, floored."""
+    exponents = binary_exponents(X)
+    Z = np.ldexp(X, -exponents)
+    largest = np.max(np.abs(Z), axis=0)
+    floor = _FLOOR * np.where(largest > 0, largest, 1.0)
+    return float(np.mean(np.log(np.maximum(scale(Z), floor)) + np.log(2.0) * exponents))
+
+
+def _step_deviation(X: NDArray) -> NDArray:
+    return np.std(np.diff(X, axis=0, prepend=X[:1]), axis=0)
 
 
 SEQUENCE_FEATURES: dict[str, Callable[[NDArray], float]] = {
     "log_length": lambda X: float(np.log(len(X))),
     "log_log_length": lambda X: float(np.log(np.log(max(len(X), 2)))),
-    "log_noise": lambda X: _log(noise_scale(X), X),
-    "log_spread": lambda X: _log(robust_scale(X), X),
-    "log_deviation": lambda X: _log(np.std(X, axis=0), X),
-    "log_step_deviation": lambda X: _log(np.std(np.diff(X, axis=0, prepend=X[:1]), axis=0), X),
-    "log_range": lambda X: _log(np.ptp(X, axis=0), X),
+    "log_noise": lambda X: _log(noise_scale, X),
+    "log_spread": lambda X: _log(robust_scale, X),
+    "log_deviation": lambda X: _log(lambda Z: np.std(Z, axis=0), X),
+    "log_step_deviation": lambda X: _log(_step_deviation, X),
+    "log_range": lambda X: _log(lambda Z: np.ptp(Z, axis=0), X),
 }
 
 

@@ -20,8 +20,9 @@ from metriclearn.first_completion import (
 from metriclearn.inputs import DataSets, read_partial_segmentations
 from metriclearn.learners.contract import LargeMarginLearner
 from metriclearn.mahalanobis import DiagonalMetric, Metric
-from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.oracles.constrained import ConstrainedChangePoints
+from metriclearn.oracles.requests import BatchOracle, Oracle, answers_batches
+from metriclearn.parallel import Executor
 from metriclearn.partial_labels import Alternation, PartialHinge
 from metriclearn.partial_loss import Completion, KnownLoss, charges
 from metriclearn.partial_partition import PartialPartition
@@ -73,6 +74,10 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         Divide features by their pooled within-sequence standard deviation before learning, so
         that ``strength`` means the same for all; ``components_`` includes it and applies to data
         in their own units.
+    oracle : TorchChangePoints, optional
+        Exact inference on a GPU, or another device of torch, for all sequences of a round or of
+        :meth:`predict` at once: ``TorchChangePoints("cuda")``. Its ``min_size`` is the learner's;
+        partial labels stay on the processor, and so does everything by default.
     alternation : Alternation
         How partial labels are completed and learned from, in turns; not used with full labels.
     callbacks : sequence of callbacks
@@ -81,6 +86,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     n_jobs : int, optional
         Threads over sequences, as in joblib. BLAS gets one thread below 500 features, where
         more would only wait for each other.
+    executor : Executor, optional
+        Where the data sets are and oracles run, such as ``DaskExecutor(client)``, see
+        :mod:`metriclearn.parallel`; in place of ``n_jobs``.
     verbose : bool, optional
         Progress bar at once (True), never (False), or in a terminal when fitting takes longer
         than a few seconds (None).
@@ -129,9 +137,11 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         n_segments: str | None = None,
         min_size: int = 1,
         standardize: bool = True,
+        oracle: BatchOracle | None = None,
         alternation: Alternation = Alternation(),  # noqa: B008
         callbacks: Sequence[Callback] = (),
         n_jobs: int | None = None,
+        executor: Executor | None = None,
         verbose: bool | None = None,
     ) -> None:
         self.metric = metric
@@ -142,9 +152,11 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         self.n_segments = n_segments
         self.min_size = min_size
         self.standardize = standardize
+        self.oracle = oracle
         self.alternation = alternation
         self.callbacks = callbacks
         self.n_jobs = n_jobs
+        self.executor = executor
         self.verbose = verbose
 
     @classmethod
@@ -156,8 +168,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     def _count_known(self) -> bool:
         return self.n_segments == "given"
 
-    def _oracle(self) -> ChangePoints:
-        return ChangePoints(self.min_size)
+    def _oracle(self) -> Oracle:
+        return self._exact()
 
     def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
         if not isinstance(truths[0], Completion):
@@ -221,6 +233,14 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         who = type(self).__name__
         if not isinstance(self.min_size, numbers.Integral) or self.min_size < 1:
             raise ValueError(f"{who} needs a whole min_size of at least 1, got {self.min_size!r}.")
+        if self.oracle is not None and (
+            isinstance(self.oracle, type)
+            or not answers_batches(self.oracle)
+            or not hasattr(self.oracle, "min_size")
+        ):
+            raise ValueError(
+                f"{who} needs an oracle such as TorchChangePoints(), or None, got {self.oracle!r}."
+            )
         if self.n_segments not in (None, "given"):
             raise ValueError(
                 f'{who} needs n_segments=None or "given", got {self.n_segments!r}; a number of '

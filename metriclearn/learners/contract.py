@@ -22,11 +22,13 @@ from metriclearn.learned_metric import LearnedMetric
 from metriclearn.losses import FrobeniusLoss
 from metriclearn.mahalanobis import Metric, MetricCone
 from metriclearn.oracles.requests import Oracle
+from metriclearn.parallel import Executor, ThreadExecutor
 from metriclearn.partial_labels import Alternation, AlternationTrace, PartialHinge, alternate
 from metriclearn.partition import Partition
 from metriclearn.regularizers import Regularizer
 from metriclearn.risk import StructuredHinge
 from metriclearn.solvers.base import Callback, Solution, Solver
+from metriclearn.stored import StoredArrays, StoredSamples
 
 __all__ = ["LargeMarginLearner", "LearningProblem", "is_number"]
 
@@ -76,6 +78,7 @@ class LargeMarginLearner(LearnedMetric):
     alternation: Alternation
     callbacks: Sequence[Callback]
     n_jobs: int | None
+    executor: Executor | None
     verbose: bool | None
     penalty_: float | None
     solution_: Solution
@@ -102,6 +105,8 @@ class LargeMarginLearner(LearnedMetric):
         Parameters
         ----------
         X : sequence of (T_i, P) arrays or data frames, or one (T, P) array
+            An object that is no list or tuple but has ``__len__`` and ``__getitem__`` is asked
+            for data sets one at a time, in every round; workers of Dask keep theirs.
         y : sequence of (T_i,) labels (any hashables) or Partition, or one
         sample_weight : array (N,), optional
             Weight of every data set.
@@ -137,9 +142,22 @@ class LargeMarginLearner(LearnedMetric):
         oracle = self._oracle()
         return partial(StructuredHinge, loss=FrobeniusLoss(), oracle=oracle, n_groups=_MOST_CUTS)
 
-    def _samples(self, X: NDArray, truth: Partition) -> Samples:
+    @staticmethod
+    def _sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
         """One scaled data set, with what its oracles need from it once."""
-        return Samples(X)
+        return Samples(X, scale)
+
+    def _samples(
+        self, data: DataSets, truths: list[Partition], scale: NDArray
+    ) -> Sequence[Samples]:
+        """All of them, or where they are stored."""
+        if isinstance(data.arrays, StoredArrays):
+            return StoredSamples(data.arrays, truths, scale, self._sample)
+        return [self._sample(array, truth, scale) for array, truth in zip(data.arrays, truths)]
+
+    @property
+    def _executor(self) -> Executor:
+        return ThreadExecutor(self.n_jobs) if self.executor is None else self.executor
 
     def _dearest(self, truths: Sequence[Partition]) -> float:
         """Most loss, times T, that one more cluster can bring."""
@@ -148,26 +166,26 @@ class LargeMarginLearner(LearnedMetric):
     def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> LearningProblem:
         """Check parameters and data, remember the features, and state the convex problem."""
         self._check_parameters()
-        data = read_data_sets(type(self).__name__, X)
+        data = read_data_sets(type(self).__name__, X).measured(self._executor.map)
         truths = self._read_truths(y, data)
         weights = read_weights(type(self).__name__, sample_weight, len(truths))
         self._remember(data)
         if weights is not None:
             used = np.flatnonzero(weights)
-            data = replace(data, arrays=[data.arrays[i] for i in used])
+            data = data.subset(used)
             truths, weights = [truths[i] for i in used], weights[used] / weights.max()
         scale = self._feature_scale(data, weights, truths)
         cone = self._cone(data.n_features)
         risk = self._hinge(truths)(
             features=LinearFeatures(self.metric),
             cone=cone,
-            samples=[self._samples(a / scale, truth) for a, truth in zip(data.arrays, truths)],
+            samples=self._samples(data, truths, scale),
             truths=truths,
             weights=weights,
             loss_scale=self.loss_scale,
             price=0.0 if self.penalty == "learned" else float(self.penalty),
             count_known=self._count_known,
-            n_jobs=self.n_jobs,
+            executor=self._executor,
         )
         # just above the loss scale a single cluster is the answer, which limits the price
         dearest = self.loss_scale * self._dearest(truths) * (1.0 + 1e-6)
@@ -181,7 +199,8 @@ class LargeMarginLearner(LearnedMetric):
     ) -> Solution:
         """Minimize with the learner's solver, from an earlier solution where there is one."""
         P = problem.cone.n_features
-        threads = 1 if P < 500 or self.n_jobs not in (None, 1) else None
+        several = getattr(self._executor, "n_jobs", None) not in (None, 1)
+        threads = 1 if P < 500 or several else None
 
         def snapshot(w: NDArray) -> LargeMarginLearner:
             copy = type(self)(**self.get_params(deep=False))
@@ -234,23 +253,27 @@ class LargeMarginLearner(LearnedMetric):
             )
         if not is_number(self.loss_scale, 0.0) or self.loss_scale == 0:
             raise ValueError(f"{who} needs a positive loss_scale, got {self.loss_scale!r}.")
+        if not hasattr(self.alternation, "check"):
+            raise ValueError(
+                f"{who} needs an alternation such as Alternation(), got {self.alternation!r}."
+            )
+        self.alternation.check(who)
 
     def _feature_scale(
         self, data: DataSets, weights: NDArray | None, truths: Sequence[Partition]
     ) -> NDArray:
         """Pooled standard deviations around the data sets' means, all positive; or ones."""
-        total = np.zeros(data.n_features)
-        shares = np.ones(len(data.arrays)) if weights is None else weights
-        magnitude = np.max([np.max(np.abs(array), axis=0) for array in data.arrays], axis=0)
+        short = np.flatnonzero(data.lengths < 2)
+        if len(short):
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 samples in every data set, got 1 "
+                f"sample in data set {short[0]}; remove it."
+            )
+        sizes = data.lengths * (1.0 if weights is None else weights)
+        magnitude = data.measures.magnitudes.max(axis=0)
         unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
-        for i, array in enumerate(data.arrays):
-            if len(array) < 2:
-                raise ValueError(
-                    f"{type(self).__name__} needs at least 2 samples in every data set, got 1 "
-                    f"sample in data set {i}; remove it."
-                )
-            total += shares[i] * len(array) * np.var(array / unit, axis=0)
-        scale = np.sqrt(total / float(shares @ [len(array) for array in data.arrays]))
+        ratios = data.measures.deviations / unit
+        scale = np.sqrt(np.average(ratios**2, axis=0, weights=sizes))
         constant = np.flatnonzero(scale <= 1e-13)
         scale = scale * unit
         if len(constant):

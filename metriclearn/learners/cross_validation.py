@@ -14,10 +14,13 @@ from metriclearn.inputs import read_data_sets, read_weights
 from metriclearn.learners.change_points import ChangePointMetricLearner
 from metriclearn.learners.regularization_path import regularization_path, strengths_of
 from metriclearn.mahalanobis import DiagonalMetric, Metric
+from metriclearn.oracles.requests import BatchOracle
+from metriclearn.parallel import Executor
 from metriclearn.partial_labels import Alternation
 from metriclearn.regularizers import L1, Regularizer
 from metriclearn.solvers.base import Callback, Solver
 from metriclearn.solvers.bundle import BundleDual
+from metriclearn.stored import is_stored
 
 __all__ = ["ChangePointMetricLearnerCV"]
 
@@ -26,7 +29,9 @@ class ChangePointMetricLearnerCV(ChangePointMetricLearner):
     """Metric learner whose strength has the least mean loss on left-out sequences.
 
     As scikit-learn's ``LassoCV``: one warm-started path of strengths for each fold over whole
-    sequences, then one on all of them.
+    sequences, then one on all of them. With partial labels every fold completes and learns in
+    turns at every strength, as ``fit`` does, and the loss on left-out sequences charges what is
+    known of them; that is as many whole fits as there are pairs of a fold and a strength.
 
     Parameters
     ----------
@@ -38,7 +43,7 @@ class ChangePointMetricLearnerCV(ChangePointMetricLearner):
     cv : int, cross-validation splitter or iterable, optional
         As in scikit-learn; by default 5 folds, or as many as there are sequences.
     metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
-alternation, callbacks, n_jobs, verbose
+oracle, alternation, callbacks, n_jobs, executor, verbose
         As in :class:`ChangePointMetricLearner`; the regularizer's own strength is not used.
 
     Attributes
@@ -50,7 +55,8 @@ alternation, callbacks, n_jobs, verbose
     loss_path_ : array (S, F)
         Mean loss ℓ on the left-out sequences of every fold.
     path_ : RegularizationPath
-        On all sequences, with the losses of the folds; ``path_.plot()`` draws both.
+        On all sequences, with the losses of the folds; ``path_.plot()`` draws both. Not saved:
+        a loaded learner has ``strengths_``, ``loss_path_`` and the chosen one, but no ``path_``.
     components_, penalty_, solution_, scale_, n_features_in_, feature_names_in_
         As in :class:`ChangePointMetricLearner`, at the chosen strength.
 
@@ -78,9 +84,11 @@ alternation, callbacks, n_jobs, verbose
         n_segments: str | None = None,
         min_size: int = 1,
         standardize: bool = True,
+        oracle: BatchOracle | None = None,
         alternation: Alternation = Alternation(),  # noqa: B008
         callbacks: Sequence[Callback] = (),
         n_jobs: int | None = None,
+        executor: Executor | None = None,
         verbose: bool | None = None,
     ) -> None:
         super().__init__(
@@ -92,9 +100,11 @@ alternation, callbacks, n_jobs, verbose
             n_segments=n_segments,
             min_size=min_size,
             standardize=standardize,
+            oracle=oracle,
             alternation=alternation,
             callbacks=callbacks,
             n_jobs=n_jobs,
+            executor=executor,
             verbose=verbose,
         )
         self.strengths = strengths
@@ -125,7 +135,10 @@ alternation, callbacks, n_jobs, verbose
             raise ValueError(
                 f"{who} requires y to be passed, but the target y is None; pass labels."
             )
-        X, y = list(X), list(y)
+        X, y = (
+            [item[i] for i in range(len(item))] if is_stored(item) else list(item)
+            for item in (X, y)
+        )
         weights = read_weights(who, sample_weight, n)
         learner = self._learner()
         problem = learner._problem(X, y, sample_weight)

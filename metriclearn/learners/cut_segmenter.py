@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.features.image import ImageFeatures
 from metriclearn.learned_metric import LearnedMetric
 from metriclearn.learners.contract import is_number
-from metriclearn.learners.graphs import Graph, read_graphs, read_labels
+from metriclearn.learners.graphs import Graph, read_graphs, read_known_labels
 from metriclearn.similarities import Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, Rounding
 
@@ -63,11 +63,14 @@ class NormalizedCutSegmenter(LearnedMetric):
         return self.predict([image], n_clusters)[0]
 
     def score(self, X: Any, y: Any) -> float:
-        """Minus the mean ‖M − N‖²_F over samples, with K as in the labels: greater is better."""
+        """Minus the mean ‖M − N‖²_F over samples, with K as in the labels: greater is better.
+
+        Samples with the label −1 do not count.
+        """
         check_is_fitted(self)
         who = type(self).__name__
         graphs, single = read_graphs(who, X, self.features, self.similarity.given)
-        truths = read_labels(who, y, graphs, single)
+        truths: Sequence[Any] = read_known_labels(who, y, graphs, single)
         losses = [
             truth.squared_norm(self._labels(graph, truth.n_clusters))
             for graph, truth in zip(graphs, truths)
@@ -77,9 +80,10 @@ class NormalizedCutSegmenter(LearnedMetric):
     def _labels(self, graph: Graph, n_clusters: int | None) -> NDArray[np.int64]:
         """Clusters of the nodes."""
         if graph.nodes.n_features != self.n_features_in_:
+            gray = "" if graph.is_image else " A gray image needs three equal channels."
             raise ValueError(
                 f"X has {graph.nodes.n_features} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
+                f"{self.n_features_in_} features as input.{gray}"
             )
         cut, S = self._cut(self._scaled(graph.nodes)), graph.nodes.n_samples
         if n_clusters is None:

@@ -6,7 +6,7 @@ import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from metriclearn.partition import Partition
 from metriclearn.regularizers import SquaredFrobenius
 from metriclearn.solvers.bundle import BundleDual
 
-__all__ = ["DataPenaltyMetricLearner", "IdentityStart", "MetricStep"]
+__all__ = ["DataPenaltyMetricLearner", "GivenStart", "IdentityStart", "MetricStep"]
 
 
 _LEARNER = ChangePointMetricLearner(  # cloned before use
@@ -69,13 +69,19 @@ class IdentityStart(BaseEstimator):
         return np.eye(arrays[0].shape[1])
 
 
-class _Given(BaseEstimator):
-    """Start from components that are known already."""
+class GivenStart(BaseEstimator):
+    """Start from components that are known already.
+
+    Parameters
+    ----------
+    matrix : array (r, P)
+    """
 
     def __init__(self, matrix: NDArray) -> None:
         self.matrix = matrix
 
     def components(self, *_: Any) -> NDArray:
+        """The given ones."""
         return self.matrix
 
 
@@ -101,7 +107,8 @@ class DataPenaltyMetricLearner(PenaltyLearner):
     ----------
     learner : ChangePointMetricLearner
         The second step; ``penalty="learned"``. ``standardize`` should stay off: representations
-        have comparable columns.
+        have comparable columns. With ``alternation__checkpoint`` set to FILE an interrupted run
+        goes on from FILE.1, FILE.2, …, one for each turn.
     representation, sequence_features, regression, min_size, max_segments, own_weight
         As in :class:`~metriclearn.baselines.PenaltyLearner`.
     start : FirstMetric
@@ -127,6 +134,12 @@ class DataPenaltyMetricLearner(PenaltyLearner):
     intervals_, training_errors_, regression_, representation_
         As in :class:`~metriclearn.baselines.PenaltyLearner`.
     """
+
+    COMPONENTS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        *PenaltyLearner.COMPONENTS,
+        ("learner", "predict_change_points", "ChangePointMetricLearner()"),
+        ("start", "components", "IdentityStart()"),
+    )
 
     def __init__(
         self,
@@ -178,6 +191,9 @@ class DataPenaltyMetricLearner(PenaltyLearner):
         who = type(self).__name__
         if not isinstance(self.n_turns, numbers.Integral) or self.n_turns < 1:
             raise ValueError(f"{who} needs n_turns of at least 1, got {self.n_turns!r}.")
+        self._check()
+        if self.longest is not None and not self.longest >= 1:
+            raise ValueError(f"{who} needs longest of at least 1 or None, got {self.longest!r}.")
         data = read_data_sets(who, X)
         truths: list[Any] = list(read_partial_segmentations(who, y, data))
         represented = self._start(data)
@@ -188,10 +204,10 @@ class DataPenaltyMetricLearner(PenaltyLearner):
             paths = self._paths_of(represented, truths)
         self._fit_penalty(data, paths, truths)
         self.steps_ = [self._step(np.nan)]
-        for _ in range(self.n_turns):
+        for turn in range(1, self.n_turns + 1):
             logs = self.regression_.predict(self.sequence_features_.transform(data.arrays))
             known = truths if self.constrained else self._unconstrained(logs, paths)
-            self._fit_metric(represented, known, logs)
+            self._fit_metric(represented, known, logs, turn)
             paths = self._paths_of(represented, truths)
             self._fit_penalty(data, paths, truths)
             self.steps_.append(self._step(self.learner_.solution_.objective))
@@ -202,7 +218,7 @@ class DataPenaltyMetricLearner(PenaltyLearner):
         return self
 
     def _fit_metric(
-        self, represented: Sequence[NDArray], known: Sequence[Any], logs: NDArray
+        self, represented: Sequence[NDArray], known: Sequence[Any], logs: NDArray, turn: int
     ) -> None:
         """Step 2: Eq. (9) on the sequences divided by the roots of their penalties."""
         used = [i for i, Z in enumerate(represented) if len(Z) <= (self.longest or len(Z))]
@@ -213,7 +229,9 @@ class DataPenaltyMetricLearner(PenaltyLearner):
             )
         arrays = [represented[i] / np.exp(0.5 * logs[i]) for i in used]
         learner = clone(self.learner)
-        learner.set_params(alternation__start=_Given(self.components_), min_size=self.min_size)
+        learner.set_params(alternation__start=GivenStart(self.components_), min_size=self.min_size)
+        if (file := learner.alternation.checkpoint) is not None:
+            learner.set_params(alternation__checkpoint=f"{file}.{turn}")
         lengths = np.array([len(array) for array in arrays], dtype=np.float64)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the gap is in learner_

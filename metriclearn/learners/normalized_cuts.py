@@ -13,13 +13,32 @@ from threadpoolctl import threadpool_limits
 
 from metriclearn.callbacks import ProgressBar, WithEstimator
 from metriclearn.features.image import ImageFeatures
+from metriclearn.first_completion import labeled_samples
 from metriclearn.inputs import read_weights
 from metriclearn.learners.contract import is_number
 from metriclearn.learners.cut_segmenter import NormalizedCutSegmenter
-from metriclearn.learners.graphs import pooled_scale, read_graphs, read_labels
+from metriclearn.learners.graphs import (
+    Graph,
+    PartialLabels,
+    pooled_scale,
+    read_graphs,
+    read_known_labels,
+)
 from metriclearn.mahalanobis import DiagonalMetric, Metric, MetricCone
+from metriclearn.partial_labels import Alternation, AlternationTrace, alternate
+from metriclearn.partial_similarities import (
+    KnownNodes,
+    PartialSimilarityHinge,
+    complete_nodes,
+)
 from metriclearn.regularizers import Regularizer, Trace
-from metriclearn.similarities import GaussianSimilarity, Similarity, SimilarityFeatures
+from metriclearn.similarities import (
+    GaussianSimilarity,
+    NodeLabels,
+    Nodes,
+    Similarity,
+    SimilarityFeatures,
+)
 from metriclearn.similarities.normalized_cut import Rounding, ThresholdCut
 from metriclearn.similarity_risk import SimilarityHinge
 from metriclearn.solvers.base import Callback, Solution
@@ -66,10 +85,15 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
     normalized : bool
         Train on D^(-1/2) W D^(-1/2), with D constant within an outer step.
     starts : sequence of float
-        Training begins at these multiples of the Euclidean metric of standardized features; one
-        outer step of each decides which goes on.
+        Training begins at each of these multiples of the Euclidean metric of standardized
+        features, and the least objective is kept.
     standardize : bool
         Divide features by their pooled within-image standard deviation before learning.
+    alternation : Alternation
+        How partial labels (−1 where unknown) are completed and learned from, in turns; the loss
+        is then on the rows of labeled samples, K the number of labels of each image. The first
+        completion is under the metric of labeled nodes, or principal components. Not used with
+        full labels.
     callbacks : sequence of callbacks
         As for :class:`ChangePointMetricLearner`.
     n_jobs : int, optional
@@ -84,7 +108,11 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
     solution_ : Solution
         Objective and trace of the best start.
     start_objectives_ : list of (float, float)
-        Every start, and the objective after one outer step from it.
+        Every start, and the objective reached from it.
+    completions_ : list of label maps or label arrays, or None
+        Partial labels, completed.
+    alternation_ : AlternationTrace or None
+        Objective after every completion and every metric step, never rising.
     scale_ : array (P,)
         Standard deviations features were divided by (ones without ``standardize``).
     eigenvalue_threshold_ : float
@@ -118,6 +146,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         normalized: bool = False,
         starts: Sequence[float] = (1e-3, 1e-2, 1e-1),
         standardize: bool = True,
+        alternation: Alternation = Alternation(),  # noqa: B008
         callbacks: Sequence[Callback] = (),
         n_jobs: int | None = None,
         verbose: bool | None = None,
@@ -132,6 +161,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         self.normalized = normalized
         self.starts = starts
         self.standardize = standardize
+        self.alternation = alternation
         self.callbacks = callbacks
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -143,7 +173,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         ----------
         X : sequence of (H_i, W_i, 3) RGB images, of :class:`ImageNodes` or of (T_i, P) arrays; or
             one of them
-        y : sequence of (H_i, W_i) label maps, or of (T_i,) labels; or one
+        y : sequence of (H_i, W_i) label maps, of (T_i,) labels, of Partition or PartialPartition
+            (of pixels row by row); or one
+            Labels −1 are unknown.
         sample_weight : array (N,), optional
             Weight of every image.
 
@@ -155,7 +187,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         self._check_parameters()
         who = type(self).__name__
         graphs, single = read_graphs(who, X, self.features, self.similarity.given)
-        truths = read_labels(who, y, graphs, single)
+        truths = read_known_labels(who, y, graphs, single)
         weights = read_weights(who, sample_weight, len(graphs))
         names = self.features.names if graphs[0].is_image else getattr(X, "columns", None)
         self._remember_features(graphs[0].nodes.n_features, names)
@@ -163,23 +195,34 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         if self.standardize and not self.similarity.given:
             self.scale_ = pooled_scale(who, graphs, weights)
         nodes = [self._scaled(graph.nodes) for graph in graphs]
-        cone = MetricCone(self.metric, self.n_features_in_, priced=False)
-        hinge = SimilarityHinge(
-            SimilarityFeatures(self.similarity, self.metric),
-            cone,
-            nodes,
-            truths,
-            weights,
+        self.start_objectives_: list[tuple[float, float]] = []
+        self.completions_: list[NDArray] | None = None
+        self.alternation_: AlternationTrace | None = None
+        partial = [truth for truth in truths if isinstance(truth, PartialLabels)]
+        if partial:
+            self.solution_ = self._alternate(graphs, nodes, partial, weights)
+        else:
+            complete = [truth for truth in truths if isinstance(truth, NodeLabels)]
+            self.solution_ = self._solve(self._hinge(SimilarityHinge, nodes, complete, weights))
+        self._accept(self.solution_.w)
+        self._set_threshold(nodes, [truth.n_clusters for truth in truths])
+        self._report()
+        return self
+
+    def _hinge(self, kind: Any, *arguments: Any) -> Any:
+        """The risk, given what depends on how the labels are known."""
+        features = SimilarityFeatures(self.similarity, self.metric)
+        return kind(
+            features,
+            MetricCone(self.metric, self.n_features_in_, priced=False),
+            *arguments,
             loss_scale=self.loss_scale,
             normalized=self.normalized,
             n_jobs=self.n_jobs,
         )
-        self._solve(hinge, cone)
-        self._set_threshold(nodes, [truth.n_clusters for truth in truths])
-        return self
 
-    def _solve(self, hinge: SimilarityHinge, cone: MetricCone) -> None:
-        identity = cone.metric.identity(cone.n_features)
+    def _solve(self, hinge: Any, warm: Solution | None = None) -> Solution:
+        """Minimize from every start, or from an earlier solution where there is one."""
 
         def snapshot(w: NDArray) -> NormalizedCutMetricLearner:
             copy = type(self)(**self.get_params(deep=False))
@@ -193,17 +236,82 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         ):
             watching: list[Callback] = [bar]
             watching += [WithEstimator(callback, snapshot) for callback in self.callbacks]
-            found, objectives = self.solver.minimize_from(
-                hinge, self.regularizer, cone, [s * identity for s in self.starts], watching
-            )
-        self.solution_: Solution = found
+            if warm is not None:
+                return self.solver.minimize(
+                    hinge, self.regularizer, hinge.cone, warm.w, watching, warm
+                )
+            return self._from_starts(hinge, watching)
+
+    def _from_starts(self, hinge: SimilarityHinge, watching: Sequence[Callback] = ()) -> Solution:
+        identity = hinge.cone.metric.identity(hinge.cone.n_features)
+        points = [start * identity for start in self.starts]
+        found, objectives = self.solver.minimize_from(
+            hinge, self.regularizer, hinge.cone, points, watching
+        )
         self.start_objectives_ = list(zip(map(float, self.starts), objectives))
-        self._accept(found.w)
-        if found.reason in ("max_rounds", "interrupted"):
+        return found
+
+    def _alternate(
+        self,
+        graphs: Sequence[Graph],
+        nodes: Sequence[Nodes],
+        labels: Sequence[PartialLabels],
+        weights: NDArray | None,
+    ) -> Solution:
+        """Learn from partial labels and complete them, in turns."""
+        known = [own.nodes for own in labels]
+        first = self._first_components(nodes, known, weights)
+        similarity = self.similarity
+        truths = [
+            complete_nodes(similarity.form(similarity.operator(graph, first)), own)
+            for graph, own in zip(nodes, known)
+        ]
+        hinge = self._hinge(PartialSimilarityHinge, nodes, known, truths, weights)
+        solution, hinge, self.alternation_ = alternate(
+            hinge, self._solve, self.regularizer.terms(hinge.cone), self.alternation
+        )
+        self.completions_ = [
+            own.completed(own.nodes.clusters(truth), graph)
+            for own, truth, graph in zip(labels, hinge.truths, graphs)
+        ]
+        return solution
+
+    def _first_components(
+        self, nodes: Sequence[Nodes], known: Sequence[KnownNodes], weights: NDArray | None
+    ) -> NDArray:
+        """Lᵀ of the first completion: a mean over components, or equal weights of given ones."""
+        if self.similarity.given:
+            return np.eye(nodes[0].n_features)
+        shares = np.ones(len(known)) if weights is None else weights
+        used = [i for i, own in enumerate(known) if len(own.labeled) > 1]
+
+        def fit(arrays: list[NDArray], *_: Any) -> NDArray:
+            """Learn from labeled nodes alone, and all their pairs."""
+            counts = [known[i].counts[known[i].labeled] for i in used]
+            features = SimilarityFeatures(GaussianSimilarity(), self.metric)
+            hinge = SimilarityHinge(
+                features,
+                MetricCone(self.metric, arrays[0].shape[1], priced=False),
+                [Nodes(array, own.sum(axis=1)) for array, own in zip(arrays, counts)],
+                [NodeLabels(own) for own in counts],
+                shares[used],
+                loss_scale=self.loss_scale,
+                normalized=self.normalized,
+                n_jobs=self.n_jobs,
+            )
+            components = self.metric.components(self._from_starts(hinge).w)
+            return components * np.sqrt(len(components))
+
+        arrays, labels = [own.features for own in nodes], [own.known for own in known]
+        first = self.alternation.start.components(arrays, labels, fit, labeled_samples)
+        return first / np.sqrt(len(first))
+
+    def _report(self) -> None:
+        if self.solution_.reason in ("max_rounds", "interrupted"):
             warnings.warn(
-                f"{type(self).__name__} stopped ({found.reason}) after {len(found.trace)} outer "
-                "steps; the best metric so far is kept. Raise the solver's max_rounds or its "
-                "tolerance.",
+                f"{type(self).__name__} stopped ({self.solution_.reason}) after "
+                f"{len(self.solution_.trace) - 1} outer steps; the best metric so far is kept. "
+                "Raise the solver's max_rounds or its tolerance.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -220,10 +328,16 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
             ("similarity", "operator", "GaussianSimilarity()"),
             ("features", "nodes", "ImageFeatures()"),
             ("rounding", "__call__", "ThresholdCut()"),
+            ("alternation", "start", "Alternation()"),
         ):
             component = getattr(self, name)
             if isinstance(component, type) or not hasattr(component, method):
                 raise ValueError(f"{who} needs a {name} such as {example}, got {component!r}.")
+        if self.similarity.given and len(self.metric.identity(2)) != 2:
+            raise ValueError(
+                f"{who} needs a DiagonalMetric() for the weights of given similarities, got "
+                f"{self.metric!r}."
+            )
         if not is_number(self.loss_scale, 0.0) or self.loss_scale == 0:
             raise ValueError(f"{who} needs a positive loss_scale, got {self.loss_scale!r}.")
         if not len(self.starts) or not all(is_number(s, 1e-50) for s in self.starts):

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn.learners.contract import LargeMarginLearner, LearningProblem
+from metriclearn.partial_labels import PartialHinge
 from metriclearn.solvers.base import Solution
 
 __all__ = ["RegularizationPath", "regularization_path", "strengths_of"]
@@ -113,6 +114,11 @@ def regularization_path(
     A grid is a geometric progression from a strength at which L1 and trace give B = 0. Every
     subgradient of the risk is at least −H with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵀMX ⪰ 0. So
     with μ at the largest eigenvalue (or diagonal entry) of H no B ≠ 0 can pay for μ Tr B.
+
+    With partial labels every strength completes and learns in turns from its own start, as ``fit``
+    with that strength does, and its solution is the one of the last metric step; nothing is
+    handed on from the strength before, and the grid comes from first completions. That costs, per
+    strength, what a ``fit`` does.
     """
     callbacks = learner.callbacks  # used as they are: a copy would log elsewhere
     learner = _prepared(learner)
@@ -124,6 +130,8 @@ def regularization_path(
         step = clone(learner).set_params(regularizer__strength=float(strength))
         step.__dict__.update({k: v for k, v in vars(learner).items() if k.endswith("_in_")})
         step.callbacks = callbacks
+        if isinstance(problem.risk, PartialHinge):  # begins with completions of its own strength
+            problem = step._problem(X, y, sample_weight)
         warm = step._learn(problem, warm)
         step.callbacks = ()
         step._accept(problem, warm)

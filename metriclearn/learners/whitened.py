@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from metriclearn.baselines.linear import RelevantComponents
-from metriclearn.forms import LowRankForm, center
-from metriclearn.inputs import read_data_sets, read_segmentations
 from metriclearn.learners.change_points import ChangePointMetricLearner
-from metriclearn.penalties import best_penalty
+from metriclearn.learners.coordinates import LearnerInCoordinates
+from metriclearn.partition import Partition
 from metriclearn.regularizers import SquaredFrobenius
-from metriclearn.segmentation import MahalanobisSegmenter
-from metriclearn.solvers.base import Solution
 
 __all__ = ["WhitenedMetricLearner"]
 
 _DEFAULT = ChangePointMetricLearner(regularizer=SquaredFrobenius(1.0), standardize=False)  # cloned
 
 
-class WhitenedMetricLearner(MahalanobisSegmenter):
+class WhitenedMetricLearner(LearnerInCoordinates):
     """Eq. (9) in the coordinates of relevant component analysis: few sequences, many features.
 
     With W the whitening of the covariance within segments (RCA, directions ordered by how much
@@ -64,52 +58,6 @@ class WhitenedMetricLearner(MahalanobisSegmenter):
         self.n_components = n_components
         self.retune = retune
 
-    @property
-    def min_size(self) -> int:  # type: ignore[override]
-        """Smallest number of samples in a segment: the inner learner's."""
-        return self.learner.min_size
-
-    @property
-    def n_segments(self) -> str | None:  # type: ignore[override]
-        """Whether the number of segments is given: the inner learner's."""
-        return self.learner.n_segments
-
-    @property
-    def solution_(self) -> Solution:
-        """What the inner learner's solver found."""
-        return self.learner_.solution_
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Whiten, then learn; parameters as in :class:`ChangePointMetricLearner`.
-
-        Columns that are constant in every sequence get no weight.
-
-        Raises
-        ------
-        ValueError
-            For data, labels or parameters that cannot be used, in one sentence.
-        """
-        from sklearn.base import clone
-
-        who = type(self).__name__
-        data = read_data_sets(who, X)
-        truths = read_segmentations(who, y, data)
-        self._remember(data)
-        varies = np.any([np.ptp(array, axis=0) > 0 for array in data.arrays], axis=0)
-        if not varies.any():
-            raise ValueError(
-                f"{who} needs features that vary within some sequence, but all "
-                f"{data.n_features} are constant; pass other features."
-            )
-        arrays = [array[:, varies] for array in data.arrays]
+    def _coordinates(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
         whitening = RelevantComponents(self.n_components, shrinkage=self.shrinkage)
-        W = whitening.fit(arrays, truths).components_
-        whitened = [center(array) @ W.T for array in arrays]
-        self.learner_ = clone(self.learner).fit(whitened, truths, sample_weight)
-        self.components_: NDArray = np.zeros((len(self.learner_.components_), data.n_features))
-        self.components_[:, varies] = self.learner_.components_ @ W
-        self.penalty_ = self.learner_.penalty_
-        if self.retune and self.penalty_ is not None and len(self.components_):
-            forms = [LowRankForm(center(array) @ self.components_.T) for array in data.arrays]
-            self.penalty_, _ = best_penalty(forms, truths, min_size=self.min_size)
-        return self
+        return whitening.fit(arrays, truths).components_

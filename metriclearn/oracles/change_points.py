@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,9 @@ from metriclearn.forms import LowRankForm
 from metriclearn.oracles.requests import check_count
 from metriclearn.partition import Partition
 
-__all__ = ["ChangePoints", "PricedSegmentation"]
+__all__ = ["ChangePoints", "CountSearch", "PricedSegmentation"]
+
+CountSearch = Generator[float, tuple[float, NDArray[np.int64]], NDArray[np.int64]]
 
 
 class ChangePoints:
@@ -69,8 +73,13 @@ class PricedSegmentation:
 
         self._pruned = pruned
         self.n_samples, self.min_size = form.n_samples, min_size
+        if form.n_samples + min_size >= 2**31:
+            raise ValueError(
+                f"ChangePoints needs fewer than 2**31 samples, got {form.n_samples}; divide the "
+                "sequence."
+            )
         self.cumulative = np.ascontiguousarray(form.cumulative, dtype=np.float64)
-        if not np.all(np.isfinite(self.cumulative)):
+        if not np.all(np.isfinite(self.cumulative[-1])):  # no sum recovers from NaN or infinity
             raise ValueError("ChangePoints needs finite factors, got NaN or infinity; remove them.")
         self.weight = float(form.weight) if form.truth is not None else 0.0
         self.truth: NDArray | None = None
@@ -93,9 +102,10 @@ class PricedSegmentation:
         """(V(K), segment ends) for the largest possible K."""
         if self.min_size == 1:
             return self._with_value(np.arange(1, self.n_samples + 1))
-        steps = np.diff(self.cumulative, axis=0)
+        every = np.arange(1, self.n_samples + 1)
+        energy = self._pruned.segment_values(self.cumulative, None, 0.0, 0.0, every)
         overlap = self.weight * (0 if self.truth is None else len(self.truth))
-        most = float(np.sum(steps * steps)) + overlap  # at least the range of V
+        most = float(energy) + overlap  # at least the range of V
         return self.solve(-2.0 * most if most > 0 else -1.0)
 
     def coarsest(self) -> tuple[float, NDArray[np.int64]]:
@@ -104,14 +114,29 @@ class PricedSegmentation:
 
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
         """Segment ends of a maximizer with exactly ``n_segments`` segments."""
+        search = self.search(n_segments)
+        try:
+            price = next(search)
+            while True:
+                price = search.send(self.solve(price))
+        except StopIteration as found:
+            return found.value
+
+    def search(self, n_segments: int) -> CountSearch:
+        """:meth:`solve_count` as a generator: prices out, what :meth:`solve` finds there in.
+
+        So that several searches can be answered together.
+        """
         low, high = self.coarsest(), self.finest()
         guessed = high
         while len(low[1]) < n_segments < len(high[1]):
             found = None
             if high is not guessed:
                 guessed = high
-                found = self._inside(low, high, *self.solve(self._merge_price(high, n_segments)))
-            found = found or self.between(low, high)
+                found = self._inside(low, high, *(yield self._merge_price(high, n_segments)))
+            if found is None:
+                price = self._chord(low, high)
+                found = self._above(low, high, price, *(yield price))
             if found is None:
                 return self._off_hull(n_segments, low, high)
             low, high = (found, high) if len(found[1]) <= n_segments else (low, found)
@@ -133,8 +158,22 @@ class PricedSegmentation:
         self, low: tuple[float, NDArray], high: tuple[float, NDArray]
     ) -> tuple[float, NDArray] | None:
         """A vertex of the hull of (K, V(K)) above the chord of two vertices, if there is one."""
-        price = (high[0] - low[0]) / (len(high[1]) - len(low[1]))
-        value, ends = self.solve(price)
+        price = self._chord(low, high)
+        return self._above(low, high, price, *self.solve(price))
+
+    @staticmethod
+    def _chord(low: tuple[float, NDArray], high: tuple[float, NDArray]) -> float:
+        return (high[0] - low[0]) / (len(high[1]) - len(low[1]))
+
+    def _above(
+        self,
+        low: tuple[float, NDArray],
+        high: tuple[float, NDArray],
+        price: float,
+        value: float,
+        ends: NDArray,
+    ) -> tuple[float, NDArray] | None:
+        """What the price of the chord found, where it is a vertex above the chord."""
         gain = (value - price * len(ends)) - (low[0] - price * len(low[1]))
         rounding = 1e-12 * (abs(low[0]) + abs(high[0]) + abs(price) * len(high[1]))
         return self._inside(low, high, value, ends) if gain > rounding else None
@@ -159,7 +198,7 @@ class PricedSegmentation:
         """
         from metriclearn.oracles.layered import layered_segmentation
 
-        price = (high[0] - low[0]) / (len(high[1]) - len(low[1]))
+        price = self._chord(low, high)
         forward, backward = self._through(price)
         rest = np.zeros((2, self.n_samples + 1))
         rest[0], rest[1, 0] = backward, price

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeGuard
 
 from metriclearn.partition import Partition
 from metriclearn.projector import Projector
 
-__all__ = ["Oracle", "check_count"]
+__all__ = ["BatchOracle", "Oracle", "answers_batches", "check_count"]
 
 
 class Oracle(Protocol):
@@ -17,6 +18,23 @@ class Oracle(Protocol):
     def __call__(self, form: Any, n_clusters: int | None = None) -> Partition | Projector:
         """Best partition, with ``n_clusters`` clusters if given."""
         ...
+
+
+class BatchOracle(Oracle, Protocol):
+    """An oracle on a device, which answers for many forms at once better than one by one."""
+
+    device: str | None
+
+    def many(
+        self, forms: Sequence[Any], n_clusters: Sequence[int | None] | None = None
+    ) -> Sequence[Partition | Projector]:
+        """Best partitions of all forms."""
+        ...
+
+
+def answers_batches(oracle: Any) -> TypeGuard[BatchOracle]:
+    """Whether an oracle has a device, and so is to be asked for many forms at once."""
+    return getattr(oracle, "device", None) is not None
 
 
 def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int) -> None:

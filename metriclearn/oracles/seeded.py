@@ -16,7 +16,7 @@ from metriclearn.oracles.top_eigenvectors import TopEigenvectors
 from metriclearn.partial_partition import PartialPartition
 from metriclearn.partition import Partition
 
-__all__ = ["SeededKMeans", "SeededSpectral"]
+__all__ = ["SeededKMeans", "SeededSpectral", "groups_of"]
 
 
 class SeededKMeans(BaseEstimator):
@@ -68,7 +68,7 @@ class SeededKMeans(BaseEstimator):
         """
         T = form.n_samples
         known = PartialPartition(T) if known is None else known
-        groups, n_seeds = _groups(known)
+        groups, n_seeds = groups_of(known)
         n_groups = int(groups.max()) + 1
         if n_clusters is not None and not max(n_seeds, 1) <= n_clusters <= n_groups:
             raise ValueError(
@@ -136,7 +136,7 @@ class SeededSpectral(BaseEstimator):
         return self.rounding(LowRankForm(leading.vectors), n_clusters, known)
 
 
-def _groups(known: PartialPartition) -> tuple[NDArray[np.int64], int]:
+def groups_of(known: PartialPartition) -> tuple[NDArray[np.int64], int]:
     """Group of every sample, those with labels first (0 … n_seeds−1), and n_seeds."""
     T, labels = known.n_samples, known.labels
     labeled = np.flatnonzero(labels >= 0)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 from sklearn.base import BaseEstimator
 
+from metriclearn.devices import double_device
 from metriclearn.forms import Compressed
 from metriclearn.oracles.requests import check_count
 from metriclearn.projector import Projector
@@ -114,7 +115,8 @@ class SpectralRelaxation(BaseEstimator):
             return np.linalg.eigh(stack)
         import torch
 
-        values, vectors = torch.linalg.eigh(torch.as_tensor(stack, device=self.device))
+        device = double_device(type(self).__name__, self.device)
+        values, vectors = torch.linalg.eigh(torch.as_tensor(stack, device=device))
         return values.cpu().numpy(), vectors.cpu().numpy()
 
 

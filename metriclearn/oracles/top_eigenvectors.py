@@ -13,7 +13,7 @@ from metriclearn.projector import Projector
 
 __all__ = ["TopEigenvectors"]
 
-_DENSE = 64  # samples up to which a full decomposition is as fast
+_DENSE = 160  # samples up to which a full decomposition is as fast
 _WHOLE = 4000  # samples up to which one is affordable when Lanczos fails
 _GUARDS, _BLOCKS = 4, 16  # vectors more than wanted; blocks in the basis before a restart
 
@@ -71,7 +71,7 @@ class TopEigenvectors(BaseEstimator):
     def pairs(self, form: Any, count: int, start: NDArray | None = None) -> tuple[NDArray, NDArray]:
         """Leading eigenvalues, descending, and eigenvectors, (k,) and (T, k)."""
         T, width = form.n_samples, count + _GUARDS
-        if max(_DENSE, 3 * width) >= T:
+        if max(_DENSE, 5 * width) >= T:  # after a restart a basis has 3 blocks and needs a fourth
             return _whole(form, count)
         block = np.random.default_rng(0).standard_normal((T, width))
         if start is not None and len(start) == T:

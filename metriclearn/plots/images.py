@@ -6,11 +6,23 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.plots.canvas import INK, PALETTE, TEXT_SIZE
+from metriclearn.plots.canvas import (
+    INK,
+    PALETTE,
+    TEXT_SIZE,
+    canvas,
+    figure_of,
+    finite,
+    name_ticks,
+    named,
+    number,
+    say,
+    tidy,
+)
 
-__all__ = ["plot_image_segmentations", "plot_kernel_error"]
+__all__ = ["plot_image_segmentations", "plot_kernel_error", "plot_learned_scales"]
 
 
 def plot_image_segmentations(
@@ -83,6 +95,59 @@ def _overlaid(image: NDArray, labels: NDArray, color: str) -> NDArray:
     return shown
 
 
+def plot_learned_scales(
+    weights: ArrayLike,
+    deviations: ArrayLike,
+    feature_names: Sequence[str] | None = None,
+    title: str | None = None,
+) -> Figure:
+    """Learned scales of a Gaussian similarity: bars of how much each feature counts.
+
+    A bar is √b σ, the standard deviation over the learned scale; the number beside it is the scale
+    1/√b, the distance in this feature alone at which exp(−b d²) falls to 1/e, in the feature's
+    unit. Features of weight 0 are left out.
+
+    Parameters
+    ----------
+    weights : array (P,)
+        b, the diagonal of the metric, in the units of the features.
+    deviations : array (P,)
+        Standard deviations σ of the features.
+    feature_names : sequence of P str, optional
+        With their units in brackets, which are put to the numbers.
+    title : str, optional
+        Replaces the message.
+
+    Raises
+    ------
+    ValueError
+        If there are no positive finite deviations, or other numbers of names or weights.
+    """
+    who = "plot_learned_scales"
+    b, spread = finite(who, "weights", weights, 1), finite(who, "deviations", deviations, 1)
+    names = named(who, feature_names, len(b))
+    if b.min() < 0 or b.shape != spread.shape or not spread.min() > 0:
+        raise ValueError(
+            f"{who} needs weights of at least 0 and a positive deviation for each, got {len(b)} "
+            f"weights from {b.min():g} and {len(spread)} deviations from {spread.min():g}."
+        )
+    shares = np.sqrt(b) * spread
+    order = np.argsort(-shares, kind="stable")[: np.count_nonzero(b)]
+    ax = canvas(None, 7.0, 1.3 + 0.22 * max(len(order), 3))
+    for place, p in enumerate(order):
+        unit = names[p][names[p].rfind("[") + 1 : -1] if names[p].endswith("]") else ""
+        text = f"  {number(float(b[p] ** -0.5))} {unit.removesuffix('1')}".rstrip()
+        ax.barh(place, shares[p], height=0.7, color=PALETTE[0])
+        ax.text(shares[p], place, text, va="center", fontsize=TEXT_SIZE - 1, color=INK)
+    tidy(ax, "standard deviation of the feature over its learned scale", grid="x")
+    name_ticks(ax, [names[p].rpartition(" [")[0] or names[p] for p in order])
+    ax.set_ylim(max(len(order), 1) - 0.4, -0.6)
+    ax.margins(x=0.15)
+    unused = f" ({len(b) - len(order)} not used)" if len(order) < len(b) else ""
+    say(ax, f"Learned scales{unused}: where the similarity falls to 1/e", title)
+    return figure_of(ax)
+
+
 def plot_kernel_error(
     counts: Sequence[int], errors: NDArray, quantity: str, title: str | None = None
 ) -> Figure:
@@ -99,8 +164,6 @@ def plot_kernel_error(
     title : str, optional
         Replaces the message.
     """
-    from metriclearn.plots.canvas import canvas, figure_of, say, tidy
-
     ax = canvas(None, 6.0, 3.6)
     middle = np.sqrt(np.mean(errors**2, axis=1))
     ax.plot(counts, errors, ".", color=PALETTE[0], alpha=0.35, markersize=5)

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metriclearn.devices import torch_device
+
 __all__ = ["Engine", "NumpyEngine", "TorchEngine", "engine_for"]
 
 
@@ -64,9 +66,9 @@ class TorchEngine:
     """
 
     def __init__(self, device: str) -> None:
+        self._device = torch_device("GaussianSimilarity", device)
         import torch
 
-        self._device = torch.device(device)
         self._type = torch.float32 if self._device.type == "mps" else torch.float64
         self.itemsize = 4 if self._type == torch.float32 else 8
         self._cat = torch.cat
@@ -97,13 +99,7 @@ def engine_for(device: str | None) -> Engine:
     ------
     ImportError
         If a device is named and torch is not installed.
+    ValueError
+        If the device is not there.
     """
-    if device is None:
-        return NumpyEngine()
-    try:
-        return TorchEngine(device)
-    except ImportError as error:
-        raise ImportError(
-            f"device={device!r} needs torch, which is not installed; pip install torch, or leave "
-            "device=None to compute with numpy."
-        ) from error
+    return NumpyEngine() if device is None else TorchEngine(device)

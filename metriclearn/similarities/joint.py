@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,38 +54,73 @@ class Similarity(Protocol):
 
 
 class Neighborhood(BaseEstimator):
-    """Pairs of nodes at most ``radius`` apart, as Shi and Malik's sparse graphs.
+    """Pairs of nodes at most ``radius`` apart, or at given offsets: sparse graphs.
 
     Parameters
     ----------
     radius : float
         In pixels, of ``Nodes.positions``.
+    offsets : sequence of (columns, rows), optional
+        Steps in pixels, such as some of those within a radius drawn at random: only pairs that are
+        one such step apart, to within half a pixel. ``radius`` is then not used.
+
+    References
+    ----------
+    Shi & Malik, Normalized cuts and image segmentation, PAMI 2000, section 4.
     """
 
-    def __init__(self, radius: float = 5.0) -> None:
+    def __init__(
+        self, radius: float = 5.0, offsets: Sequence[tuple[float, float]] | None = None
+    ) -> None:
         self.radius = radius
+        self.offsets = offsets
 
-    def pairs(self, positions: NDArray | None) -> NDArray:
-        """Pairs i < j, (E, 2).
+    def pairs(self, positions: NDArray | None, most: float = np.inf) -> NDArray:
+        """Pairs i < j, (E, 2), at most ``most``.
 
         Raises
         ------
         ValueError
-            If there are no positions, or the radius leaves every node alone.
+            If there are no positions, too many pairs, or none.
         """
         from scipy.spatial import cKDTree
 
         if positions is None or not self.radius > 0:
             raise ValueError(
                 f"Neighborhood needs a positive radius and nodes with positions, got {self.radius} "
-                f"and positions={positions!r}; pass images, or Nodes with positions."
+                f"and {'no positions' if positions is None else f'{len(positions)} positions'}; "
+                "pass images, or Nodes with positions."
             )
-        pairs = cKDTree(positions).query_pairs(self.radius, output_type="ndarray")
-        if not len(pairs):
+        tree = cKDTree(positions)
+        if self.offsets is not None:
+            return self._at_offsets(tree, most)
+        self._check((int(tree.count_neighbors(tree, self.radius)) - len(positions)) // 2, most)
+        return np.sort(tree.query_pairs(self.radius, output_type="ndarray"), axis=1)
+
+    def _at_offsets(self, tree: Any, most: float) -> NDArray:
+        steps = np.asarray(self.offsets, dtype=np.float64)
+        if steps.ndim != 2 or steps.shape[1] != 2 or not np.all(np.isfinite(steps)):
             raise ValueError(
-                f"Neighborhood of radius {self.radius} pixels holds no pair of nodes; enlarge it."
+                f"Neighborhood needs offsets as pairs of columns and rows, got {self.offsets!r}."
             )
-        return np.sort(pairs, axis=1)
+        found = [np.empty((0, 2), dtype=np.int64)]
+        for step in steps:
+            distance, j = tree.query(tree.data + step, distance_upper_bound=0.5)
+            i = np.flatnonzero(np.isfinite(distance) & (j != np.arange(tree.n)))
+            found.append(np.column_stack([i, j[i]]))
+        pairs = np.unique(np.sort(np.concatenate(found), axis=1), axis=0)
+        self._check(len(pairs), most)
+        return pairs
+
+    def _check(self, count: int, most: float) -> None:
+        where = f"of radius {self.radius}" if self.offsets is None else f"at {self.offsets}"
+        if count < 1:
+            raise ValueError(f"Neighborhood {where} pixels holds no pair of nodes; enlarge it.")
+        if count > most:
+            raise ValueError(
+                f"Neighborhood {where} pixels holds {count} pairs, more than the {most:.0f} that "
+                "fit the memory of the similarity; make it smaller, or raise memory."
+            )
 
 
 class GaussianSimilarity(ComponentParameters):
@@ -99,7 +134,8 @@ class GaussianSimilarity(ComponentParameters):
     neighborhood : Neighborhood, optional
         Which pairs have a similarity other than 0; all by default.
     memory : float
-        Bytes for similarities and for what is computed from them.
+        Bytes for similarities and for what is computed from them; a neighborhood that needs more
+        is refused.
     device : str, optional
         A torch device such as "cuda" or "cpu"; numpy by default. Neighborhoods use numpy.
     """
@@ -118,14 +154,16 @@ class GaussianSimilarity(ComponentParameters):
         self.device = device
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
-        X = nodes.features
-        if self.neighborhood is not None:
-            pairs = self.neighborhood.pairs(nodes.positions)
-            return NeighborhoodOperator(X, components, nodes.root, pairs)
+        X, neighborhood = nodes.features, self.neighborhood
         if not self.memory >= 2**20:
             raise ValueError(
                 f"GaussianSimilarity needs a memory of at least 2**20 bytes, got {self.memory!r}."
             )
+        if neighborhood is not None:
+            key = repr((neighborhood, self.memory))
+            most = self.memory / NeighborhoodOperator.BYTES_PER_PAIR
+            pairs = nodes.once(key, lambda: neighborhood.pairs(nodes.positions, most))
+            return NeighborhoodOperator(X, components, nodes.root, pairs)
         engine = engine_for(self.device)
         return GaussianOperator(X, components, nodes.root, engine, self.memory)
 

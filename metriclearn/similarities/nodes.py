@@ -8,7 +8,9 @@ are those of Êᵀ(·)Ê, with no approximation: sizes enter M exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +36,7 @@ class Nodes:
     features: NDArray
     sizes: NDArray
     positions: NDArray | None = None
+    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n_samples(self) -> int:
@@ -44,6 +47,12 @@ class Nodes:
     def n_features(self) -> int:
         """P, or the number of given similarities."""
         return self.features.shape[1] if self.features.ndim == 2 else len(self.features)
+
+    def once(self, key: str, make: Callable[[], Any]) -> Any:
+        """What ``make`` returns; computed once for these nodes, such as pairs of neighbors."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     @property
     def root(self) -> NDArray:

@@ -22,9 +22,13 @@ __all__ = ["Discretization", "KMeansRounding", "NormalizedCut", "Rounding", "Thr
 
 
 def normalizing_root(operator: Operator) -> NDArray:
-    """r/√d, which scales A = Diag(r)WDiag(r) to D^(-1/2)WD^(-1/2); degrees d = W r²."""
+    """r/√d, which scales A = Diag(r)WDiag(r) to D^(-1/2)WD^(-1/2); degrees d = W r².
+
+    A node without any similarity, not even to itself, has an empty row, and any d is right.
+    """
     root = operator.root
-    return root / np.sqrt(operator.matvec(root) / root)
+    degrees = operator.matvec(root) / root
+    return root / np.sqrt(np.where(degrees > 0, degrees, 1.0))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from metriclearn.similarities.engines import Engine
 __all__ = ["GaussianOperator", "NeighborhoodOperator", "Operator", "Scaled", "SumOperator"]
 
 _SMALLEST_BLOCK = 16  # rows: fewer would take more time than memory
+_PAIRS = 1 << 16  # at a time
 
 
 class Operator(Protocol):
@@ -146,6 +147,8 @@ class GaussianOperator(Scaled):
 class NeighborhoodOperator(Scaled):
     """The Gaussian similarity of given pairs only, and 1 on the diagonal: O(E(r + k)).
 
+    Takes at most ``BYTES_PER_PAIR`` of memory for every pair.
+
     Parameters
     ----------
     X, components, root
@@ -154,10 +157,16 @@ class NeighborhoodOperator(Scaled):
         Pairs i < j.
     """
 
+    BYTES_PER_PAIR = 96.0  # indices, similarity, and the sparse matrix while it is made
+
     def __init__(self, X: NDArray, components: NDArray, root: NDArray, pairs: NDArray) -> None:
         self.root, self._X, self._pairs, self._components = root, X, pairs, components
         i, j = pairs.T
-        self._kernel = np.exp(-np.sum(((X[i] - X[j]) @ components.T) ** 2, axis=1))
+        Z = X @ components.T
+        self._kernel = np.empty(len(pairs))
+        for begin in range(0, len(pairs), _PAIRS):
+            block = slice(begin, begin + _PAIRS)
+            self._kernel[block] = np.exp(-np.sum((Z[i[block]] - Z[j[block]]) ** 2, axis=1))
 
     @cached_property
     def _matrix(self) -> scipy.sparse.csr_array:
@@ -171,14 +180,14 @@ class NeighborhoodOperator(Scaled):
         return product.reshape(V.shape)
 
     def slope(self, factors: NDArray, signs: NDArray) -> NDArray:
-        """−2 Σ_pairs H_ij A_ij (x_i − x_j)(x_i − x_j)ᵀ, 2¹⁶ pairs at a time."""
+        """−2 Σ_pairs H_ij A_ij (x_i − x_j)(x_i − x_j)ᵀ, some pairs at a time."""
         F, P = self.root[:, None] * factors, self._X.shape[1]
         total = np.zeros((P, P))
-        for begin in range(0, len(self._pairs), 2**16):
-            i, j = self._pairs[begin : begin + 2**16].T
+        for begin in range(0, len(self._pairs), _PAIRS):
+            i, j = self._pairs[begin : begin + _PAIRS].T
             H = np.einsum("ek,k,ek->e", F[i], signs, F[j])
             difference = self._X[i] - self._X[j]
-            weight = H * self._kernel[begin : begin + 2**16]
+            weight = H * self._kernel[begin : begin + _PAIRS]
             total += (difference * weight[:, None]).T @ difference
         return -2.0 * total
 

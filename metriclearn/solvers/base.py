@@ -262,6 +262,6 @@ class DualBound:
         total = slope[: self.cone.n_metric] + terms.slope
         if terms.curvature > 0:
             point, _ = metric.linearize(-total)
-            return offset - float(point @ point) / (2.0 * terms.curvature)
+            return offset + terms.offset - float(point @ point) / (2.0 * terms.curvature)
         weight = float(np.max(terms.slope))
         return offset + best / weight * min(0.0, metric.least(total))

@@ -43,6 +43,9 @@ class CCCP(ComponentParameters):
         Relative decrease of the objective below which to stop.
     max_rounds : int
         Outer steps.
+    trial_rounds : int, optional
+        With several starts, outer steps of each before only the one of least objective goes on;
+        all go on to their end by default.
 
     References
     ----------
@@ -54,10 +57,12 @@ class CCCP(ComponentParameters):
         solver: Solver = FactorDescent(),  # noqa: B008  # never changed, see set_params
         tolerance: float = 1e-3,
         max_rounds: int = 10,
+        trial_rounds: int | None = None,
     ) -> None:
         self.solver = solver
         self.tolerance = tolerance
         self.max_rounds = max_rounds
+        self.trial_rounds = trial_rounds
 
     def minimize(
         self,
@@ -103,26 +108,31 @@ class CCCP(ComponentParameters):
         starts: Sequence[NDArray],
         callbacks: Sequence[Callback] = (),
     ) -> tuple[Solution, list[float]]:
-        """Go on from the start with the least objective after one outer step.
+        """Minimize from every start; an interrupt or a callback that stops ends them all.
 
         Returns
         -------
         solution : Solution
-            Its trace includes that step.
+            The one of least objective, with the trace of its own start.
         objectives : list of float
-            Objective after one outer step from every start.
+            Objective reached from every start.
         """
-        trial = CCCP(self.solver, self.tolerance, 1)
-        trials: list[Solution] = []
+        trial, watching = self, callbacks
+        if self.trial_rounds is not None:
+            trial, watching = CCCP(self.solver, self.tolerance, self.trial_rounds), ()
+        found: list[Solution] = []
         for w in starts:
-            trials.append(trial.minimize(risk, regularizer, cone, w))
-            if trials[-1].reason == "interrupted":
+            found.append(trial.minimize(risk, regularizer, cone, w, watching))
+            if found[-1].reason in ("interrupted", "callback"):
                 break
-        best = min(trials, key=lambda solution: solution.objective)
-        if trials[-1].reason == "interrupted":
-            return replace(best, reason="interrupted"), [t.objective for t in trials]
+        best = min(found, key=lambda solution: solution.objective)
+        objectives = [solution.objective for solution in found]
+        if found[-1].reason in ("interrupted", "callback"):
+            return replace(best, reason=found[-1].reason), objectives
+        if self.trial_rounds is None:
+            return best, objectives
         rest = self.minimize(risk, regularizer, cone, best.w, callbacks, best)
-        return _joined(best, rest), [solution.objective for solution in trials]
+        return _joined(best, rest), objectives
 
 
 def _joined(first: Solution, rest: Solution) -> Solution:

@@ -128,8 +128,9 @@ class _Omega:
             return self.regularizer.expression(B)
         import cvxpy as cp
 
-        level = float(np.max(self.terms.slope))  # of the identity
-        linear = level * cp.trace(B)
+        identity = self.cone.metric.identity(self.cone.n_features)
+        level = float(self.terms.slope @ identity) / float(identity @ identity)
+        linear = self.terms.offset + level * cp.trace(B)
         if self.terms.curvature == 0.0:
             return linear
         return linear + 0.5 * self.terms.curvature * cp.sum_squares(B)

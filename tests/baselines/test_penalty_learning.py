@@ -241,3 +241,51 @@ def test_bayesian_criterion() -> None:
     assert len(criterion.predict_change_points(X)) == 3
     both = criterion.fit([np.hstack([X, X])]).predict_penalties([np.hstack([X, X])])[0]
     assert both == pytest.approx(4 * 0.01 * np.log(1200), rel=0.1)
+
+
+@pytest.mark.parametrize("learner", [PenaltyLearner, BayesianCriterion])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"min_size": 0}, "a whole min_size of at least 1, got 0"),
+        ({"min_size": 1.5}, "a whole min_size of at least 1, got 1.5"),
+        ({"max_segments": None}, "a whole max_segments of at least 1, got None"),
+        ({"own_weight": np.nan}, "a finite own_weight of at least 0, got nan"),
+        ({"own_weight": "a"}, "a finite own_weight of at least 0, got 'a'"),
+        ({"representation": 5}, "a representation such as HermiteMoments.. or None, got 5"),
+        ({"regression": None}, "a regression such as IntervalRegression.., got None"),
+        ({"sequence_features": 3}, "a sequence_features such as SequenceFeatures.., got 3"),
+    ],
+)
+def test_bad_parameters_in_one_sentence(learner, parameters, message) -> None:
+    with pytest.raises(ValueError, match=f"{learner.__name__} needs {message}"):
+        learner(**parameters).fit(*sequences())
+
+
+def test_values_whose_squares_overflow_are_refused() -> None:
+    """Up to 1e100 units do not matter; beyond, no silent single segment."""
+    X, known = sequences()
+    plain = PenaltyLearner().fit(X, known).predict_change_points(X)
+    for unit in (1e-90, 1e90):
+        scaled = [unit * x for x in X]
+        found = PenaltyLearner().fit(scaled, known).predict_change_points(scaled)
+        for one, other in zip(found, plain):
+            np.testing.assert_array_equal(one, other)
+    for unit in (1e-200, 1e200):
+        for learner in (PenaltyLearner(), BayesianCriterion()):
+            with pytest.raises(ValueError, match="between 1e-100 and 1e100 in magnitude"):
+                learner.fit([unit * x for x in X], known)
+
+
+def test_paths_of_other_sequences_are_refused() -> None:
+    X, known = sequences()
+    paths = PenaltyLearner().fit(X, known).paths_
+    for wrong in (paths[:-1], [*paths[:-1], segmentation_path(np.zeros((9, 1)))]):
+        with pytest.raises(ValueError, match="one path for each of the"):
+            PenaltyLearner().fit(X, known, wrong)
+
+
+@pytest.mark.parametrize("weights", [[1.0], [-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]])
+def test_bad_weights_of_rows(weights) -> None:
+    with pytest.raises(ValueError, match="a weight of at least 0 for each of the 2 rows"):
+        IntervalRegression().fit(np.ones((2, 1)), [[0, 1]] * 2, weights)

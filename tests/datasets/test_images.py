@@ -66,6 +66,76 @@ def test_missing_and_wrong_files_are_named(folder: Path) -> None:
         load_images(folder / "photos", folder / "masks")
 
 
+def test_depths_palettes_and_transparency(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "masks").mkdir()
+    ramp = np.linspace(0, 255, 48).round().astype(np.uint8).reshape(6, 8)
+    made = {
+        "gray": Image.fromarray(ramp),
+        "deep": Image.fromarray(ramp.astype(np.uint16) * 257),
+        "fraction": Image.fromarray((ramp / 255.0).astype(np.float32)),
+        "alpha": Image.fromarray(np.dstack([ramp] * 3 + [255 - ramp])),
+        "palette": Image.fromarray(ramp).convert("P"),
+        "binary": Image.fromarray(ramp > 100),
+    }
+    palette = Image.fromarray((ramp > 100).astype(np.uint8), mode="P")
+    palette.putpalette([7, 7, 7, 200, 0, 0])
+    for name, image in made.items():
+        image.save(tmp_path / "photos" / f"{name}.{'tif' if name == 'fraction' else 'png'}")
+        palette.save(tmp_path / "masks" / f"{name}.png")
+    data = load_images(tmp_path / "photos", tmp_path / "masks")
+    by_name = dict(zip(data.names, data.images))
+    for name in ("gray", "deep", "fraction", "alpha", "palette"):
+        np.testing.assert_array_equal(by_name[name], np.dstack([ramp] * 3), err_msg=name)
+    np.testing.assert_array_equal(by_name["binary"][..., 0], 255 * (ramp > 100))
+    for labels in data.labels:
+        np.testing.assert_array_equal(labels, ramp > 100)
+    Image.fromarray(ramp.astype(np.float32)).save(tmp_path / "photos" / "fraction.tif")
+    with pytest.raises(ValueError, match=r"values from 0 to 1 are needed; convert it to 8 bits"):
+        load_images(tmp_path / "photos", tmp_path / "masks")
+
+
+def test_masks_of_many_kinds(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "masks").mkdir()
+    third = np.arange(48).reshape(6, 8) // 16
+    kinds = {
+        "deep": Image.fromarray((third * 300).astype(np.uint16)),
+        "fraction": Image.fromarray((third / 4).astype(np.float32)),
+        "alpha": Image.fromarray(np.dstack([third * 9] * 3 + [third * 0 + 255]).astype(np.uint8)),
+    }
+    for name, image in kinds.items():
+        image.save(tmp_path / "masks" / f"{name}.{'tif' if name == 'fraction' else 'png'}")
+        Image.fromarray(np.zeros((6, 8, 3), dtype=np.uint8)).save(tmp_path / f"photos/{name}.bmp")
+    for labels in load_images(tmp_path / "photos", tmp_path / "masks").labels:
+        assert len(np.unique(labels)) == 3
+        np.testing.assert_array_equal(labels == labels[0, 0], third == 0)
+    with pytest.raises(ValueError, match="the unlabeled value 7, but has colors"):
+        load_images(tmp_path / "photos", tmp_path / "masks", names=["alpha"], unlabeled=7)
+    known = load_images(tmp_path / "photos", tmp_path / "masks", names=["deep"], unlabeled=300)
+    np.testing.assert_array_equal(np.unique(known.labels[0]), [-1, 0, 600])
+    np.testing.assert_array_equal(known.labels[0] == -1, third == 1)
+
+
+def test_names_that_could_be_mistaken(folder: Path) -> None:
+    """dog_1 is an image of its own now, and its mask not the second annotator of dog."""
+    (folder / "photos" / "dog_1.bmp").write_bytes((folder / "photos" / "dog.png").read_bytes())
+    (folder / "photos" / ".dog.png").write_bytes(b"of a file manager")
+    data = load_images(folder / "photos", folder / "masks")
+    assert data.names == ["a_cat", "dog", "dog_1"]
+    assert [len(maps) for maps in data.label_maps] == [1, 1, 1]
+    (folder / "masks" / "emu.png").write_bytes((folder / "masks" / "dog_0.png").read_bytes())
+    with pytest.warns(UserWarning, match=r"1 label map\(s\) without an image.*'emu\.png'"):
+        load_images(folder / "photos", folder / "masks")
+    (folder / "photos" / "dog.bmp").write_bytes((folder / "photos" / "dog.png").read_bytes())
+    with pytest.raises(ValueError, match=r"got 'dog\.bmp' and 'dog\.png'"):
+        load_images(folder / "photos", folder / "masks")
+    for path in (folder / "photos").iterdir():
+        path.unlink()
+    with pytest.raises(FileNotFoundError, match="at least one image"):
+        load_images(folder / "photos", folder / "masks")
+
+
 def test_images_without_labels_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one image"):
         LabeledImages("empty", [], [], [])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.experiments.command import DATA_REASON, call, failure
+from tests.features.sounds import RATE, write_wave
 
 pytest.importorskip("av")
 pytest.importorskip("torch")
@@ -18,7 +19,9 @@ pytest.importorskip("librosa")
 from experiments.generated_videos import build_videos
 from experiments.scenes import KINDS, Shot, draw_shots
 from experiments.shows import PARTS, build_shows
-from metriclearn.datasets.annotations import read_segments
+from experiments.streams import LEARNING, folder_splits
+from metriclearn.datasets.annotations import read_segments, save_segments
+from metriclearn.features.audio import AudioFeatures
 from metriclearn.features.media import audio_blocks, duration, video_frames
 
 DATA = os.environ.get("METRICLEARN_DATA")
@@ -28,20 +31,48 @@ needs_data = pytest.mark.skipif(DATA is None, reason=DATA_REASON)
 def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METRICLEARN_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "out"
-    call(
+    arguments = [
         "run", "experiment=video", "tiny=true", "n_jobs=1", f"root.folder={tmp_path / 'videos'}",
-        "~streams.both", "~methods.full", "~methods.trace", "~methods.whitened_l1",
-        f"hydra.run.dir={folder}",
-    )  # fmt: skip
+        "~streams.both", "~methods.trace", "~methods.towards_pca", f"hydra.run.dir={folder}",
+    ]  # fmt: skip
+    call(*arguments)
     found = json.loads((folder / "results.json").read_text())["table"]
     assert set(found["pca"]) == {"audio", "video"}
     assert found["metric learning"]["video"]["test0"] < found["one-parameter"]["video"]["test0"]
     ours = [losses for method, losses in found.items() if method.startswith("ours/")]
     assert found["metric learning"]["audio"] in [losses["audio"] for losses in ours]
     text = (folder / "results.md").read_text()
-    assert "| method | audio test0 | video test0 | audio mean | video mean |" in text
+    assert "| method | audio mean | video mean | audio test0 | video test0 |" in text
     assert (folder / "video" / "report.html").is_file()
-    assert (folder / "video" / "model.npz").is_file()
+    model = folder / "video" / "model.npz"
+    written = model.stat().st_mtime_ns
+    record = json.loads((folder / "video" / "record.json").read_text())
+    assert record["losses"]["pca"] == found["pca"]["video"]
+    assert set(record["validation"]) == {method for method in found if method != LEARNING}
+    call(*arguments)  # what is there already is not computed again
+    assert model.stat().st_mtime_ns == written
+
+
+def test_training_and_validation_are_held_out_for_each_other(tmp_path: Path) -> None:
+    pytest.importorskip("soundfile")
+    for part, count in (("train", 2), ("validation", 1), ("test", 1)):
+        tables = {}
+        for i in range(count):
+            write_wave(
+                mkdir(tmp_path / part) / f"{part}{i}.wav",
+                np.random.default_rng(i).normal(size=RATE * 4),
+            )
+            tables[f"{part}{i}"] = [(0.0, 2.0, "a"), (2.0, 4.0, "b")]
+        save_segments(tables, tmp_path / part / "segments.csv")
+    (split,) = folder_splits(tmp_path, AudioFeatures(), 3)
+    assert split.train.names == ["train0", "train1", "validation0"]
+    assert split.test.names == ["test0"]
+    assert [(a.tolist(), b.tolist()) for a, b in split.folds] == [([0, 1], [2]), ([2], [0, 1])]
+
+
+def mkdir(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def test_a_users_folder_is_needed(capsys: pytest.CaptureFixture[str]) -> None:

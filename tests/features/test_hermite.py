@@ -18,6 +18,7 @@ from metriclearn.features.hermite import (
     noise_scale,
     robust_scale,
 )
+from metriclearn.features.sequence import SEQUENCE_FEATURES, SequenceFeatures
 
 
 def test_orthonormal_by_quadrature_up_to_order_50() -> None:
@@ -140,7 +141,18 @@ def test_fixed_scale_is_not_centered_and_constants_are_finite() -> None:
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"n_moments": 0}, {"scale": "mad"}, {"scale": -1.0}, {"normalization": "x"}, {"width": 0}],
+    [
+        {"n_moments": 0},
+        {"n_moments": True},
+        {"n_moments": 2.5},
+        {"scale": "mad"},
+        {"scale": None},
+        {"scale": -1.0},
+        {"scale": np.nan},
+        {"normalization": "x"},
+        {"width": 0},
+        {"width": "wide"},
+    ],
 )
 def test_bad_parameters(parameters: dict) -> None:
     with pytest.raises(ValueError, match="HermiteMoments needs"):
@@ -159,7 +171,9 @@ def test_sliding_median_by_hand() -> None:
     np.testing.assert_array_equal(both[:, 1] - 5, both[:, 0])
 
 
-@pytest.mark.parametrize("parameters", [{"window": 2}, {"window": 0}, {"window": 5, "trend": 5}])
+@pytest.mark.parametrize(
+    "parameters", [{"window": 2}, {"window": 0}, {"window": None}, {"window": 5, "trend": 5}]
+)
 def test_bad_windows(parameters: dict) -> None:
     with pytest.raises(ValueError, match="needs an odd"):
         SlidingMoments(**parameters).fit(np.zeros((3, 1)))
@@ -181,5 +195,76 @@ def test_soft_thresholds_by_hand() -> None:
     np.testing.assert_array_equal(found, [[-3, -1, 0.5, 0], [1, 0, 2.5, 0.5], [0, 0, -1, 0]])
     names = SoftThresholds((0, 2)).fit(X).get_feature_names_out(["a", "b"])
     assert names.tolist() == ["above0_a", "above2_a", "above0_b", "above2_b"]
-    with pytest.raises(ValueError, match="thresholds of at least 0"):
-        SoftThresholds((-1.0,)).fit(X)
+    for bad in ((-1.0,), (), 1.0, "12", None, (np.nan,)):
+        with pytest.raises(ValueError, match="thresholds of at least 0"):
+            SoftThresholds(bad).fit(X)
+
+
+UNITS = [2.0**-1000, 1e-300, 1e-9, 1.0, 1e150, 2.0**1000]
+
+
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        HermiteMoments(50),
+        HermiteMoments(50, "noise", "paper"),
+        HermiteMoments(5, "standard", width=2.0),
+        SlidingMoments(5, trend=9, scale="noise"),
+    ],
+    ids=["robust", "paper", "standard", "sliding"],
+)
+def test_units_do_not_matter_however_large_or_small(transformer) -> None:
+    X = np.random.default_rng(3).normal(size=(60, 2))
+    expected = transformer.fit_transform(X)
+    assert np.isfinite(expected).all()
+    for unit in UNITS:
+        np.testing.assert_allclose(transformer.fit_transform(unit * X), expected, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", ["robust", "noise", "standard", 2.0])
+@pytest.mark.parametrize("normalization", ["orthonormal", "paper"])
+def test_odd_series_give_finite_moments_up_to_order_50(scale, normalization) -> None:
+    odd = [
+        [[3.0]],
+        [[1.0], [2.0]],
+        [[7.0]] * 5,
+        [[1e308]] * 5,
+        [[1e308], [1.0], [2.0], [3.0]],
+        [[5e-324], [0.0], [1e-323]],
+        [[0.0]] * 4,
+    ]
+    for X in odd:
+        found = HermiteMoments(50, scale, normalization).fit_transform(X)
+        assert found.shape == (len(X), 50)
+        assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("transformer", [HermiteMoments(), SlidingMoments(), SoftThresholds()])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_counted(transformer, value) -> None:
+    X = np.array([[1.0], [value], [2.0], [value]])
+    for broken in (X, [np.ones((3, 1)), X]):
+        with pytest.raises(ValueError, match="needs finite values, got 2 that are NaN or inf"):
+            transformer.fit(broken)
+    with pytest.raises(ValueError, match="needs finite values, got 2 that are NaN or inf"):
+        transformer.fit(np.ones((3, 1))).transform(X)
+
+
+def test_trend_out_of_range_is_refused() -> None:
+    X = np.array([[-1.7e308]] * 4 + [[1.7e308]] + [[-1.7e308]] * 4)
+    with pytest.raises(ValueError, match="needs smaller values to subtract a trend"):
+        SlidingMoments(1, trend=9).fit_transform(X)
+    assert np.isfinite(SlidingMoments(1, trend=9, scale="standard").fit_transform(X)).all()
+
+
+def test_sequence_features_follow_the_unit() -> None:
+    """Scales are logarithms: a unit u adds log u to each, from 2^−1000 to 2^1000."""
+    X = np.cumsum(np.random.default_rng(1).normal(size=(50, 1)), axis=0)
+    names = tuple(name for name in SEQUENCE_FEATURES if not name.endswith("length"))
+    features = SequenceFeatures(names)
+    plain = features.fit_transform([X])
+    for unit in UNITS:
+        np.testing.assert_allclose(features.transform([unit * X]), plain + np.log(unit), atol=1e-9)
+    constant = SequenceFeatures().fit_transform([np.full((5, 1), 3.0), np.zeros((4, 1)), [[1.0]]])
+    assert np.isfinite(constant).all()

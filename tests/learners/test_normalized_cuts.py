@@ -254,7 +254,7 @@ def test_callbacks_see_a_learner_that_can_score() -> None:
         ([], [], "empty list"),
         ([np.zeros((4, 2))], None, "requires y"),
         ([np.eye(4)], [[0, 1]], r"shape \(4,\)"),
-        ([np.eye(4)], [[0, 1, 1, -1]], "every pixel labeled"),
+        ([np.eye(4)], [[-1, -1, -1, -1]], "cover no sample of data set 0"),
         ([np.eye(4)], [[0, 1, 1, 0], [0]], "1 image"),
         ([np.eye(4), np.zeros((3, 2))], [[0, 1, 1, 0], [0, 1, 1]], "same features"),
         ([np.full((4, 2), np.nan)], [[0, 1, 1, 0]], "finite"),

@@ -14,7 +14,7 @@ def symmetric(T: int, seed: int = 0) -> DenseForm:
     return DenseForm(A + A.T)
 
 
-@pytest.mark.parametrize("T", [5, 40, 90, 200])
+@pytest.mark.parametrize("T", [5, 40, 170, 300])
 @pytest.mark.parametrize("K", [1, 3])
 def test_leading_pairs(T: int, K: int) -> None:
     form = symmetric(T)
@@ -26,6 +26,28 @@ def test_leading_pairs(T: int, K: int) -> None:
     np.testing.assert_allclose(
         vectors.T @ best.vectors @ best.vectors.T @ vectors, np.eye(K), atol=1e-8
     )
+
+
+@pytest.mark.parametrize("T", [170, 341])
+def test_counts_up_to_the_number_of_samples(T: int) -> None:
+    """Where the basis nearly fills the space there is room for no further block."""
+    form = symmetric(T)
+    expected = np.linalg.eigvalsh(form.matrix)[::-1]
+    for count in [*range(T // 8, T // 2, T // 20), T - 1, T]:
+        values, vectors = TopEigenvectors().pairs(form, count)
+        np.testing.assert_allclose(values, expected[:count], atol=1e-7)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(count), atol=1e-8)
+
+
+def test_few_different_eigenvalues() -> None:
+    """The Krylov space is exhausted after two blocks; random directions go on."""
+    signs = np.where(np.arange(300) < 7, 1.0, -1.0)
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(300, 300)))[0]
+    form = DenseForm((basis * signs) @ basis.T)
+    for count in (2, 7, 9):
+        values, vectors = TopEigenvectors().pairs(form, count)
+        np.testing.assert_allclose(values, np.sort(signs)[::-1][:count], atol=1e-9)
+        np.testing.assert_allclose(form.matvec(vectors), vectors * values, atol=1e-7)
 
 
 def test_a_good_start_needs_fewer_products() -> None:

@@ -143,6 +143,41 @@ def test_neighbors_are_those_within_the_radius() -> None:
         Neighborhood(0.5).pairs(None)
 
 
+def test_offsets_are_steps_between_nodes() -> None:
+    positions = np.array([[x, y] for y in range(3) for x in range(4)], dtype=float)
+    found = Neighborhood(offsets=[(1, 0), (0, -2)]).pairs(positions)
+    across = [(i, i + 1) for i in range(12) if i % 4 < 3]
+    assert {tuple(pair) for pair in found.tolist()} == {*across, *((i, i + 8) for i in range(4))}
+    within = Neighborhood(2.0).pairs(positions)
+    disk = [(x, y) for x in range(-2, 3) for y in range(-2, 3) if 0 < x * x + y * y <= 4]
+    same = Neighborhood(offsets=disk).pairs(positions + 0.1)
+    np.testing.assert_array_equal(same, np.unique(within, axis=0))
+    with pytest.raises(ValueError, match=r"at \[\(9, 9\)\] pixels holds no pair"):
+        Neighborhood(offsets=[(9, 9)]).pairs(positions)
+    with pytest.raises(ValueError, match="pairs of columns and rows"):
+        Neighborhood(offsets=[3]).pairs(positions)  # type: ignore[list-item]
+
+
+def test_neighborhoods_keep_to_the_memory_budget() -> None:
+    import tracemalloc
+
+    positions = np.array([[x, y] for y in range(60) for x in range(60)], dtype=float)
+    random, n = np.random.default_rng(0), len(positions)
+    nodes = Nodes(random.normal(size=(n, 3)), np.ones(n), positions)
+    with pytest.raises(ValueError, match=r"radius 20 pixels holds \d+ pairs, more than the 10923"):
+        GaussianSimilarity(Neighborhood(20), memory=2.0**20).operator(nodes, np.eye(3))
+    similarity = GaussianSimilarity(Neighborhood(8.0), memory=2.0**25)
+    tracemalloc.start()
+    operator = similarity.operator(nodes, np.eye(3))
+    F = random.normal(size=(n, 2))
+    operator.matvec(F)
+    operator.slope(F, np.ones(2))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 2.0**24 < peak < 2.0**25 + 2.0**20 + 2.0**16 * 100
+    assert similarity.operator(nodes, 2 * np.eye(3))._pairs is operator._pairs  # found once
+
+
 def test_fourier_error_falls_like_the_root_of_the_features() -> None:
     problem, B = expanded(5), random_metric(5)
     exact = GaussianSimilarity().operator(problem.nodes, components_of(B)).matvec(np.eye(12))

@@ -113,8 +113,20 @@ def test_objective_never_rises(metric: Metric, inner: object, normalized: bool) 
     assert solution.objective == pytest.approx(at_end, rel=1e-9)
 
 
-def test_goes_on_from_the_best_start() -> None:
-    solver = CCCP(max_rounds=5)
+def test_the_best_of_all_starts_is_kept() -> None:
+    solver = CCCP(max_rounds=2)
+    starts = [np.array([0.01]), np.array([2.0]), np.array([9.0])]
+    solution, objectives = solver.minimize_from(Quartic(), TINY, CONE, starts)
+    alone = [solver.minimize(Quartic(), TINY, CONE, w) for w in starts]
+    np.testing.assert_allclose(objectives, [own.objective for own in alone], rtol=1e-9)
+    best = min(alone, key=lambda own: own.objective)
+    assert solution.objective == pytest.approx(best.objective, rel=1e-9)
+    np.testing.assert_allclose(solution.trace.objective, best.trace.objective, rtol=1e-9)
+    assert solution.scale == solution.trace.objective[0]
+
+
+def test_trials_decide_which_start_goes_on() -> None:
+    solver = CCCP(max_rounds=5, trial_rounds=1)
     starts = [np.array([0.01]), np.array([2.0]), np.array([9.0])]
     solution, objectives = solver.minimize_from(Quartic(), TINY, CONE, starts)
     alone = [CCCP(max_rounds=1).minimize(Quartic(), TINY, CONE, w).objective for w in starts]
@@ -123,6 +135,19 @@ def test_goes_on_from_the_best_start() -> None:
     assert np.all(np.diff(solution.trace.objective) <= 0)
     assert np.all(np.diff(solution.trace.oracle_calls) > 0)
     assert solution.scale == solution.trace.objective[0]
+
+
+def test_a_callback_that_stops_ends_all_starts() -> None:
+    class Stop:
+        def on_round(self, progress) -> bool:  # type: ignore[no-untyped-def]
+            return True
+
+        def on_end(self, solution: Solution) -> None:
+            pass
+
+    starts = [np.array([5.0]), np.array([0.9])]
+    solution, objectives = CCCP().minimize_from(Quartic(), TINY, CONE, starts, [Stop()])
+    assert (solution.reason, len(objectives), len(solution.trace)) == ("callback", 1, 2)
 
 
 def test_callbacks_see_every_outer_step_and_can_stop() -> None:

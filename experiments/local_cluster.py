@@ -1,0 +1,26 @@
+"""One Dask cluster on this machine, for all learners of a run."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import Any
+
+__all__ = ["local_cluster"]
+
+
+@cache
+def local_cluster(n_workers: int) -> Any:
+    """So many worker processes of one thread each, with the dashboard on a free port.
+
+    The same cluster for the same number; it ends with the process. What goes wrong in a task is
+    raised here, so workers need not log that they are being ended.
+    """
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+    )

@@ -1,0 +1,149 @@
+"""Data sets that stay where they are stored and are read one at a time, when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Measures", "StoredArray", "StoredArrays", "StoredSamples", "is_stored", "measure"]
+
+_PART = 2048  # data sets that one task measures
+
+
+def is_stored(X: Any) -> bool:
+    """Whether X is a lazy sequence: ``__len__`` and ``__getitem__``, but no array, list, table."""
+    if isinstance(X, (list, tuple, str, bytes, Mapping)):
+        return False
+    if any(hasattr(X, name) for name in ("ndim", "columns", "toarray", "__array__")):
+        return False
+    return hasattr(X, "__len__") and hasattr(X, "__getitem__") and not isinstance(X, range)
+
+
+class Measures(NamedTuple):
+    """What is needed of data sets before any oracle: lengths (N,), and per feature (N, P) the
+    largest absolute value and the standard deviation around the mean.
+    """
+
+    lengths: NDArray[np.int64]
+    magnitudes: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+
+
+def measure(arrays: Sequence[NDArray]) -> Measures:
+    """One pass over the data sets, one of them in memory at a time; O(Σ T_i P)."""
+    rows = [_measure_one(array) for array in arrays]
+    return Measures(*(np.array(column) for column in zip(*rows)))
+
+
+def _measure_one(X: NDArray) -> tuple[int, NDArray, NDArray]:
+    magnitude = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
+    unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
+    return len(X), magnitude, unit * np.std(X / unit, axis=0)
+
+
+class StoredArray:
+    """One stored (T, P) data set: numpy gets it by reading it.
+
+    Parameters
+    ----------
+    arrays : StoredArrays
+    place : int
+    n_samples : int
+    """
+
+    def __init__(self, arrays: StoredArrays, place: int, n_samples: int) -> None:
+        self._arrays, self._place = arrays, place
+        self.shape = (n_samples, arrays.n_features)
+        self.ndim = 2
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
+        return np.asarray(self._arrays[self._place], dtype=dtype)
+
+
+class StoredArrays(Sequence[NDArray[np.float64]]):
+    """Float64 arrays of a lazy sequence, read and checked whenever they are asked for.
+
+    Parameters
+    ----------
+    source : object with __len__ and __getitem__
+        Slices of it are taken where it has a method ``subset(places)``, so that little is sent
+        to where a part is read.
+    check : callable
+        (item, place, n_features) -> float64 array, or an error that names the place.
+    places : int array, optional
+        Which of the data sets; all by default.
+    """
+
+    def __init__(
+        self, source: Any, check: Callable[[Any, int, int | None], NDArray], places: Any = None
+    ) -> None:
+        self._source, self._check = source, check
+        self._places = np.arange(len(source)) if places is None else places
+        self._own = np.arange(len(self._places)) if places is None else self._places
+        if len(self._places) == 0:
+            raise ValueError("metriclearn needs at least one data set, got an empty sequence.")
+        self.n_features = check(source[int(self._own[0])], int(self._places[0]), None).shape[1]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return self.subset(np.arange(len(self))[i])
+        item = self._source[int(self._own[i])]
+        return self._check(item, int(self._places[i]), self.n_features)
+
+    def __iter__(self) -> Iterator[NDArray[np.float64]]:
+        return (self[i] for i in range(len(self)))
+
+    def subset(self, places: NDArray) -> StoredArrays:
+        """Some of them; errors still name their places in the whole."""
+        part = object.__new__(StoredArrays)
+        part.__dict__.update(self.__dict__)
+        part._places, part._own = self._places[places], self._own[places]
+        if hasattr(self._source, "subset"):
+            part._source, part._own = self._source.subset(part._own), np.arange(len(places))
+        return part
+
+    def parts(self) -> list[StoredArrays]:
+        """Slices small enough that a task over one shows progress."""
+        return [self[i : i + _PART] for i in range(0, len(self), _PART)]
+
+
+class StoredSamples(Sequence[Any]):
+    """The samples of a hinge, made from stored arrays whenever they are asked for.
+
+    Parameters
+    ----------
+    arrays : StoredArrays
+    truths : sequence of Partition
+        Whose lengths are those of the arrays.
+    scale : array (P,)
+        What features are divided by.
+    make : callable
+        (array-like, truth, scale) -> Samples.
+    """
+
+    def __init__(
+        self, arrays: StoredArrays, truths: Sequence[Any], scale: NDArray, make: Callable[..., Any]
+    ) -> None:
+        self.arrays, self.truths, self.scale, self.make = arrays, truths, scale, make
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return StoredSamples(self.arrays[i], self.truths[i], self.scale, self.make)
+        truth = self.truths[i]
+        return self.make(StoredArray(self.arrays, i, truth.n_samples), truth, self.scale)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def loaded(self) -> list[Any]:
+        """All of them, to be kept: each reads its array once, for what it makes of it."""
+        return list(self)
