@@ -4,14 +4,14 @@ Protocol A, the paper's: learn on all of a table and cluster it again, with seve
 Protocol B: learn on a stratified half and cluster the other half, several times. Protocol C: learn
 on half of the classes, as two data sets of different classes, and cluster the other classes.
 
-Every method fits ``components_``; then K-means clusters the transformed test data, K given. What a
-method has to choose is chosen in the training part only: in A by the loss on it, which is what A
-measures (with other K-means seeds); in B on stratified splits of the training half, a third
-held out; in C on
-splits that hold out the classes of one of the training sets. The candidate of least mean
-‖M−N‖² over these splits replaces the first of the grid if it is better by more than one standard
-error of their difference, corrected for splits that share samples (Nadeau & Bengio 2003), and is
-fitted to all of the training part.
+Every method fits ``components_`` to the features that are not the same in 99 % of the training
+samples; then K-means clusters the transformed test data, K given. What a method has to choose is
+chosen in the training part only: in A by the loss on it, which is what A measures (with other
+K-means seeds); in B on stratified splits of the training half, a third held out; in C on splits
+that hold out the classes of one of the training sets. The candidate of least mean ‖M−N‖² over these
+splits replaces the first of the grid if it is better by more than one standard error of their
+difference, corrected for splits that share samples (Nadeau & Bengio 2003), and is fitted to all of
+the training part.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ __all__ = ["Case", "ClusteringMethod", "cases_of", "evaluate", "run"]
 
 _logger = logging.getLogger(__name__)
 _SELECTION_SEED = 1001  # of K-means; never that of a result
+_RARE = 0.01  # share of samples up to which another value than the usual one tells nothing
 
 Tables = list[LabeledTable]
 
@@ -261,8 +262,12 @@ def _inner_loss(
 
 
 def _fit(method: ClusteringMethod, parameters: Mapping[str, Any], train: Tables) -> Any:
-    """Fit to the features that vary within some training table; the others get no weight."""
-    varies = np.any([np.ptp(table.X, axis=0) > 0 for table in train], axis=0)
+    """Fit to the features that vary within some training table; the others get no weight.
+
+    So do those with one value in more than 99 of 100 samples: whatever a method makes of a pixel
+    that is set in two training images, it is out of proportion where other images set it.
+    """
+    varies = np.any([_rest(table.X) > _RARE for table in train], axis=0)
     own = {name: clone(value, safe=False) for name, value in parameters.items()}
     model = clone(method.estimator).set_params(**own)
     model.fit([t.X[:, varies] for t in train], [Partition.from_labels(t.y) for t in train])
@@ -270,6 +275,11 @@ def _fit(method: ClusteringMethod, parameters: Mapping[str, Any], train: Tables)
     components[:, varies] = model.components_
     model.components_ = components
     return model
+
+
+def _rest(X: NDArray) -> NDArray:
+    """Share of the samples without the most common value, for every feature."""
+    return np.array([1 - np.unique(x, return_counts=True)[1].max() / len(x) for x in X.T])
 
 
 def _scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tuple[float, float]:
@@ -347,7 +357,8 @@ def _artifacts(results: Sequence[Result], cases: Sequence[Case], config: DictCon
             "The table above has one value per protocol and data set, the mean ‖M−N‖² over its "
             "repetitions, on test data where there are some: clustering.md has them all.",
             "A: train = test, several K-means seeds. B: stratified half/half splits. C: learn on "
-            "half of the classes, as two data sets, cluster the others. K is given.",
+            "half of the classes, as two data sets, cluster the others. K is given. Features with one "
+            "value in more than 99 % of the training samples are left out, for every method.",
             "Hyper-parameters are chosen in the training part only: A by the training loss with "
             "other K-means seeds, B on splits of the training half, a third held out, C by "
             "holding out the classes of one of the two training data sets. The best candidate "

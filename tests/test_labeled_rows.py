@@ -136,7 +136,10 @@ def test_learner_takes_a_few_labels(start, share) -> None:
     X, y = load_iris(return_X_y=True)
     known = few_labels(y, 0.2)
     alternation = Alternation(start=start)
-    learner = ClusteringMetricLearner(random_state=0, verbose=False, alternation=alternation)
+    strong = SquaredFrobenius(100.0)  # 30 labels
+    learner = ClusteringMetricLearner(
+        regularizer=strong, random_state=0, verbose=False, alternation=alternation
+    )
     trace = learner.fit(X, known).alternation_
     steps = [f for pair in zip(trace.completed, trace.learned) for f in pair]
     assert np.all(np.diff(steps) <= 1e-12)
