@@ -357,8 +357,8 @@ def _artifacts(results: Sequence[Result], cases: Sequence[Case], config: DictCon
             "The table above has one value per protocol and data set, the mean ‖M−N‖² over its "
             "repetitions, on test data where there are some: clustering.md has them all.",
             "A: train = test, several K-means seeds. B: stratified half/half splits. C: learn on "
-            "half of the classes, as two data sets, cluster the others. K is given. Features with one "
-            "value in more than 99 % of the training samples are left out, for every method.",
+            "half of the classes, as two data sets, cluster the others. K is given. Features with "
+            "one value in more than 99 % of the training samples are left out, for every method.",
             "Hyper-parameters are chosen in the training part only: A by the training loss with "
             "other K-means seeds, B on splits of the training half, a third held out, C by "
             "holding out the classes of one of the two training data sets. The best candidate "

@@ -118,7 +118,8 @@ def run(config: DictConfig, folder: Path, command: str) -> Path:
 
     Writes ``results.md`` (Table 1), ``results.json``, and a folder for every stream with
     ``report.html``, ``results.json``, ``model.npz``, pictures and ``record.json``; a stream whose
-    record is there already, with the same settings, is not computed again.
+    record is there already, with the same settings, is not computed again. A stream that is null
+    in the configuration is left out.
 
     Returns
     -------
@@ -127,6 +128,8 @@ def run(config: DictConfig, folder: Path, command: str) -> Path:
     start = time.perf_counter()
     records: dict[str, StreamRecord] = {}
     for name, description in config.streams.items():
+        if description is None:
+            continue
         settings = _settings(config, description)
         kept = folder / str(name) / "record.json"
         record = _read_record(kept, settings)

@@ -16,6 +16,7 @@ from metriclearn.inputs import DataSets, read_partial_clusterings, read_weights
 from metriclearn.learned_metric import LearnedMetric
 from metriclearn.losses import FrobeniusLoss
 from metriclearn.oracles.local_search import LocalSearch
+from metriclearn.oracles.rounding import _completed
 from metriclearn.partition import Partition
 
 __all__ = ["MahalanobisClusterer"]
@@ -85,6 +86,8 @@ class MahalanobisClusterer(LearnedMetric):
 
     def _counts(self, n_clusters: Any, data: DataSets) -> list[int | None]:
         """One number of clusters, or None, per data set."""
+        if isinstance(n_clusters, np.ndarray) and n_clusters.ndim == 0:
+            n_clusters = n_clusters.item()
         several = isinstance(n_clusters, (Sequence, np.ndarray)) and not isinstance(n_clusters, str)
         counts = list(n_clusters) if several else [n_clusters] * len(data.arrays)
         if len(counts) != len(data.arrays):
@@ -95,7 +98,8 @@ class MahalanobisClusterer(LearnedMetric):
         for i, (count, array) in enumerate(zip(counts, data.arrays)):
             if count is None and self.penalty_ is not None:
                 continue
-            if not isinstance(count, numbers.Integral) or not 1 <= int(count) <= len(array):
+            whole = isinstance(count, numbers.Integral) and not isinstance(count, bool)
+            if not whole or not 1 <= int(count) <= len(array):
                 raise ValueError(
                     f"{type(self).__name__} needs a whole n_clusters from 1 to {len(array)} for "
                     f"the {len(array)} samples of data set {i}, got {count!r}."
@@ -108,8 +112,14 @@ class MahalanobisClusterer(LearnedMetric):
         return self._priced(Z) if count is None else self._k_means(Z, int(count))
 
     def _k_means(self, Z: NDArray, count: int) -> Partition:
+        """Exactly K clusters; equal samples are parted only where fewer than K are distinct."""
         means = KMeans(count, n_init=self.n_init, random_state=self.random_state)
-        return Partition.from_labels(means.fit_predict(Z))
+        found = Partition.from_labels(means.fit_predict(Z))
+        if found.n_clusters == count:
+            return found
+        distinct, first, codes = np.unique(Z, axis=0, return_index=True, return_inverse=True)
+        merged = _completed(found.labels[first], distinct, min(count, len(distinct)))
+        return _completed(merged.labels[codes.ravel()], Z, count)
 
     def _priced(self, Z: NDArray) -> Partition:
         """A partition of large Tr ZZᵀM − λ Tr M."""
@@ -123,7 +133,8 @@ class MahalanobisClusterer(LearnedMetric):
         )
         found = [Partition.from_labels(priced.fit_predict(Z)), LocalSearch()(form)]
         best = max(found, key=form.at)
-        while best.n_clusters < len(Z):
+        most = len(np.unique(Z, axis=0))  # more would part equal samples
+        while best.n_clusters < most:
             finer = self._k_means(Z, best.n_clusters + 1)
             if form.at(finer) <= form.at(best):
                 break

@@ -74,6 +74,11 @@ class LowRankForm:
                 f"LowRankForm needs factors of shape (T, r), got {np.shape(factors)}; "
                 "use .reshape(-1, 1) for a single feature."
             )
+        if truth is None and weight:
+            raise ValueError(
+                f"LowRankForm needs the truth that has the weight, got weight={weight!r} and no "
+                "truth; pass both or neither."
+            )
         self.factors = np.asarray(factors)
         self.n_samples = len(factors)
         self.truth, self.weight, self.shift = truth, weight, shift

@@ -25,6 +25,9 @@ __all__ = [
 ]
 
 
+_LEAST_WEIGHT = 1e-9  # of the largest: what less does to a sum is rounding
+
+
 @dataclass(frozen=True)
 class DataSets:
     """One or several (T_i, P) arrays.
@@ -220,6 +223,12 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
         raise ValueError(
             f"{who} needs sample_weight with one finite nonnegative number for each of the {n} "
             f"data sets, not all zero, got shape {weights.shape}."
+        )
+    least = weights[weights > 0].min()
+    if least < _LEAST_WEIGHT * weights.max():
+        raise ValueError(
+            f"{who} needs positive sample_weight within a factor of {1 / _LEAST_WEIGHT:g} of each "
+            f"other, got {least:g} and {weights.max():g}; leave data sets out by a weight of 0."
         )
     return weights
 

@@ -97,6 +97,13 @@ def test_factors_must_be_a_matrix(shape) -> None:
         LowRankForm(np.zeros(shape))
 
 
+def test_a_weight_without_truth_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"needs the truth that has the weight, got weight=2\.0"):
+        LowRankForm(signal(), None, weight=2.0)
+    values = [LowRankForm(signal(), None, weight=w).at(TRUTH) for w in (0, 0.0, None)]
+    assert values == [LowRankForm(signal()).at(TRUTH)] * 3
+
+
 def test_rounding_is_not_asymmetry() -> None:
     A = np.array([[1e6, 3.0], [3.0 + 1e-5, 1e6]])
     assert DenseForm(A).at(Partition.from_labels([0, 1])) == 2e6

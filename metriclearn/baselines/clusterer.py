@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from metriclearn.baselines.linear import Euclidean
 from metriclearn.clustering import MahalanobisClusterer
 from metriclearn.inputs import read_clusterings, read_data_sets
+from metriclearn.solvers.base import check_number
 
 __all__ = ["MetricKMeans"]
 
@@ -46,9 +47,19 @@ class MetricKMeans(MahalanobisClusterer):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the metric; y holds the labels of one data set or of each of several."""
-        data = read_data_sets(type(self).__name__, X)
-        truths = read_clusterings(type(self).__name__, y, data)
+        """Fit the metric; y holds the labels of one data set or of each of several.
+
+        Raises
+        ------
+        ValueError
+            For data, labels or parameters that cannot be used, in one sentence.
+        """
+        who = type(self).__name__
+        check_number(who, "n_init", self.n_init, 1, whole=True)
+        if isinstance(self.baseline, type) or not hasattr(self.baseline, "fit"):
+            raise ValueError(f"{who} needs a baseline such as Euclidean(), got {self.baseline!r}.")
+        data = read_data_sets(who, X)
+        truths = read_clusterings(who, y, data)
         self._remember(data)
         self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
         self.components_ = self.baseline_.components_

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +12,16 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from metriclearn.forms import center
-from metriclearn.inputs import DataSets, read_clusterings, read_data_sets, read_segmentations
+from metriclearn.inputs import (
+    DataSets,
+    read_data_sets,
+    read_partial_clusterings,
+    read_segmentations,
+)
 from metriclearn.learned_metric import LearnedMetric
+from metriclearn.partial_partition import PartialPartition
 from metriclearn.partition import Partition
+from metriclearn.solvers.base import check_number
 
 __all__ = ["Euclidean", "PrincipalComponents", "RelevantComponents"]
 
@@ -58,11 +67,9 @@ class PrincipalComponents(LearnedMetric):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Diagonalize the pooled correlation matrix, O(P³); y is not used."""
-        if self.n_components < 1:
-            raise ValueError(
-                f"PrincipalComponents needs n_components of at least 1, got {self.n_components}."
-            )
-        data = read_data_sets(type(self).__name__, X)
+        who = type(self).__name__
+        check_number(who, "n_components", self.n_components, 1, whole=True)
+        data = read_data_sets(who, X)
         self._remember(data)
         scale = feature_scale(data)
         covariance = pooled_covariance(data)
@@ -81,8 +88,8 @@ class PrincipalComponents(LearnedMetric):
 class RelevantComponents(LearnedMetric):
     """Whiten the covariance within segments, clusters or chunklets (RCA, Bar-Hillel et al. 2003).
 
-    Ĉ = Σ_k Σ_{x∈C_k} (x − μ_k)(x − μ_k)ᵀ / T and B = Ĉ⁻¹. A chunklet is a group of samples known to
-    belong together; with all labels it is a cluster.
+    Ĉ = Σ_k Σ_{x∈C_k} (x − μ_k)(x − μ_k)ᵀ / N and B = Ĉ⁻¹. A chunklet is a group of samples known to
+    belong together, with all labels a cluster; N samples are in chunklets.
 
     Parameters
     ----------
@@ -90,11 +97,12 @@ class RelevantComponents(LearnedMetric):
         Keep the directions with the least within-segment share of the total variance (Fisher).
     diagonal : bool
         Use only variances: one weight per feature.
-    shrinkage : float
+    shrinkage : float in [0, 1]
         Share of the diagonal mixed into the covariance, for few samples.
     contiguous : bool
         How labels that are no Partition are read: each run of equal labels is a chunklet, as in
-        sequences, or, with False, all samples of a label, as in tables, −1 being in no chunklet.
+        sequences, or, with False, all samples of a label, as in tables, −1 being in no chunklet;
+        a PartialPartition then gives chunklets by its labels and its same spans.
 
     References
     ----------
@@ -115,14 +123,27 @@ class RelevantComponents(LearnedMetric):
         self.contiguous = contiguous
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Whiten within the chunklets of y, O(TP² + P³)."""
+        """Whiten within the chunklets of y, O(TP² + P³).
+
+        Raises
+        ------
+        ValueError
+            For data, labels or parameters that cannot be used, or if no chunklet has two samples.
+        """
         who = type(self).__name__
+        self._check_parameters(who)
         data = read_data_sets(who, X)
-        truths = (
-            read_segmentations(who, y, data) if self.contiguous else read_chunklets(who, y, data)
-        )
+        if self.contiguous:
+            truths, n_known = read_segmentations(who, y, data), int(sum(data.lengths))
+        else:
+            truths, n_known = read_chunklets(who, y, data)
+        if all(truth.n_clusters == truth.n_samples for truth in truths):
+            raise ValueError(
+                f"{who} needs two samples or more in some chunklet, but no two of the "
+                f"{sum(data.lengths)} samples are labeled as belonging together; label some."
+            )
         self._remember(data)
-        within = within_covariance(data, truths)
+        within = within_covariance(data, truths, n_known)
         variances = np.diag(within)
         floor = 1e-12 * feature_scale(data) ** 2
         if self.diagonal:
@@ -131,6 +152,14 @@ class RelevantComponents(LearnedMetric):
         mixed = (1 - self.shrinkage) * within + np.diag(self.shrinkage * variances + floor)
         self.components_ = self._whitened(mixed, pooled_covariance(data))
         return self
+
+    def _check_parameters(self, who: str) -> None:
+        if self.n_components is not None:
+            check_number(who, "n_components", self.n_components, 1, whole=True)
+        share = self.shrinkage
+        number = isinstance(share, numbers.Real) and not isinstance(share, bool)
+        if not number or not 0.0 <= float(share) <= 1.0:
+            raise ValueError(f"{who} needs a shrinkage between 0 and 1, got {share!r}.")
 
     def _whitened(self, within: NDArray, total: NDArray) -> NDArray:
         """Directions V with Vᵀ within V = I, those with the most total variance first."""
@@ -145,10 +174,24 @@ def pooled_covariance(data: DataSets) -> NDArray:
     )
 
 
-def within_covariance(data: DataSets, truths: list[Partition]) -> NDArray:
-    """Covariance around the means of the clusters, pooled, (P, P)."""
+def within_covariance(data: DataSets, truths: list[Partition], n_samples: int) -> NDArray:
+    """Covariance around the means of the clusters, of ``n_samples`` in all, pooled, (P, P)."""
     residuals = [array - truth.project(array) for array, truth in zip(data.arrays, truths)]
-    return sum(rows.T @ rows for rows in residuals) / sum(map(len, residuals))
+    return sum(rows.T @ rows for rows in residuals) / n_samples
+
+
+def check_pairs(who: str, truths: Sequence[Partition]) -> None:
+    """Raise unless two samples of a data set are in different clusters, and two in the same."""
+    if all(truth.n_clusters < 2 for truth in truths):
+        raise ValueError(
+            f"{who} needs a data set with two clusters or more, got 1 class in each of the "
+            f"{len(truths)} data set(s)."
+        )
+    if all(truth.n_clusters == truth.n_samples for truth in truths):
+        raise ValueError(
+            f"{who} needs a pair of samples with the same label, but in each of the "
+            f"{len(truths)} data set(s) all labels differ; label more samples."
+        )
 
 
 def feature_scale(data: DataSets) -> NDArray:
@@ -173,33 +216,36 @@ def feature_scale(data: DataSets) -> NDArray:
     return scale * unit
 
 
-def read_chunklets(who: str, y: Any, data: DataSets) -> list[Partition]:
-    """Clusters of equal labels; a sample labeled −1 is a cluster of its own.
+def read_chunklets(who: str, y: Any, data: DataSets) -> tuple[list[Partition], int]:
+    """Chunklets of equal labels, a sample labeled −1 alone, and how many samples are in chunklets.
 
     Raises
     ------
     ValueError
-        As :func:`metriclearn.inputs.read_clusterings`.
+        As :func:`metriclearn.inputs.read_partial_clusterings`.
     """
-    if y is None or not hasattr(y, "__len__"):
-        return read_clusterings(who, y, data)
-    labelings = [y] if data.single else list(y)
-    separate = [
-        labels if isinstance(labels, Partition) else _singled(labels) for labels in labelings
-    ]
-    return read_clusterings(who, separate[0] if data.single else separate, data)
+    chunklets = [_chunklets(known) for known in read_partial_clusterings(who, y, data)]
+    n_known = sum(int(np.count_nonzero(codes >= 0)) for codes in chunklets)
+    return [_alone(codes) for codes in chunklets], n_known
 
 
-def _singled(labels: Any) -> Any:
-    if isinstance(labels, Partition):
-        return labels
-    array = np.asarray(labels)
-    if array.ndim != 1 or array.dtype.kind not in "if" or not np.any(array == -1):
-        return labels
-    alone = array == -1
-    codes = np.unique(array, return_inverse=True)[1]
-    codes[alone] = len(codes) + np.arange(np.count_nonzero(alone))
+def _chunklets(known: Partition | PartialPartition) -> NDArray[np.int64]:
+    """A code for every chunklet, −1 outside: labels, joined by spans that are the same."""
+    codes = known.labels.copy()
+    for start, stop in known.same if isinstance(known, PartialPartition) else ():
+        joined = np.unique(codes[start:stop])
+        joined = joined[joined >= 0]
+        code = joined[0] if len(joined) else codes.max() + 1
+        codes[np.isin(codes, joined)] = code
+        codes[start:stop] = code
     return codes
+
+
+def _alone(codes: NDArray[np.int64]) -> Partition:
+    """The clusters of equal codes, each sample of −1 being its own."""
+    outside = np.flatnonzero(codes < 0)
+    codes[outside] = codes.max() + 1 + np.arange(len(outside))
+    return Partition.from_labels(codes)
 
 
 def _without_labels(tags: Tags) -> Tags:

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from metriclearn.baselines.linear import feature_scale, within_covariance
+from metriclearn.baselines.linear import check_pairs, feature_scale
 from metriclearn.forms import center
 from metriclearn.inputs import DataSets, read_clusterings, read_data_sets
 from metriclearn.learned_metric import LearnedMetric
 from metriclearn.partition import Partition
+from metriclearn.solvers.base import check_number
 
 __all__ = ["MMC"]
 
@@ -83,20 +84,20 @@ class MMC(LearnedMetric):
         Raises
         ------
         ValueError
-            For data, labels or parameters that cannot be used, or if no data set has two clusters.
+            For data, labels or parameters that cannot be used, or if no data set has two clusters,
+            or no cluster two samples.
         """
         who = type(self).__name__
-        if self.max_pairs < 1 or self.max_iter < 1:
-            raise ValueError(
-                f"{who} needs max_pairs and max_iter of at least 1, got {self.max_pairs!r} and "
-                f"{self.max_iter!r}."
-            )
+        for name in ("max_pairs", "max_iter"):
+            check_number(who, name, getattr(self, name), 1, whole=True)
+        check_number(who, "tol", self.tol, 0)
         data = read_data_sets(who, X)
         truths = read_clusterings(who, y, data)
         self._remember(data)
         scale = feature_scale(data)
         data = DataSets([center(array) / scale for array in data.arrays], data.single, None)
-        apart = _different_pairs(who, data, truths, self.max_pairs, self.random_state)
+        check_pairs(who, truths)
+        apart = _different_pairs(data, truths, self.max_pairs, self.random_state)
         together = _similar_covariance(data, truths)
         learn = self._diagonal if self.diagonal else self._full
         self.components_ = learn(apart, together) / scale
@@ -217,14 +218,11 @@ def _similar_covariance(data: DataSets, truths: list[Partition]) -> NDArray:
         rows = (array - truth.project(array)) * np.sqrt(truth.sizes[truth.labels])[:, None]
         total += rows.T @ rows
         n_pairs += float(np.sum(truth.sizes * (truth.sizes - 1.0))) / 2.0
-    if n_pairs == 0:
-        total, n_pairs = within_covariance(data, truths), 1.0
     mean = total / n_pairs
     return mean + (_RIDGE * max(float(np.trace(mean)) / len(mean), 1e-12)) * np.eye(len(mean))
 
 
 def _different_pairs(
-    who: str,
     data: DataSets,
     truths: list[Partition],
     most: int,
@@ -232,11 +230,6 @@ def _different_pairs(
 ) -> NDArray:
     """Differences of pairs of different clusters of one data set, (d, P): all or ``most``."""
     counts = [(t.n_samples**2 - int(np.sum(t.sizes**2))) // 2 for t in truths]
-    if sum(counts) == 0:
-        raise ValueError(
-            f"{who} needs a data set with two clusters or more, got 1 class in each of the "
-            f"{len(truths)} data set(s)."
-        )
     if sum(counts) <= most:
         return np.vstack([_all_pairs(array, t) for array, t in zip(data.arrays, truths)])
     random = check_random_state(random_state)

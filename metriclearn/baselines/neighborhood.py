@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.baselines.linear import feature_scale
+from metriclearn.baselines.linear import check_pairs, feature_scale
 from metriclearn.forms import center
 from metriclearn.inputs import read_clusterings, read_data_sets
 from metriclearn.learned_metric import LearnedMetric
+from metriclearn.solvers.base import check_number
 
 __all__ = ["NeighborhoodComponents"]
 
@@ -68,18 +69,19 @@ class NeighborhoodComponents(LearnedMetric):
         Raises
         ------
         ValueError
-            For data, labels or parameters that cannot be used, in one sentence.
+            For data, labels or parameters that cannot be used, or if no data set has two clusters,
+            or no cluster two samples.
         """
         from sklearn.neighbors import NeighborhoodComponentsAnalysis
         from sklearn.utils import check_random_state
 
         who = type(self).__name__
-        if self.max_samples < 2:
-            raise ValueError(f"{who} needs max_samples of at least 2, got {self.max_samples!r}.")
+        self._check_parameters(who)
         data = read_data_sets(who, X)
         truths = read_clusterings(who, y, data)
         self._remember(data)
         scale = feature_scale(data)
+        check_pairs(who, truths)
         random = check_random_state(self.random_state)
         first = np.cumsum([0, *(truth.n_clusters for truth in truths)])
         labels = np.concatenate([truth.labels + k for truth, k in zip(truths, first)])
@@ -96,6 +98,13 @@ class NeighborhoodComponents(LearnedMetric):
         self.n_iter_ = int(inner.n_iter_)
         self.components_ = inner.components_ / scale
         return self
+
+    def _check_parameters(self, who: str) -> None:
+        check_number(who, "max_samples", self.max_samples, 2, whole=True)
+        check_number(who, "max_iter", self.max_iter, 1, whole=True)
+        check_number(who, "tol", self.tol, 0)
+        if self.n_components is not None:
+            check_number(who, "n_components", self.n_components, 1, whole=True)
 
 
 def _thinned(labels: NDArray, most: int, random: np.random.RandomState) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from metriclearn.clusterers.checks import check_penalty, check_scale, check_whole
 from metriclearn.partition import Partition
 
 __all__ = ["DPMeans", "penalized_kmeans_objective"]
@@ -40,7 +41,7 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
     Raises
     ------
     ValueError
-        If the penalty is negative, or X and labels differ in length.
+        If the penalty is no number of at least 0, or X and labels differ in length.
     """
     X = np.asarray(check_array(X, dtype=np.float64))
     partition = Partition.from_labels(labels)
@@ -49,7 +50,7 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
             "penalized_kmeans_objective needs one label per row of X, got "
             f"{partition.n_samples} labels for {len(X)} rows."
         )
-    _check_penalty(penalty, "penalized_kmeans_objective")
+    check_penalty("penalized_kmeans_objective", penalty)
     residual = X - X.mean(axis=0)  # a common shift changes nothing but the rounding
     residual -= partition.project(residual)
     return float(np.sum(residual**2) + penalty * partition.n_clusters)
@@ -121,7 +122,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
         """
         X = np.ascontiguousarray(validate_data(self, X, dtype=np.float64))
         self._check()
-        _check_scale(X)
+        check_scale("DPMeans", X)
         random = check_random_state(self.random_state)
         orders = (
             _visits(X, self.order if run == 0 else "random", self.penalty, random)
@@ -144,7 +145,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
         """Nearest mean of every row of X, the older on ties; no cluster is opened. O(nKd)."""
         check_is_fitted(self)
         X = np.ascontiguousarray(validate_data(self, X, dtype=np.float64, reset=False))
-        _check_scale(X)
+        check_scale("DPMeans", X)
         return _assign(X, self.cluster_centers_, np.inf)[0]
 
     def _run(self, X: NDArray, order: NDArray[np.intp] | None) -> _Run:
@@ -164,13 +165,14 @@ class DPMeans(ClusterMixin, BaseEstimator):
         return _Run(objective, labels, means, n_iter, converged)
 
     def _check(self) -> None:
-        _check_penalty(self.penalty, "DPMeans")
-        if self.n_init < 1 or self.max_iter < 1:
-            raise ValueError(
-                f"DPMeans needs n_init >= 1 and max_iter >= 1, got {self.n_init} and "
-                f"{self.max_iter}."
-            )
-        if self.order not in ("given", "random", "farthest-first"):
+        check_penalty("DPMeans", self.penalty)
+        check_whole("DPMeans", "n_init", self.n_init)
+        check_whole("DPMeans", "max_iter", self.max_iter)
+        if not isinstance(self.order, str) or self.order not in (
+            "given",
+            "random",
+            "farthest-first",
+        ):
             raise ValueError(
                 f"DPMeans needs order given, random or farthest-first, got {self.order!r}."
             )
@@ -243,17 +245,3 @@ def _farthest_first(X: NDArray, penalty: float) -> NDArray[np.intp]:
     rest = np.ones(len(X), dtype=bool)
     rest[first] = False
     return np.concatenate([np.array(first, dtype=np.intp), np.flatnonzero(rest)])
-
-
-def _check_penalty(penalty: float, who: str) -> None:
-    if not 0 <= penalty < np.inf:
-        raise ValueError(f"{who} needs a finite penalty >= 0, got {penalty}.")
-
-
-def _check_scale(X: NDArray) -> None:
-    """Squared distances must not overflow: coordinates within 1e150/√d."""
-    if np.abs(X).max() > 1e150 / np.sqrt(X.shape[1]):
-        raise ValueError(
-            f"DPMeans needs squared distances below 1e300, got coordinates up to "
-            f"{np.abs(X).max():.1e}; rescale X and the penalty."
-        )

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from metriclearn.clusterers.checks import check_scale, check_whole, is_number
 from metriclearn.partition import Partition
 
 __all__ = ["EvidenceAccumulation", "coassociation", "evidence_accumulation"]
@@ -71,10 +72,7 @@ def evidence_accumulation(
     ValueError
         If there is no labeling, their lengths differ, or the threshold is outside [0, 1].
     """
-    if threshold is not None and not 0 <= threshold <= 1:
-        raise ValueError(
-            f"evidence_accumulation needs a threshold in [0, 1] or None, got {threshold}."
-        )
+    _check_threshold("evidence_accumulation", threshold)
     codes = _codes(labelings)
     tree = _signature_tree(codes)
     distances = np.arange(len(codes) + 1)
@@ -131,11 +129,13 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range.
+            If a parameter is out of range, or squared distances overflow.
         """
         from sklearn.cluster import KMeans
 
         X = np.asarray(validate_data(self, X, dtype=np.float64))
+        _check_threshold("EvidenceAccumulation", self.threshold)
+        check_scale("EvidenceAccumulation", X)
         distinct = np.unique(X, axis=0)  # so that no two centers start equal
         low, high = np.minimum(self._interval(len(X)), len(distinct))
         random = check_random_state(self.random_state)
@@ -151,15 +151,21 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
 
     def _interval(self, n_samples: int) -> tuple[int, int]:
         """Smallest and largest K, checked."""
-        root = np.sqrt(n_samples)
+        who, root = "EvidenceAccumulation", np.sqrt(n_samples)
+        check_whole(who, "n_runs", self.n_runs)
+        for name in ("min_clusters", "max_clusters"):
+            if getattr(self, name) is not None:
+                check_whole(who, name, getattr(self, name))
         low = int(np.ceil(root / 2)) if self.min_clusters is None else self.min_clusters
         high = max(int(np.ceil(root)), low) if self.max_clusters is None else self.max_clusters
-        if self.n_runs < 1 or not 1 <= low <= high:
-            raise ValueError(
-                "EvidenceAccumulation needs n_runs >= 1 and 1 <= min_clusters <= max_clusters, "
-                f"got {self.n_runs}, {low} and {high}."
-            )
+        if low > high:
+            raise ValueError(f"{who} needs min_clusters <= max_clusters, got {low} and {high}.")
         return low, high
+
+
+def _check_threshold(who: str, threshold: Any) -> None:
+    if threshold is not None and not (is_number(threshold) and 0 <= threshold <= 1):
+        raise ValueError(f"{who} needs a threshold in [0, 1] or None, got {threshold!r}.")
 
 
 def _codes(labelings: Labelings) -> NDArray:

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from metriclearn.clusterers.checks import check_penalty, check_scale, check_whole, is_number
 from metriclearn.partition import Partition
 
 __all__ = ["GibbsDPMixture", "assignment_probabilities", "gibbs_sweep", "log_posterior"]
@@ -48,7 +49,8 @@ def assignment_probabilities(
     Raises
     ------
     ValueError
-        If shapes disagree, a variance or a count is out of range, or a number is not finite.
+        If shapes disagree, a variance or a count is out of range, a number is not finite, or
+        squared distances overflow.
     """
     x, counts = np.asarray(x, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     means = np.asarray(means, dtype=np.float64) if counts.size else np.empty((0, *x.shape))
@@ -60,6 +62,7 @@ def assignment_probabilities(
     _check_variances(variance, prior_variance, "assignment_probabilities")
     if np.any(counts < 0) or not np.isfinite([penalty, *x, *counts, *means.ravel()]).all():
         raise ValueError("assignment_probabilities needs finite arguments and counts >= 0.")
+    check_scale("assignment_probabilities", np.vstack([x, means]))
     log_new = -penalty / (2.0 * variance)
     return softmax(_log_weights(x, counts, means, variance, prior_variance, log_new))
 
@@ -208,10 +211,12 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range.
+            If a parameter is out of range, or squared distances overflow.
         """
         X = np.asarray(validate_data(self, X, dtype=np.float64))
+        check_scale("GibbsDPMixture", X)
         center = X.mean(axis=0)
+        self._check(np.sum((X - center) ** 2, axis=1).max())
         model = self._model(X.shape[1])
         random = check_random_state(self.random_state)
         labels, means = np.zeros(len(X), dtype=np.int64), np.zeros((1, X.shape[1]))
@@ -228,19 +233,26 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
         self.log_posterior_trace_, self.n_clusters_trace_ = np.array(trace), np.array(counts)
         return self
 
-    def _model(self, n_features: int) -> dict[str, float]:
-        """σ, ρ and ln α, checked."""
+    def _check(self, farthest: float) -> None:
+        """Raise for parameters out of range, or too large in units of the variance."""
         _check_variances(self.variance, self.prior_variance, "GibbsDPMixture")
-        if self.n_sweeps < 1 or not 0 <= self.penalty < np.inf:
-            raise ValueError(
-                "GibbsDPMixture needs n_sweeps >= 1 and a finite penalty >= 0, got "
-                f"{self.n_sweeps} and {self.penalty}."
-            )
-        if self.concentration is not None and not 0 < self.concentration < np.inf:
+        check_whole("GibbsDPMixture", "n_sweeps", self.n_sweeps)
+        check_penalty("GibbsDPMixture", self.penalty)
+        alpha = self.concentration
+        if alpha is not None and not (is_number(alpha) and alpha > 0):
             raise ValueError(
                 "GibbsDPMixture needs a finite concentration > 0 or None (then the penalty sets "
-                f"it), got {self.concentration}."
+                f"it), got {alpha!r}."
             )
+        largest = max(self.prior_variance, self.penalty, float(farthest))
+        if largest > 1e300 * self.variance:
+            raise ValueError(
+                "GibbsDPMixture needs a prior_variance, a penalty and squared distances below "
+                f"1e300 variances, got {largest:.1e} and variance={self.variance!r}; raise it."
+            )
+
+    def _model(self, n_features: int) -> dict[str, float]:
+        """σ, ρ and ln α."""
         if self.concentration is None:
             ratio = np.log1p(self.prior_variance / self.variance)
             log_concentration = 0.5 * n_features * ratio - self.penalty / (2.0 * self.variance)
@@ -254,8 +266,9 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
 
 
 def _check_variances(variance: float, prior_variance: float, who: str) -> None:
-    if not (0 < variance < np.inf and 0 <= prior_variance < np.inf):
+    numeric = is_number(variance) and is_number(prior_variance)
+    if not numeric or variance <= 0 or prior_variance < 0:
         raise ValueError(
-            f"{who} needs a finite variance > 0 and prior_variance >= 0, got {variance} and "
-            f"{prior_variance}."
+            f"{who} needs a finite variance > 0 and prior_variance >= 0, got {variance!r} and "
+            f"{prior_variance!r}."
         )

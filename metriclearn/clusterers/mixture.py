@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
+from metriclearn.clusterers.checks import check_scale
+
 __all__ = ["spherical_responsibilities"]
 
 
@@ -33,7 +35,8 @@ def spherical_responsibilities(
     Raises
     ------
     ValueError
-        If shapes disagree, a variance is not positive, or the weights are negative or all zero.
+        If shapes disagree, a variance is not positive, the weights are negative or all zero, or
+        squared distances overflow.
     """
     X, means = np.asarray(X, dtype=np.float64), np.asarray(means, dtype=np.float64)
     weights, variance = np.asarray(weights, dtype=np.float64), np.asarray(variance, np.float64)
@@ -55,6 +58,7 @@ def spherical_responsibilities(
         )
     if not (np.isfinite(X).all() and np.isfinite(means).all()):
         raise ValueError("spherical_responsibilities needs finite X and means; drop such rows.")
+    check_scale("spherical_responsibilities", np.vstack([X, means]))
     with np.errstate(divide="ignore"):  # a weight of 0 is a logarithm of −inf: never chosen
         log_weights = np.log(weights) - 0.5 * X.shape[1] * np.log(variance)
     return softmax(log_weights - cdist(X, means, "sqeuclidean") / (2.0 * variance), axis=1)

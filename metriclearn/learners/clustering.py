@@ -54,7 +54,8 @@ class Certificate:
     upper : float
         F̄ at the fitted metric, so F there is no larger.
     lower_bound : float
-        What no metric can be below: in F where ``over_partitions``, else in F̄.
+        What no metric can be below: in F where ``over_partitions``, else in F̄; with partial
+        labels, in the objective of the final completions.
     over_partitions : bool
         Whether all cuts came from partitions, as those of a local search do. The values of a
         local search may miss the maximum, and the gap of its ``solution_`` says nothing of F.
@@ -252,8 +253,6 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         truths = [truth for truth in known if isinstance(truth, Partition)]
         if incomplete:
             truths = self._first_completions(data, incomplete)
-        counts = {truth.n_clusters for truth in truths}
-        self.n_clusters_ = counts.pop() if len(counts) == 1 else None
         return truths
 
     def _feature_scale(
@@ -304,6 +303,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
     def _accept(self, problem: LearningProblem, solution: Solution) -> None:
         super()._accept(problem, solution)
+        counts = {truth.n_clusters for truth in problem.risk.truths}
+        self.n_clusters_ = counts.pop() if len(counts) == 1 else None
         upper = solution.objective
         complete = not isinstance(problem.risk, PartialHinge)
         if complete and self.oracle.relaxation is not self.oracle:
@@ -322,7 +323,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         if not isinstance(self.n_init, numbers.Integral) or self.n_init < 1:
             raise ValueError(f"{who} needs a whole n_init of at least 1, got {self.n_init!r}.")
         K = self.n_clusters
-        if K not in (None, "given") and not (isinstance(K, numbers.Integral) and K >= 1):
+        whole = isinstance(K, numbers.Integral) and not isinstance(K, bool) and K >= 1
+        if not (K is None or whole or (isinstance(K, str) and K == "given")):
             raise ValueError(
                 f'{who} needs n_clusters="given", None or a whole number of at least 1, got {K!r}.'
             )

@@ -189,7 +189,8 @@ class LargeMarginLearner(LearnedMetric):
         )
         # just above the loss scale a single cluster is the answer, which limits the price
         dearest = self.loss_scale * self._dearest(truths) * (1.0 + 1e-6)
-        start = cone.join(self._start(cone, truths), dearest)
+        variance = float(np.sum((self._deviation(data, weights) / scale) ** 2))
+        start = cone.join(self._start(cone, truths, variance), dearest)
         return LearningProblem(risk, cone, start, scale)
 
     def _solve(
@@ -269,13 +270,8 @@ class LargeMarginLearner(LearnedMetric):
                 f"{type(self).__name__} needs at least 2 samples in every data set, got 1 "
                 f"sample in data set {short[0]}; remove it."
             )
-        sizes = data.lengths * (1.0 if weights is None else weights)
-        magnitude = data.measures.magnitudes.max(axis=0)
-        unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
-        ratios = data.measures.deviations / unit
-        scale = np.sqrt(np.average(ratios**2, axis=0, weights=sizes))
-        constant = np.flatnonzero(scale <= 1e-13)
-        scale = scale * unit
+        scale = self._deviation(data, weights)
+        constant = np.flatnonzero(scale <= 1e-13 * _magnitude(data))
         if len(constant):
             names = getattr(self, "feature_names_in_", np.arange(data.n_features))[constant[:5]]
             raise ValueError(
@@ -290,17 +286,28 @@ class LargeMarginLearner(LearnedMetric):
             )
         return scale if self.standardize else np.ones(data.n_features)
 
+    @staticmethod
+    def _deviation(data: DataSets, weights: NDArray | None) -> NDArray:
+        """Pooled standard deviations around the data sets' means."""
+        sizes = data.lengths * (1.0 if weights is None else weights)
+        unit = _magnitude(data)  # keeps squares within range
+        ratios = data.measures.deviations / unit
+        return np.sqrt(np.average(ratios**2, axis=0, weights=sizes)) * unit
+
     def _cone(self, n_features: int) -> MetricCone:
         priced = not self._count_known and self.penalty == "learned"
         return MetricCone(self.metric, n_features, priced)
 
-    def _start(self, cone: MetricCone, truths: list[Partition]) -> NDArray:
-        """No metric; or with K given, where that makes every answer a tie, a small identity."""
+    def _start(self, cone: MetricCone, truths: list[Partition], variance: float) -> NDArray:
+        """No metric; or with K given, where that makes every answer a tie, a small identity.
+
+        Small: the samples, of that total ``variance``, then score about as much as the loss.
+        """
         if not self._count_known:
             return np.zeros(cone.n_metric)
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
         identity = cone.metric.identity(cone.n_features)
-        return self.loss_scale * float(density) / cone.n_features * identity
+        return self.loss_scale * float(density) / variance * identity
 
     def _report(self) -> None:
         solution = self.solution_
@@ -319,6 +326,12 @@ class LargeMarginLearner(LearnedMetric):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+
+def _magnitude(data: DataSets) -> NDArray:
+    """Largest absolute values around the data sets' means; ones for constant features."""
+    magnitude = data.measures.magnitudes.max(axis=0)
+    return np.where(magnitude > 0, magnitude, 1.0)
 
 
 def is_number(value: Any, least: float) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.forms import LowRankForm, center
-from metriclearn.inputs import read_data_sets, read_segmentations
+from metriclearn.inputs import read_data_sets, read_segmentations, read_weights
 from metriclearn.learners.change_points import ChangePointMetricLearner
 from metriclearn.partition import Partition
 from metriclearn.penalties import best_penalty
@@ -57,7 +57,8 @@ class LearnerInCoordinates(MahalanobisSegmenter):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Find W, then learn C; parameters as in :class:`ChangePointMetricLearner`.
 
-        Columns that are constant in every sequence get no weight.
+        All sequences of positive weight count alike in W, and by their weights in C. Columns that
+        are constant in every sequence get no weight.
 
         Raises
         ------
@@ -68,7 +69,9 @@ class LearnerInCoordinates(MahalanobisSegmenter):
         data = read_data_sets(who, X)
         truths = read_segmentations(who, y, data)
         self._remember(data)
-        varies = np.any([np.ptp(array, axis=0) > 0 for array in data.arrays], axis=0)
+        weights = read_weights(who, sample_weight, len(truths))
+        used = range(len(truths)) if weights is None else np.flatnonzero(weights).tolist()
+        varies = np.any([np.ptp(data.arrays[i], axis=0) > 0 for i in used], axis=0)
         if not varies.any():
             raise ValueError(
                 f"{who} needs features that vary within some sequence, but all "
@@ -81,13 +84,16 @@ class LearnerInCoordinates(MahalanobisSegmenter):
                 f"{spread.max():.3g}; rescale them."
             )
         arrays = [array[:, varies] for array in data.arrays]
-        W = self._coordinates(arrays, truths)
+        W = self._coordinates([arrays[i] for i in used], [truths[i] for i in used])
         coordinates = [center(array) @ W.T for array in arrays]
         self.learner_ = self._inner(coordinates, truths).fit(coordinates, truths, sample_weight)
         self.components_: NDArray = np.zeros((len(self.learner_.components_), data.n_features))
         self.components_[:, varies] = self.learner_.components_ @ W
         self.penalty_ = self.learner_.penalty_
         if self.retune and self.penalty_ is not None and len(self.components_):
-            forms = [LowRankForm(center(array) @ self.components_.T) for array in data.arrays]
-            self.penalty_, _ = best_penalty(forms, truths, min_size=self.min_size)
+            pairs = [(data.arrays[i], truths[i]) for i in used]
+            forms = [LowRankForm(center(array) @ self.components_.T) for array, _ in pairs]
+            self.penalty_, _ = best_penalty(
+                forms, [truth for _, truth in pairs], min_size=self.min_size
+            )
         return self

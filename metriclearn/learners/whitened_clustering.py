@@ -10,10 +10,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn.baselines.linear import pooled_covariance, within_covariance
 from metriclearn.clustering import MahalanobisClusterer
 from metriclearn.forms import center
-from metriclearn.inputs import DataSets, read_clusterings, read_data_sets
+from metriclearn.inputs import read_clusterings, read_data_sets, read_weights
 from metriclearn.learners.clustering import ClusteringMetricLearner
 from metriclearn.oracles.averaged import Averaged
 from metriclearn.partition import Partition
@@ -33,7 +32,8 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
     all those directions count alike, and the limit of strong regularization is near that of
     :class:`~metriclearn.baselines.ClosedFormMetric`. ``shrinkage=1`` is
     :class:`ClusteringMetricLearner` itself. The defaults had nearly the least loss on 60 small
-    tables (docs/clustering_defaults.md). Cost: O(TP² + P³) and that of the inner learner.
+    tables (docs/clustering_defaults.md); their local search depends slightly on the order of the
+    samples. Cost: O(TP² + P³) and that of the inner learner.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
     learner_ : ClusteringMetricLearner
         Fitted in whitened coordinates.
     solution_ : Solution
-        Its certificate.
+        What its solver found; ``learner_.certificate_`` says what that is worth.
     """
 
     def __init__(
@@ -108,14 +108,19 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
         data = read_data_sets(who, X)
         truths = read_clusterings(who, y, data)
         self._remember(data)
-        varies = np.any([np.ptp(array, axis=0) > 0 for array in data.arrays], axis=0)
+        weights = read_weights(who, sample_weight, len(truths))
+        if weights is None:
+            weights = np.ones(len(truths))
+        varies = np.any(
+            [np.ptp(data.arrays[i], axis=0) > 0 for i in np.flatnonzero(weights)], axis=0
+        )
         if not varies.any():
             raise ValueError(
                 f"{who} needs features that vary within some data set, but all {data.n_features} "
                 f"are constant over {len(data.arrays[0])} sample(s); pass other features."
             )
         arrays = [center(array)[:, varies] for array in data.arrays]
-        W = self._whitening(arrays, truths)
+        W = self._whitening(arrays, truths, weights)
         whitened = [Z @ W.T for Z in arrays]
         learner = clone(self.learner).set_params(n_clusters=self.n_clusters)
         self.learner_ = learner.fit(whitened, truths, sample_weight)
@@ -124,10 +129,14 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
         self.penalty_, self.n_clusters_ = self.learner_.penalty_, self.learner_.n_clusters_
         return self
 
-    def _whitening(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
+    def _whitening(
+        self, arrays: list[NDArray], truths: list[Partition], weights: NDArray
+    ) -> NDArray:
         """W with W S Wᵀ = I, the directions of most total variance first."""
-        data = DataSets(arrays, single=False, feature_names=None)
-        total, within = pooled_covariance(data), within_covariance(data, truths)
+        mass = sum(weight * len(array) for weight, array in zip(weights, arrays))
+        residuals = [array - truth.project(array) for array, truth in zip(arrays, truths)]
+        total = sum(weight * array.T @ array for weight, array in zip(weights, arrays)) / mass
+        within = sum(weight * rows.T @ rows for weight, rows in zip(weights, residuals)) / mass
         S = within + self.between * (total - within)
         floor = 1e-12 * np.diag(total)
         S = (1 - self.shrinkage) * S + np.diag(self.shrinkage * np.diag(S) + floor)

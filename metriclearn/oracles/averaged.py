@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,7 +80,17 @@ class Averaged(ComponentParameters):
         return self.search.relaxation
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Mixture:
-        """Mean of the two answers."""
+        """Mean of the two answers.
+
+        Raises
+        ------
+        ValueError
+            If the share is no number from 0 to 1, and as the two oracles do.
+        """
+        share = self.share
+        number = isinstance(share, numbers.Real) and not isinstance(share, bool)
+        if not number or not 0.0 <= float(share) <= 1.0:
+            raise ValueError(f"Averaged needs a share between 0 and 1, got {share!r}.")
         relaxed = self.relaxation(form, n_clusters)
         found = self.search.from_relaxed(form, relaxed, n_clusters).partition
-        return Mixture([relaxed, found], [1.0 - self.share, self.share])
+        return Mixture([relaxed, found], [1.0 - share, share])

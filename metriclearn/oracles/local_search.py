@@ -29,9 +29,10 @@ class LocalSearch(ComponentParameters):
 
     Hartigan's moves: every sample in turn goes where ⟨A, M⟩ rises most, until a pass changes
     nothing; with K unknown a sample may also open a cluster, and an emptied one is closed. O(Kr)
-    a sample. Two starts, the better end is kept: the rounded relaxation, and N itself where the
-    form has one with the K asked for. So the result is never below N's value, and a structured
-    hinge that uses this oracle is never negative.
+    a sample, so O(T²r) where the shift c makes nearly every sample a cluster. Two starts, the
+    better end is kept: the rounded relaxation, and N itself where the form has one with the K
+    asked for. So the result is never below N's value, and a structured hinge that uses this
+    oracle is never negative.
 
     As loss-augmented inference it is tighter than the relaxation but certifies less: the value
     may miss the maximum, so a solver's objective is a lower bound of the true one. Its cuts are

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, eigsh
 from sklearn.base import BaseEstimator
 
 from metriclearn.devices import double_device
@@ -18,6 +18,7 @@ from metriclearn.projector import Projector
 __all__ = ["SpectralRelaxation"]
 
 _TIE = 1e-11  # of the largest eigenvalue: closer ones count as equal
+_LANCZOS_TIE = 1e-8  # what Lanczos iterations cannot tell apart
 _LANCZOS_SIZE, _LANCZOS_SHARE = 500, 10  # from which size, and at most which share of the spectrum
 
 
@@ -182,11 +183,21 @@ def _mirror(compressed: Compressed, n_samples: int) -> NDArray:
 
 
 def _lanczos(matrix: NDArray, wanted: int, grow: bool) -> tuple[NDArray, NDArray]:
-    """Leading eigenpairs: as many as wanted, or twice as many until one is not positive."""
+    """Leading eigenpairs: as many as wanted, or twice as many until one is not positive.
+
+    All of them where Lanczos iterations fail, or where the last one wanted ties with the next.
+    """
     start = np.random.default_rng(0).standard_normal(len(matrix))
     while wanted * _LANCZOS_SHARE <= len(matrix):
-        values, vectors = eigsh(matrix, wanted, which="LA", v0=start)
-        if not grow or values.min() <= 0:
-            return values, vectors
+        try:
+            values, vectors = eigsh(matrix, wanted + 1, which="LA", v0=start)
+        except (ArpackError, ArpackNoConvergence):
+            break
+        tie = _LANCZOS_TIE * float(np.max(np.abs(values)))
+        enough = values[0] <= 0 if grow else values[1] - values[0] > tie
+        if enough:
+            return (values, vectors) if grow else (values[1:], vectors[:, 1:])
+        if not grow:
+            break
         wanted *= 2
     return np.linalg.eigh(matrix)

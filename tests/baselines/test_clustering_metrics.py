@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,13 +12,14 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from metriclearn import Partition, load
+from metriclearn import PartialPartition, Partition, load
 from metriclearn.baselines import (
     MMC,
     ClosedFormMetric,
@@ -138,15 +140,66 @@ def test_relevant_components_of_a_table_are_the_inverse_covariance_within_classe
     assert_allclose(runs.get_mahalanobis_matrix(), np.linalg.inv(within), rtol=1e-6)
 
 
-def test_samples_without_chunklet_add_nothing_but_their_number() -> None:
+def test_samples_without_chunklet_add_nothing_and_do_not_count() -> None:
     known = np.arange(150) % 3 == 0
     labels = np.where(known, SPECIES, -1)
-    model = RelevantComponents(shrinkage=0.0, contiguous=False).fit(IRIS, labels)
+    model = RelevantComponents(shrinkage=0.0, contiguous=False)
+    B = matrix(model, IRIS, labels)
     scatter = sum(
         np.cov(IRIS[known & (k == SPECIES)].T, bias=True) * n
         for k, n in enumerate(np.bincount(SPECIES[known]))
     )
-    assert_allclose(model.get_mahalanobis_matrix(), np.linalg.inv(scatter / 150), rtol=1e-6)
+    assert_allclose(B, np.linalg.inv(scatter / 50), rtol=1e-6)
+    assert np.array_equal(B, matrix(model, IRIS, labels.astype(object)))
+    assert np.array_equal(B, matrix(model, IRIS, labels.tolist()))
+    named = [-1 if label < 0 else "abc"[label] for label in labels]
+    assert np.array_equal(B, matrix(model, IRIS, named))
+    assert np.array_equal(B, matrix(model, IRIS, np.array(named, dtype=object)))
+
+
+def test_chunklets_of_some_data_sets_and_of_spans() -> None:
+    model = RelevantComponents(shrinkage=0.0, contiguous=False)
+    unlabeled = [np.full(50, -1), SPECIES[50:]]
+    B = matrix(model, [IRIS[:50], IRIS[50:]], unlabeled)
+    within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in (1, 2)) / 2
+    assert_allclose(B, np.linalg.inv(within), rtol=1e-6)
+    labels = np.full(150, -1)
+    labels[50:55] = 0
+    spans = PartialPartition(150, labels, same=[(53, 75), (75, 100), (74, 76), (100, 150)])
+    assert_allclose(matrix(model, IRIS, spans), B, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.full(150, -1), [-1] * 150, np.full(150, -1, dtype=object), np.arange(150)]
+)
+def test_relevant_components_without_a_chunklet_are_refused(labels: Any) -> None:
+    with pytest.raises(
+        ValueError, match="needs two samples or more in some chunklet, but no two of the 150 "
+    ):
+        RelevantComponents(contiguous=False).fit(IRIS, labels)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (RelevantComponents(shrinkage=1.5), "shrinkage between 0 and 1, got 1.5"),
+        (RelevantComponents(shrinkage=np.nan), "shrinkage between 0 and 1, got nan"),
+        (RelevantComponents(shrinkage="a"), "shrinkage between 0 and 1, got 'a'"),
+        (RelevantComponents(shrinkage=None), "shrinkage between 0 and 1, got None"),
+        (
+            RelevantComponents(0),
+            "RelevantComponents needs a whole n_components of at least 1, got 0",
+        ),
+        (RelevantComponents(2.5), "whole n_components of at least 1, got 2.5"),
+        (RelevantComponents(True), "whole n_components of at least 1, got True"),
+        (PrincipalComponents(2.5), "PrincipalComponents needs a whole n_components of at least 1"),
+        (PrincipalComponents("a"), "whole n_components of at least 1, got 'a'"),
+    ],
+    ids=repr,
+)
+def test_bad_parameters_of_components_say_so(estimator: BaseEstimator, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(IRIS, SPECIES)
 
 
 # Closed form
@@ -230,7 +283,7 @@ def test_pairs_of_one_class_by_hand_and_by_enumeration() -> None:
     gaps = X[0][i[same]] - X[0][j[same]]
     data = DataSets(X, False, None)
     assert_allclose(_similar_covariance(data, [truth]), gaps.T @ gaps / len(gaps), rtol=1e-7)
-    every = _different_pairs("MMC", data, [truth], 10_000, 0)
+    every = _different_pairs(data, [truth], 10_000, 0)
     assert len(every) == np.count_nonzero(~same)
 
 
@@ -238,12 +291,12 @@ def test_drawn_pairs_have_the_moments_of_all_pairs() -> None:
     X, y = several()
     truths = [Partition.from_labels(labels) for labels in y]
     data = DataSets(X, False, None)
-    every = _different_pairs("MMC", data, truths, 10**6, 0)
-    drawn = _different_pairs("MMC", data, truths, 3000, 0)
+    every = _different_pairs(data, truths, 10**6, 0)
+    drawn = _different_pairs(data, truths, 3000, 0)
     assert (len(every), len(drawn)) == (3600, 3000)
     expected = every.T @ every / len(every)
     assert_allclose(drawn.T @ drawn / 3000, expected, atol=0.1 * np.abs(expected).max())
-    again = _different_pairs("MMC", data, truths, 3000, 0)
+    again = _different_pairs(data, truths, 3000, 0)
     assert np.array_equal(drawn, again)
 
 
@@ -295,14 +348,50 @@ def test_k_means_with_a_baseline(baseline: BaseEstimator) -> None:
     assert -model.score(X, y) == pytest.approx(loss)
 
 
+def test_exactly_k_clusters_also_of_repeated_samples() -> None:
+    """1, 2 and 3 samples at three places: first every place is a cluster, then places are split."""
+    X = np.repeat([[0.0, 0.0], [1.0, 5.0], [4.0, 1.0]], [1, 2, 3], axis=0)
+    y = [0, 1, 1, 2, 2, 2]
+    model = MetricKMeans(random_state=0).fit(X, y)
+    assert model.predict(X, n_clusters=3).tolist() == y
+    for count in (4, 5, 6):
+        with pytest.warns(ConvergenceWarning, match="distinct clusters"):
+            found, again = model.predict([X, X], n_clusters=count)
+        assert np.array_equal(found, again)
+        assert len(set(found)) == count
+        truth = Partition.from_labels(y)
+        assert Partition.from_labels(found).inner(truth) == pytest.approx(3.0)  # a refinement
+    assert model.predict(X, n_clusters=np.array(3)).tolist() == y
+
+
+def test_k_means_that_finds_too_few_is_completed_by_the_farthest() -> None:
+    X = np.repeat([[0.0], [1.0], [2.0], [9.0], [20.0]], 3, axis=0)
+    model = MetricKMeans(Euclidean(standardize=False), random_state=0).fit(X, np.arange(15) // 5)
+    few = np.repeat([0, 0, 0, 1, 1], 3)
+    with patch("metriclearn.clustering.KMeans.fit_predict", return_value=few):
+        assert model.predict(X, n_clusters=3).tolist() == np.repeat([0, 0, 0, 1, 2], 3).tolist()
+
+
+@pytest.mark.parametrize("count", [True, np.array(2.5), np.array(0), "3", [True]])
+def test_numbers_of_clusters_that_are_none_are_refused(count: Any) -> None:
+    model = MetricKMeans(random_state=0).fit(IRIS, SPECIES)
+    with pytest.raises(ValueError, match="needs a whole n_clusters from 1 to 150 for the 150 sam"):
+        model.predict(IRIS, n_clusters=count)
+
+
 def test_a_learned_metric_in_a_pipeline_finds_the_number_of_clusters() -> None:
-    X, y = load_wine(return_X_y=True)
+    """Three clusters in 2 of 8 features; the others vary more, and have nothing to do with them."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(150) % 3
+    apart = np.array([[0, 0], [12, 0], [0, 12]])[labels] + rng.standard_normal((150, 2))
+    table = np.c_[apart, 12 * rng.standard_normal((150, 6))]
     clusterer = EvidenceAccumulation(threshold=None, random_state=0)
     learner = ClusteringMetricLearner(verbose=False)
-    pipeline = make_pipeline(learner, clusterer).fit(X, y)
+    pipeline = make_pipeline(learner, clusterer).fit(table, labels)
     assert pipeline[-1].n_clusters_ == 3
-    assert adjusted_rand_score(y, pipeline[-1].labels_) > 0.9
-    assert adjusted_rand_score(y, clone(clusterer).fit_predict(X)) < 0.5
+    assert adjusted_rand_score(labels, pipeline[-1].labels_) > 0.9
+    assert adjusted_rand_score(labels, clone(clusterer).fit_predict(table)) < 0.5
+    X, y = load_wine(return_X_y=True)
     prices = make_pipeline(ClosedFormMetric(), DPMeans(0.015, order="farthest-first")).fit(X, y)
     assert adjusted_rand_score(y, prices[-1].labels_) > 0.7
 
@@ -319,8 +408,16 @@ def test_grid_search_over_data_sets_and_baselines() -> None:
     ("estimator", "message"),
     [
         (ClosedFormMetric(ridge=-1.0), "ridge of at least 0"),
-        (MMC(max_pairs=0), "max_pairs and max_iter of at least 1"),
+        (MMC(max_pairs=0), "MMC needs a whole max_pairs of at least 1, got 0"),
+        (MMC(max_iter="a"), "MMC needs a whole max_iter of at least 1, got 'a'"),
+        (MMC(max_iter=2.5), "MMC needs a whole max_iter of at least 1, got 2.5"),
+        (MMC(tol=-1.0), "MMC needs a tol of at least 0, got -1.0"),
         (NeighborhoodComponents(max_samples=1), "max_samples of at least 2"),
+        (NeighborhoodComponents(max_iter=1.5), "whole max_iter of at least 1, got 1.5"),
+        (NeighborhoodComponents(2.5), "whole n_components of at least 1, got 2.5"),
+        (NeighborhoodComponents(tol=None), "needs a tol of at least 0, got None"),
+        (MetricKMeans(n_init=1.5), "MetricKMeans needs a whole n_init of at least 1, got 1.5"),
+        (MetricKMeans("a"), r"MetricKMeans needs a baseline such as Euclidean\(\), got 'a'"),
     ],
 )
 def test_bad_parameters_say_so(estimator: BaseEstimator, message: str) -> None:
@@ -329,8 +426,13 @@ def test_bad_parameters_say_so(estimator: BaseEstimator, message: str) -> None:
 
 
 def test_bad_data_say_so() -> None:
-    with pytest.raises(ValueError, match="two clusters or more"):
-        MMC().fit(IRIS, np.zeros(150))
+    for metric in (MMC(), NeighborhoodComponents()):
+        with pytest.raises(ValueError, match=f"{type(metric).__name__} .* two clusters or more"):
+            metric.fit(IRIS, np.zeros(150))
+        with pytest.raises(ValueError, match=r"got 1 class in each of the 2 data set\(s\)"):
+            metric.fit([IRIS[:50], IRIS[50:]], [np.zeros(50), np.ones(100)])
+        with pytest.raises(ValueError, match="needs a pair of samples with the same label, but"):
+            metric.fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
     with pytest.raises(ValueError, match=r"feature\(s\) \[1\] are constant"):
         ClosedFormMetric().fit(np.c_[IRIS[:, 0], np.ones(150)], SPECIES)
     with pytest.raises(ValueError, match="one label per sample"):

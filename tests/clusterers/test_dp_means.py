@@ -175,9 +175,14 @@ def test_too_few_passes_are_said() -> None:
         ({"penalty": -1.0}, "finite penalty >= 0, got -1.0"),
         ({"penalty": np.nan}, "finite penalty >= 0, got nan"),
         ({"penalty": np.inf}, "finite penalty >= 0, got inf"),
+        ({"order": np.array(["given", "random"])}, "DPMeans needs order given, random or farthest"),
         ({"order": "sorted"}, "order given, random or farthest-first, got 'sorted'"),
+        ({"penalty": None}, "DPMeans needs a finite penalty >= 0, got None"),
+        ({"penalty": "a"}, "DPMeans needs a finite penalty >= 0, got 'a'"),
         ({"n_init": 0}, "n_init >= 1"),
+        ({"n_init": 1.5}, "DPMeans needs a whole n_init >= 1, got 1.5"),
         ({"max_iter": 0}, "max_iter >= 1"),
+        ({"max_iter": "a"}, "DPMeans needs a whole max_iter >= 1, got 'a'"),
     ],
 )
 def test_errors_name_the_remedy(options: dict[str, Any], message: str) -> None:

@@ -127,10 +127,15 @@ def test_memory_is_linear_in_the_samples() -> None:
     ("options", "message"),
     [
         ({"n_runs": 0}, "n_runs >= 1"),
-        ({"min_clusters": 0}, "1 <= min_clusters"),
-        ({"min_clusters": 5, "max_clusters": 4}, "<= max_clusters, got 50, 5 and 4"),
+        ({"n_runs": 2.5}, "EvidenceAccumulation needs a whole n_runs >= 1, got 2.5"),
+        ({"min_clusters": 0}, "whole min_clusters >= 1, got 0"),
+        ({"min_clusters": 1.5}, "whole min_clusters >= 1, got 1.5"),
+        ({"max_clusters": "a"}, "whole max_clusters >= 1, got 'a'"),
+        ({"max_clusters": True}, "whole max_clusters >= 1, got True"),
+        ({"min_clusters": 5, "max_clusters": 4}, "min_clusters <= max_clusters, got 5 and 4"),
         ({"threshold": 1.5}, r"threshold in \[0, 1\] or None, got 1.5"),
         ({"threshold": np.nan}, "threshold"),
+        ({"threshold": "a"}, r"EvidenceAccumulation needs a threshold in \[0, 1\] or None"),
     ],
 )
 def test_errors_name_the_remedy(options: dict[str, Any], message: str) -> None:

@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 from scipy.stats import multivariate_normal
 
-from metriclearn.clusterers import DPMeans, GibbsDPMixture, assignment_probabilities
+from metriclearn.clusterers import (
+    DPMeans,
+    EvidenceAccumulation,
+    GibbsDPMixture,
+    assignment_probabilities,
+)
 from metriclearn.clusterers.gibbs import gibbs_sweep, log_posterior
 from metriclearn.clusterers.mixture import spherical_responsibilities
 from metriclearn.partition import Partition
@@ -113,7 +118,11 @@ def test_responsibilities_by_hand_and_in_the_limit() -> None:
         ({"prior_variance": -1.0}, "prior_variance >= 0"),
         ({"penalty": -1.0}, "penalty >= 0"),
         ({"concentration": 0.0}, "concentration > 0"),
+        ({"concentration": "a"}, "concentration > 0 or None .* got 'a'"),
+        ({"variance": None}, "finite variance > 0 and prior_variance >= 0, got None"),
+        ({"penalty": None}, "GibbsDPMixture needs a finite penalty >= 0, got None"),
         ({"n_sweeps": 0}, "n_sweeps >= 1"),
+        ({"n_sweeps": 1.5}, "GibbsDPMixture needs a whole n_sweeps >= 1, got 1.5"),
     ],
 )
 def test_errors_name_the_remedy(options: dict[str, Any], message: str) -> None:
@@ -137,3 +146,19 @@ def test_errors_of_the_formulas() -> None:
         spherical_responsibilities([[np.nan]], [1.0], [[0.0]], 1.0)
     with pytest.raises(ValueError, match=r"means of shape \(k, d\)"):
         spherical_responsibilities([[0.0]], [1.0], [[0.0, 1.0]], 1.0)
+
+
+def test_squares_that_overflow_are_refused() -> None:
+    options: dict[str, Any] = {"variance": 1.0, "prior_variance": 1.0, "penalty": 1.0}
+    with pytest.raises(ValueError, match="GibbsDPMixture needs squared distances below 1e300"):
+        GibbsDPMixture().fit([[1e200], [0.0]])
+    with pytest.raises(ValueError, match="assignment_probabilities needs squared distances"):
+        assignment_probabilities([1e200], [1], [[0.0]], **options)
+    with pytest.raises(ValueError, match="spherical_responsibilities needs squared distances"):
+        spherical_responsibilities([[1e200]], [1.0], [[0.0]], 1.0)
+    with pytest.raises(ValueError, match="EvidenceAccumulation needs squared distances"):
+        EvidenceAccumulation().fit([[1e200], [0.0]])
+    assert GibbsDPMixture(random_state=0).fit([[1e140], [0.0]]).n_clusters_ == 2
+    for options in ({"variance": 1e-310}, {"penalty": 1e300}):
+        with pytest.raises(ValueError, match=r"squared distances below 1e300 variances, got 1\.0e"):
+            GibbsDPMixture(**options).fit([[1.0], [0.0]])

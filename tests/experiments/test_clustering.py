@@ -38,7 +38,7 @@ def test_halves_are_stratified_and_choices_stay_in_the_training_half() -> None:
         train = rows_of(case.train[0])
         assert len(train) == 75
         assert not train & rows_of(case.test)
-        assert len(case.inner) == 12
+        assert len(case.inner) == 6
         for (own,), (held_out,) in case.inner:
             assert rows_of(own) | rows_of(held_out) <= train
             assert not rows_of(own) & rows_of(held_out)

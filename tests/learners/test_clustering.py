@@ -135,7 +135,7 @@ def test_subgradient_solver_reaches_the_certified_optimum() -> None:
 
 def test_relaxation_reaches_the_published_figures_on_iris_and_wine() -> None:
     loss = FrobeniusLoss()
-    for (X, y), strength, most in ((IRIS, 1.0, 0.16), (WINE, 1.0, 0.0)):
+    for (X, y), strength, most in ((IRIS, 100.0, 0.16), (WINE, 1.0, 0.0)):
         learner = learn(X, y, regularizer=SquaredFrobenius(strength))
         truth = Partition.from_labels(y)
         found = [
@@ -187,6 +187,8 @@ def test_works_in_scikit_learns_tools_and_files(tmp_path) -> None:
     [
         ({"n_clusters": 0}, 'needs n_clusters="given", None or a whole number of at least 1, got'),
         ({"n_clusters": "learned"}, 'needs n_clusters="given", None or a whole number'),
+        ({"n_clusters": True}, "None or a whole number of at least 1, got True"),
+        ({"n_clusters": np.array([3, 3])}, r"None or a whole number of at least 1, got array\(\["),
         ({"n_init": 0}, "needs a whole n_init of at least 1, got 0"),
         ({"oracle": "spectral"}, r"needs a oracle such as SpectralRelaxation\(\), got 'spectral'"),
         ({"penalty": -1.0, "n_clusters": None}, 'needs penalty="learned" or a number'),
@@ -206,3 +208,24 @@ def test_wrong_data_are_refused_in_a_sentence() -> None:
         learner.predict(X, n_clusters=[2, 3])
     with pytest.raises(ValueError, match="one label per sample, got 14 labels for the 15"):
         learner.score(X, y[1:])
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e2, 1e4])
+def test_gaps_are_relative_to_an_objective_that_does_not_depend_on_the_unit(unit) -> None:
+    """A start of the wrong size made any result look converged."""
+    X, y = load_iris(return_X_y=True)
+    regularizer = SquaredFrobenius(10.0 * unit**4)  # the same problem in every unit
+    learner = ClusteringMetricLearner(regularizer=regularizer, standardize=False, verbose=False)
+    solution = learner.fit(X * unit, y).solution_
+    assert solution.converged
+    assert solution.scale == pytest.approx(0.0310046, rel=1e-5)
+    assert solution.objective == pytest.approx(0.02868, rel=1e-2)
+
+
+def test_a_data_set_of_weight_0_does_not_count_its_clusters() -> None:
+    X, y = load_iris(return_X_y=True)
+    learner = ClusteringMetricLearner(verbose=False, random_state=0)
+    learner.fit([X, X], [y, y % 2], sample_weight=[1, 0])
+    assert learner.n_clusters_ == 3
+    with pytest.raises(ValueError, match=r"within a factor of 1e\+09 of each other"):
+        learner.fit([X, X], [y, y % 2], sample_weight=[1, 1e-12])

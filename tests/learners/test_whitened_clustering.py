@@ -64,7 +64,7 @@ def test_shrinkage_1_is_the_learner_that_scales_within_clusters() -> None:
 def test_the_mixed_covariance_is_whitened(between: float) -> None:
     model = learner(1e3).set_params(between=between, shrinkage=0.0)
     centered = IRIS - IRIS.mean(axis=0)
-    W = model._whitening([centered], [Partition.from_labels(SPECIES)])
+    W = model._whitening([centered], [Partition.from_labels(SPECIES)], np.ones(1))
     within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in range(3)) / 3
     S = within + between * (np.cov(IRIS.T, bias=True) - within)
     assert_allclose(W @ S @ W.T, np.eye(4), atol=1e-9)
@@ -115,3 +115,15 @@ def test_scikit_learn_contract() -> None:
     )
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
     assert failed == []
+
+
+def test_weights_are_repetitions_and_a_data_set_of_weight_0_is_not_there() -> None:
+    other = IRIS * [1, 5, 0.2, 3] + np.random.default_rng(0).standard_normal(IRIS.shape)
+    alone = learner(10.0, 0.1).fit([IRIS], [SPECIES]).get_mahalanobis_matrix()
+    with_nothing = learner(10.0, 0.1).fit([IRIS, other], [SPECIES, SPECIES], [1, 0])
+    assert_allclose(with_nothing.get_mahalanobis_matrix(), alone, rtol=1e-9)
+    weighted = learner(10.0, 0.1).fit([IRIS, other], [SPECIES, SPECIES], [2, 1])
+    repeated = learner(10.0, 0.1).fit([IRIS, IRIS, other], [SPECIES] * 3)
+    expected = repeated.get_mahalanobis_matrix()
+    atol = 1e-3 * np.abs(expected).max()
+    assert_allclose(weighted.get_mahalanobis_matrix(), expected, atol=atol)

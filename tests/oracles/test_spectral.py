@@ -290,3 +290,14 @@ def test_errors_name_the_remedy() -> None:
         SpectralRelaxation()(form, 0)
     with pytest.raises(ValueError, match="finite data, got NaN"):
         SpectralRelaxation()(LowRankForm(np.array([[1.0], [np.nan]])), 1)
+
+
+@pytest.mark.parametrize("count", [None, 1, 3, 30])
+@pytest.mark.parametrize("keep_constant", [False, True])
+def test_a_large_form_without_a_leading_direction(count, keep_constant) -> None:
+    """Lanczos iterations find nothing in a zero form, and not which of equal vectors to take."""
+    zero = SpectralRelaxation(keep_constant)(DenseForm(np.zeros((520, 520))), count)
+    assert zero.n_clusters == pytest.approx(count or float(keep_constant), abs=1e-9)
+    if count and not keep_constant:
+        equal = SpectralRelaxation()(DenseForm(np.eye(520)), count)
+        np.testing.assert_allclose(equal.weights, count / 520, rtol=1e-9)
