@@ -7,6 +7,7 @@ section 5.3): powers of x would do as well, but grow without bound.
 from __future__ import annotations
 
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
@@ -132,7 +133,7 @@ def series_scale(X: NDArray, scale: Scale) -> NDArray[np.float64]:
     return np.where(sigma > 0, sigma, 1.0)
 
 
-class _PerSeries(TransformerMixin, BaseEstimator):
+class _PerSeries(TransformerMixin, BaseEstimator, ABC):
     """Features computed from one series at a time: a (T, P) array, or a list of them."""
 
     n_features_in_: int
@@ -160,11 +161,13 @@ class _PerSeries(TransformerMixin, BaseEstimator):
             )
         return np.asarray(X)
 
+    @abstractmethod
     def _check(self) -> None:
-        raise NotImplementedError
+        """Refuse parameters that cannot be used, in one sentence."""
 
+    @abstractmethod
     def _features(self, X: NDArray) -> NDArray:
-        raise NotImplementedError
+        """Features of one series (T, P), (T, number of names)."""
 
 
 def _is_count(value: Any, least: int = 1) -> bool:

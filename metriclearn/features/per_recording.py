@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ __all__ = ["JoinedFeatures", "RecordingTransformer", "StandardizedRecordings"]
 
 
 class RecordingTransformer(  # type: ignore[call-arg]
-    TransformerMixin, ComponentParameters, auto_wrap_output_keys=None
+    TransformerMixin, ComponentParameters, ABC, auto_wrap_output_keys=None
 ):
     """A transformer of recordings: paths -> list of (T_i, P) arrays, ``rate`` rows per second.
 
@@ -29,13 +30,13 @@ class RecordingTransformer(  # type: ignore[call-arg]
 
     rate: float
 
+    @abstractmethod
     def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
         """Features of one file, (T, P)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """Names of the P columns; ``input_features`` is not used."""
-        raise NotImplementedError
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Check the parameters; nothing is learned."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import numbers
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,7 +57,7 @@ class LearningProblem:
     feature_scale: NDArray
 
 
-class LargeMarginLearner(LearnedMetric):
+class LargeMarginLearner(LearnedMetric, ABC):
     """Learn B, and the price λ of a cluster, from labeled data sets: Eq. (9), linear features.
 
     A subclass says how labels are read, which oracle answers and whether the number of clusters
@@ -87,17 +88,17 @@ class LargeMarginLearner(LearnedMetric):
     scale_: NDArray
 
     @property
+    @abstractmethod
     def _count_known(self) -> bool:
         """Whether inference knows the number of clusters."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
         """Check labels and read them as partitions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _oracle(self) -> Oracle:
         """Loss-augmented inference."""
-        raise NotImplementedError
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from data sets and their labels.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from metriclearn.solvers.base import Solution
 __all__ = ["LearnerInCoordinates"]
 
 
-class LearnerInCoordinates(MahalanobisSegmenter):
+class LearnerInCoordinates(MahalanobisSegmenter, ABC):
     """Learn C of B = WᵀCW with large margin from the coordinates X Wᵀ.
 
     A subclass has the parameters ``learner``, of C, and ``retune``, and computes W in
@@ -44,9 +45,9 @@ class LearnerInCoordinates(MahalanobisSegmenter):
         """What the inner learner's solver found."""
         return self.learner_.solution_
 
+    @abstractmethod
     def _coordinates(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
         """W, (r, P)."""
-        raise NotImplementedError
 
     def _inner(self, coordinates: list[NDArray], truths: list[Partition]) -> Any:
         """The learner of C, not fitted."""

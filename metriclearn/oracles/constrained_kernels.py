@@ -70,6 +70,36 @@ def charged_merges(S, table, scale, ends):
     return losses
 
 
+@njit(nogil=True, cache=True, forceinline=True)
+def _scan_fresh(S, table, scale, c, allowed, u, F, best, incumbent):
+    """The best value of a last segment (s, u], and its s, over ``allowed`` starts and a first."""
+    for s in range(allowed[0], allowed[1]):
+        if F[s] > -np.inf:
+            value = F[s] + _worth(S, table, scale, c, s, u)
+            if value > best:
+                best, incumbent = value, s
+    return best, incumbent
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _scan_old(S, table, scale, c, allowed, u, common, F, starts, bounds, blocks, best, incumbent):
+    """The same over the starts of all blocks whose bounds leave a chance; and the work done."""
+    block_max, block_start, n_blocks = blocks
+    work = 0
+    for b in range(n_blocks):
+        if block_max[b] + common <= best:
+            continue
+        work += 1
+        for j in range(block_start[b], block_start[b + 1]):
+            s = starts[j]
+            if bounds[j] + common > best and allowed[0] <= s < allowed[1]:
+                work += 1
+                value = F[s] + _worth(S, table, scale, c, s, u)
+                if value > best:
+                    best, incumbent = value, s
+    return best, incumbent, work
+
+
 @njit(nogil=True, cache=True)
 def best_allowed(S, table, scale, c, slack, rules, min_size):
     """Maximize Σ f over all allowed segmentations with segments of at least ``min_size``.
@@ -107,26 +137,30 @@ def best_allowed(S, table, scale, c, slack, rules, min_size):
         best = -np.inf
         if low <= incumbent < high:
             best = F[incumbent] + _worth(S, table, scale, c, incumbent, u)
-        for s in range(max(fresh, low), high):
-            if F[s] > -np.inf:
-                value = F[s] + _worth(S, table, scale, c, s, u)
-                if value > best:
-                    best, incumbent = value, s
+        best, incumbent = _scan_fresh(
+            S, table, scale, c, (max(fresh, low), high), u, F, best, incumbent
+        )
         work += newest + 1 - fresh
         common = 0.0
         if n_old > 0:
             common = _worth(S, table, scale, c, checkpoint, u)
-            for b in range(n_blocks):
-                if block_max[b] + common <= best:
-                    continue
-                work += 1
-                for j in range(block_start[b], block_start[b + 1]):
-                    s = starts[j]
-                    if bounds[j] + common > best and low <= s < high:
-                        work += 1
-                        value = F[s] + _worth(S, table, scale, c, s, u)
-                        if value > best:
-                            best, incumbent = value, s
+            blocks = (block_max, block_start, n_blocks)
+            best, incumbent, done = _scan_old(
+                S,
+                table,
+                scale,
+                c,
+                (low, high),
+                u,
+                common,
+                F,
+                starts,
+                bounds,
+                blocks,
+                best,
+                incumbent,
+            )
+            work += done
         if best > -np.inf:
             F[u], last[u] = best, incumbent
         if work >= cost + newest + 1 - fresh:

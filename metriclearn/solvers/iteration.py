@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -28,7 +29,7 @@ class Stalled(Exception):
     """A step found no way on; the best point so far is the result."""
 
 
-class Iteration:
+class Iteration(ABC):
     """One minimization of risk + omega over a cone; a solver adds how to begin and how to step.
 
     Parameters
@@ -62,21 +63,21 @@ class Iteration:
         self.objective, self.lower_bound = np.inf, self.LEAST
         self._seconds_before, self._started = 0.0, time.perf_counter()
 
+    @abstractmethod
     def begin(self, start: NDArray, cuts: Cuts) -> None:
         """Prepare for the first round, from the cuts at the start."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self) -> None:
         """One round: raise the bound, query the risk, keep what is better."""
-        raise NotImplementedError
 
+    @abstractmethod
     def state(self) -> dict[str, NDArray]:
         """Arrays from which :meth:`restore` goes on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restore(self, state: dict[str, NDArray]) -> None:
         """Take up the state of an earlier run of the same problem."""
-        raise NotImplementedError
 
     def run(
         self,
