@@ -39,11 +39,11 @@ from tqdm import tqdm
 from experiments.clustering_tables import Result, as_rows, markdown_tables, summary_rows
 from experiments.report import Artifacts, write_report
 from metriclearn.datasets import LabeledTable
-from metriclearn.forms import center
 from metriclearn.indices import adjusted_rand_score
-from metriclearn.losses import FrobeniusLoss
-from metriclearn.partition import Partition
 from metriclearn.plots import plot_embeddings
+from metriclearn.problem.forms import center
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
 
 __all__ = ["Case", "ClusteringMethod", "cases_of", "evaluate", "run"]
 

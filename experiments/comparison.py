@@ -29,7 +29,7 @@ from experiments.protocol import (
 from experiments.report import Artifacts, Strip, write_report
 from metriclearn import save
 from metriclearn.datasets import LabeledSequences
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 __all__ = ["load_sequences", "read_methods", "read_splits", "run", "statistics", "summarize"]
 

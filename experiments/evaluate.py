@@ -23,9 +23,9 @@ from experiments.comparison import load_sequences, statistics, synthetic_split
 from experiments.protocol import COLUMNS
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.indices import hausdorff, partition_loss_change_points, precision_recall
-from metriclearn.partition import Partition
-from metriclearn.segmentation import MahalanobisSegmenter
+from metriclearn.problem.partition import Partition
 
 __all__ = ["evaluate", "main", "score"]
 

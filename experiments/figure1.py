@@ -33,8 +33,8 @@ from tqdm import tqdm
 from experiments.comparison import statistics
 from experiments.protocol import sequence_losses
 from metriclearn.datasets import LabeledSequences
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.plots.canvas import PALETTE, TEXT_SIZE, canvas, figure_of, say, tidy
-from metriclearn.segmentation import MahalanobisSegmenter
 
 __all__ = ["label_stretches", "plot_information", "run"]
 

@@ -13,8 +13,8 @@ from sklearn.cluster import SpectralClustering
 
 from metriclearn import NormalizedCutMetricLearner
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
+from metriclearn.estimators.graphs import Graph, pooled_scale
 from metriclearn.features.image import ImageNodes
-from metriclearn.learners.graphs import Graph, pooled_scale
 from metriclearn.similarities import Nodes
 from metriclearn.similarities.normalized_cut import Rounding, ThresholdCut
 

@@ -11,8 +11,8 @@ from scipy.stats import ttest_rel
 
 from metriclearn.features.image import ImageNodes
 from metriclearn.indices import jaccard_score
-from metriclearn.losses import FrobeniusLoss
-from metriclearn.partition import Partition
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
 
 __all__ = ["LOSSES", "image_losses", "paired_tests"]
 

@@ -27,18 +27,18 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, ParameterGrid
 from threadpoolctl import threadpool_limits
 
-from metriclearn.baselines.penalty_learning import (
+from metriclearn.datasets import AnnotatedProfiles
+from metriclearn.estimators.penalty import (
     PenaltyLearner,
     moved_penalty,
     path_errors,
     position_at,
     target_interval,
 )
-from metriclearn.datasets import AnnotatedProfiles
 from metriclearn.oracles.path import SegmentationPath
-from metriclearn.partial_partition import PartialPartition
-from metriclearn.partition import Partition
 from metriclearn.plots.annotations import plot_annotations
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partition import Partition
 
 __all__ = ["run"]
 

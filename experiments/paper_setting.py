@@ -26,7 +26,7 @@ from experiments.protocol import COLUMNS, sequence_losses
 from experiments.report import Artifacts, write_report
 from metriclearn import ChangePointMetricLearner
 from metriclearn.datasets import LabeledSequences
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 __all__ = ["run"]
 

@@ -26,12 +26,12 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from metriclearn.datasets import LabeledSequences
-from metriclearn.forms import LowRankForm, center
-from metriclearn.inputs import read_data_sets, read_segmentations
-from metriclearn.losses import FrobeniusLoss
-from metriclearn.partition import Partition
-from metriclearn.penalties import best_penalty
-from metriclearn.segmentation import MahalanobisSegmenter
+from metriclearn.estimators.inputs import read_data_sets, read_segmentations
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.oracles.best_penalty import best_penalty
+from metriclearn.problem.forms import LowRankForm, center
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
 
 __all__ = [
     "COLUMNS",

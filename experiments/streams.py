@@ -27,7 +27,7 @@ from metriclearn import save
 from metriclearn.datasets import LabeledSequences
 from metriclearn.datasets.recordings import Extractor, load_recordings
 from metriclearn.features.per_recording import StandardizedRecordings
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 __all__ = ["StreamRecord", "folder_splits", "held_out_splits", "record_of", "run", "table"]
 

@@ -170,8 +170,8 @@ _EXTRACTORS = {"audio": _audio, "video": _video, "both": _both}
 def _fit(options: argparse.Namespace) -> None:
     from metriclearn.datasets.files import load_files
     from metriclearn.datasets.recordings import load_recordings, recording_files
+    from metriclearn.estimators.recordings import RecordingSegmenter
     from metriclearn.features.media import VIDEO_SUFFIXES
-    from metriclearn.recordings import RecordingSegmenter
 
     folder: Path = options.folder
     if not folder.is_dir():
@@ -239,9 +239,9 @@ def _draw(path: Path, model: Any, strips: dict[str, list[Segment]], picture: Pat
     """The time-line, with sound and pictures where the model uses them."""
     import numpy as np
 
-    from metriclearn.atomic import replacing
     from metriclearn.features.media import audio_blocks, duration, video_frames
     from metriclearn.plots.timeline import plot_timeline
+    from metriclearn.running.atomic import replacing
 
     names = {type(part).__name__ for part in getattr(model.extractor, "extractors", ())}
     names.add(type(model.extractor).__name__)
@@ -312,7 +312,7 @@ def _compared(
 
 def _info(options: argparse.Namespace) -> None:
     import metriclearn
-    from metriclearn.recordings import RecordingSegmenter
+    from metriclearn.estimators.recordings import RecordingSegmenter
 
     model = metriclearn.load(options.model)
     if isinstance(model, RecordingSegmenter):
@@ -353,7 +353,7 @@ def _summary(model: Any) -> str:
 
 def _recordings_model(path: Path) -> Any:
     import metriclearn
-    from metriclearn.recordings import RecordingSegmenter
+    from metriclearn.estimators.recordings import RecordingSegmenter
 
     model = metriclearn.load(path)
     if not isinstance(model, RecordingSegmenter):

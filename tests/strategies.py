@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from metriclearn.partial_partition import (
+from metriclearn.problem.knowledge import (
     AT_LEAST_ONE,
     EXACTLY_ONE,
     NO_CHANGE,

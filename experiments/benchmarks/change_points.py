@@ -36,10 +36,10 @@ from metriclearn import (
     SummedArea,
 )
 from metriclearn.datasets import make_change_points
-from metriclearn.forms import center
 from metriclearn.oracles.change_points import PricedSegmentation
 from metriclearn.oracles.path import segmentation_path
-from metriclearn.partition import Partition
+from metriclearn.problem.forms import center
+from metriclearn.problem.partition import Partition
 
 SIZES = [(600, 300, 10), (2000, 20, 40), (5400, 50, 90), (20000, 10, 200), (20000, 10, 1)]
 KNOWN_SIZES = [(5400, 50, 90, 100.0), (20000, 10, 200, 1000.0)]

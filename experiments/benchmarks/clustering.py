@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from experiments.benchmarks.machine import Report, Timing, in_turns, options_of
-from metriclearn.forms import LowRankForm
-from metriclearn.joint_features import TableSamples
-from metriclearn.learners.clustering import ClusteringMetricLearner
+from metriclearn.estimators.clustering import ClusteringMetricLearner
 from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.partition import Partition
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.joint_features import TableSamples
+from metriclearn.problem.partition import Partition
 from metriclearn.solvers.bundle import BundleDual
 
 SIZES = (10**4, 2 * 10**4, 10**5, 3 * 10**5, 10**6)

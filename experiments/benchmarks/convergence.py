@@ -51,13 +51,13 @@ from metriclearn import (
     ProjectedSubgradient,
     SquaredFrobenius,
 )
-from metriclearn.callbacks import TimeLimit
 from metriclearn.datasets import load_hapt, make_change_points
-from metriclearn.learners.contract import LearningProblem
-from metriclearn.regularizers import Regularizer
-from metriclearn.risk import StructuredHinge
+from metriclearn.estimators.large_margin import LearningProblem
+from metriclearn.problem.risk import StructuredHinge
+from metriclearn.running.callbacks import TimeLimit
 from metriclearn.solvers.base import Progress, Solution
 from metriclearn.solvers.cutting_plane import CuttingPlane
+from metriclearn.solvers.regularizers import Regularizer
 from metriclearn.solvers.subgradient import DecreasingStep
 
 TARGETS = (1e-1, 1e-2, 1e-3, 1e-4)

@@ -40,11 +40,11 @@ from metriclearn import (
     SpectralRelaxation,
     TorchChangePoints,
 )
-from metriclearn.forms import cumulative_sums
-from metriclearn.joint_features import TableSamples
-from metriclearn.mahalanobis import MetricCone
+from metriclearn.problem.forms import cumulative_sums
+from metriclearn.problem.joint_features import TableSamples
 from metriclearn.similarities import NodeLabels, Nodes, SimilarityFeatures
-from metriclearn.similarity_risk import SimilarityHinge
+from metriclearn.similarities.risk import SimilarityHinge
+from metriclearn.solvers.mahalanobis import MetricCone
 
 _THREADS, _REQUIRED = 2, 20.0
 # reads and writes of every element of a tile: product 1, lengths 1, division 3, values before 2,

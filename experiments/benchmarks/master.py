@@ -33,8 +33,8 @@ from threadpoolctl import threadpool_limits
 
 from experiments.benchmarks.machine import Report, Timing, in_turns, options_of
 from metriclearn import DiagonalMetric, FullMetric
-from metriclearn.mahalanobis import MetricCone
 from metriclearn.solvers.dual_master import DualMaster
+from metriclearn.solvers.mahalanobis import MetricCone
 
 _SAME, _TOLERANCE = 1e-4, 1e-6
 _SETTINGS = {name: {"eps_abs": 1e-6, "eps_rel": 1e-6} for name in ("SCS", "OSQP")}

@@ -50,7 +50,6 @@ from metriclearn.features.image import (
     Position,
     Superpixels,
 )
-from metriclearn.mahalanobis import Metric, MetricCone
 from metriclearn.plots import plot_kernel_error
 from metriclearn.similarities import (
     Neighborhood,
@@ -60,7 +59,8 @@ from metriclearn.similarities import (
     SimilarityFeatures,
 )
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
-from metriclearn.similarity_risk import SimilarityHinge
+from metriclearn.similarities.risk import SimilarityHinge
+from metriclearn.solvers.mahalanobis import Metric, MetricCone
 
 _BUDGET = 2.0**30
 _KINDS: dict[str, Callable[[str | None], Similarity]] = {

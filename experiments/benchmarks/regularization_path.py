@@ -35,7 +35,7 @@ from metriclearn import (
     Trace,
 )
 from metriclearn.datasets import make_change_points
-from metriclearn.learners.regularization_path import RegularizationPath, regularization_path
+from metriclearn.estimators.path import RegularizationPath, regularization_path
 
 P, RANK, SUPPORT = 30, 2, (3, 8, 14, 21, 27)
 _SAMPLES, _TOLERANCE, _STRENGTHS = 300, 1e-4, 20

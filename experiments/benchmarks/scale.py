@@ -40,8 +40,8 @@ from experiments.benchmarks.machine import Report, Timing, in_turns, options_of
 from metriclearn import BundleDual, ChangePointMetricLearner
 from metriclearn.baselines import RelevantComponents, TunedSegmenter
 from metriclearn.datasets import PackedSequences, make_change_points, pack_sequences
-from metriclearn.parallel import DaskExecutor, Executor, ThreadExecutor
-from metriclearn.risk import StructuredHinge
+from metriclearn.problem.risk import StructuredHinge
+from metriclearn.running.executors import DaskExecutor, Executor, ThreadExecutor
 
 _FEATURES = 10
 _GROUPS = 100  # functions of the risk, as learners have

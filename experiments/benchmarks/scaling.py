@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from experiments.benchmarks.machine import Report, Timing, in_turns, options_of
 from metriclearn.baselines import RelevantComponents, TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 SIZES = (10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6)
 _FEATURES = 10

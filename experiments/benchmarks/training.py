@@ -45,9 +45,9 @@ from metriclearn import (
     Trace,
 )
 from metriclearn.datasets import SyntheticSequences, make_change_points
-from metriclearn.mahalanobis import Metric
-from metriclearn.regularizers import Regularizer
 from metriclearn.solvers.base import Progress, Solution
+from metriclearn.solvers.mahalanobis import Metric
+from metriclearn.solvers.regularizers import Regularizer
 
 LEARNERS: dict[str, tuple[Metric, Callable[..., Regularizer]]] = {
     "diagonal l2": (DiagonalMetric(), SquaredFrobenius),

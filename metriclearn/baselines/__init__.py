@@ -2,12 +2,12 @@
 
 from metriclearn.baselines.closed_form import ClosedFormMetric
 from metriclearn.baselines.clusterer import MetricKMeans
-from metriclearn.baselines.interval_regression import IntervalRegression
 from metriclearn.baselines.linear import Euclidean, PrincipalComponents, RelevantComponents
 from metriclearn.baselines.mmc import MMC
 from metriclearn.baselines.neighborhood import NeighborhoodComponents
-from metriclearn.baselines.penalty_learning import BayesianCriterion, PenaltyLearner
 from metriclearn.baselines.tuned import TunedSegmenter
+from metriclearn.estimators.interval_regression import IntervalRegression
+from metriclearn.estimators.penalty import BayesianCriterion, PenaltyLearner
 
 __all__ = [
     "MMC",

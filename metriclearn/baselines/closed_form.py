@@ -8,9 +8,9 @@ import numpy as np
 import scipy.linalg
 
 from metriclearn.baselines.linear import feature_scale
-from metriclearn.forms import center
-from metriclearn.inputs import read_clusterings, read_data_sets
-from metriclearn.learned_metric import LearnedMetric
+from metriclearn.estimators.inputs import read_clusterings, read_data_sets
+from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.problem.forms import center
 
 __all__ = ["ClosedFormMetric"]
 

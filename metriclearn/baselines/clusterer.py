@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from metriclearn.baselines.linear import Euclidean
-from metriclearn.clustering import MahalanobisClusterer
-from metriclearn.inputs import read_clusterings, read_data_sets
+from metriclearn.estimators.clusterer import MahalanobisClusterer
+from metriclearn.estimators.inputs import read_clusterings, read_data_sets
 from metriclearn.solvers.base import check_number
 
 __all__ = ["MetricKMeans"]

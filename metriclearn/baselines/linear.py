@@ -11,16 +11,16 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from metriclearn.forms import center
-from metriclearn.inputs import (
+from metriclearn.estimators.inputs import (
     DataSets,
     read_data_sets,
     read_partial_clusterings,
     read_segmentations,
 )
-from metriclearn.learned_metric import LearnedMetric
-from metriclearn.partial_partition import PartialPartition
-from metriclearn.partition import Partition
+from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.problem.forms import center
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partition import Partition
 from metriclearn.solvers.base import check_number
 
 __all__ = ["Euclidean", "PrincipalComponents", "RelevantComponents"]
@@ -222,7 +222,7 @@ def read_chunklets(who: str, y: Any, data: DataSets) -> tuple[list[Partition], i
     Raises
     ------
     ValueError
-        As :func:`metriclearn.inputs.read_partial_clusterings`.
+        As :func:`metriclearn.estimators.inputs.read_partial_clusterings`.
     """
     chunklets = [_chunklets(known) for known in read_partial_clusterings(who, y, data)]
     n_known = sum(int(np.count_nonzero(codes >= 0)) for codes in chunklets)

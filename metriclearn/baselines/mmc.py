@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from metriclearn.baselines.linear import check_pairs, feature_scale
-from metriclearn.forms import center
-from metriclearn.inputs import DataSets, read_clusterings, read_data_sets
-from metriclearn.learned_metric import LearnedMetric
-from metriclearn.partition import Partition
+from metriclearn.estimators.inputs import DataSets, read_clusterings, read_data_sets
+from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.problem.forms import center
+from metriclearn.problem.partition import Partition
 from metriclearn.solvers.base import check_number
 
 __all__ = ["MMC"]

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.baselines.linear import check_pairs, feature_scale
-from metriclearn.forms import center
-from metriclearn.inputs import read_clusterings, read_data_sets
-from metriclearn.learned_metric import LearnedMetric
+from metriclearn.estimators.inputs import read_clusterings, read_data_sets
+from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.problem.forms import center
 from metriclearn.solvers.base import check_number
 
 __all__ = ["NeighborhoodComponents"]

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.estimators.cutter import NormalizedCutSegmenter
+from metriclearn.estimators.graphs import Graph, pooled_scale, read_graphs, read_labels
 from metriclearn.features.image import ImageFeatures
-from metriclearn.learners.cut_segmenter import NormalizedCutSegmenter
-from metriclearn.learners.graphs import Graph, pooled_scale, read_graphs, read_labels
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Similarity
 from metriclearn.similarities.normalized_cut import Rounding, ThresholdCut
 

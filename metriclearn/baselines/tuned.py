@@ -7,10 +7,10 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, clone
 
 from metriclearn.baselines.linear import Euclidean
-from metriclearn.forms import LowRankForm, center
-from metriclearn.inputs import read_data_sets, read_segmentations
-from metriclearn.penalties import best_penalty
-from metriclearn.segmentation import MahalanobisSegmenter
+from metriclearn.estimators.inputs import read_data_sets, read_segmentations
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.oracles.best_penalty import best_penalty
+from metriclearn.problem.forms import LowRankForm, center
 
 __all__ = ["TunedSegmenter"]
 

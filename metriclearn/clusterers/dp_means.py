@@ -17,7 +17,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.clusterers.checks import check_penalty, check_scale, check_whole
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 __all__ = ["DPMeans", "penalized_kmeans_objective"]
 

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from metriclearn.clusterers.checks import check_scale, check_whole, is_number
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 __all__ = ["EvidenceAccumulation", "coassociation", "evidence_accumulation"]
 

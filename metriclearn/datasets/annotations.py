@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.atomic import replacing
+from metriclearn.running.atomic import replacing
 
 __all__ = [
     "Segment",

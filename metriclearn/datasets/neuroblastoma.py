@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.datasets.registry import fetch, read_table
-from metriclearn.partial_partition import EXACTLY_ONE, NO_CHANGE, PartialPartition, Region
+from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition, Region
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from metriclearn.atomic import replacing
 from metriclearn.datasets.annotations import read_segments, row_labels
 from metriclearn.datasets.registry import data_folder
 from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.running.atomic import replacing
 
 __all__ = [
     "Extractor",

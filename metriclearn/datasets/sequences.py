@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 __all__ = ["LabeledSequences"]
 

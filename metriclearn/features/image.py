@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
-from metriclearn.parameters import ComponentParameters
+from metriclearn.running.parameters import ComponentParameters
 
 __all__ = [
     "BorderContrast",

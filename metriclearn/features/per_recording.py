@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from tqdm import tqdm
 
-from metriclearn.parameters import ComponentParameters
+from metriclearn.running.parameters import ComponentParameters
 
 __all__ = ["JoinedFeatures", "RecordingTransformer", "StandardizedRecordings"]
 

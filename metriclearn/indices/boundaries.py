@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.indices.contingency import ContingencyTable
 from metriclearn.indices.information import variation_of_information
 from metriclearn.indices.pairs import adjusted_rand_score, partition_loss
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 __all__ = [
     "AnnotationError",

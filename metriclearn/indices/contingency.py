@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +48,7 @@ class ContingencyTable:
     ) -> ContingencyTable:
         """Count two labelings in one pass, O(n) for integer labels and O(n log n) otherwise.
 
-        Two contiguous :class:`~metriclearn.partition.Partition` objects take O(K + K′).
+        Two contiguous :class:`~metriclearn.problem.partition.Partition` objects take O(K + K′).
         """
         if isinstance(labels_true, Partition) and isinstance(labels_pred, Partition):
             if ignore_label is None:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.parameters import ComponentParameters
-from metriclearn.partition import Partition
-from metriclearn.projector import Projector
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.projector import Projector
+from metriclearn.running.parameters import ComponentParameters
 
 __all__ = ["Averaged", "Mixture"]
 

@@ -7,9 +7,9 @@ from collections.abc import Generator
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.forms import LowRankForm
 from metriclearn.oracles.requests import check_count
-from metriclearn.partition import Partition
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.partition import Partition
 
 __all__ = ["ChangePoints", "CountSearch", "PricedSegmentation"]
 

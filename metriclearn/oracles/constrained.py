@@ -8,12 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.forms import LowRankForm
 from metriclearn.oracles.change_points import ChangePoints, PricedSegmentation
 from metriclearn.oracles.requests import check_count
-from metriclearn.partial_loss import ChargedForm, Charges
-from metriclearn.partial_partition import PartialPartition
-from metriclearn.partition import Partition
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.known_loss import ChargedForm, Charges
+from metriclearn.problem.partition import Partition
 
 __all__ = ["ConstrainedChangePoints", "ConstrainedSegmentation"]
 
@@ -24,7 +24,7 @@ class ConstrainedChangePoints:
     Labeled optimal partitioning (LOPART, Hocking & Srivastava 2020) for A = ZZᵀ − λI and the
     regions "no change" and "exactly one"; here also with known changes and "at least one", for
     many features, inside loss-augmented inference (with −κN, or the charges of
-    :class:`~metriclearn.partial_loss.KnownLoss`) and for a given number of segments.
+    :class:`~metriclearn.problem.known_loss.KnownLoss`) and for a given number of segments.
 
     Every constraint is a condition on single segments (s, u], so that the recursion keeps its
     form and a segmentation without training label errors is found whenever there is one. O(Tr)

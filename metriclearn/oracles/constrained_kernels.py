@@ -1,8 +1,8 @@
 """Numba kernels of the exact pruned dynamic program under constraints and partial losses.
 
 A segment (s, u] is worth f(s,u) = ‖S_u − S_s‖²/(u−s) + α·charge(s,u) + c, and is allowed only
-where the rules of :class:`~metriclearn.partial_partition.SegmentRules` say so. Charges come from
-known stretches and annotated regions, see :mod:`metriclearn.partial_loss`. For every split t
+where the rules of :class:`~metriclearn.problem.knowledge.SegmentRules` say so. Charges come from
+known stretches and annotated regions, see :mod:`metriclearn.problem.known_loss`. For every split t
 
     f(s,u) ≤ f(s,t) + f(t,u) + slack(t),                                             (*)
 

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metriclearn.forms import LowRankForm
 from metriclearn.oracles.rounding import PivotedRounding, Rounding
 from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.parameters import ComponentParameters
-from metriclearn.partition import Partition
-from metriclearn.projector import Projector
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.projector import Projector
+from metriclearn.running.parameters import ComponentParameters
 
 __all__ = ["Bounds", "LocalSearch"]
 

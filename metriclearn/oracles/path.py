@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.forms import LowRankForm, center
-from metriclearn.inputs import read_data_sets
+from metriclearn.estimators.inputs import read_data_sets
 from metriclearn.oracles.change_points import PricedSegmentation
 from metriclearn.oracles.requests import check_count
+from metriclearn.problem.forms import LowRankForm, center
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

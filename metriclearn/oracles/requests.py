@@ -6,8 +6,8 @@ import numbers
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeGuard
 
-from metriclearn.partition import Partition
-from metriclearn.projector import Projector
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.projector import Projector
 
 __all__ = ["BatchOracle", "Oracle", "answers_batches", "check_count"]
 

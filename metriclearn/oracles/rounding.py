@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 
-from metriclearn.partition import Partition
-from metriclearn.projector import Projector
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.projector import Projector
 
 __all__ = ["PivotedRounding", "Rounding", "RowKMeans"]
 

@@ -11,10 +11,10 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from metriclearn.forms import LowRankForm
 from metriclearn.oracles.top_eigenvectors import TopEigenvectors
-from metriclearn.partial_partition import PartialPartition
-from metriclearn.partition import Partition
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partition import Partition
 
 __all__ = ["SeededKMeans", "SeededSpectral", "groups_of"]
 

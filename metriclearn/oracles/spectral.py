@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, eigsh
 from sklearn.base import BaseEstimator
 
-from metriclearn.devices import double_device
-from metriclearn.forms import Compressed
 from metriclearn.oracles.requests import check_count
-from metriclearn.projector import Projector
+from metriclearn.problem.forms import Compressed
+from metriclearn.problem.projector import Projector
+from metriclearn.running.devices import double_device
 
 __all__ = ["SpectralRelaxation"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.forms import Form
 from metriclearn.oracles.requests import check_count
-from metriclearn.partition import Partition
+from metriclearn.problem.forms import Form
+from metriclearn.problem.partition import Partition
 
 __all__ = ["SummedArea"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.oracles.requests import check_count
-from metriclearn.projector import Projector
+from metriclearn.problem.projector import Projector
 
 __all__ = ["TopEigenvectors"]
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.devices import double_device
-from metriclearn.forms import LowRankForm
 from metriclearn.oracles.change_points import PricedSegmentation
 from metriclearn.oracles.requests import check_count
 from metriclearn.oracles.tiles import TiledProgram, Truths
-from metriclearn.partition import Partition
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.partition import Partition
+from metriclearn.running.devices import double_device
 
 __all__ = ["TorchChangePoints"]
 

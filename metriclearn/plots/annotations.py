@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.partial_partition import Region
-from metriclearn.partition import Partition
 from metriclearn.plots.canvas import (
     INK,
     MUTED,
@@ -24,6 +22,8 @@ from metriclearn.plots.canvas import (
     say,
     tidy,
 )
+from metriclearn.problem.knowledge import Region
+from metriclearn.problem.partition import Partition
 
 __all__ = ["plot_annotations"]
 

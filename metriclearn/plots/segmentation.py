@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.partition import Partition
 from metriclearn.plots.canvas import (
     INK,
     PALETTE,
@@ -23,6 +22,7 @@ from metriclearn.plots.canvas import (
     tidy,
     width_of,
 )
+from metriclearn.problem.partition import Partition
 
 _STRIP, _LANE, _LABEL = 0.62, 0.75, 0.38  # heights, one unit per row
 _MOST_LINES, _MOST_POINTS = 6, 2000

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.devices import torch_device
+from metriclearn.running.devices import torch_device
 
 __all__ = ["Engine", "NumpyEngine", "TorchEngine", "engine_for"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.forms import Compressed
-from metriclearn.projector import Projector
+from metriclearn.problem.forms import Compressed
+from metriclearn.problem.projector import Projector
 from metriclearn.similarities.nodes import NodeLabels
 from metriclearn.similarities.operators import Operator
 

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.mahalanobis import Metric
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.oracles.top_eigenvectors import TopEigenvectors
-from metriclearn.parameters import ComponentParameters
+from metriclearn.running.parameters import ComponentParameters
 from metriclearn.similarities.engines import engine_for
 from metriclearn.similarities.forms import FactoredForm, SimilarityForm
 from metriclearn.similarities.fourier import FourierOperator
@@ -23,6 +22,7 @@ from metriclearn.similarities.operators import (
     Operator,
     SumOperator,
 )
+from metriclearn.solvers.mahalanobis import Metric
 
 __all__ = [
     "FourierSimilarity",

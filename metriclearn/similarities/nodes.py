@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 __all__ = ["NodeLabels", "Nodes"]
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.mahalanobis import MetricCone
-from metriclearn.regularizers import RegularizationTerms, Regularizer
+from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.regularizers import RegularizationTerms, Regularizer
 
 __all__ = [
     "Callback",

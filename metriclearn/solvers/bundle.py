@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.mahalanobis import MetricCone
-from metriclearn.regularizers import RegularizationTerms, Regularizer, terms_of
 from metriclearn.solvers.base import (
     Callback,
     CutMemory,
@@ -23,6 +21,8 @@ from metriclearn.solvers.base import (
 from metriclearn.solvers.dual_master import DualMaster
 from metriclearn.solvers.iteration import Iteration
 from metriclearn.solvers.linear_master import linear_master
+from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.regularizers import RegularizationTerms, Regularizer, terms_of
 from metriclearn.solvers.working_set import CutArchive, WorkingSet
 
 __all__ = ["BundleDual"]

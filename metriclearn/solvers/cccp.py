@@ -9,11 +9,11 @@ from typing import Protocol
 
 from numpy.typing import NDArray
 
-from metriclearn.mahalanobis import MetricCone
-from metriclearn.parameters import ComponentParameters
-from metriclearn.regularizers import Regularizer
+from metriclearn.running.parameters import ComponentParameters
 from metriclearn.solvers.base import Callback, Progress, Risk, Solution, Solver, Trace
 from metriclearn.solvers.factor_descent import FactorDescent
+from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.regularizers import Regularizer
 
 __all__ = ["CCCP", "DifferenceRisk"]
 

@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.atomic import replacing
+from metriclearn.running.atomic import replacing
 
 __all__ = ["Checkpoint"]
 

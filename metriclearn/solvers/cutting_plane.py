@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.mahalanobis import MetricCone
-from metriclearn.regularizers import Regularizer
 from metriclearn.solvers.base import (
     Callback,
     Cuts,
@@ -22,6 +20,8 @@ from metriclearn.solvers.base import (
     within_masses,
 )
 from metriclearn.solvers.iteration import Iteration, Stalled
+from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.regularizers import Regularizer
 
 __all__ = ["CuttingPlane"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.mahalanobis import Jacobian, MetricCone
+from metriclearn.solvers.mahalanobis import Jacobian, MetricCone
 from metriclearn.solvers.simplex_qp import simplex_qp
 
 __all__ = ["DualMaster"]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
-from metriclearn.mahalanobis import MetricCone
-from metriclearn.regularizers import Regularizer
 from metriclearn.solvers.base import Callback, Progress, Risk, Solution, Trace
+from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.regularizers import Regularizer
 
 __all__ = ["FactorDescent"]
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.mahalanobis import MetricCone
 from metriclearn.solvers.base import (
     Callback,
     CutMemory,
@@ -21,6 +20,7 @@ from metriclearn.solvers.base import (
     check_number,
 )
 from metriclearn.solvers.checkpoint import Checkpoint
+from metriclearn.solvers.mahalanobis import MetricCone
 
 __all__ = ["Iteration", "Stalled"]
 

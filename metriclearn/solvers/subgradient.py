@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.mahalanobis import MetricCone
-from metriclearn.parameters import ComponentParameters
-from metriclearn.regularizers import RegularizationTerms, Regularizer, terms_of
+from metriclearn.running.parameters import ComponentParameters
 from metriclearn.solvers.base import Callback, Cuts, DualBound, Risk, Solution, check_number
 from metriclearn.solvers.iteration import Iteration
+from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.regularizers import RegularizationTerms, Regularizer, terms_of
 
 __all__ = ["ConstantStep", "DecreasingStep", "PolyakStep", "ProjectedSubgradient", "StepRule"]
 

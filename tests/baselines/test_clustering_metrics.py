@@ -38,9 +38,9 @@ from metriclearn.baselines.mmc import (
     weigh_apart,
 )
 from metriclearn.clusterers import DPMeans, EvidenceAccumulation
-from metriclearn.forms import center
-from metriclearn.inputs import DataSets
-from metriclearn.learners.clustering import ClusteringMetricLearner
+from metriclearn.estimators.clustering import ClusteringMetricLearner
+from metriclearn.estimators.inputs import DataSets
+from metriclearn.problem.forms import center
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 ESTIMATORS = [
@@ -368,7 +368,7 @@ def test_k_means_that_finds_too_few_is_completed_by_the_farthest() -> None:
     X = np.repeat([[0.0], [1.0], [2.0], [9.0], [20.0]], 3, axis=0)
     model = MetricKMeans(Euclidean(standardize=False), random_state=0).fit(X, np.arange(15) // 5)
     few = np.repeat([0, 0, 0, 1, 1], 3)
-    with patch("metriclearn.clustering.KMeans.fit_predict", return_value=few):
+    with patch("metriclearn.estimators.clusterer.KMeans.fit_predict", return_value=few):
         assert model.predict(X, n_clusters=3).tolist() == np.repeat([0, 0, 0, 1, 2], 3).tolist()
 
 

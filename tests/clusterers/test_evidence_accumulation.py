@@ -19,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from metriclearn.clusterers import EvidenceAccumulation, coassociation, evidence_accumulation
 from metriclearn.clusterers.evidence_accumulation import _codes, _signature_tree
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 labelings = st.tuples(st.integers(1, 9), st.integers(1, 25)).flatmap(
     lambda shape: arrays(np.int64, shape, elements=st.integers(0, 3))

@@ -18,7 +18,7 @@ from metriclearn.clusterers import (
 )
 from metriclearn.clusterers.gibbs import gibbs_sweep, log_posterior
 from metriclearn.clusterers.mixture import spherical_responsibilities
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 from tests.exhaustive import all_partitions
 
 MODEL = {"variance": 0.5, "prior_variance": 2.0, "log_concentration": np.log(0.8)}

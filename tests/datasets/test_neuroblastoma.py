@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from metriclearn.datasets import load_neuroblastoma
-from metriclearn.partial_partition import EXACTLY_ONE, NO_CHANGE, Region
-from metriclearn.partition import Partition
+from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, Region
+from metriclearn.problem.partition import Partition
 
 HEADER = "sequence_id,profile_id,chromosome,start,end,changes,annotation,fold\n"
 ROWS = ["7.20,7,20,1,3,0,normal,1", "7.20,7,20,4,6,1,1breakpoint,2", "7.2,7,2,2,4,0,normal,2"]

@@ -17,7 +17,7 @@ from metriclearn.datasets import (
     pack_sequences,
     save_files,
 )
-from metriclearn.parallel import ThreadExecutor
+from metriclearn.running.executors import ThreadExecutor
 
 DATA = make_change_points(7, 60, 3, 2, (2, 4), random_state=0)
 

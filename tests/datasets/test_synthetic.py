@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from metriclearn.datasets import make_change_points
-from metriclearn.forms import LowRankForm
 from metriclearn.oracles.change_points import ChangePoints
-from metriclearn.partition import Partition
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.partition import Partition
 
 
 def distance(X: NDArray, truth: Partition) -> float:

@@ -11,7 +11,7 @@ import pytest
 from experiments.local_cluster import local_cluster
 from metriclearn import ChangePointMetricLearner
 from metriclearn.datasets import make_change_points
-from metriclearn.parallel import DaskExecutor
+from metriclearn.running.executors import DaskExecutor
 from tests.cluster import Cluster
 from tests.experiments.command import call, failure
 

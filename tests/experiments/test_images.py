@@ -12,7 +12,7 @@ from experiments.images import Fold, _choose, _evaluate, _split
 from metriclearn import CCCP, FactorDescent, ImageFeatures, NormalizedCutMetricLearner
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import Color, PixelBlocks, Position
-from tests.learners.test_normalized_cuts import images, quiet  # noqa: F401
+from tests.estimators.test_normalized_cuts import images, quiet  # noqa: F401
 
 TRUTH = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
 FOUND = np.array([[5, 5, 5, 7], [5, 5, 5, 7]])

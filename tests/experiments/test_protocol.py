@@ -19,7 +19,7 @@ from experiments.protocol import (
 from metriclearn import ChangePointMetricLearner
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points
-from metriclearn.segmentation import MahalanobisSegmenter
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
 
 
 class Fixed(MahalanobisSegmenter):

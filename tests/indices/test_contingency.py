@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csr_matrix
 
 import metriclearn.indices as indices
 from metriclearn.indices import summary
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 A = [0, 0, 0, 1, 1, 2, 2, 2, 2]
 B = [5, 5, 6, 6, 6, 7, 7, 7, 5]

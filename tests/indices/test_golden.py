@@ -17,7 +17,7 @@ import metriclearn.clusterers as clusterers
 import metriclearn.indices as indices
 from metriclearn.features.fourier import fourier_features, primal_svm
 from metriclearn.indices.kernels import disagreements_wide
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 DATA = os.environ.get("METRICLEARN_DATA")
 FILE = Path(DATA).parent / "golden" / "indices.json" if DATA else None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import metriclearn.indices as indices
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 
 
 def test_pair_counts_against_enumeration() -> None:

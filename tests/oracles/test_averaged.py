@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metriclearn.forms import LowRankForm
 from metriclearn.oracles.averaged import Averaged
+from metriclearn.problem.forms import LowRankForm
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, np.nan, np.inf, "a", None, True])

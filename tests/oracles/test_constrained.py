@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from metriclearn import ChangePoints, LowRankForm, Partition
 from metriclearn.oracles.constrained import ConstrainedChangePoints, ConstrainedSegmentation
-from metriclearn.partial_loss import ChargedForm, Completion, KnownLoss
-from metriclearn.partial_partition import (
+from metriclearn.problem.knowledge import (
     AT_LEAST_ONE,
     EXACTLY_ONE,
     NO_CHANGE,
     PartialPartition,
     Region,
 )
+from metriclearn.problem.known_loss import ChargedForm, Completion, KnownLoss
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 from tests.strategies import partial_partitions
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn.forms import DenseForm, LowRankForm
 from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.rounding import RowKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.partition import Partition
+from metriclearn.problem.forms import DenseForm, LowRankForm
+from metriclearn.problem.partition import Partition
 from tests.exhaustive import all_partitions
 
 

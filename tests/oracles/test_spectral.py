@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn.forms import DenseForm, LowRankForm
-from metriclearn.joint_features import LinearFeatures, TableSamples
-from metriclearn.losses import FrobeniusLoss
-from metriclearn.mahalanobis import DiagonalMetric, FullMetric, MetricCone
 from metriclearn.oracles.averaged import Averaged, Mixture
 from metriclearn.oracles.rounding import PivotedRounding, RowKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.partition import Partition
-from metriclearn.risk import StructuredHinge
+from metriclearn.problem.forms import DenseForm, LowRankForm
+from metriclearn.problem.joint_features import LinearFeatures, TableSamples
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.risk import StructuredHinge
+from metriclearn.solvers.mahalanobis import DiagonalMetric, FullMetric, MetricCone
 from tests.exhaustive import all_partitions, dense_form
 
 

@@ -18,12 +18,12 @@ from metriclearn import (
     SummedArea,
     TorchChangePoints,
     load,
-    risk,
     save,
 )
 from metriclearn.datasets import make_change_points
-from metriclearn.forms import cumulative_sums
 from metriclearn.oracles import torch_change_points
+from metriclearn.problem import risk
+from metriclearn.problem.forms import cumulative_sums
 from tests.exhaustive import best_segmentation, dense_form
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

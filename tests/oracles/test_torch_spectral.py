@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from metriclearn import ClusteringMetricLearner, DenseForm, LowRankForm, Partition
-from metriclearn.joint_features import LinearFeatures, TableSamples
-from metriclearn.losses import FrobeniusLoss
-from metriclearn.mahalanobis import FullMetric, MetricCone
 from metriclearn.oracles.requests import answers_batches
 from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.risk import StructuredHinge
+from metriclearn.problem.joint_features import LinearFeatures, TableSamples
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.risk import StructuredHinge
+from metriclearn.solvers.mahalanobis import FullMetric, MetricCone
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is there")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.partition import Partition
+from metriclearn.problem.partition import Partition
 from metriclearn.similarities import NodeLabels, Nodes
 
 __all__ = ["Expanded", "dense_similarity", "expanded", "random_metric"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metriclearn.losses import FrobeniusLoss
-from metriclearn.partition import Partition
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
 from metriclearn.similarities import NodeLabels, Nodes
 from tests.similarities.problems import expanded
 

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from metriclearn import DiagonalMetric, FullMetric
-from metriclearn.mahalanobis import Metric
 from metriclearn.similarities import (
     FourierSimilarity,
     GaussianSimilarity,
@@ -21,6 +20,7 @@ from metriclearn.similarities import (
 )
 from metriclearn.similarities.engines import NumpyEngine, engine_for
 from metriclearn.similarities.operators import GaussianOperator
+from metriclearn.solvers.mahalanobis import Metric
 from tests.similarities.problems import dense_similarity, expanded, random_metric
 
 FAMILIES: dict[str, Callable[[], Similarity]] = {

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from metriclearn import DiagonalMetric, FullMetric, GaussianSimilarity
-from metriclearn.mahalanobis import Metric, MetricCone
 from metriclearn.oracles.top_eigenvectors import TopEigenvectors
 from metriclearn.similarities import NodeLabels, Nodes, SimilarityFeatures
 from metriclearn.similarities.engines import engine_for
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 from metriclearn.similarities.operators import GaussianOperator
-from metriclearn.similarity_risk import SimilarityHinge
+from metriclearn.similarities.risk import SimilarityHinge
+from metriclearn.solvers.mahalanobis import Metric, MetricCone
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is there")

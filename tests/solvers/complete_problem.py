@@ -15,9 +15,9 @@ from metriclearn import (
     LinearFeatures,
     Partition,
 )
-from metriclearn.joint_features import Samples
-from metriclearn.mahalanobis import MetricCone
-from metriclearn.risk import StructuredHinge
+from metriclearn.problem.joint_features import Samples
+from metriclearn.problem.risk import StructuredHinge
+from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
 __all__ = ["FIXED_PRICE", "CompleteProblem", "Watcher", "watched_by"]

@@ -16,11 +16,11 @@ from metriclearn import (
     SquaredFrobenius,
     Trace,
 )
-from metriclearn.mahalanobis import Metric, MetricCone
 from metriclearn.similarities import GaussianSimilarity, SimilarityFeatures
-from metriclearn.similarity_risk import SimilarityHinge
+from metriclearn.similarities.risk import SimilarityHinge
 from metriclearn.solvers.base import Cuts, Solution
 from metriclearn.solvers.base import Trace as SolverTrace
+from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from tests.similarities.problems import expanded
 
 

@@ -20,8 +20,8 @@ from metriclearn import (
     Trace,
     regularization_path,
 )
-from metriclearn.callbacks import ScalarLog
 from metriclearn.datasets import make_change_points
+from metriclearn.running.callbacks import ScalarLog
 
 DATA = make_change_points(4, 40, 5, 2, (3, 4), random_state=0)
 X, Y = DATA.sequences, DATA.labels

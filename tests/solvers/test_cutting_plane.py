@@ -15,7 +15,7 @@ from metriclearn import (
     SquaredFrobenius,
     Trace,
 )
-from metriclearn.mahalanobis import MetricCone
+from metriclearn.solvers.mahalanobis import MetricCone
 from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from metriclearn import DiagonalMetric, FullMetric
-from metriclearn.mahalanobis import MetricCone
 from metriclearn.solvers.dual_master import DualMaster
+from metriclearn.solvers.mahalanobis import MetricCone
 
 cp = pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
 

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from metriclearn import DiagonalMetric, FactorDescent, FullMetric, SquaredFrobenius, Trace
-from metriclearn.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.base import Cuts
+from metriclearn.solvers.mahalanobis import Metric, MetricCone
 
 
 class Distance:

@@ -1,0 +1,324 @@
+"""Learning from partial labels: complete the labels, learn the metric, repeat (section 5.2).
+
+With known_i what is known of data set i, H_i a completion (a partition that agrees with it) and
+s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score, alternation minimizes
+
+    F(w, H) = Σ_i s_i { max_M [ α ℓ(M, known_i) + s_w(M) ] − s_w(H_i) } + Ω(w)
+
+over w = (B, λ) and the completions. ℓ(M, known) charges M only where something is known (for
+segmentations :class:`~metriclearn.problem.known_loss.KnownLoss`, for clusterings the rows of labeled
+samples, :class:`~metriclearn.problem.labeled_rows.LabeledRowsLoss`), so that missing labels cost nothing:
+where nothing is known, the hinge only asks that H_i be as good as the best M. Given H, F is convex
+in w and is Eq. (9) when everything is known; given w, the best H_i is the partition of highest
+score that agrees with known_i. This is the concave-convex procedure for the latent structured
+hinge max_M [α ℓ + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), of which F is an upper bound.
+
+Both steps lower F: the first one exactly when the completion oracle is exact, as it is for
+change-points; a completion that does not raise the score is not taken, and a step that would
+raise F, which only a loss that looks at the completions can cause, ends the alternation. The
+second starts from the w it has, with all its cuts moved to the new completions (they stay valid,
+as only the linear part −s_w(H) changes).
+
+References: R. Lajugie, S. Arlot, F. Bach, section 5.2; C.-N. Yu and T. Joachims, Learning
+structural SVMs with latent variables, ICML 2009.
+"""
+
+from __future__ import annotations
+
+import logging
+import numbers
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from metriclearn.estimators.first_completion import FirstMetric, KnownStart
+from metriclearn.problem.forms import Form
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.known_loss import Completion
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.risk import HingeShard, StructuredHinge
+from metriclearn.solvers.base import CutMemory, Solution, Trace
+from metriclearn.solvers.checkpoint import Checkpoint
+
+__all__ = [
+    "Alternation",
+    "AlternationTrace",
+    "CompletionOracle",
+    "PartialHinge",
+    "alternate",
+]
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class CompletionOracle(Protocol):
+    """argmax ⟨A, M⟩ over the partitions that agree with a partial one."""
+
+    def __call__(
+        self, form: Any, n_clusters: int | None = None, known: PartialPartition | None = None
+    ) -> Partition:
+        """Best completion of ``known``."""
+        ...
+
+
+class Alternation(BaseEstimator):
+    """How to alternate between completing labels and learning the metric.
+
+    Parameters
+    ----------
+    max_alternations : int
+        Metric steps at most; 1 learns from the first completion only.
+    start : FirstMetric
+        The metric of the first completion: ``KnownStart()``, or ``PrincipalStart()`` as in the
+        paper.
+    checkpoint : str or None
+        File that keeps the state after every metric step; an interrupted run of the same problem
+        goes on from there, with the same result.
+    """
+
+    def __init__(
+        self,
+        max_alternations: int = 20,
+        start: FirstMetric = KnownStart(),  # noqa: B008  # has no state
+        checkpoint: str | None = None,
+    ) -> None:
+        self.max_alternations = max_alternations
+        self.start = start
+        self.checkpoint = checkpoint
+
+    def check(self, who: str) -> None:
+        """Raise a ValueError, in the name of a learner, for parameters that cannot be used."""
+        most, start = self.max_alternations, self.start
+        if not isinstance(most, numbers.Integral) or isinstance(most, bool) or most < 1:
+            raise ValueError(f"{who} needs max_alternations of at least 1, got {most!r}.")
+        if isinstance(start, type) or not hasattr(start, "components"):
+            raise ValueError(f"{who} needs a start such as KnownStart(), got {start!r}.")
+
+
+@dataclass
+class AlternationTrace:
+    """What happened, one entry per metric step.
+
+    Attributes
+    ----------
+    completed, learned : list of float
+        F after completing (before the first step, of the first completion with no metric) and
+        after learning: completed[0] ≥ learned[0] ≥ completed[1] ≥ …
+    changed : list of int
+        How many completions differ from the ones before.
+    reason : str
+        "settled" (completions repeat), "stalled" (completing does not lower F),
+        "max_alternations", or the solver's "interrupted" or "callback".
+    """
+
+    completed: list[float] = field(default_factory=list)
+    learned: list[float] = field(default_factory=list)
+    changed: list[int] = field(default_factory=list)
+    reason: str = "max_alternations"
+
+    def __len__(self) -> int:
+        return len(self.learned)
+
+
+class PartialShard(HingeShard):
+    """Data sets with completions, which can be completed anew where they are."""
+
+    truths: Sequence[Completion]
+    completion: CompletionOracle
+
+    def complete(self, w: NDArray) -> list[Completion]:
+        """Best completions under w; an old one stays where the new one is not better."""
+        form, _, price = self.terms.at(w)
+        return [
+            self._complete(form(samples), old, price)
+            for samples, old in zip(self.samples, self.truths)
+        ]
+
+    def _complete(self, form: Form, old: Completion, price: float) -> Completion:
+        known = self.terms.count_known
+        priced = form if known else form.plus(old, 0.0, -price)
+        new = self.completion(priced, old.n_clusters if known else None, old.known)
+        better = priced.at(new) > priced.at(old) + 1e-12 * abs(priced.at(old))
+        return Completion.of(new, old.known) if better else old
+
+    def slopes_of_truths(self) -> NDArray:
+        """d s_w(H_i)/dw, (N, n)."""
+        join = self.terms.cone.join
+        return np.array(
+            [
+                join(slope / truth.n_samples, -truth.n_clusters / truth.n_samples)
+                for slope, truth in zip(self.truth_slopes, self.truths)
+            ]
+        )
+
+
+class PartialHinge(StructuredHinge):
+    """The risk of F for given completions, its ``truths``, which know what is known of them.
+
+    Whether the loss says that it is ``completion_free`` decides about moving cuts.
+
+    Parameters
+    ----------
+    completion : CompletionOracle
+    *args, **kwargs
+        As for :class:`StructuredHinge`; the loss charges what is known.
+    """
+
+    truths: Sequence[Completion]
+
+    def __init__(self, completion: CompletionOracle, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.completion = completion
+        self.completion_free: bool = getattr(self.terms.loss, "completion_free", False)
+
+    def _shard(self, part: slice, owners: NDArray) -> PartialShard:
+        shard = PartialShard(
+            self.terms, self.samples[part], self.truths[part], self._shares[part], owners[part]
+        )
+        shard.completion = self.completion
+        return shard
+
+    def complete(self, w: NDArray) -> list[Completion]:
+        """Best completions under w; an old one stays where the new one is not better."""
+        parts = self.executor.each(self._shards, PartialShard.complete, w)
+        return [completion for part in parts for completion in part]
+
+    def completed(self, truths: Sequence[Completion]) -> Self:
+        """The same risk with other completions."""
+        return self.replaced(truths=truths)
+
+    def slopes_of_truths(self) -> NDArray:
+        """d s_w(H_i)/dw, (N, n)."""
+        return np.concatenate(self.executor.each(self._shards, PartialShard.slopes_of_truths))
+
+
+def move_cuts(cuts: CutMemory, before: PartialHinge, after: PartialHinge) -> CutMemory:
+    """Cuts of F with the completions of ``before``, made cuts of F with those of ``after``.
+
+    Exact where the loss does not look at the completions: F changes by the linear functions
+    s_w(H_i) − s_w(H′_i), and so do its minorants.
+    """
+    shift = before.slopes_of_truths() - after.slopes_of_truths()
+    offset, slope = cuts.anchor
+    return cuts._replace(
+        slopes=cuts.slopes + shift[cuts.groups], anchor=(offset, slope + after.weights @ shift)
+    )
+
+
+def alternate(
+    hinge: PartialHinge,
+    solve: Callable[[PartialHinge, Solution | None], Solution],
+    omega: Callable[[NDArray], float],
+    settings: Alternation,
+) -> tuple[Solution, PartialHinge, AlternationTrace]:
+    """Learn from the completions of ``hinge``, complete, and so on until completions repeat.
+
+    Parameters
+    ----------
+    hinge : PartialHinge
+        With the first completions, one function per data set.
+    solve : callable
+        Minimizes the risk + Ω, from an earlier solution where one is given.
+    omega : callable
+        Ω(w).
+    settings : Alternation
+
+    Returns
+    -------
+    the last solution, the hinge with its completions, and the trace
+    """
+    file = Checkpoint(settings.checkpoint, "Alternation")
+    zero = np.zeros(hinge.cone.size)
+    if settings.checkpoint:
+        file.identify(*hinge(zero), hinge.identity, *(truth.labels for truth in hinge.truths))
+    trace, state = AlternationTrace(), file.load()
+    if state is None:
+        trace.changed.append(len(hinge.truths))
+        solution = solve(hinge, None)
+        trace.completed.append(solution.scale)
+        trace.learned.append(solution.objective)
+    else:
+        solution, hinge, trace = _restored(state, hinge)
+    seen = {tuple(hinge.truths)}
+    while len(trace) < settings.max_alternations and solution.reason not in _STOPPED:
+        file.save(_state(solution, hinge, trace) if settings.checkpoint else {})
+        truths = hinge.complete(solution.w)
+        after = hinge.completed(truths)
+        objective = after(solution.w).mean + omega(solution.w)
+        if tuple(truths) in seen or objective > solution.objective + 1e-12 * solution.scale:
+            trace.reason = "settled" if tuple(truths) in seen else "stalled"
+            break
+        seen.add(tuple(truths))
+        trace.changed.append(sum(a != b for a, b in zip(truths, hinge.truths)))
+        memory = None
+        if solution.cuts is not None and hinge.completion_free:
+            memory = move_cuts(solution.cuts, hinge, after)
+        solution, hinge = solve(after, replace(solution, cuts=memory)), after
+        trace.completed.append(objective)
+        trace.learned.append(solution.objective)
+        _LOGGER.info("metric step %d: F %.6g, %d completions new", *_facts(trace))
+    if solution.reason in _STOPPED:
+        trace.reason = solution.reason
+    return solution, hinge, trace
+
+
+_STOPPED = ("interrupted", "callback")
+
+
+def _facts(trace: AlternationTrace) -> tuple[int, float, int]:
+    return len(trace), trace.learned[-1], trace.changed[-1]
+
+
+def _state(solution: Solution, hinge: PartialHinge, trace: AlternationTrace) -> dict[str, NDArray]:
+    """Everything :func:`_restored` needs, as arrays."""
+    state = {
+        "w": solution.w,
+        "numbers": np.array([solution.objective, solution.lower_bound, solution.scale]),
+        "reason": np.array(solution.reason),
+        "rank": np.array(solution.rank),
+        "steps": np.array([trace.completed, trace.learned, trace.changed]),
+        "solver": np.array(
+            [getattr(solution.trace, name) for name in type(solution.trace).__dataclass_fields__]
+        ),
+        "labels": np.concatenate([truth.labels for truth in hinge.truths]),
+    }
+    if solution.cuts is not None:
+        offset, slope = solution.cuts.anchor
+        arrays = {f"cut_{k}": v for k, v in solution.cuts._asdict().items() if k != "anchor"}
+        state |= arrays | {"anchor_offset": np.array(offset), "anchor_slope": slope}
+    return state
+
+
+def _restored(
+    state: dict[str, NDArray], hinge: PartialHinge
+) -> tuple[Solution, PartialHinge, AlternationTrace]:
+    rows = state["solver"].tolist()
+    cuts = None
+    if "anchor_slope" in state:
+        anchor = (float(state["anchor_offset"]), state["anchor_slope"])
+        names = [name for name in CutMemory._fields if name != "anchor"]
+        cuts = CutMemory(**{name: state[f"cut_{name}"] for name in names}, anchor=anchor)
+    objective, lower_bound, scale = state["numbers"].tolist()
+    solution = Solution(
+        state["w"],
+        objective,
+        lower_bound,
+        scale,
+        str(state["reason"]),
+        Trace(*rows[:3], *([int(value) for value in row] for row in rows[3:])),
+        int(state["rank"]),
+        cuts,
+    )
+    sizes = [truth.n_samples for truth in hinge.truths]
+    parts = np.split(state["labels"], np.cumsum(sizes)[:-1])
+    truths = [
+        Completion.of(Partition.from_labels(labels), truth.known)
+        for labels, truth in zip(parts, hinge.truths)
+    ]
+    completed, learned, changed = state["steps"].tolist()
+    trace = AlternationTrace(completed, learned, [int(number) for number in changed])
+    return solution, hinge.completed(truths), trace

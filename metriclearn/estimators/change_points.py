@@ -1,0 +1,248 @@
+"""ChangePointMetricLearner: a metric, and a price per segment, from segmented sequences."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Self
+
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from metriclearn.estimators.alternation import Alternation, PartialHinge
+from metriclearn.estimators.first_completion import (
+    PrincipalStart,
+    complete_segmentations,
+    known_stretches,
+)
+from metriclearn.estimators.inputs import DataSets, read_partial_segmentations
+from metriclearn.estimators.large_margin import LargeMarginLearner
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.oracles.constrained import ConstrainedChangePoints
+from metriclearn.oracles.requests import BatchOracle, Oracle, answers_batches
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.known_loss import Completion, KnownLoss, charges
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.risk import StructuredHinge
+from metriclearn.running.executors import Executor
+from metriclearn.solvers.base import Callback, Solver
+from metriclearn.solvers.bundle import BundleDual
+from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric
+from metriclearn.solvers.regularizers import L1, Regularizer
+
+__all__ = ["ChangePointMetricLearner"]
+
+
+class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
+    """Learn a Mahalanobis metric, and the price of a segment, from segmented sequences.
+
+    Minimizes the convex objective of Lajugie, Arlot & Bach, Eq. (9),
+
+        Σ_i s_i L_i(B, λ) + Ω(B),   B ⪰ 0, λ ≥ 0,
+
+    where L_i is the margin-rescaled hinge for segmenting sequence i by maximizing
+    (1/T)[Tr(XBXᵀM) − λ Tr M] under the loss ℓ = ‖M − N‖²_F / T, by exact loss-augmented dynamic
+    programs. New sequences are segmented exactly with the learned B and λ.
+
+    The defaults (one weight per feature, L1 of strength 1e-3 on standardized features, learned
+    penalty) had the smallest loss relative to the best setting of each data set, in 3-fold
+    cross-validation on the training parts of the synthetic sequences, HAPT and Gesture Phase:
+    ``python -m experiments.default_settings``, table in docs/defaults.md. With few, correlated
+    features ``FullMetric()`` and ``SquaredFrobenius(0.1)`` were better (HAPT: 10.2 against 12.7).
+
+    Parameters
+    ----------
+    metric : Metric
+        ``DiagonalMetric()`` (one weight per feature) or ``FullMetric()``.
+    regularizer : Regularizer
+        ``SquaredFrobenius``, ``L1`` (diagonal metrics) or ``Trace``, each with ``strength``.
+    solver : Solver
+        ``BundleDual`` (certified) or ``ProjectedSubgradient``.
+    penalty : "learned" or float
+        Price λ ≥ 0 of a segment; "learned" makes it a variable of the convex problem.
+    loss_scale : float
+        α > 0, the scale of ℓ inside the margin. With a learned penalty it only rescales B and λ
+        and acts as a factor on the regularizer's strength.
+    n_segments : None or "given"
+        Whether inference knows the number of segments, in training from the labels.
+    min_size : int
+        Smallest number of samples in a predicted segment, and in training.
+    standardize : bool
+        Divide features by their pooled within-sequence standard deviation before learning, so
+        that ``strength`` means the same for all; ``components_`` includes it and applies to data
+        in their own units.
+    oracle : TorchChangePoints, optional
+        Exact inference on a GPU, or another device of torch, for all sequences of a round or of
+        :meth:`predict` at once: ``TorchChangePoints("cuda")``. Its ``min_size`` is the learner's;
+        partial labels stay on the processor, and so does everything by default.
+    alternation : Alternation
+        How partial labels are completed and learned from, in turns; not used with full labels.
+    callbacks : sequence of callbacks
+        Objects with ``on_round(progress)``, which may return True to stop, and
+        ``on_end(solution)``: see :mod:`metriclearn.running.callbacks`.
+    n_jobs : int, optional
+        Threads over sequences, as in joblib. BLAS gets one thread below 500 features, where
+        more would only wait for each other.
+    executor : Executor, optional
+        Where the data sets are and oracles run, such as ``DaskExecutor(client)``, see
+        :mod:`metriclearn.running.executors`; in place of ``n_jobs``.
+    verbose : bool, optional
+        Progress bar at once (True), never (False), or in a terminal when fitting takes longer
+        than a few seconds (None).
+
+    Attributes
+    ----------
+    components_ : array (r, P)
+        Lᵀ with B = LLᵀ; r is the rank of B.
+    penalty_ : float or None
+        λ; None after fitting with ``n_segments="given"``.
+    completions_ : list of int arrays (T_i,), or None
+        Partial labels, completed.
+    alternation_ : AlternationTrace or None
+        Objective F after every completion and every metric step.
+    solution_ : Solution
+        Objective, lower bound, gap, trace and reason for stopping.
+    scale_ : array (P,)
+        Standard deviations features were divided by (ones without ``standardize``).
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    The paper fixes λ = α = 1 (see :meth:`paper`). The cost of a segment inside the loss-augmented
+    problem is then (α − λ) Tr M = 0, so with noisy data the certified optimum shrinks B and
+    predicts too few segments; a learned λ has no such defect and is the default.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(n_features=30, n_relevant=3, random_state=0)
+    >>> learner = ChangePointMetricLearner().fit(data.sequences, data.labels)
+    >>> learner.solution_.converged
+    True
+    """
+
+    def __init__(
+        self,
+        metric: Metric = DiagonalMetric(),  # noqa: B008  # never changed, see set_params
+        regularizer: Regularizer = L1(),  # noqa: B008
+        solver: Solver = BundleDual(),  # noqa: B008
+        *,
+        penalty: str | float = "learned",
+        loss_scale: float = 1.0,
+        n_segments: str | None = None,
+        min_size: int = 1,
+        standardize: bool = True,
+        oracle: BatchOracle | None = None,
+        alternation: Alternation = Alternation(),  # noqa: B008
+        callbacks: Sequence[Callback] = (),
+        n_jobs: int | None = None,
+        executor: Executor | None = None,
+        verbose: bool | None = None,
+    ) -> None:
+        self.metric = metric
+        self.regularizer = regularizer
+        self.solver = solver
+        self.penalty = penalty
+        self.loss_scale = loss_scale
+        self.n_segments = n_segments
+        self.min_size = min_size
+        self.standardize = standardize
+        self.oracle = oracle
+        self.alternation = alternation
+        self.callbacks = callbacks
+        self.n_jobs = n_jobs
+        self.executor = executor
+        self.verbose = verbose
+
+    @classmethod
+    def paper(cls, **parameters: Any) -> Self:
+        """The paper's exact setting, ``penalty=1, loss_scale=1``; see the notes on noise."""
+        return cls(**{"penalty": 1.0, "loss_scale": 1.0, **parameters})
+
+    @property
+    def _count_known(self) -> bool:
+        return self.n_segments == "given"
+
+    def _oracle(self) -> Oracle:
+        return self._exact()
+
+    def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
+        if not isinstance(truths[0], Completion):
+            return super()._hinge(truths)
+        oracle = ConstrainedChangePoints(self.min_size)
+        return partial(PartialHinge, oracle, loss=KnownLoss(), oracle=oracle)
+
+    def _dearest(self, truths: Sequence[Partition]) -> float:
+        knowns = [truth.known for truth in truths if isinstance(truth, Completion)]
+        return max([1.0, *(float(charges(known).slack.max()) for known in knowns)])
+
+    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
+        """Every run of equal labels is a segment.
+
+        The hinge is an upper bound only if the labels are among what inference may answer.
+        """
+        known = read_partial_segmentations(type(self).__name__, y, data)
+        incomplete = [truth for truth in known if isinstance(truth, PartialPartition)]
+        if incomplete:
+            return list(self._first_completions(data, incomplete))
+        truths = [truth for truth in known if isinstance(truth, Partition)]
+        for i, truth in enumerate(truths):
+            if truth.sizes.min() < self.min_size:
+                raise ValueError(
+                    f"{type(self).__name__} needs labeled segments of at least "
+                    f"min_size={self.min_size} samples, but data set {i} has one of "
+                    f"{truth.sizes.min()}; lower min_size, or raise it after fitting to predict."
+                )
+        return truths
+
+    def _first_completions(
+        self, data: DataSets, knowns: Sequence[PartialPartition]
+    ) -> list[Completion]:
+        """Best segmentations that agree with the labels, under the metric to start from."""
+        who = type(self).__name__
+        if self._count_known or getattr(self.solver, "checkpoint", None) is not None:
+            raise ValueError(
+                f"{who} needs n_segments=None and a solver without checkpoint for partial labels; "
+                "alternation__checkpoint keeps the state instead."
+            )
+        if not any(known.constraints for known in knowns):
+            raise ValueError(f"{who} needs labels, but nothing is known of any data set (all −1).")
+        components = self.alternation.start.components(
+            data.arrays, knowns, self._fit_known, known_stretches
+        )
+        return complete_segmentations(data.arrays, knowns, components, self.min_size)
+
+    def _fit_known(
+        self, arrays: list[NDArray], knowns: list[PartialPartition], weights: NDArray
+    ) -> NDArray:
+        """Components learned from other data sets with the same parameters."""
+        learner = clone(self).set_params(
+            min_size=1, alternation=Alternation(start=PrincipalStart()), callbacks=(), verbose=False
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # only a start
+            return learner.fit(arrays, knowns, weights).components_
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        who = type(self).__name__
+        if not isinstance(self.min_size, numbers.Integral) or self.min_size < 1:
+            raise ValueError(f"{who} needs a whole min_size of at least 1, got {self.min_size!r}.")
+        if self.oracle is not None and (
+            isinstance(self.oracle, type)
+            or not answers_batches(self.oracle)
+            or not hasattr(self.oracle, "min_size")
+        ):
+            raise ValueError(
+                f"{who} needs an oracle such as TorchChangePoints(), or None, got {self.oracle!r}."
+            )
+        if self.n_segments not in (None, "given"):
+            raise ValueError(
+                f'{who} needs n_segments=None or "given", got {self.n_segments!r}; a number of '
+                "segments is passed to predict."
+            )

@@ -1,0 +1,393 @@
+"""Reading what users pass to estimators: lists of data sets, one data set, labels, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partition import Partition
+from metriclearn.running.stored import Measures, StoredArrays, is_stored, measure
+
+__all__ = [
+    "DataSets",
+    "read_clusterings",
+    "read_data_sets",
+    "read_partial_clusterings",
+    "read_partial_segmentations",
+    "read_segmentations",
+    "read_weights",
+]
+
+
+_LEAST_WEIGHT = 1e-9  # of the largest: what less does to a sum is rounding
+
+
+@dataclass(frozen=True)
+class DataSets:
+    """One or several (T_i, P) arrays.
+
+    Attributes
+    ----------
+    arrays : list of float64 arrays or StoredArrays
+        The latter, :class:`~metriclearn.running.stored.StoredArrays`, are read when they are asked for.
+    single : bool
+        Whether the user passed one (T, P) array, and so expects one result.
+    feature_names : array of str or None
+        Column names, where the data came as data frames.
+    """
+
+    arrays: StoredArrays | list[NDArray[np.float64]]
+    single: bool
+    feature_names: NDArray | None
+
+    @property
+    def n_features(self) -> int:
+        """P."""
+        if isinstance(self.arrays, StoredArrays):
+            return self.arrays.n_features
+        return self.arrays[0].shape[1]
+
+    @cached_property
+    def measures(self) -> Measures:
+        """Length, magnitude and deviation of every data set, in one pass; see :meth:`measured`."""
+        return measure(self.arrays)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """T_i, (N,)."""
+        if isinstance(self.arrays, StoredArrays):
+            return self.measures.lengths
+        return np.array([len(array) for array in self.arrays])
+
+    def measured(self, run: Callable[..., list[Measures]]) -> DataSets:
+        """The same, with the measures of stored arrays taken by an executor's ``map``."""
+        if isinstance(self.arrays, StoredArrays):
+            parts = run(measure, self.arrays.parts())
+            whole = Measures(*(np.concatenate(column) for column in zip(*parts)))
+            self.__dict__["measures"] = whole
+        return self
+
+    def subset(self, places: NDArray) -> DataSets:
+        """Some of the data sets."""
+        if isinstance(self.arrays, StoredArrays):
+            chosen = replace(self, arrays=self.arrays.subset(places))
+            chosen.__dict__["measures"] = Measures(*(column[places] for column in self.measures))
+            return chosen
+        return replace(self, arrays=[self.arrays[i] for i in places])
+
+
+def read_data_sets(who: str, X: Any, *, single_precision: bool = False) -> DataSets:
+    """Check data sets: same features everywhere, finite numbers, at least one sample.
+
+    Parameters
+    ----------
+    who : str
+        Name used in errors.
+    X : (T, P) array-like or data frame, (N, T, P) array, or a sequence of (T_i, P) ones
+        One that is no list or tuple, but has ``__len__`` and ``__getitem__``, is asked for its
+        data sets one at a time, and they are checked then.
+    single_precision : bool
+        Leave float32 arrays as they are; otherwise all become float64.
+
+    Raises
+    ------
+    ValueError
+        Naming the data set, and the row and feature where one is at fault.
+    """
+    if is_stored(X):
+        read = partial(_read_stored, who, single_precision)
+        return DataSets(StoredArrays(X, read), False, None)
+    single = not _is_several(X)
+    items = [X] if single else list(X)
+    if not items:
+        raise ValueError(f"{who} needs at least one data set, got an empty list.")
+    arrays = [
+        _read_array(who, item, _place(i, single), single_precision) for i, item in enumerate(items)
+    ]
+    names = [_column_names(item) for item in items]
+    first = names[0]
+    for i, (array, own) in enumerate(zip(arrays, names)):
+        if array.shape[1] != arrays[0].shape[1]:
+            raise ValueError(
+                f"{who} needs the same features in every data set, got {arrays[0].shape[1]} in "
+                f"data set 0 and {array.shape[1]} in data set {i}."
+            )
+        if own is not None and first is not None and list(own) != list(first):
+            raise ValueError(
+                f"{who} needs the same feature names in the same order, but data set {i} has "
+                f"{list(own)[:5]} where data set 0 has {list(first)[:5]}."
+            )
+    return DataSets(arrays, single, first)
+
+
+def read_segmentations(who: str, y: Any, data: DataSets) -> list[Partition]:
+    """Check one labeling per data set and read each as a segmentation by its runs.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, or labels are missing (−1, None or NaN).
+    """
+    return _read_labelings(who, y, data, _read_complete)
+
+
+def read_partial_segmentations(
+    who: str, y: Any, data: DataSets
+) -> list[Partition] | list[PartialPartition]:
+    """As :func:`read_segmentations`, but −1 and PartialPartition say that not all is known.
+
+    Returns
+    -------
+    list of Partition where every labeling is complete, else of PartialPartition
+    """
+    found = _read_labelings(who, y, data, _read_known)
+    complete = [truth for truth in found if isinstance(truth, Partition)]
+    if len(complete) == len(found):
+        return complete
+    return [
+        PartialPartition.from_partition(truth) if isinstance(truth, Partition) else truth
+        for truth in found
+    ]
+
+
+def read_clusterings(who: str, y: Any, data: DataSets) -> list[Partition]:
+    """Check one labeling per data set and read each as a clustering: equal labels are together.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, or labels are missing (−1, None or NaN).
+    """
+    return _read_labelings(who, y, data, _read_clusters)
+
+
+def read_partial_clusterings(
+    who: str, y: Any, data: DataSets
+) -> list[Partition] | list[PartialPartition]:
+    """As :func:`read_clusterings`, but −1 and PartialPartition say that not all is known.
+
+    Returns
+    -------
+    list of Partition where every sample is labeled, else of PartialPartition
+    """
+    found = _read_labelings(who, y, data, _read_known_clusters)
+    complete = [truth for truth in found if isinstance(truth, Partition)]
+    if len(complete) == len(found):
+        return complete
+    return [
+        PartialPartition(truth.n_samples, truth.labels) if isinstance(truth, Partition) else truth
+        for truth in found
+    ]
+
+
+def _read_labelings(who: str, y: Any, data: DataSets, read: Callable[..., Any]) -> list[Any]:
+    """One labeling per data set, each read by ``read(who, labels, place)``."""
+    if y is None:
+        raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
+    if not data.single and not hasattr(y, "__len__"):
+        raise ValueError(
+            f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
+            f"a {type(y).__name__}; pass a list of label arrays."
+        )
+    labelings = [y] if data.single else y if is_stored(y) else list(y)
+    if len(labelings) != len(data.arrays):
+        raise ValueError(
+            f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
+            f"{len(labelings)} labeling(s)."
+        )
+    truths = []
+    for i, length in enumerate(data.lengths):
+        place = _place(i, data.single)
+        truth = read(who, labelings[i], place)
+        if truth.n_samples != length:
+            raise ValueError(
+                f"{who} needs one label per sample, got {truth.n_samples} labels for the "
+                f"{length} samples of {place}."
+            )
+        truths.append(truth)
+    return truths
+
+
+def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray | None:
+    """Check one nonnegative weight per data set, not all zero."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
+        raise ValueError(
+            f"{who} needs sample_weight with one finite nonnegative number for each of the {n} "
+            f"data sets, not all zero, got shape {weights.shape}."
+        )
+    least = weights[weights > 0].min()
+    if least < _LEAST_WEIGHT * weights.max():
+        raise ValueError(
+            f"{who} needs positive sample_weight within a factor of {1 / _LEAST_WEIGHT:g} of each "
+            f"other, got {least:g} and {weights.max():g}; leave data sets out by a weight of 0."
+        )
+    return weights
+
+
+def _is_several(X: Any) -> bool:
+    if hasattr(X, "columns") or (hasattr(X, "ndim") and X.ndim == 2):
+        return False
+    if hasattr(X, "ndim") and X.ndim == 3:
+        return True
+    return isinstance(X, Sequence) and (len(X) == 0 or any(_looks_2d(item) for item in X))
+
+
+def _looks_2d(item: Any) -> bool:
+    if hasattr(item, "ndim"):
+        return item.ndim == 2
+    return isinstance(item, Sequence) and len(item) > 0 and isinstance(item[0], Sequence)
+
+
+def _place(i: int, single: bool) -> str:
+    return "the data set" if single else f"data set {i}"
+
+
+def _read_stored(
+    who: str, single_precision: bool, item: Any, i: int, n_features: int | None
+) -> NDArray:
+    """One of the arrays of a lazy sequence, with as many features as the first."""
+    array = _read_array(who, item, _place(i, False), single_precision)
+    if n_features is not None and array.shape[1] != n_features:
+        raise ValueError(
+            f"{who} needs the same features in every data set, got {n_features} in "
+            f"data set 0 and {array.shape[1]} in data set {i}."
+        )
+    return array
+
+
+def _column_names(item: Any) -> NDArray | None:
+    columns = getattr(item, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return np.asarray(columns, dtype=object)
+
+
+def _read_array(who: str, item: Any, place: str, single_precision: bool = False) -> NDArray:
+    if hasattr(item, "toarray"):
+        raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
+    try:
+        raw = np.asarray(item)
+        if raw.dtype.kind == "c":
+            raise ValueError("Complex data not supported")
+        keep = single_precision and raw.dtype == np.float32
+        array = raw if keep else np.asarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{who} needs a rectangular array of real numbers in {place}, got something else "
+            f"({error}); convert it."
+        ) from error
+    if array.ndim != 2:
+        raise ValueError(
+            f"{who} needs (n_samples, n_features) data, got {array.ndim} dimension(s) in {place}. "
+            "Reshape your data: .reshape(-1, 1) makes a single feature."
+        )
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        what = "sample(s)" if array.shape[0] == 0 else "feature(s)"
+        raise ValueError(
+            f"{who} found array with 0 {what} (shape={array.shape}) while a minimum of 1 is "
+            f"required in {place}."
+        )
+    row = _first_bad_row(array)
+    if row is not None:
+        feature = int(np.argmin(np.isfinite(array[row])))
+        raise ValueError(
+            f"{who} needs finite numbers, got {'NaN' if np.isnan(array[row, feature]) else 'inf'} "
+            f"at row {row}, feature {feature} of {place}; impute or remove such samples."
+        )
+    return array
+
+
+def _first_bad_row(array: NDArray, block: int = 2**16) -> int | None:
+    """The first row with NaN or infinity, in blocks: a long array may be on disk."""
+    for start in range(0, len(array), block):
+        good = np.isfinite(array[start : start + block])
+        if not good.all():
+            return start + int(np.argmin(good.all(axis=1)))
+    return None
+
+
+def _read_known(who: str, labels: Any, place: str) -> Partition | PartialPartition:
+    if isinstance(labels, PartialPartition):
+        return labels.segmentation() or labels
+    if isinstance(labels, Partition):
+        return labels
+    labels = _sequence(who, labels, place)
+    if not any(_is_unlabeled(label) for label in labels):
+        return _read_complete(who, labels, place)
+    try:
+        return PartialPartition(len(labels), labels)
+    except ValueError as error:
+        raise ValueError(f"{who}, labels of {place}: {error}") from error
+
+
+def _read_known_clusters(who: str, labels: Any, place: str) -> Partition | PartialPartition:
+    if not isinstance(labels, (Partition, PartialPartition)):
+        labels = _sequence(who, labels, place)
+        if any(_is_unlabeled(label) for label in labels):
+            labels = PartialPartition(len(labels), labels)
+    if not isinstance(labels, PartialPartition):
+        return _read_clusters(who, labels, place)
+    return labels if np.any(labels.labels < 0) else Partition.from_labels(labels.labels)
+
+
+def _sequence(who: str, labels: Any, place: str) -> Any:
+    if not hasattr(labels, "__len__"):
+        labels = np.asarray(labels)
+    if np.ndim(labels) == 0:
+        raise ValueError(f"{who} needs a sequence of labels for {place}, got {labels!r}.")
+    return labels
+
+
+def _read_complete(who: str, labels: Any, place: str) -> Partition:
+    if isinstance(labels, Partition):
+        return labels
+    if isinstance(labels, PartialPartition):
+        known = labels.segmentation()
+        if known is None:
+            raise ValueError(
+                f"{who} needs a complete segmentation of {place}, got {labels!r}, which leaves "
+                "some of it open."
+            )
+        return known
+    labels = _sequence(who, labels, place)
+    missing = sum(_is_unlabeled(label) for label in labels)
+    if 0 < missing == len(labels):
+        raise ValueError(f"{who} needs labels, but they cover no sample of {place} (all −1).")
+    if missing:
+        raise ValueError(
+            f"{who} needs every sample labeled, got {missing} samples with −1 in {place}; drop "
+            "them or give each gap a label of its own."
+        )
+    try:
+        return Partition.from_runs(labels)
+    except ValueError as error:
+        raise ValueError(f"{who}, labels of {place}: {error}") from error
+
+
+def _read_clusters(who: str, labels: Any, place: str) -> Partition:
+    if isinstance(labels, Partition):
+        return labels
+    labels = _sequence(who, labels, place)
+    missing = sum(_is_unlabeled(label) for label in labels)
+    if missing:
+        raise ValueError(
+            f"{who} needs every sample labeled, got {missing} samples with −1 in {place}; drop "
+            "them."
+        )
+    try:
+        return Partition.from_labels(labels)
+    except ValueError as error:
+        raise ValueError(f"{who}, labels of {place}: {error}") from error
+
+
+def _is_unlabeled(label: Any) -> bool:
+    return isinstance(label, (int, float, np.number)) and label == -1

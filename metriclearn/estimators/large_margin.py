@@ -1,0 +1,345 @@
+"""What all large-margin learners share: parameters, scaling, the convex problem, the report."""
+
+from __future__ import annotations
+
+import logging
+import numbers
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from metriclearn.estimators.alternation import (
+    Alternation,
+    AlternationTrace,
+    PartialHinge,
+    alternate,
+)
+from metriclearn.estimators.inputs import DataSets, read_data_sets, read_weights
+from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.oracles.requests import Oracle
+from metriclearn.problem.joint_features import LinearFeatures, Samples
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.risk import StructuredHinge
+from metriclearn.running.callbacks import ProgressBar, WithEstimator
+from metriclearn.running.executors import Executor, ThreadExecutor
+from metriclearn.running.stored import StoredArrays, StoredSamples
+from metriclearn.solvers.base import Callback, Solution, Solver
+from metriclearn.solvers.mahalanobis import Metric, MetricCone
+from metriclearn.solvers.regularizers import Regularizer
+
+__all__ = ["LargeMarginLearner", "LearningProblem", "is_number"]
+
+_LOGGER = logging.getLogger(__name__)
+_MOST_CUTS = 100  # per round; with more, the master problem takes longer than it saves rounds
+
+
+@dataclass(frozen=True)
+class LearningProblem:
+    """Eq. (9) for one training set: what a solver needs besides the regularizer.
+
+    Attributes
+    ----------
+    risk : StructuredHinge
+    cone : MetricCone
+    start : array (n,)
+        No metric, or nearly none: where solvers begin, and over whose objective gaps are relative.
+    feature_scale : array (P,)
+        What features were divided by.
+    """
+
+    risk: StructuredHinge
+    cone: MetricCone
+    start: NDArray
+    feature_scale: NDArray
+
+
+class LargeMarginLearner(LearnedMetric, ABC):
+    """Learn B, and the price λ of a cluster, from labeled data sets: Eq. (9), linear features.
+
+    A subclass says how labels are read, which oracle answers and whether the number of clusters
+    is known; scaling, the convex problem, its certificate and the fitted attributes are here.
+    """
+
+    COMPONENTS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("metric", "linearize", "DiagonalMetric()"),
+        ("regularizer", "terms or expression", "L1()"),
+        ("solver", "minimize", "BundleDual()"),
+    )
+
+    metric: Metric
+    regularizer: Regularizer
+    solver: Solver
+    penalty: str | float
+    loss_scale: float
+    standardize: bool
+    alternation: Alternation
+    callbacks: Sequence[Callback]
+    n_jobs: int | None
+    executor: Executor | None
+    verbose: bool | None
+    penalty_: float | None
+    solution_: Solution
+    alternation_: AlternationTrace | None
+    completions_: list[NDArray[np.int64]] | None
+    scale_: NDArray
+
+    @property
+    @abstractmethod
+    def _count_known(self) -> bool:
+        """Whether inference knows the number of clusters."""
+
+    @abstractmethod
+    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
+        """Check labels and read them as partitions."""
+
+    @abstractmethod
+    def _oracle(self) -> Oracle:
+        """Loss-augmented inference."""
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from data sets and their labels.
+
+        Parameters
+        ----------
+        X : sequence of (T_i, P) arrays or data frames, or one (T, P) array
+            An object that is no list or tuple but has ``__len__`` and ``__getitem__`` is asked
+            for data sets one at a time, in every round; workers of Dask keep theirs.
+        y : sequence of (T_i,) labels (any hashables) or Partition, or one
+        sample_weight : array (N,), optional
+            Weight of every data set.
+
+        Raises
+        ------
+        ValueError
+            For data, labels or parameters that cannot be used, in one sentence.
+        """
+        problem = self._problem(X, y, sample_weight)
+        self._accept(problem, self._learn(problem))
+        self._report()
+        return self
+
+    def _learn(self, problem: LearningProblem, warm: Solution | None = None) -> Solution:
+        """Minimize, from an earlier solution if there is one; with partial labels, in turns with
+        completing them.
+        """
+        self.completions_, self.alternation_ = None, None
+        if not isinstance(problem.risk, PartialHinge):
+            return self._solve(problem, warm)
+        solution, hinge, self.alternation_ = alternate(
+            problem.risk,
+            lambda risk, warm: self._solve(replace(problem, risk=risk), warm),
+            self.regularizer.terms(problem.cone),
+            self.alternation,
+        )
+        self.completions_ = [truth.labels for truth in hinge.truths]
+        return solution
+
+    def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
+        """What makes the risk, given all that does not depend on how truths are read."""
+        oracle = self._oracle()
+        return partial(StructuredHinge, loss=FrobeniusLoss(), oracle=oracle, n_groups=_MOST_CUTS)
+
+    @staticmethod
+    def _sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
+        """One scaled data set, with what its oracles need from it once."""
+        return Samples(X, scale)
+
+    def _samples(
+        self, data: DataSets, truths: list[Partition], scale: NDArray
+    ) -> Sequence[Samples]:
+        """All of them, or where they are stored."""
+        if isinstance(data.arrays, StoredArrays):
+            return StoredSamples(data.arrays, truths, scale, self._sample)
+        return [self._sample(array, truth, scale) for array, truth in zip(data.arrays, truths)]
+
+    @property
+    def _executor(self) -> Executor:
+        return ThreadExecutor(self.n_jobs) if self.executor is None else self.executor
+
+    def _dearest(self, truths: Sequence[Partition]) -> float:
+        """Most loss, times T, that one more cluster can bring."""
+        return 1.0
+
+    def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> LearningProblem:
+        """Check parameters and data, remember the features, and state the convex problem."""
+        self._check_parameters()
+        data = read_data_sets(type(self).__name__, X).measured(self._executor.map)
+        truths = self._read_truths(y, data)
+        weights = read_weights(type(self).__name__, sample_weight, len(truths))
+        self._remember(data)
+        if weights is not None:
+            used = np.flatnonzero(weights)
+            data = data.subset(used)
+            truths, weights = [truths[i] for i in used], weights[used] / weights.max()
+        scale = self._feature_scale(data, weights, truths)
+        cone = self._cone(data.n_features)
+        risk = self._hinge(truths)(
+            features=LinearFeatures(self.metric),
+            cone=cone,
+            samples=self._samples(data, truths, scale),
+            truths=truths,
+            weights=weights,
+            loss_scale=self.loss_scale,
+            price=0.0 if self.penalty == "learned" else float(self.penalty),
+            count_known=self._count_known,
+            executor=self._executor,
+        )
+        # just above the loss scale a single cluster is the answer, which limits the price
+        dearest = self.loss_scale * self._dearest(truths) * (1.0 + 1e-6)
+        variance = float(np.sum((self._deviation(data, weights) / scale) ** 2))
+        start = cone.join(self._start(cone, truths, variance), dearest)
+        return LearningProblem(risk, cone, start, scale)
+
+    def _solve(
+        self,
+        problem: LearningProblem,
+        warm: Solution | None = None,
+    ) -> Solution:
+        """Minimize with the learner's solver, from an earlier solution where there is one."""
+        P = problem.cone.n_features
+        several = getattr(self._executor, "n_jobs", None) not in (None, 1)
+        threads = 1 if P < 500 or several else None
+
+        def snapshot(w: NDArray) -> LargeMarginLearner:
+            copy = type(self)(**self.get_params(deep=False))
+            copy.__dict__.update({k: v for k, v in self.__dict__.items() if k.endswith("in_")})
+            copy._accept_point(problem, w)
+            return copy
+
+        with (
+            threadpool_limits(threads, user_api="blas"),
+            ProgressBar(type(self).__name__, self.verbose) as bar,
+        ):
+            return self.solver.minimize(
+                problem.risk,
+                self.regularizer,
+                problem.cone,
+                problem.start,
+                [bar, *(WithEstimator(callback, snapshot) for callback in self.callbacks)],
+                warm,
+            )
+
+    def _accept(self, problem: LearningProblem, solution: Solution) -> None:
+        """Set the fitted attributes from a solution; its cuts are not kept."""
+        self.solution_ = replace(solution, cuts=None)
+        self._accept_point(problem, solution.w)
+
+    def _accept_point(self, problem: LearningProblem, w: NDArray) -> None:
+        coordinates, price = problem.cone.split(w)
+        self.scale_ = problem.feature_scale
+        self.components_ = self.metric.components(coordinates) / self.scale_
+        if self._count_known:
+            self.penalty_ = None
+        else:
+            self.penalty_ = price if problem.cone.priced else float(self.penalty)
+
+    def _check_parameters(self) -> None:
+        who = type(self).__name__
+        for name, methods, example in self.COMPONENTS:
+            component = getattr(self, name)
+            able = any(hasattr(component, method) for method in methods.split(" or "))
+            if isinstance(component, type) or not able:
+                raise ValueError(f"{who} needs a {name} such as {example}, got {component!r}.")
+        for callback in self.callbacks:
+            if not (hasattr(callback, "on_round") and hasattr(callback, "on_end")):
+                raise ValueError(
+                    f"{who} needs callbacks with the methods on_round and on_end, got {callback!r}."
+                )
+        if self.penalty != "learned" and not is_number(self.penalty, 0.0):
+            raise ValueError(
+                f'{who} needs penalty="learned" or a number of at least 0, got {self.penalty!r}.'
+            )
+        if not is_number(self.loss_scale, 0.0) or self.loss_scale == 0:
+            raise ValueError(f"{who} needs a positive loss_scale, got {self.loss_scale!r}.")
+        if not hasattr(self.alternation, "check"):
+            raise ValueError(
+                f"{who} needs an alternation such as Alternation(), got {self.alternation!r}."
+            )
+        self.alternation.check(who)
+
+    def _feature_scale(
+        self, data: DataSets, weights: NDArray | None, truths: Sequence[Partition]
+    ) -> NDArray:
+        """Pooled standard deviations around the data sets' means, all positive; or ones."""
+        short = np.flatnonzero(data.lengths < 2)
+        if len(short):
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 samples in every data set, got 1 "
+                f"sample in data set {short[0]}; remove it."
+            )
+        scale = self._deviation(data, weights)
+        constant = np.flatnonzero(scale <= 1e-13 * _magnitude(data))
+        if len(constant):
+            names = getattr(self, "feature_names_in_", np.arange(data.n_features))[constant[:5]]
+            raise ValueError(
+                f"{type(self).__name__} needs features that vary within the data sets, but "
+                f"{len(constant)} are constant in each ({', '.join(map(str, names))}"
+                f"{', …' if len(constant) > 5 else ''}); remove them."
+            )
+        if not self.standardize and (scale.min() < 1e-50 or scale.max() > 1e50):
+            raise ValueError(
+                f"{type(self).__name__} needs features with standard deviations between 1e-50 and "
+                f"1e50 without standardize, got {scale.min():.3g} to {scale.max():.3g}; rescale."
+            )
+        return scale if self.standardize else np.ones(data.n_features)
+
+    @staticmethod
+    def _deviation(data: DataSets, weights: NDArray | None) -> NDArray:
+        """Pooled standard deviations around the data sets' means."""
+        sizes = data.lengths * (1.0 if weights is None else weights)
+        unit = _magnitude(data)  # keeps squares within range
+        ratios = data.measures.deviations / unit
+        return np.sqrt(np.average(ratios**2, axis=0, weights=sizes)) * unit
+
+    def _cone(self, n_features: int) -> MetricCone:
+        priced = not self._count_known and self.penalty == "learned"
+        return MetricCone(self.metric, n_features, priced)
+
+    def _start(self, cone: MetricCone, truths: list[Partition], variance: float) -> NDArray:
+        """No metric; or with K given, where that makes every answer a tie, a small identity.
+
+        Small: the samples, of that total ``variance``, then score about as much as the loss.
+        """
+        if not self._count_known:
+            return np.zeros(cone.n_metric)
+        density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
+        identity = cone.metric.identity(cone.n_features)
+        return self.loss_scale * float(density) / variance * identity
+
+    def _report(self) -> None:
+        solution = self.solution_
+        _LOGGER.info(
+            "%s after %d rounds: objective %.6g, gap %.2g",
+            solution.reason,
+            len(solution.trace),
+            solution.objective,
+            solution.relative_gap,
+        )
+        if not solution.converged and solution.reason != "callback":
+            warnings.warn(
+                f"{type(self).__name__} stopped ({solution.reason}) at a relative gap of "
+                f"{solution.relative_gap:.2g}; the best metric so far is kept. Raise the solver's "
+                "max_rounds or its tolerance.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def _magnitude(data: DataSets) -> NDArray:
+    """Largest absolute values around the data sets' means; ones for constant features."""
+    magnitude = data.measures.magnitudes.max(axis=0)
+    return np.where(magnitude > 0, magnitude, 1.0)
+
+
+def is_number(value: Any, least: float) -> bool:
+    """Whether value is a real number from ``least`` to 1e50."""
+    return isinstance(value, numbers.Real) and least <= float(value) <= 1e50

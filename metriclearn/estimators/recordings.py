@@ -1,0 +1,189 @@
+"""RecordingSegmenter: from labelled recordings to labelled segments of new ones, in seconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold
+from sklearn.utils.validation import check_is_fitted
+from tqdm import tqdm
+
+from metriclearn.datasets.annotations import Segment
+from metriclearn.datasets.recordings import cached_features
+from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.whitened import WhitenedMetricLearner
+from metriclearn.features.media import duration
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import ComponentParameters
+
+__all__ = ["RecordingSegmenter"]
+
+STRENGTHS, SHRINKAGES = (1.0, 10.0), (0.03, 0.1, 0.3)
+
+
+class RecordingSegmenter(ComponentParameters):
+    """Segments of recordings, with names: a learned metric, its price, and scores of labels.
+
+    The metric is learned with large margin from the labelled recordings; strength and shrinkage
+    are chosen by cross-validation over their groups. A found segment gets the label with the
+    largest mean score over its rows, by linear discriminant analysis with shrinkage (Ledoit &
+    Wolf) of all training rows.
+
+    Parameters
+    ----------
+    extractor : extractor, optional
+        Features of a file, such as ``AudioFeatures()``; None where sequences are tables already.
+    learner : segmenter with ``shrinkage`` and ``learner__regularizer__strength``
+    rate : float
+        Rows per second, for tables; an extractor has its own.
+    n_folds : int
+        Of the cross-validation; fewer where there are fewer groups, none for one recording.
+
+    Attributes
+    ----------
+    learner_ : fitted learner
+    labels_ : list of str
+    label_weights_, label_intercepts_ : arrays (n labels, P) and (n labels,)
+        Linear scores of the labels.
+    validation_loss_ : float or None
+        Mean ‖M − N‖² of held-out recordings with the choice made.
+    feature_names_ : list of str
+    trained_on_ : list of str
+        Names of the recordings.
+    """
+
+    def __init__(
+        self,
+        extractor: Any = None,
+        learner: MahalanobisSegmenter = WhitenedMetricLearner(retune=True),  # noqa: B008  # cloned
+        *,
+        rate: float = 1.0,
+        n_folds: int = 4,
+    ) -> None:
+        self.extractor = extractor
+        self.learner = learner
+        self.rate = rate
+        self.n_folds = n_folds
+
+    def fit(self, data: LabeledSequences, progress: bool | None = None) -> Self:
+        """Choose, learn and name.
+
+        Parameters
+        ----------
+        data : LabeledSequences
+            As :func:`metriclearn.datasets.load_recordings` reads it with the same extractor.
+        progress : bool, optional
+            Whether a bar is shown; None in a terminal only.
+        """
+        candidates = [
+            {"learner__regularizer__strength": s, "shrinkage": h}
+            for s in STRENGTHS
+            for h in SHRINKAGES
+        ]
+        n_folds = min(self.n_folds, len(set(data.groups)))
+        self.validation_loss_: float | None = None
+        chosen: Mapping[str, float] = {}
+        if n_folds > 1:
+            folds = list(GroupKFold(n_folds).split(data.names, groups=data.groups))
+            bar = tqdm(total=len(candidates) * n_folds, desc="learning", disable=_quiet(progress))
+            with bar:
+                losses = [self._validate(data, folds, c, bar.update) for c in candidates]
+            best = int(np.argmin(losses))
+            chosen, self.validation_loss_ = candidates[best], losses[best]
+        self.learner_ = clone(self.learner).set_params(**chosen)
+        self.learner_.fit(data.sequences, data.labels)
+        self.feature_names_ = list(data.feature_names)
+        self.trained_on_ = list(data.names)
+        self._name_labels(data)
+        return self
+
+    def segment(
+        self, path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None
+    ) -> list[Segment]:
+        """Segments of a file as (start, end, label) in seconds."""
+        if self.extractor is None:
+            raise ValueError(
+                "RecordingSegmenter was fitted on tables; pass the rows to segment_features."
+            )
+        found = self.segment_features(cached_features(path, self.extractor, cache))
+        start, end, label = found[-1]
+        length = duration(path)
+        if start < length < end:  # the last row is not full
+            found[-1] = (start, length, label)
+        return found
+
+    def segment_features(self, X: NDArray[np.float64]) -> list[Segment]:
+        """Segments of the features (T, P) of a recording."""
+        check_is_fitted(self, "learner_")
+        ends = self.learner_.predict_change_points(X)
+        names = self._names(X, Partition(ends=ends))
+        rate = self.rows_per_second
+        starts = np.append(0, ends[:-1])
+        return [(float(a / rate), float(b / rate), name) for a, b, name in zip(starts, ends, names)]
+
+    @property
+    def rows_per_second(self) -> float:
+        """The extractor's rate, or ``rate`` for tables."""
+        return float(self.rate if self.extractor is None else self.extractor.rate)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write to one file, see :func:`metriclearn.save`."""
+        import metriclearn
+
+        return metriclearn.save(self, path)
+
+    def _validate(
+        self,
+        data: LabeledSequences,
+        folds: Sequence[tuple[NDArray, NDArray]],
+        candidate: Mapping[str, float],
+        step: Callable[[], Any],
+    ) -> float:
+        """Mean ‖M − N‖² of the recordings held out of the folds."""
+        losses: list[float] = []
+        for rest, held in folds:
+            train, test = data.select(rest), data.select(held)
+            learner = clone(self.learner).set_params(**candidate)
+            learner.fit(train.sequences, train.labels)
+            losses += [-len(y) * learner.score(X, y) for X, y in zip(test.sequences, test.labels)]
+            step()
+        return float(np.mean(losses))
+
+    def _name_labels(self, data: LabeledSequences) -> None:
+        """Linear scores of every label, by linear discriminant analysis of all rows, O(T P²)."""
+        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+        names = np.concatenate([np.asarray(labels).astype(str) for labels in data.labels])
+        self.labels_ = sorted(set(names.tolist()))
+        self.label_weights_ = np.zeros((len(self.labels_), len(data.feature_names)))
+        self.label_intercepts_ = np.zeros(len(self.labels_))
+        if len(self.labels_) == 1:
+            return
+        rows = np.vstack(data.sequences)
+        scale = rows.std(axis=0)
+        varies = scale > 1e-9 * np.maximum(np.abs(rows).max(axis=0), 1e-9)
+        scale = np.where(varies, scale, 1.0)
+        analysis = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        analysis.fit(rows[:, varies] / scale[varies], names)
+        weights, intercepts = analysis.coef_, analysis.intercept_
+        if len(self.labels_) == 2:  # one score, that of the second label
+            weights, intercepts = np.vstack([-weights, weights]), np.append(-intercepts, intercepts)
+        self.label_weights_[:, varies] = weights / scale[varies]
+        self.label_intercepts_ = intercepts
+
+    def _names(self, X: NDArray[np.float64], partition: Partition) -> list[str]:
+        """The label with the largest mean score over every segment."""
+        means = partition.pool(np.asarray(X, dtype=np.float64)) / partition.sizes[:, None]
+        scores = means @ self.label_weights_.T + self.label_intercepts_
+        return [self.labels_[i] for i in np.argmax(scores, axis=1)]
+
+
+def _quiet(progress: bool | None) -> bool | None:
+    return None if progress is None else not progress

@@ -1,0 +1,158 @@
+"""What every change-point estimator with a metric can do once it is fitted."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from metriclearn.estimators.inputs import (
+    DataSets,
+    read_data_sets,
+    read_partial_segmentations,
+    read_segmentations,
+    read_weights,
+)
+from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.oracles.requests import BatchOracle, Oracle, answers_batches
+from metriclearn.problem.forms import LowRankForm, cumulative_sums, projected_sums
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.known_loss import known_loss
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
+
+__all__ = ["MahalanobisSegmenter"]
+
+
+class MahalanobisSegmenter(LearnedMetric):
+    """Predictions of a fitted metric ``components_`` with a ``penalty_`` per segment.
+
+    Subclasses fit ``components_`` (r, P) and ``penalty_``, and have the parameters
+    ``n_segments`` (None or "given") and ``min_size``.
+    """
+
+    penalty_: float | None
+    n_segments: str | None
+    min_size: int
+    oracle: BatchOracle | None = None
+
+    def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
+        """Change-points of every data set, as in ruptures: segment ends, the last one T.
+
+        Memory beside X: 8(r+2)T bytes for a metric of rank r, whether X is in single or double
+        precision, in memory or mapped from a file (``np.load(file, mmap_mode="r")``).
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+            Number of segments; by default it follows from ``penalty_``.
+
+        Returns
+        -------
+        int array (K,), or a list of them
+        """
+        data = self._read(X)
+        partitions = self._segment(data, n_segments)
+        ends = [partition.change_points for partition in partitions]
+        return ends[0] if data.single else ends
+
+    def predict(self, X: Any, n_segments: Any = None) -> Any:
+        """Segment number of every sample, 0 … K−1, (T,) for each data set."""
+        data = self._read(X)
+        labels = [partition.labels for partition in self._segment(data, n_segments)]
+        return labels[0] if data.single else labels
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
+
+        With ``n_segments="given"`` the numbers of segments are those of y. Partial labels count
+        where something is known, see :mod:`metriclearn.problem.known_loss`.
+        """
+        data = self._read(X)
+        who = type(self).__name__
+        given = self.n_segments == "given"
+        read = read_segmentations if given else read_partial_segmentations
+        truths: Any = read(who, y, data)
+        found = self._segment(data, [truth.n_clusters for truth in truths] if given else None)
+        losses = np.array([_loss(partition, truth) for partition, truth in zip(found, truths)])
+        weights = read_weights(who, sample_weight, len(losses))
+        return -float(np.average(losses, weights=weights))
+
+    def _read(self, X: Any) -> DataSets:
+        """Arrays in single precision stay as they are: sums of them are in double precision."""
+        return self._checked(read_data_sets(type(self).__name__, X, single_precision=True))
+
+    def _segment(self, data: DataSets, n_segments: Any) -> list[Partition]:
+        if n_segments is None and self.penalty_ is None:
+            raise ValueError(
+                f"{type(self).__name__} was fitted with n_segments='given' and has no penalty; "
+                "pass n_segments to predict, or fit with n_segments=None."
+            )
+        counts = self._counts(n_segments, data)
+        if answers_batches(self.oracle):
+            return self._segment_together(data.arrays, counts)
+        return [self._segment_one(X, count) for X, count in zip(data.arrays, counts)]
+
+    def _counts(self, n_segments: Any, data: DataSets) -> list[int | None]:
+        """One number of segments, or None, per data set."""
+        if n_segments is None:  # without a look at the data, which may be on disk
+            return [None] * len(data.arrays)
+        several = isinstance(n_segments, (Sequence, np.ndarray)) and not isinstance(n_segments, str)
+        counts = list(n_segments) if several else [n_segments] * len(data.arrays)
+        if len(counts) != len(data.arrays):
+            raise ValueError(
+                f"{type(self).__name__} needs one n_segments for each of the {len(data.arrays)} "
+                f"data sets, or one for all, got {len(counts)}."
+            )
+        for i, (count, array) in enumerate(zip(counts, data.arrays)):
+            most = len(array) // self.min_size
+            if count is None:
+                continue
+            if not isinstance(count, numbers.Integral) or not 1 <= int(count) <= most:
+                raise ValueError(
+                    f"{type(self).__name__} needs a whole n_segments from 1 to {most} for the "
+                    f"{len(array)} samples of data set {i}, got {count!r}."
+                )
+        return counts
+
+    def _exact(self) -> Oracle:
+        """Exact inference with the estimator's smallest segment."""
+        if self.oracle is None:
+            return ChangePoints(self.min_size)
+        return clone(self.oracle).set_params(min_size=self.min_size)
+
+    def _segment_together(
+        self, arrays: Sequence[NDArray], counts: Sequence[int | None]
+    ) -> list[Partition]:
+        """In batches on the oracle's device; what is shorter than min_size is one segment."""
+        found = {i: Partition(ends=np.array([len(X)])) for i, X in enumerate(arrays)}
+        long = [i for i, partition in found.items() if partition.n_samples >= self.min_size]
+        components = self.components_
+        if len(components) == 0:
+            components = np.zeros((1, components.shape[1]))
+        forms = [LowRankForm.from_product(cumulative_sums(arrays[i]), components) for i in long]
+        for form in forms:
+            form.shift = -(self.penalty_ or 0.0)  # not used where K is given
+        oracle: Any = self._exact()
+        found.update(zip(long, oracle.many(forms, [counts[i] for i in long])))
+        return list(found.values())
+
+    def _segment_one(self, X: NDArray, count: int | None) -> Partition:
+        form = LowRankForm.from_cumulative(projected_sums(X, self.components_))
+        if count is None:
+            assert self.penalty_ is not None
+            form.shift = -self.penalty_
+            return ChangePoints(min(self.min_size, len(X)))(form)
+        return ChangePoints(self.min_size)(form, int(count))
+
+
+def _loss(partition: Partition, truth: Partition | PartialPartition) -> float:
+    if isinstance(truth, Partition):
+        return FrobeniusLoss()(partition, truth)
+    return known_loss(partition, truth)

@@ -1,5 +1,0 @@
-"""Estimators that learn a metric from labeled partitions."""
-
-from metriclearn.learners.change_points import ChangePointMetricLearner
-
-__all__ = ["ChangePointMetricLearner"]

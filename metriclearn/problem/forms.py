@@ -1,0 +1,294 @@
+"""Symmetric T×T forms A, never stored unless the user brings one, and ⟨A, M⟩."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.projector import Projector, Subspace
+
+__all__ = ["Compressed", "DenseForm", "Form", "LowRankForm"]
+
+
+class Compressed(NamedTuple):
+    """A = Q·matrix·Qᵀ + shift·I: a (q, q) matrix, its subspace (None: all T dimensions), c."""
+
+    matrix: NDArray
+    subspace: Subspace | None
+    shift: float
+
+
+class Form(Protocol):
+    """A symmetric T×T matrix A known through its action and its value on partitions."""
+
+    n_samples: int
+
+    def at(self, partition: Partition | Projector) -> float:
+        """⟨A, M⟩ = Tr AM."""
+        ...
+
+    def matvec(self, V: NDArray) -> NDArray:
+        """A V, (T, k) -> (T, k)."""
+        ...
+
+    def plus(self, truth: Partition, weight: float, shift: float) -> Form:
+        """The form A − weight·N + shift·I, with N the matrix of ``truth``."""
+        ...
+
+
+class LowRankForm:
+    """A = ZZᵀ − κN + cI from factors Z, a reference partition N and two numbers.
+
+    ``at`` costs O(Tr) for general partitions and O(Kr) for contiguous ones, ``matvec`` O(Trk);
+    memory is that of Z.
+
+    Parameters
+    ----------
+    factors : array (T, r)
+        Z = XL, the observations under the metric B = LLᵀ.
+    truth : Partition, optional
+        The reference partition N.
+    weight : float
+        κ; the loss-augmented problem of section 4.2 has κ = 2α.
+    shift : float
+        c; α − λ when the number of clusters is unknown.
+    """
+
+    _span: tuple[Subspace, NDArray] | None = None  # X and the components of factors not yet made
+    _product: tuple[NDArray, NDArray] | None = None  # the same, with cumulative sums of X
+
+    def __init__(
+        self,
+        factors: NDArray,
+        truth: Partition | None = None,
+        weight: float = 0.0,
+        shift: float = 0.0,
+    ) -> None:
+        if np.ndim(factors) != 2 or np.size(factors) == 0:
+            raise ValueError(
+                f"LowRankForm needs factors of shape (T, r), got {np.shape(factors)}; "
+                "use .reshape(-1, 1) for a single feature."
+            )
+        if truth is None and weight:
+            raise ValueError(
+                f"LowRankForm needs the truth that has the weight, got weight={weight!r} and no "
+                "truth; pass both or neither."
+            )
+        self.factors = np.asarray(factors)
+        self.n_samples = len(factors)
+        self.truth, self.weight, self.shift = truth, weight, shift
+
+    @classmethod
+    def from_cumulative(cls, cumulative: NDArray) -> LowRankForm:
+        """The form of centered factors given by their cumulative sums (T+1, r), first row 0."""
+        form = cls.__new__(cls)
+        form.n_samples = len(cumulative) - 1
+        form.truth, form.weight, form.shift = None, 0.0, 0.0
+        form.cumulative, form.offset = cumulative, 0.0
+        return form
+
+    @classmethod
+    def from_product(cls, cumulative: NDArray, components: NDArray) -> LowRankForm:
+        """The form of factors X·componentsᵀ, by cumulative sums of the centered X, (T+1, P).
+
+        Those of the factors are made when they are asked for; :attr:`product` has both parts.
+        """
+        form = cls.__new__(cls)
+        form.n_samples = len(cumulative) - 1
+        form.truth, form.weight, form.shift = None, 0.0, 0.0
+        form._product, form.offset = (cumulative, components), 0.0
+        return form
+
+    @classmethod
+    def from_subspace(cls, subspace: Subspace, components: NDArray) -> LowRankForm:
+        """The form of factors X·componentsᵀ, (T, r), for the X of a subspace and N its truth."""
+        form = cls.__new__(cls)
+        form.n_samples = subspace.n_samples
+        form.truth, form.weight, form.shift = subspace.truth, 0.0, 0.0
+        form._span = (subspace, components)
+        return form
+
+    @cached_property
+    def factors(self) -> NDArray:  # type: ignore[no-redef]  # not reached after __init__
+        if self._span is not None:
+            return self._span[0].X @ self._span[1].T
+        return np.diff(self.cumulative, axis=0)
+
+    @cached_property
+    def cumulative(self) -> NDArray:
+        """Cumulative sums of the centered factors, (T+1, r); centering keeps them accurate."""
+        if self._product is not None:
+            return _times_transpose(*self._product)
+        return cumulative_sums(self.factors)
+
+    @property
+    def product(self) -> tuple[NDArray, NDArray | None]:
+        """(S, L) with the cumulative sums SLᵀ, or those and None: for devices that multiply."""
+        return (self.cumulative, None) if self._product is None else self._product
+
+    @cached_property
+    def offset(self) -> float:
+        """⟨ZZᵀ, M⟩ minus the same for centered factors: T‖mean‖², whatever the partition."""
+        mean = np.mean(self.factors, axis=0)
+        return float(self.n_samples * np.dot(mean, mean))
+
+    def at(self, partition: Partition | Projector) -> float:
+        if isinstance(partition, Partition) and partition.contiguous:
+            pooled = np.diff(self.cumulative[partition.change_points], axis=0, prepend=0.0)
+            value = self.offset
+            value += float(np.sum(np.einsum("kr,kr->k", pooled, pooled) / partition.sizes))
+        else:
+            value = float(np.sum(partition.root(self.factors) ** 2))
+        if self.truth is not None and self.weight:
+            value -= self.weight * partition.inner(self.truth)
+        return value + self.shift * partition.n_clusters
+
+    def matvec(self, V: NDArray) -> NDArray:
+        result = self.factors @ (self.factors.T @ V) + self.shift * V
+        if self.truth is not None and self.weight:
+            result -= self.weight * self.truth.project(V)
+        return result
+
+    def compressed(self) -> Compressed:
+        """A − cI in the at most r + K dimensions outside which it is zero.
+
+        O((P+K)²r) where the form was made :meth:`from_subspace`, O(Tr²) otherwise.
+        """
+        subspace, factors = self._reduced()
+        matrix = factors @ factors.T
+        if self.weight:
+            np.einsum("kk->k", matrix)[: subspace.truth.n_clusters] -= self.weight
+        return Compressed(matrix, subspace, self.shift)
+
+    def _reduced(self) -> tuple[Subspace, NDArray]:
+        """(Q, QᵀZ)."""
+        if self._span is not None and self._span[0].truth == self.truth:
+            return self._span[0], self._span[0].own @ self._span[1].T
+        truth = self.truth if self.weight else None
+        subspace = Subspace(self.factors, truth or Partition(ends=np.array([self.n_samples])))
+        return subspace, subspace.own
+
+    def plus(self, truth: Partition, weight: float, shift: float) -> LowRankForm:
+        """The form A − weight·N + shift·I, sharing the factors of A."""
+        if self.truth is not None and self.truth != truth:
+            raise ValueError(
+                "LowRankForm holds one reference partition, got a second, different one; "
+                "use DenseForm for several."
+            )
+        form = object.__new__(type(self))
+        form.__dict__.update(self.__dict__)
+        form.truth = truth
+        form.weight, form.shift = self.weight + weight, self.shift + shift
+        return form
+
+
+class DenseForm:
+    """Any symmetric T×T matrix, kernels included; O(T²) memory.
+
+    Parameters
+    ----------
+    matrix : array (T, T)
+        A, symmetric to 1e-8 of its largest entry and finite.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not square, finite and symmetric.
+    """
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        A = np.asarray(matrix, dtype=np.float64)
+        if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
+            raise ValueError(f"DenseForm needs a square matrix, got shape {A.shape}.")
+        if not np.all(np.isfinite(A)):
+            raise ValueError("DenseForm needs finite entries, got NaN or infinity; remove them.")
+        asymmetry = float(np.max(np.abs(A - A.T)))
+        if asymmetry > 1e-8 * max(1.0, float(np.max(np.abs(A)))):
+            raise ValueError(
+                f"DenseForm needs a symmetric matrix, got |A - A.T| up to {asymmetry:.3g}; "
+                "pass (A + A.T) / 2."
+            )
+        self.matrix = A
+        self.n_samples = len(A)
+
+    def at(self, partition: Partition | Projector) -> float:
+        return float(np.trace(partition.project(self.matrix)))
+
+    def matvec(self, V: NDArray) -> NDArray:
+        return self.matrix @ V
+
+    def compressed(self) -> Compressed:
+        """A itself: nothing is known of its rank."""
+        return Compressed(self.matrix, None, 0.0)
+
+    def plus(self, truth: Partition, weight: float, shift: float) -> DenseForm:
+        """The form A − weight·N + shift·I, as a new dense matrix."""
+        return DenseForm(self.matrix - weight * truth.to_array() + shift * np.eye(self.n_samples))
+
+
+def _times_transpose(cumulative: NDArray, components: NDArray) -> NDArray:
+    """cumulative @ components.T, by columns where every component weighs a single feature."""
+    if np.count_nonzero(components) == len(components):
+        features = np.argmax(components != 0, axis=1)
+        return cumulative[:, features] * components[np.arange(len(components)), features]
+    return cumulative @ components.T
+
+
+def center(X: NDArray) -> NDArray:
+    """X minus its column means, in two passes so that an offset of 1e8 leaves no residue."""
+    X = X - np.mean(X, axis=0)
+    return X - np.mean(X, axis=0)
+
+
+def projected_sums(X: NDArray, components: NDArray, block: int = 2**16) -> NDArray[np.float64]:
+    """Cumulative sums of the centered rows of X·componentsᵀ, (T, P) -> (T+1, r), in blocks.
+
+    X may be mapped from a file, in single or double precision; a block of it is in memory at a
+    time, in double precision. Sums are in double precision too, of centered rows: the mean is
+    taken in two passes, so that they stay as small as the data allow and end at zero. A single
+    precision sum has an error of 6e-8 times its size, which after 10⁷ samples is larger than what
+    tells neighboring segments apart; a double precision one of 1e-16 times its size, so that
+    nothing has to be compensated. Memory 8(T+1)r bytes and that of a block.
+    """
+    starts = range(0, len(X), block)
+    mean = np.zeros(X.shape[1])
+    for _ in range(2):  # a second time for what rounding left of the first mean
+        rows = (np.asarray(X[a : a + block], dtype=np.float64) - mean for a in starts)
+        mean = mean + sum(np.sum(part, axis=0) for part in rows) / len(X)
+    sums = np.zeros((len(X) + 1, max(1, len(components))))
+    if len(components) == 0:
+        return sums
+    for a in starts:
+        part = (np.asarray(X[a : a + block], dtype=np.float64) - mean) @ components.T
+        part[0] += sums[a]
+        np.cumsum(part, axis=0, out=sums[a + 1 : a + 1 + len(part)])
+    return sums
+
+
+def cumulative_sums(X: NDArray) -> NDArray:
+    """Cumulative sums of the centered rows of X, (T, P) -> (T+1, P), first row 0."""
+    return _centered_cumulative(np.ascontiguousarray(X, dtype=np.float64))
+
+
+@njit(nogil=True, cache=True)
+def _centered_cumulative(X: NDArray) -> NDArray:
+    T, P = X.shape
+    mean, residue = np.zeros(P), np.zeros(P)
+    for t in range(T):
+        for p in range(P):
+            mean[p] += X[t, p]
+    mean /= T
+    for t in range(T):
+        for p in range(P):
+            residue[p] += X[t, p] - mean[p]
+    mean += residue / T
+    sums = np.zeros((T + 1, P))
+    for t in range(T):
+        for p in range(P):
+            sums[t + 1, p] = sums[t, p] + (X[t, p] - mean[p])
+    return sums

@@ -1,0 +1,133 @@
+"""Joint features of data and partition: what makes the score linear in w."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.problem.forms import Form, LowRankForm, center, cumulative_sums
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.projector import Projector, Subspace
+from metriclearn.solvers.mahalanobis import Metric
+
+__all__ = ["JointFeatures", "LinearFeatures", "Samples", "TableSamples"]
+
+
+class Samples:
+    """One data set, with what is computed from it only once.
+
+    Parameters
+    ----------
+    X : array (T, P), or what numpy makes one of when it is needed
+        Observations; used centered, which changes no objective and keeps sums accurate.
+    scale : array (P,), optional
+        What features are divided by. Of X and the divided X, none but X is kept.
+    """
+
+    def __init__(self, X: ArrayLike, scale: NDArray | None = None) -> None:
+        self.n_samples, self.n_features = np.shape(X)
+        self._X, self._scale = X, scale
+
+    @property
+    def scaled(self) -> NDArray:
+        """The observations, divided by the scale, (T, P)."""
+        X = np.asarray(self._X, dtype=np.float64)
+        return np.ascontiguousarray(X if self._scale is None else X / self._scale)
+
+    @cached_property
+    def cumulative(self) -> NDArray:
+        """Cumulative sums of the centered observations, (T+1, P)."""
+        return cumulative_sums(self.scaled)
+
+    @cached_property
+    def centered(self) -> NDArray:
+        """The centered observations, (T, P)."""
+        return center(self.scaled)
+
+    def form(self, components: NDArray) -> LowRankForm:
+        """XBXᵀ with B = componentsᵀcomponents; components (r, P)."""
+        return LowRankForm.from_product(self.cumulative, components)
+
+    def pooled(self, partition: Partition | Projector) -> NDArray:
+        """(YᵀY)^(-1/2) YᵀX, (K, P): its Gram matrix is XᵀMX. O(KP) for segments."""
+        if isinstance(partition, Partition) and partition.contiguous:
+            sums = np.diff(self.cumulative[partition.change_points], axis=0, prepend=0.0)
+            return sums / np.sqrt(partition.sizes)[:, None]
+        return partition.root(self.centered)
+
+
+class TableSamples(Samples):
+    """One data set whose samples have no order, with the subspace of X and of its labels.
+
+    Spectral inference then costs O((P+K)³) however many samples there are.
+
+    Parameters
+    ----------
+    X, scale
+        As for :class:`Samples`.
+    truth : Partition
+        The labels N.
+    """
+
+    def __init__(self, X: ArrayLike, truth: Partition, scale: NDArray | None = None) -> None:
+        super().__init__(X, scale)
+        self.truth = truth
+
+    @cached_property
+    def subspace(self) -> Subspace:
+        """The span of [Y, X], by one QR decomposition of O(TP²)."""
+        return Subspace(self.centered, self.truth)
+
+    def form(self, components: NDArray) -> LowRankForm:
+        """XBXᵀ without anything of the size of T, until its factors are asked for."""
+        return LowRankForm.from_subspace(self.subspace, components)
+
+    def pooled(self, partition: Partition | Projector) -> NDArray:
+        """(YᵀY)^(-1/2) YᵀX, (K, P); O(qP) for a projector of the subspace, else O(TP)."""
+        return partition.root(self.centered)
+
+
+class JointFeatures(Protocol):
+    """A form that is linear in w, and its gradient."""
+
+    metric: Metric
+
+    def at(self, w: NDArray) -> Callable[[Samples], Form]:
+        """The forms A of data sets under the metric coordinates w."""
+        ...
+
+    def gradient(self, samples: Samples, w: NDArray, partition: Partition | Projector) -> NDArray:
+        """d⟨A, M⟩/dw, exact."""
+        ...
+
+
+class LinearFeatures:
+    """A = XBXᵀ, so that ⟨A, M⟩ = ⟨B, XᵀMX⟩ (Eq. 5 to 7).
+
+    ``at`` factors B once, and every form costs one product (T, P)×(P, r); ``gradient`` O(KP) for
+    a diagonal metric and O(KP²) for a full one.
+    """
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+
+    def at(self, w: NDArray) -> Callable[[Samples], LowRankForm]:
+        components = self.metric.components(w)
+        if len(components) == 0:
+            components = np.zeros((1, components.shape[1]))
+
+        def form(samples: Samples) -> LowRankForm:
+            return samples.form(components)
+
+        return form
+
+    def form(self, samples: Samples, w: NDArray) -> LowRankForm:
+        """The form of one data set."""
+        return self.at(w)(samples)
+
+    def gradient(self, samples: Samples, w: NDArray, partition: Partition | Projector) -> NDArray:
+        return self.metric.coordinates(samples.pooled(partition))

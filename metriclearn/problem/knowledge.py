@@ -1,0 +1,438 @@
+"""What is known of a partition that nobody has given in full: labels, spans, annotated regions."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.problem.partition import Partition
+
+__all__ = [
+    "AT_LEAST_ONE",
+    "EXACTLY_ONE",
+    "NO_CHANGE",
+    "ChangeCount",
+    "PartialPartition",
+    "Region",
+    "SegmentRules",
+]
+
+
+@dataclass(frozen=True)
+class ChangeCount:
+    """How many change-points a region may hold: from ``fewest`` up to ``most`` (None: any)."""
+
+    name: str
+    fewest: int
+    most: int | None
+
+    def allows(self, n_changes: int) -> bool:
+        """Whether a region with that many change-points is as annotated."""
+        return self.fewest <= n_changes and (self.most is None or n_changes <= self.most)
+
+    def __repr__(self) -> str:
+        return self.name.upper().replace(" ", "_")
+
+
+NO_CHANGE = ChangeCount("no change", 0, 0)
+EXACTLY_ONE = ChangeCount("exactly one", 1, 1)
+AT_LEAST_ONE = ChangeCount("at least one", 1, None)
+
+
+@dataclass(frozen=True)
+class Region:
+    """An annotated stretch X[start:stop] of samples, and how many changes lie inside it.
+
+    A change-point t is a change between the samples t−1 and t; it is inside when both are, that
+    is start < t < stop. The labels of LOPART and of penalty learning (Hocking & Srivastava 2020;
+    Rigaill, Hocking, Bach & Vert 2013), given as first and last sample counted from 1, are
+    ``Region(first - 1, last, kind)``.
+
+    Parameters
+    ----------
+    start, stop : int
+        First sample, and the one after the last.
+    kind : ChangeCount
+        ``NO_CHANGE``, ``EXACTLY_ONE`` or ``AT_LEAST_ONE``.
+    """
+
+    start: int
+    stop: int
+    kind: ChangeCount
+
+    def count(self, change_points: NDArray) -> int:
+        """Number of the sorted ``change_points`` inside."""
+        low, high = np.searchsorted(change_points, [self.start + 1, self.stop])
+        return int(high - low)
+
+
+class SegmentRules(NamedTuple):
+    """The same knowledge as rules for a segment (s, u], int arrays (T+1,).
+
+    It is allowed when ``allowed[u]`` and floor[u] ≤ s < ceiling[u] (and s is a legal end itself).
+    ``reach[t]`` is the last position u for which a start at t may be refused although an earlier
+    one is not; T+1-long arrays with the positions 0 … T as indices.
+    """
+
+    allowed: NDArray[np.int64]
+    floor: NDArray[np.int64]
+    ceiling: NDArray[np.int64]
+    reach: NDArray[np.int64]
+
+
+class _Fact(NamedTuple):
+    """A region and where it comes from."""
+
+    region: Region
+    source: str
+
+    def __str__(self) -> str:
+        start, stop, kind = self.region.start, self.region.stop, self.region.kind
+        if self.source == "change_points":
+            return f"the change-point {start + 1}"
+        if self.source == "same":
+            return f"the same span ({start}, {stop})"
+        if self.source == "labels":
+            relation = "equal" if kind is NO_CHANGE else "different"
+            return f"the {relation} labels of samples {start} and {stop - 1}"
+        return f"the region ({start}, {stop}, {kind.name})"
+
+
+class PartialPartition:
+    """What is known of a partition of samples 0 … T-1.
+
+    Everything given must hold at once. For a segmentation all of it is read as regions: two
+    neighbors with equal labels have no change between them, with different ones they have; two
+    labeled stretches with different labels and a gap between them have at least one change in the
+    gap, and with equal labels the gap stays open (a label may recur). For a clustering equal
+    labels mean the same cluster wherever they stand, different ones different clusters, and the
+    samples of a same span are together; change-points and regions say nothing there.
+
+    Parameters
+    ----------
+    n_samples : int
+        T.
+    labels : sequence of T labels, optional
+        Any hashables; −1 marks unlabeled samples.
+    change_points : sequence of int
+        Known changes, each between the samples t−1 and t, 1 ≤ t < T. A final T is ignored, so
+        lists as in ruptures can be passed; not being listed says nothing.
+    same : sequence of (start, stop)
+        Spans X[start:stop] that lie in one cluster or segment.
+    regions : sequence of Region or of (start, stop, kind)
+        Annotated regions.
+
+    Attributes
+    ----------
+    n_samples : int
+    regions : tuple of Region
+        The annotated regions as given.
+    constraints : tuple of Region
+        All that is known of change-points, labels and spans included.
+    labels : int array (T,)
+        Codes by first appearance, −1 where no label is known.
+    same : tuple of (start, stop)
+
+    Raises
+    ------
+    ValueError
+        For positions outside the samples, or if no segmentation agrees with everything; the
+        sentence names the annotations that contradict each other.
+
+    Examples
+    --------
+    >>> known = PartialPartition(8, labels=[0, 0, -1, -1, 1, 1, -1, -1])
+    >>> [(r.start, r.stop, r.kind) for r in known.constraints]
+    [(0, 2, NO_CHANGE), (1, 5, AT_LEAST_ONE), (4, 6, NO_CHANGE)]
+    """
+
+    __slots__ = ("constraints", "labels", "n_samples", "regions", "same")
+
+    n_samples: int
+    labels: NDArray[np.int64]
+    same: tuple[tuple[int, int], ...]
+    regions: tuple[Region, ...]
+    constraints: tuple[Region, ...]
+
+    def __init__(
+        self,
+        n_samples: int,
+        labels: Iterable[Hashable] | None = None,
+        change_points: ArrayLike | Sequence[int] = (),
+        same: Iterable[tuple[int, int]] = (),
+        regions: Iterable[Region | tuple[int, int, ChangeCount]] = (),
+    ) -> None:
+        if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
+            raise ValueError(f"PartialPartition needs at least one sample, got {n_samples!r}.")
+        self.n_samples = int(n_samples)
+        self.labels = _codes(labels, self.n_samples)
+        facts = _label_facts(self.labels)
+        facts += [
+            _Fact(Region(t - 1, t + 1, AT_LEAST_ONE), "change_points")
+            for t in _read_change_points(change_points, self.n_samples)
+        ]
+        spans = [
+            _read_region(span, self.n_samples, "same span") for span in _listed(same, "same spans")
+        ]
+        facts += [_Fact(span, "same") for span in spans]
+        self.same = tuple((span.start, span.stop) for span in spans)
+        self.regions = tuple(
+            _read_region(given, self.n_samples, "region") for given in _listed(regions, "regions")
+        )
+        facts += [_Fact(region, "regions") for region in self.regions]
+        facts = [fact for fact in facts if fact.region.stop - fact.region.start > 1]
+        if not _feasible(facts, self.n_samples):
+            named = ", ".join(map(str, _conflict(facts, self.n_samples)))
+            raise ValueError(
+                "PartialPartition needs annotations that one segmentation can satisfy, but these "
+                f"contradict each other: {named}; change or remove one of them."
+            )
+        self.constraints = tuple(fact.region for fact in facts)
+
+    @classmethod
+    def from_partition(cls, partition: Partition) -> PartialPartition:
+        """Everything known."""
+        return cls(partition.n_samples, labels=partition.labels)
+
+    def allows(self, partition: Partition) -> bool:
+        """Whether a segmentation agrees with everything known, O((K + regions) log K)."""
+        ends = partition.change_points[:-1]
+        same_samples = partition.n_samples == self.n_samples
+        return same_samples and all(r.kind.allows(r.count(ends)) for r in self.constraints)
+
+    def allows_clusters(self, partition: Partition) -> bool:
+        """Whether a clustering keeps equal labels and spans together and different labels apart."""
+        if partition.n_samples != self.n_samples:
+            return False
+        found, known = partition.labels, self.labels >= 0
+        together = all(len(set(found[start:stop])) == 1 for start, stop in self.same)
+        pairs = set(zip(self.labels[known].tolist(), found[known].tolist()))
+        return together and len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+
+    def label_errors(self, partition: Partition) -> tuple[int, int]:
+        """(false positives, false negatives) of a segmentation on ``regions``.
+
+        As penalty learning counts them: a region with more changes than annotated is one false
+        positive, one with fewer one false negative.
+
+        Raises
+        ------
+        ValueError
+            If the segmentation is of another number of samples.
+        """
+        if partition.n_samples != self.n_samples:
+            raise ValueError(
+                f"PartialPartition.label_errors needs a segmentation of the {self.n_samples} "
+                f"samples, got one of {partition.n_samples}."
+            )
+        ends = partition.change_points[:-1]
+        counts = [(region.kind, region.count(ends)) for region in self.regions]
+        missed = sum(n < kind.fewest for kind, n in counts)
+        return sum(not kind.allows(n) for kind, n in counts) - missed, missed
+
+    def segmentation(self) -> Partition | None:
+        """The segmentation, if it is known at every position, else None."""
+        T = self.n_samples
+        closed, changes = np.zeros(T + 1, dtype=bool), np.zeros(T + 1, dtype=bool)
+        for region in self.constraints:
+            if region.kind.most == 0:
+                closed[region.start + 1 : region.stop] = True
+        for region in self.constraints:
+            if region.kind.fewest:
+                free = np.flatnonzero(~closed[region.start + 1 : region.stop])
+                changes[region.start + 1 + free] = len(free) == 1
+        if not np.all((closed | changes)[1:T]):
+            return None
+        return Partition.from_change_points(np.flatnonzero(changes), T)
+
+    def rules(self) -> SegmentRules:
+        """What is known, as rules for single segments, O(T + total length of regions)."""
+        return _rules(self.constraints, self.n_samples)
+
+    def within(self, start: int, stop: int) -> PartialPartition:
+        """What is known of X[start:stop] by annotations that lie inside."""
+        inside = [
+            Region(r.start - start, r.stop - start, r.kind)
+            for r in self.constraints
+            if start <= r.start and r.stop <= stop
+        ]
+        return PartialPartition(stop - start, regions=inside)
+
+    def mirrored(self) -> PartialPartition:
+        """The same knowledge with the samples in reverse order (labels become constraints)."""
+        T = self.n_samples
+        turned = [Region(T - r.stop, T - r.start, r.kind) for r in self.constraints]
+        return PartialPartition(T, regions=turned)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, PartialPartition):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def _content(self) -> tuple:
+        return self.n_samples, self.labels.tobytes(), self.same, self.constraints
+
+    def __repr__(self) -> str:
+        labeled = int(np.sum(self.labels >= 0))
+        return (
+            f"PartialPartition({self.n_samples} samples, {labeled} labeled, "
+            f"{len(self.constraints)} constraints)"
+        )
+
+
+def _listed(values: Any, name: str) -> list[Any]:
+    """As a list, whatever iterable it is."""
+    try:
+        return list(values)
+    except TypeError:
+        raise ValueError(f"PartialPartition needs a list of {name}, got {values!r}.") from None
+
+
+def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int64]:
+    codes = np.full(n_samples, -1, dtype=np.int64)
+    if labels is None:
+        return codes
+    given = _listed(labels, "labels")
+    if len(given) != n_samples:
+        raise ValueError(
+            f"PartialPartition needs one label per sample (−1 where unknown), got {len(given)} "
+            f"labels for {n_samples} samples."
+        )
+    if any(label is None or _is_nan(label) for label in given):
+        raise ValueError(
+            "PartialPartition needs −1 for the samples whose label is unknown, got None or NaN; "
+            "replace them."
+        )
+    known = np.flatnonzero([not _is_unlabeled(label) for label in given])
+    if len(known):
+        codes[known] = Partition.from_labels([given[i] for i in known]).labels
+    return codes
+
+
+def _is_unlabeled(label: Any) -> bool:
+    return isinstance(label, (int, float, np.number)) and label == -1
+
+
+def _is_nan(label: Any) -> bool:
+    return isinstance(label, (float, np.floating)) and label != label
+
+
+def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
+    """Runs of equal labels hold no change; between different ones there is at least one."""
+    stops = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
+    starts = np.append(0, stops[:-1])
+    facts: list[_Fact] = []
+    before: tuple[int, int] | None = None  # (code, stop) of the last labeled run
+    for start, stop in zip(starts.tolist(), stops.tolist()):
+        code = int(codes[start])
+        if code < 0:
+            continue
+        if before is not None and before[0] != code:
+            facts.append(_Fact(Region(before[1] - 1, start + 1, AT_LEAST_ONE), "labels"))
+        facts.append(_Fact(Region(start, stop, NO_CHANGE), "labels"))
+        before = code, stop
+    return facts
+
+
+def _read_change_points(change_points: ArrayLike | Sequence[int], n_samples: int) -> list[int]:
+    given = _listed(change_points, "change-points")
+    if not all(isinstance(t, numbers.Integral) and not isinstance(t, bool) for t in given):
+        raise ValueError(
+            "PartialPartition needs integer change-points in one list, got "
+            f"{given[:5]!r}; round them first."
+        )
+    positions = sorted({int(t) for t in given} - {n_samples})
+    if positions and not 1 <= positions[0] <= positions[-1] <= n_samples:
+        raise ValueError(
+            f"PartialPartition needs change-points from 1 to {n_samples - 1}, "
+            f"got {positions[0]} to {positions[-1]}."
+        )
+    return positions
+
+
+def _read_region(given: Any, n_samples: int, word: str) -> Region:
+    spanned, kinds = word == "same span", (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)
+    try:
+        region = given if isinstance(given, Region) else Region(*given, *[NO_CHANGE] * spanned)
+        whole = all(isinstance(x, numbers.Integral) for x in (region.start, region.stop))
+    except TypeError:
+        whole = False
+    if not whole or region.kind not in kinds:
+        raise ValueError(
+            f"PartialPartition needs every {word} as whole numbers start and stop"
+            f"{'' if spanned else f' and one of the kinds {kinds}'}, got {given!r}."
+        )
+    least = 2 if region.kind.fewest else 1
+    if not 0 <= region.start <= region.stop - least or region.stop > n_samples:
+        raise ValueError(
+            f"PartialPartition needs every {word} inside the {n_samples} samples and with at "
+            f"least {least} of them ({region.kind.name}), got start {region.start} and stop "
+            f"{region.stop} (the sample after the last)."
+        )
+    return Region(int(region.start), int(region.stop), region.kind)
+
+
+def _rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
+    T = n_samples
+    allowed = np.ones(T + 1, dtype=np.int64)
+    floor, reach = np.zeros(T + 1, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
+    ceiling = np.full(T + 1, T + 1, dtype=np.int64)
+    for start, stop, kind in ((r.start, r.stop, r.kind) for r in regions):
+        inside = slice(start + 1, stop)
+        if kind.most == 0:
+            allowed[inside] = 0
+            continue
+        floor[stop] = max(floor[stop], start + 1)  # s ≤ start < stop ≤ u would jump over it
+        if kind.most == 1:
+            np.minimum(ceiling[inside], start + 1, out=ceiling[inside])
+            np.maximum(reach[inside], stop - 1, out=reach[inside])
+    return SegmentRules(allowed, np.maximum.accumulate(floor), ceiling, reach)
+
+
+def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
+    """Whether a segmentation satisfies all facts, O(R log R).
+
+    Positions between two neighboring borders of regions are alike, and one change among them
+    does for all, so that only one position of each kind is tried.
+    """
+    if not facts:
+        return True
+    spans = np.array([(fact.region.start + 1, fact.region.stop) for fact in facts])
+    positions = np.unique(spans)
+    positions = positions[positions < n_samples]
+    columns = np.searchsorted(positions, spans)
+    small = [Region(a, b + 1, f.region.kind) for (a, b), f in zip(columns.tolist(), facts)]
+    rules = _rules(small, len(positions) + 1)
+    reachable = np.zeros(len(positions) + 3, dtype=np.int64)  # how many before each position
+    reachable[1] = 1
+    last = False
+    for u in range(1, len(positions) + 2):
+        low, high = int(rules.floor[u]), min(int(rules.ceiling[u]), u)
+        last = bool(rules.allowed[u]) and low < high and reachable[high] > reachable[low]
+        reachable[u + 1] = reachable[u] + last
+    return last
+
+
+def _conflict(facts: Sequence[_Fact], n_samples: int) -> list[_Fact]:
+    """Facts that cannot all hold, none of which can be spared: a few bisections."""
+    found: list[_Fact] = []
+    rest = list(facts)
+    while _feasible(found, n_samples):
+        low, high = 0, len(rest)  # found + rest[:low] can hold, found + rest[:high] cannot
+        while high - low > 1:
+            middle = (low + high) // 2
+            if _feasible(found + rest[:middle], n_samples):
+                low = middle
+            else:
+                high = middle
+        found.append(rest[high - 1])
+        rest = rest[: high - 1]
+    return found[::-1]

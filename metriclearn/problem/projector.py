@@ -1,0 +1,161 @@
+"""Orthogonal projections M that relax partitions, kept as coordinates in a small subspace."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from metriclearn.problem.partition import Partition
+
+__all__ = ["Projector", "Subspace"]
+
+_BLOCK = 1 << 13  # rows
+_NEGLIGIBLE = 1e-13  # of the largest singular value: no direction is kept for it
+
+
+class Subspace:
+    """An orthonormal basis Q of the span of [Y, X], of dimension q ≤ K + P, never stored.
+
+    Its first K directions are the normalized clusters Y(YᵀY)^(-1/2) of a reference partition, the
+    others (X − NX)·T for a (P, q − K) matrix T from one QR decomposition: O(TP²) once, and then
+    what happens inside the span does not depend on the number of samples.
+
+    Parameters
+    ----------
+    X : array (T, P)
+        Kept, not copied.
+    truth : Partition
+        N.
+    """
+
+    def __init__(self, X: NDArray, truth: Partition) -> None:
+        self.X, self.truth = X, truth
+        self.n_samples = len(X)
+        triangle = _triangle(X, truth)
+        if not np.all(np.isfinite(triangle)):
+            raise ValueError("Subspace needs finite data, got NaN or infinity; remove them.")
+        _, values, rows = scipy.linalg.svd(triangle, full_matrices=False)
+        largest = max(float(values[0]), _NEGLIGIBLE * float(np.linalg.norm(X)))
+        kept = values > len(values) * _NEGLIGIBLE * largest
+        self.mixing = rows[kept].T / values[kept]
+        self.own = np.vstack([truth.root(X), values[kept][:, None] * rows[kept]])
+        self.dimension = len(self.own)
+
+    @property
+    def constant(self) -> NDArray:
+        """Coordinates of the unit vector 1/√T, (q,)."""
+        coordinates = np.zeros(self.dimension)
+        coordinates[: self.truth.n_clusters] = np.sqrt(self.truth.sizes / self.n_samples)
+        return coordinates
+
+    def coordinates(self, X: NDArray) -> NDArray:
+        """QᵀX, (T, k) -> (q, k); free for the array that made the subspace, else O(Tqk)."""
+        if X is self.X:
+            return self.own
+        residual = self.X - self.truth.project(self.X)
+        return np.vstack([self.truth.root(X), self.mixing.T @ (residual.T @ X)])
+
+    def lift(self, V: NDArray) -> NDArray:
+        """Q V, (q, k) -> (T, k)."""
+        K = self.truth.n_clusters
+        lifted = (self.X - self.truth.project(self.X)) @ (self.mixing @ V[K:])
+        lifted += (V[:K] / np.sqrt(self.truth.sizes)[:, None])[self.truth.labels]
+        return lifted
+
+
+def _triangle(X: NDArray, truth: Partition) -> NDArray:
+    """R of the QR decomposition of X − NX, block by block so that each stays in the cache."""
+    means, labels = truth.pool(X) / truth.sizes[:, None], truth.labels
+    triangle = np.zeros((0, X.shape[1]))
+    for begin in range(0, len(X), _BLOCK):
+        block = slice(begin, begin + _BLOCK)
+        rows = np.vstack([triangle, X[block] - means[labels[block]]])
+        triangle = np.asarray(np.linalg.qr(rows, mode="r"))
+    return triangle
+
+
+class Projector:
+    """M = U Diag(s) Uᵀ + f·(I − QQᵀ) with U = QV: a point of {0 ⪯ M ⪯ I}.
+
+    What a spectral relaxation answers in place of a partition. Losses, joint features and risks
+    use it as they use one: through its trace, ⟨M, N⟩ and roots of XᵀMX. Weights s and the filling
+    f are 1 or 0 except where eigenvalues tie at the cut: equal ones share what is left, so that
+    M does not depend on an arbitrary choice of eigenvectors.
+
+    Parameters
+    ----------
+    vectors : array (q, k)
+        V, orthonormal.
+    subspace : Subspace, optional
+        Q; without it vectors have T rows and Q is the identity.
+    weights : array (k,), optional
+        s, ones by default.
+    filling : float
+        f.
+
+    Attributes
+    ----------
+    n_clusters : float
+        Tr M.
+    """
+
+    contiguous = False
+
+    def __init__(
+        self,
+        vectors: NDArray,
+        subspace: Subspace | None = None,
+        weights: NDArray | None = None,
+        filling: float = 0.0,
+    ) -> None:
+        self._inside, self.subspace = vectors, subspace
+        self.weights = np.ones(vectors.shape[1]) if weights is None else weights
+        self.n_samples = len(vectors) if subspace is None else subspace.n_samples
+        self.filling = filling if self.n_samples > len(vectors) else 0.0
+        outside = self.n_samples - len(vectors)
+        self.n_clusters = float(np.sum(self.weights)) + self.filling * outside
+
+    @cached_property
+    def vectors(self) -> NDArray:
+        """U, (T, k)."""
+        return self._inside if self.subspace is None else self.subspace.lift(self._inside)
+
+    def root(self, X: NDArray) -> NDArray:
+        """R with RᵀR = XᵀMX, (T, P) -> (k or k + P, P)."""
+        inside = X if self.subspace is None else self.subspace.coordinates(X)
+        root = np.sqrt(self.weights)[:, None] * (self._inside.T @ inside)
+        if not self.filling or self.subspace is None or X is self.subspace.X:
+            return root
+        outside = np.linalg.qr(X - self.subspace.lift(inside), mode="r")
+        return np.vstack([root, np.sqrt(self.filling) * outside])
+
+    def inner(self, truth: Partition) -> float:
+        """⟨M, N⟩; O(Kk) for the partition of the subspace, O(Tk) for any other."""
+        subspace = self.subspace
+        if subspace is not None and subspace.truth == truth:
+            rows = self._inside[: truth.n_clusters]
+            return float(np.sum(self.weights * rows**2))
+        value = float(np.sum(self.weights * truth.root(self.vectors) ** 2))
+        if self.filling and subspace is not None:
+            basis = subspace.lift(np.eye(subspace.dimension))
+            value += self.filling * (truth.n_clusters - float(np.sum(truth.root(basis) ** 2)))
+        return value
+
+    def project(self, X: NDArray) -> NDArray:
+        """M X, (T, P) -> (T, P), in O(TqP)."""
+        if self.subspace is None:
+            return (self._inside * self.weights) @ (self._inside.T @ X)
+        inside = self.subspace.coordinates(X)
+        shares = self._inside @ (self.weights[:, None] * (self._inside.T @ inside))
+        projected = self.subspace.lift(shares - self.filling * inside)
+        return projected + self.filling * X if self.filling else projected
+
+    def to_array(self) -> NDArray[np.float64]:
+        """M as a dense (T, T) array, for tests and small examples: O(T²) memory."""
+        return self.project(np.eye(self.n_samples))
+
+    def __repr__(self) -> str:
+        return f"Projector({self.n_samples} samples, trace {self.n_clusters:g})"

@@ -1,0 +1,231 @@
+"""ClusteringMetricLearner: what it learns, what it certifies, how it predicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from metriclearn import (
+    L1,
+    Averaged,
+    BundleDual,
+    ClusteringMetricLearner,
+    DiagonalMetric,
+    DPMeans,
+    FrobeniusLoss,
+    FullMetric,
+    LocalSearch,
+    LowRankForm,
+    Partition,
+    ProjectedSubgradient,
+    SpectralRelaxation,
+    SquaredFrobenius,
+    Trace,
+    load,
+)
+from tests.estimators.test_sklearn_contract import INAPPLICABLE
+
+IRIS, WINE = load_iris(return_X_y=True), load_wine(return_X_y=True)
+COUNTED = {"check_methods_sample_order_invariance", "check_methods_subset_invariance"}
+ORACLES = [SpectralRelaxation(), SpectralRelaxation(True), LocalSearch(), Averaged()]
+
+
+def blobs(seed: int, n: int = 40, K: int = 3):
+    """Two features that separate K clusters, four of larger noise; labels in random order."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n * K) % K)
+    X = rng.normal(size=(n * K, 6)) * [1, 1, 5, 5, 5, 5]
+    X[:, :2] += 7.0 * np.column_stack([np.cos(2 * np.pi * y / K), np.sin(2 * np.pi * y / K)])
+    return X, y
+
+
+def learn(X, y, **parameters) -> ClusteringMetricLearner:
+    return ClusteringMetricLearner(**{"random_state": 0, **parameters}).fit(X, y)
+
+
+def test_estimator_checks_pass_except_those_that_cannot_apply_to_a_clustering() -> None:
+    results = check_estimator(
+        ClusteringMetricLearner(), expected_failed_checks=INAPPLICABLE, on_fail=None, on_skip=None
+    )
+    failed = {r["check_name"] for r in results if r["status"] == "failed"}
+    assert failed == set()
+    assert sum(r["status"] == "passed" for r in results) >= 40
+
+
+@pytest.mark.parametrize("n_clusters", ["given", None])
+@pytest.mark.parametrize(
+    ("metric", "regularizer"),
+    [
+        (FullMetric(), SquaredFrobenius(10.0)),
+        (FullMetric(), Trace(0.1)),
+        (DiagonalMetric(), L1(0.1)),
+        (DiagonalMetric(), SquaredFrobenius(10.0)),
+    ],
+)
+def test_learns_what_separates_and_clusters_new_data(metric, regularizer, n_clusters) -> None:
+    X, y = blobs(0)
+    learner = learn(X, y, metric=metric, regularizer=regularizer, n_clusters=n_clusters)
+    assert learner.solution_.converged
+    weights = np.diag(learner.get_mahalanobis_matrix()) * learner.scale_**2
+    assert set(np.argsort(weights)[-2:]) == {0, 1}
+    X_new, y_new = blobs(1)
+    assert learner.score(X_new, y_new) == 0.0
+    assert len(set(learner.predict(X_new))) == 3
+    assert (learner.penalty_ is None) == (n_clusters == "given")
+
+
+def test_several_data_sets_share_a_metric_for_classes_never_seen() -> None:
+    first, second = blobs(2), blobs(3, n=30, K=4)
+    Xs, ys = [first[0], second[0]], [first[1], second[1]]
+    learner = learn(Xs, ys)
+    assert learner.n_clusters_ is None
+    X_new, y_new = blobs(4, n=30, K=5)
+    assert learner.score(X_new, y_new) > -0.02
+    labels = learner.predict([X_new, Xs[0]], n_clusters=[5, 3])
+    assert [len(set(found)) for found in labels] == [5, 3]
+    with pytest.raises(ValueError, match="different numbers of clusters and has no penalty; pass"):
+        learner.predict(X_new)
+    assert len(set(learner.set_params(n_clusters=5).predict(X_new))) == 5
+    weighted = ClusteringMetricLearner().fit(Xs, ys, sample_weight=[1.0, 0.0])
+    alone = ClusteringMetricLearner().fit([Xs[0]], [ys[0]])
+    np.testing.assert_allclose(weighted.components_, alone.components_)
+
+
+def test_scale_is_within_clusters() -> None:
+    X, y = blobs(5)
+    N = Partition.from_labels(y)
+    np.testing.assert_allclose(learn(X, y).scale_, np.std(X - N.project(X), axis=0))
+    np.testing.assert_array_equal(learn(X, y, standardize=False).scale_, np.ones(6))
+    tied = np.column_stack([X, y])
+    assert learn(tied, y).scale_[-1] == pytest.approx(0.01 * np.std(y))
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("n_clusters", ["given", None])
+def test_certificate_says_what_it_certifies(oracle, n_clusters) -> None:
+    X, y = blobs(6, n=15)
+    learner = learn(X, y, oracle=oracle, n_clusters=n_clusters)
+    certificate, solution = learner.certificate_, learner.solution_
+    assert certificate.over_partitions == isinstance(oracle, LocalSearch)
+    assert certificate.lower_bound == solution.lower_bound
+    assert certificate.upper >= solution.objective - 1e-9
+    assert certificate.gap == certificate.upper - certificate.lower_bound
+    if isinstance(oracle, SpectralRelaxation):
+        assert certificate.upper == solution.objective
+        best = learn(X, y, oracle=oracle, n_clusters=n_clusters, solver=BundleDual(1e-6))
+        assert certificate.lower_bound <= best.solution_.objective + 1e-12
+    else:
+        relaxed = learn(X, y, oracle=oracle.relaxation, n_clusters=n_clusters)
+        assert certificate.lower_bound <= relaxed.solution_.objective
+        assert certificate.upper >= relaxed.solution_.lower_bound
+
+
+def test_subgradient_solver_reaches_the_certified_optimum() -> None:
+    X, y = blobs(7, n=20)
+    best = learn(X, y, solver=BundleDual(1e-6)).solution_
+    with pytest.warns(match="stopped"):
+        other = learn(X, y, solver=ProjectedSubgradient(max_rounds=300, tolerance=0)).solution_
+    assert best.lower_bound <= other.objective <= best.objective + 0.01 * best.scale
+
+
+def test_relaxation_reaches_the_published_figures_on_iris_and_wine() -> None:
+    loss = FrobeniusLoss()
+    for (X, y), strength, most in ((IRIS, 100.0, 0.16), (WINE, 1.0, 0.0)):
+        learner = learn(X, y, regularizer=SquaredFrobenius(strength))
+        truth = Partition.from_labels(y)
+        found = [
+            loss.squared_norm(
+                Partition.from_labels(learner.set_params(random_state=s).predict(X)), truth
+            )
+            for s in range(3)
+        ]
+        assert np.mean(found) <= most
+
+
+def test_prediction_without_k_maximizes_the_priced_score() -> None:
+    X, y = blobs(8)
+    learner = learn(X, y, n_clusters=None)
+    form = LowRankForm(learner.transform(X - X.mean(axis=0)), shift=-learner.penalty_)
+    value = form.at(Partition.from_labels(learner.predict(X)))
+    assert value >= form.at(Partition.from_labels(y)) - 1e-9
+    priced = DPMeans(learner.penalty_, order="farthest-first").fit_predict(form.factors)
+    assert value >= form.at(Partition.from_labels(priced)) - 1e-9
+    learner.penalty_ = 100.0 * learner.penalty_
+    assert len(set(learner.predict(X))) == 1
+    assert len(set(learner.predict(X, n_clusters=4))) == 4
+
+
+def test_works_in_scikit_learns_tools_and_files(tmp_path) -> None:
+    X, y = blobs(9, n=20)
+    search = GridSearchCV(
+        ClusteringMetricLearner(random_state=0),
+        {"regularizer__strength": [10.0, 100.0]},
+        cv=StratifiedShuffleSplit(3, test_size=0.5, random_state=0),
+    ).fit(X, y)
+    assert search.best_score_ == pytest.approx(0.0, abs=0.02)
+    piped = make_pipeline(search.best_estimator_, DPMeans(1.0)).fit(X, y)
+    assert piped.predict(X).shape == (60,)
+    for oracle in ORACLES:
+        learner = learn(X, y, oracle=oracle)
+        again = load(learner.save(tmp_path / "model.npz"))
+        np.testing.assert_array_equal(again.predict(X), learner.predict(X))
+        assert again.certificate_ == learner.certificate_
+        assert repr(clone(again)) == repr(clone(learner))
+    changed = ClusteringMetricLearner(oracle=Averaged())
+    changed.set_params(oracle__search__max_passes=7)
+    assert changed.oracle.search.max_passes == 7
+    assert Averaged().search.max_passes == 100
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_clusters": 0}, 'needs n_clusters="given", None or a whole number of at least 1, got'),
+        ({"n_clusters": "learned"}, 'needs n_clusters="given", None or a whole number'),
+        ({"n_clusters": True}, "None or a whole number of at least 1, got True"),
+        ({"n_clusters": np.array([3, 3])}, r"None or a whole number of at least 1, got array\(\["),
+        ({"n_init": 0}, "needs a whole n_init of at least 1, got 0"),
+        ({"oracle": "spectral"}, r"needs a oracle such as SpectralRelaxation\(\), got 'spectral'"),
+        ({"penalty": -1.0, "n_clusters": None}, 'needs penalty="learned" or a number'),
+    ],
+)
+def test_wrong_parameters_are_refused_in_a_sentence(parameters, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        ClusteringMetricLearner(**parameters).fit(*blobs(0, n=5))
+
+
+def test_wrong_data_are_refused_in_a_sentence() -> None:
+    X, y = blobs(0, n=5)
+    learner = ClusteringMetricLearner().fit(X, y)
+    with pytest.raises(ValueError, match="a whole n_clusters from 1 to 15 for the 15 samples"):
+        learner.predict(X, n_clusters=16)
+    with pytest.raises(ValueError, match="one n_clusters for each of the 1"):
+        learner.predict(X, n_clusters=[2, 3])
+    with pytest.raises(ValueError, match="one label per sample, got 14 labels for the 15"):
+        learner.score(X, y[1:])
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e2, 1e4])
+def test_gaps_are_relative_to_an_objective_that_does_not_depend_on_the_unit(unit) -> None:
+    """A start of the wrong size made any result look converged."""
+    X, y = load_iris(return_X_y=True)
+    regularizer = SquaredFrobenius(10.0 * unit**4)  # the same problem in every unit
+    learner = ClusteringMetricLearner(regularizer=regularizer, standardize=False, verbose=False)
+    solution = learner.fit(X * unit, y).solution_
+    assert solution.converged
+    assert solution.scale == pytest.approx(0.0310046, rel=1e-5)
+    assert solution.objective == pytest.approx(0.02868, rel=1e-2)
+
+
+def test_a_data_set_of_weight_0_does_not_count_its_clusters() -> None:
+    X, y = load_iris(return_X_y=True)
+    learner = ClusteringMetricLearner(verbose=False, random_state=0)
+    learner.fit([X, X], [y, y % 2], sample_weight=[1, 0])
+    assert learner.n_clusters_ == 3
+    with pytest.raises(ValueError, match=r"within a factor of 1e\+09 of each other"):
+        learner.fit([X, X], [y, y % 2], sample_weight=[1, 1e-12])

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from metriclearn.estimators.data_penalty import DataPenaltyMetricLearner, IdentityStart
+from metriclearn.estimators.first_completion import PrincipalStart
+from metriclearn.estimators.interval_regression import IntervalRegression
+from metriclearn.estimators.penalty import PenaltyLearner, path_errors
+from metriclearn.features.sequence import SequenceFeatures
+from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.problem.forms import LowRankForm, center
+from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition
+from metriclearn.problem.partition import Partition
+from metriclearn.solvers.regularizers import L1
+
+SMOOTH = IntervalRegression(1e-3)
+
+
+def sequences(n: int, seed: int) -> tuple[list, list, list]:
+    """The first of four columns changes at 15 and 33, the others change elsewhere.
+
+    Every sequence has a scale of its own, so that one penalty cannot do.
+    """
+    rng = np.random.default_rng(seed)
+    X, known, truth = [], [], []
+    for _ in range(n):
+        signal = rng.normal(size=(48, 4)) * 0.5
+        signal[:, 0] += np.repeat([0.0, 2.5, -1], [15, 18, 15])
+        for column in range(1, 4):
+            signal[int(rng.integers(5, 44)) :, column] += 3.0
+        X.append(10.0 ** rng.uniform(-1.5, 1.5) * signal)
+        regions = [(0, 13, NO_CHANGE), (12, 19, EXACTLY_ONE), (18, 30, NO_CHANGE)]
+        known.append(PartialPartition(48, regions=[*regions, (30, 37, EXACTLY_ONE)]))
+        truth.append(Partition.from_change_points([15, 33, 48]))
+    return X, known, truth
+
+
+def test_metric_and_penalty_learned_together_beat_either_alone() -> None:
+    X, known, _ = sequences(14, 0)
+    test, regions, _ = sequences(20, 1)
+    fixed = PenaltyLearner(regression=SMOOTH).fit(X, known)
+    both = DataPenaltyMetricLearner(regression=SMOOTH, n_turns=2).fit(X, known)
+    one = DataPenaltyMetricLearner(sequence_features=SequenceFeatures(()), n_turns=2).fit(X, known)
+    assert both.score(test, regions) > max(fixed.score(test, regions), one.score(test, regions))
+    assert both.score(test, regions) >= -0.05
+    weights = np.sum(both.components_**2, axis=0)
+    assert weights[0] > 3 * weights[1:].max()
+    assert [len(both.steps_), both.steps_[-1].errors] == [3, 0.0]
+    assert both.steps_[-1].interval_objective < 0.5 * both.steps_[0].interval_objective
+
+
+def test_a_penalty_per_sequence_is_a_scale_of_its_features() -> None:
+    rng = np.random.default_rng(0)
+    for price, scale in zip(rng.uniform(0.1, 30, 20), rng.uniform(0.01, 100, 20)):
+        Z = np.cumsum(rng.normal(size=(60, 3)), axis=0)
+        own = ChangePoints()(LowRankForm(center(Z), shift=-price * scale))
+        scaled = ChangePoints()(LowRankForm(center(Z / np.sqrt(scale)), shift=-price))
+        assert own == scaled
+
+
+def test_steps_and_paths_agree_with_predictions() -> None:
+    X, known, _ = sequences(8, 2)
+    learner = DataPenaltyMetricLearner(regression=SMOOTH, start=PrincipalStart(), n_turns=1)
+    learner.fit(X, known)
+    errors = [
+        sum(k.label_errors(Partition(ends=ends)))
+        for k, ends in zip(known, learner.predict_change_points(X))
+    ]
+    assert learner.training_errors_[:, 0].tolist() == errors
+    least = [path_errors(path, k).min() for path, k in zip(learner.paths(X), known)]
+    assert learner.training_errors_[:, 1].tolist() == least
+    assert learner.learner_.alternation_ is not None
+    known_all = learner.predict_change_points(X, known)
+    assert all(k.allows(Partition(ends=ends)) for k, ends in zip(known, known_all))
+
+
+def test_shared_identity_paths_and_unconstrained_completions() -> None:
+    X, known, _ = sequences(8, 3)
+    learner = DataPenaltyMetricLearner(regression=SMOOTH)
+    paths = learner.identity_paths(X)
+    alone = clone(learner).fit(X, known)
+    shared = clone(learner).fit(X, known, paths)
+    np.testing.assert_allclose(shared.components_, alone.components_, rtol=1e-9)
+    free = clone(learner).set_params(constrained=False).fit(X, known, paths)
+    assert free.learner_.alternation_ is None  # its labels were complete
+    kept = clone(learner).set_params(n_turns=2, keep_best=True).fit(X, known, paths)
+    best = min(step.interval_objective for step in kept.steps_[1:])
+    assert kept.regression_.objective_ == pytest.approx(best)
+
+
+def test_full_labels_train_too() -> None:
+    X, _, truth = sequences(10, 4)
+    test, _, answers = sequences(10, 5)
+    learner = DataPenaltyMetricLearner(regression=SMOOTH, n_turns=1).fit(X, truth)
+    fixed = PenaltyLearner(regression=SMOOTH).fit(X, truth)
+    assert learner.score(test, answers) > 0.5 * fixed.score(test, answers)
+
+
+def test_errors_in_one_sentence() -> None:
+    X, known, _ = sequences(3, 6)
+    with pytest.raises(ValueError, match="n_turns of at least 1"):
+        DataPenaltyMetricLearner(n_turns=0).fit(X, known)
+    with pytest.raises(ValueError, match="raise longest"):
+        DataPenaltyMetricLearner(longest=10).fit(X, known)
+    with pytest.raises(ValueError, match="lower the strength"):
+        DataPenaltyMetricLearner().set_params(learner__regularizer=L1(1e3)).fit(X, known)
+    for parameters, message in (
+        ({"learner": None}, "needs a learner such as ChangePointMetricLearner.., got None"),
+        ({"start": None}, "needs a start such as IdentityStart.., got None"),
+        ({"longest": 0}, "longest of at least 1 or None, got 0"),
+        ({"longest": -1}, "longest of at least 1 or None, got -1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            DataPenaltyMetricLearner(**parameters).fit(X, known)
+
+
+def test_parameters_are_nested_and_defaults_shared() -> None:
+    learner = DataPenaltyMetricLearner().set_params(
+        learner__regularizer__strength=0.5, regression__strength=0.25
+    )
+    other = DataPenaltyMetricLearner()
+    assert other.learner.regularizer.strength != 0.5
+    assert clone(learner).get_params()["learner__regularizer__strength"] == 0.5
+    start = IdentityStart().components([np.zeros((4, 3))])
+    np.testing.assert_array_equal(start, np.eye(3))
+
+
+def test_interrupted_turns_go_on_with_the_same_result(tmp_path, monkeypatch) -> None:
+    X, known, _ = sequences(8, 7)
+    learner = DataPenaltyMetricLearner(regression=SMOOTH, n_turns=2)
+    whole = clone(learner).fit(X, known)
+    stored = learner.set_params(learner__alternation__checkpoint=str(tmp_path / "state.npz"))
+    calls, fit_penalty = [], DataPenaltyMetricLearner._fit_penalty
+
+    def interrupted(self, *arguments) -> None:
+        calls.append(None)
+        if len(calls) == 3:  # after the metric of the second turn
+            raise KeyboardInterrupt
+        fit_penalty(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DataPenaltyMetricLearner, "_fit_penalty", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            clone(stored).fit(X, known)
+    assert (tmp_path / "state.npz.1").exists()
+    resumed = clone(stored).fit(X, known)
+    np.testing.assert_allclose(resumed.components_, whole.components_, rtol=1e-10)
+    np.testing.assert_array_equal(resumed.predict_penalties(X), whole.predict_penalties(X))
+    assert [step.objective for step in resumed.steps_[1:]] == pytest.approx(
+        [step.objective for step in whole.steps_[1:]]
+    )

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from metriclearn.estimators.interval_regression import IntervalRegression
+from metriclearn.estimators.penalty import (
+    BayesianCriterion,
+    PenaltyLearner,
+    moved_penalty,
+    path_errors,
+    target_interval,
+)
+from metriclearn.features.hermite import HermiteMoments
+from metriclearn.features.sequence import SEQUENCE_FEATURES, SequenceFeatures
+from metriclearn.oracles.path import segmentation_path
+from metriclearn.problem.knowledge import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition
+from metriclearn.problem.partition import Partition
+
+CONSTANT = SequenceFeatures(())
+
+
+def objective(regression: IntervalRegression, X: np.ndarray, y: np.ndarray, v: np.ndarray) -> float:
+    """The formula of the docstring, v = (w for standardized features, b)."""
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    z = Z @ v[:-1] + v[-1]
+    hinge = np.maximum(0, regression.margin - (z - y[:, 0])) ** 2
+    hinge += np.maximum(0, regression.margin - (y[:, 1] - z)) ** 2
+    r = regression.l1_ratio
+    penalty = r * np.abs(v[:-1]).sum() + (1 - r) / 2 * np.sum(v[:-1] ** 2)
+    return float(hinge.mean() + regression.strength * penalty)
+
+
+def problem(seed: int = 0, n: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)) * [1, 10, 0.1, 1] + 3
+    center = 2 * X[:, 0] - 0.1 * X[:, 1] + rng.normal(0, 0.5, n)
+    y = np.column_stack([center - rng.uniform(0, 3, n), center + rng.uniform(0, 3, n)])
+    y[::3, 0], y[1::4, 1] = -np.inf, np.inf
+    return X, y
+
+
+@pytest.mark.parametrize(("strength", "l1_ratio"), [(0.0, 0.0), (0.1, 0.0), (0.3, 0.5), (0.5, 1.0)])
+def test_nothing_nearby_is_better(strength: float, l1_ratio: float) -> None:
+    X, y = problem()
+    regression = IntervalRegression(strength, l1_ratio).fit(X, y)
+    scaled = regression.coef_ * X.std(axis=0)
+    v = np.append(scaled, regression.intercept_ + regression.coef_ @ X.mean(axis=0))
+    value = objective(regression, X, y, v)
+    assert value == pytest.approx(regression.objective_, rel=1e-9)
+    rng = np.random.default_rng(1)
+    for size in (1e-1, 1e-2, 1e-3):  # convex: no better point nearby is no better point at all
+        for step in rng.normal(size=(200, 5)) * size:
+            assert objective(regression, X, y, v + step) >= value - 1e-10
+
+
+def test_l1_selects_and_units_do_not_matter() -> None:
+    X, y = problem(1, 200)
+    sparse = IntervalRegression(0.5, 1.0).fit(X, y)
+    assert np.flatnonzero(np.abs(sparse.coef_ * X.std(axis=0)) > 1e-6).tolist() == [0, 1]
+    other = IntervalRegression(0.5, 1.0).fit(1000 * X - 7, y)
+    np.testing.assert_allclose(other.predict(1000 * X - 7), sparse.predict(X), atol=1e-5)
+
+
+def test_constant_and_constant_columns() -> None:
+    y = np.array([[0.0, 4.0], [1.0, np.inf], [-np.inf, 3.0]])
+    constant = IntervalRegression(margin=1.0).fit(np.zeros((3, 0)), y)
+    assert 2 - 1e-6 <= constant.intercept_ <= 2 + 1e-6
+    same = IntervalRegression().fit(np.full((3, 1), 5.0), y)
+    assert same.coef_.tolist() == [0.0]
+    assert same.score(np.full((3, 1), 5.0), y) == 1.0
+
+
+def test_weights_count_copies() -> None:
+    X, y = problem(2, 12)
+    weights = np.array([1, 2, 3] * 4)
+    repeated = IntervalRegression(0.0).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights, 0))
+    weighted = IntervalRegression(0.0).fit(X, y, weights)
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("y", "sentence"),
+    [([[1.0, 0.0]], "low <= high"), ([[np.nan, 0]], "low <= high"), ([0.0], "low <= high"),
+     ([[-np.inf, np.inf]], "finite end")],
+)  # fmt: skip
+def test_bad_intervals(y: list, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        IntervalRegression().fit(np.zeros((1, 1)), y)
+    with pytest.raises(ValueError, match="needs l1_ratio from 0 to 1"):
+        IntervalRegression(l1_ratio=2.0).fit(np.zeros((1, 1)), [[0.0, 1.0]])
+    with pytest.raises(ValueError, match="expecting 1 features"):
+        IntervalRegression().fit(np.ones((1, 1)), [[0.0, 1.0]]).predict(np.ones((1, 2)))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000), st.integers(1, 4))
+def test_target_interval_by_trying_penalties(seed: int, n_regions: int) -> None:
+    rng = np.random.default_rng(seed)
+    T = int(rng.integers(12, 40))
+    X = np.cumsum(rng.normal(size=(T, 1)) * (rng.uniform(size=(T, 1)) < 0.2), axis=0)
+    X += rng.normal(0, 0.1, X.shape)
+    cuts = np.unique(rng.choice(np.arange(1, T), n_regions + 1, replace=False))
+    kinds = rng.choice([NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE], len(cuts) - 1)
+    spans = [(int(a), int(b) + 1, k) for a, b, k in zip(cuts, cuts[1:], kinds)]
+    known = PartialPartition(T, regions=spans)
+    path = segmentation_path(X, (0.0, np.inf))
+    errors = path_errors(path, known)
+    low, high = target_interval(path, errors)
+    tried = np.exp(np.linspace(-12, 12, 300))
+    found = [sum(known.label_errors(Partition(ends=path.at(price)))) for price in tried]
+    least = errors.min()
+    assert min(found) >= least
+    for price, wrong in zip(tried, found):
+        if low + 1e-9 < np.log(price) < high - 1e-9:
+            assert wrong == least
+    for (cheap, dear), wrong in zip(path.penalties, errors):
+        if wrong == least and cheap > 0:
+            assert np.log(dear) - np.log(cheap) <= high - low + 1e-9
+
+
+def test_path_errors_of_a_full_partition_are_the_loss() -> None:
+    X = np.repeat([0.0, 5, 1], 4)[:, None] + np.arange(12)[:, None] % 2 * 0.1
+    path = segmentation_path(X, (0.01, np.inf))
+    errors = path_errors(path, Partition.from_change_points([4, 8, 12]))
+    assert errors[path.n_segments.tolist().index(3)] == 0.0
+    assert errors[0] == pytest.approx(2.0)  # Tr M + Tr N − 2 Tr MN = 1 + 3 − 2
+
+
+def sequences(n: int = 12, seed: int = 0) -> tuple[list, list]:
+    """Steps under noise whose level differs by sequence, so that one penalty cannot do."""
+    rng = np.random.default_rng(seed)
+    X, known = [], []
+    for i in range(n):
+        scale = 10.0 ** rng.uniform(-2, 2)
+        signal = np.repeat([0.0, 6, 2, 8], 15) + rng.normal(size=60)
+        X.append(scale * signal[:, None])
+        regions = [(0, 12, NO_CHANGE), (12, 18, EXACTLY_ONE), (18, 27, NO_CHANGE)]
+        known.append(PartialPartition(60, regions=regions[i % 2 :]))
+    return X, known
+
+
+def test_learned_penalty_finds_every_change_where_a_constant_cannot() -> None:
+    X, known = sequences()
+    test, truth = sequences(20, 1)
+    learned = PenaltyLearner(regression=IntervalRegression(1e-3)).fit(X, known)
+    constant = PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
+    assert learned.score(test, truth) >= -0.02
+    assert constant.score(test, truth) <= -0.2
+    assert np.all(learned.training_errors_[:, 0] == 0)
+    ends = learned.predict_change_points(test[0])
+    assert ends.tolist() == [15, 30, 45, 60]
+    assert learned.predict(test)[0].tolist() == np.repeat(np.arange(4), 15).tolist()
+    penalties = learned.predict_penalties(test)
+    scales = [np.log(np.std(np.diff(x, axis=0))) for x in test]
+    assert np.corrcoef(np.log(penalties), scales)[0, 1] > 0.99
+
+
+def test_known_regions_hold_and_move_the_penalty() -> None:
+    X, known = sequences()
+    learner = PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
+    found = learner.predict_change_points(X, known)
+    assert all(fact.allows(Partition(ends=ends)) for fact, ends in zip(known, found))
+    moving = clone(learner).set_params(own_weight=1e6).fit(X, known)
+    moved = moving.predict_change_points(X, known)
+    wrong = [sum(abs(len(ends) - 4) for ends in some) for some in (found, moved)]
+    assert wrong[1] < 0.5 * wrong[0]  # nothing is known of the two changes on the right
+
+
+def test_moved_penalty_is_the_minimizer() -> None:
+    grid = np.linspace(-30, 30, 60_001)
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        z, low, width, margin, weight = rng.uniform([-9, -5, 0, 0, 0], [9, 5, 4, 3, 20])
+        for a, b in ((low, low + width), (-np.inf, low), (low, np.inf), (-np.inf, np.inf)):
+            cost = np.maximum(0, margin - (grid - a)) ** 2 + np.maximum(0, margin - (b - grid)) ** 2
+            best = grid[np.argmin((grid - z) ** 2 + weight * cost)]
+            assert moved_penalty(z, (a, b), margin, weight) == pytest.approx(best, abs=2e-3)
+
+
+def test_representation_and_full_labels() -> None:
+    rng = np.random.default_rng(3)  # the variance changes, not the mean
+    X = [np.concatenate([rng.normal(0, s, 300) for s in (1, 3, 1)])[:, None] for _ in range(6)]
+    y = [np.repeat([0, 1, 0], 300)] * 6
+    plain = PenaltyLearner(sequence_features=CONSTANT).fit(X, y)
+    moments = PenaltyLearner(HermiteMoments(5), CONSTANT).fit(X, y)
+    assert moments.score(X, y) > plain.score(X, y) + 0.5
+    assert moments.components_.shape == (5, 5)
+
+
+def test_errors_in_one_sentence() -> None:
+    X, known = sequences(2)
+    with pytest.raises(ValueError, match="annotate changes, too"):
+        PenaltyLearner().fit(X, [PartialPartition(60)] * 2)
+    with pytest.raises(ValueError, match="own_weight of at least 0"):
+        PenaltyLearner(own_weight=-1.0).fit(X, known)
+    fitted = PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
+    with pytest.raises(ValueError, match="expecting 1 features"):
+        fitted.predict(np.zeros((5, 2)))
+    with pytest.raises(ValueError, match="names among"):
+        PenaltyLearner(sequence_features=SequenceFeatures(("length",))).fit(X, known)
+
+
+def test_parameters() -> None:
+    learner = PenaltyLearner().set_params(regression__strength=0.5)
+    assert learner.get_params()["regression__strength"] == 0.5
+    assert PenaltyLearner().regression.strength == IntervalRegression().strength
+
+
+def test_sequence_features_by_hand() -> None:
+    x = np.array([[0.0], [2], [1], [5]])
+    row = dict(
+        zip(SEQUENCE_FEATURES, SequenceFeatures(tuple(SEQUENCE_FEATURES)).fit_transform([x])[0])
+    )
+    assert row["log_length"] == pytest.approx(np.log(4))
+    assert row["log_log_length"] == pytest.approx(np.log(np.log(4)))
+    assert row["log_noise"] == pytest.approx(np.log(2 / (0.67448975 * np.sqrt(2))))
+    assert row["log_spread"] == pytest.approx(np.log(1 / 0.67448975))
+    assert row["log_deviation"] == pytest.approx(np.log(x.std()))
+    assert row["log_range"] == pytest.approx(np.log(5))
+    still = SequenceFeatures().fit_transform([np.ones((1, 2)), np.zeros((7, 2))])
+    assert np.isfinite(still).all()
+
+
+def test_paths_known_from_before_change_nothing() -> None:
+    X, known = sequences()
+    learner = PenaltyLearner().fit(X, known)
+    again = clone(learner).fit(X, known, learner.paths(X))
+    np.testing.assert_array_equal(again.intervals_, learner.intervals_)
+    np.testing.assert_allclose(again.predict_penalties(X), learner.predict_penalties(X))
+
+
+def test_bayesian_criterion() -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat([0.0, 1.0, 0.2], 400)[:, None] + rng.normal(0, 0.1, (1200, 1))
+    criterion = BayesianCriterion().fit([X])
+    assert criterion.predict_penalties([X])[0] == pytest.approx(2 * 0.01 * np.log(1200), rel=0.1)
+    assert len(criterion.predict_change_points(X)) == 3
+    both = criterion.fit([np.hstack([X, X])]).predict_penalties([np.hstack([X, X])])[0]
+    assert both == pytest.approx(4 * 0.01 * np.log(1200), rel=0.1)
+
+
+@pytest.mark.parametrize("learner", [PenaltyLearner, BayesianCriterion])
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"min_size": 0}, "a whole min_size of at least 1, got 0"),
+        ({"min_size": 1.5}, "a whole min_size of at least 1, got 1.5"),
+        ({"max_segments": None}, "a whole max_segments of at least 1, got None"),
+        ({"own_weight": np.nan}, "a finite own_weight of at least 0, got nan"),
+        ({"own_weight": "a"}, "a finite own_weight of at least 0, got 'a'"),
+        ({"representation": 5}, "a representation such as HermiteMoments.. or None, got 5"),
+        ({"regression": None}, "a regression such as IntervalRegression.., got None"),
+        ({"sequence_features": 3}, "a sequence_features such as SequenceFeatures.., got 3"),
+    ],
+)
+def test_bad_parameters_in_one_sentence(learner, parameters, message) -> None:
+    with pytest.raises(ValueError, match=f"{learner.__name__} needs {message}"):
+        learner(**parameters).fit(*sequences())
+
+
+def test_values_whose_squares_overflow_are_refused() -> None:
+    """Up to 1e100 units do not matter; beyond, no silent single segment."""
+    X, known = sequences()
+    plain = PenaltyLearner().fit(X, known).predict_change_points(X)
+    for unit in (1e-90, 1e90):
+        scaled = [unit * x for x in X]
+        found = PenaltyLearner().fit(scaled, known).predict_change_points(scaled)
+        for one, other in zip(found, plain):
+            np.testing.assert_array_equal(one, other)
+    for unit in (1e-200, 1e200):
+        for learner in (PenaltyLearner(), BayesianCriterion()):
+            with pytest.raises(ValueError, match="between 1e-100 and 1e100 in magnitude"):
+                learner.fit([unit * x for x in X], known)
+
+
+def test_paths_of_other_sequences_are_refused() -> None:
+    X, known = sequences()
+    paths = PenaltyLearner().fit(X, known).paths_
+    for wrong in (paths[:-1], [*paths[:-1], segmentation_path(np.zeros((9, 1)))]):
+        with pytest.raises(ValueError, match="one path for each of the"):
+            PenaltyLearner().fit(X, known, wrong)
+
+
+@pytest.mark.parametrize("weights", [[1.0], [-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]])
+def test_bad_weights_of_rows(weights) -> None:
+    with pytest.raises(ValueError, match="a weight of at least 0 for each of the 2 rows"):
+        IntervalRegression().fit(np.ones((2, 1)), [[0, 1]] * 2, weights)

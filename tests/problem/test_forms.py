@@ -1,0 +1,109 @@
+"""Forms against dense matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metriclearn import DenseForm, LowRankForm, Partition
+from metriclearn.problem.forms import center, cumulative_sums
+from tests.exhaustive import all_partitions, dense_form, equivalence_matrix
+
+TRUTH = Partition.from_change_points([2, 4, 6])
+SCATTERED = Partition.from_labels([0, 1, 0, 2, 1, 0])
+
+
+def signal(seed: int = 0, T: int = 6, r: int = 2) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(T, r)) + 3.0
+
+
+@pytest.mark.parametrize("truth", [TRUTH, SCATTERED], ids=["segments", "clusters"])
+@pytest.mark.parametrize("kind", ["low rank", "cumulative", "dense"])
+def test_value_and_action_of_every_kind(kind, truth) -> None:
+    """At all 203 partitions of six samples."""
+    Z = signal() - signal().mean(axis=0) if kind == "cumulative" else signal()
+    form = {
+        "low rank": lambda: LowRankForm(Z),
+        "cumulative": lambda: LowRankForm.from_cumulative(cumulative_sums(Z)),
+        "dense": lambda: DenseForm(Z @ Z.T),
+    }[kind]().plus(truth, 1.5, -0.4)
+    A = dense_form(Z, truth.labels, 1.5, -0.4)
+    V = np.random.default_rng(1).normal(size=(6, 3))
+    np.testing.assert_allclose(form.matvec(V), A @ V, atol=1e-10)
+    assert form.n_samples == 6
+    for labels in all_partitions(6):
+        expected = np.sum(A * equivalence_matrix(labels))
+        assert form.at(Partition.from_labels(labels)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_plus_adds_up_and_leaves_the_form_alone() -> None:
+    form = LowRankForm(signal())
+    twice = form.plus(TRUTH, 1.0, 0.5).plus(TRUTH, 0.5, -2.0)
+    assert (twice.weight, twice.shift) == (1.5, -1.5)
+    assert (form.weight, form.shift, form.truth) == (0.0, 0.0, None)
+    assert twice.at(TRUTH) == pytest.approx(form.at(TRUTH) - 1.5 * 3 - 1.5 * 3)
+
+
+def test_plus_shares_sums_that_were_computed_before() -> None:
+    form = LowRankForm(signal())
+    sums = form.cumulative
+    assert form.plus(TRUTH, 1.0, 0.0).cumulative is sums
+
+
+def test_second_reference_partition_is_refused() -> None:
+    form = LowRankForm(signal()).plus(TRUTH, 1.0, 0.0)
+    with pytest.raises(ValueError, match="holds one reference partition, got a second, different"):
+        form.plus(SCATTERED, 1.0, 0.0)
+    dense = DenseForm(form.matvec(np.eye(6))).plus(SCATTERED, 1.0, 0.0)
+    expected = form.at(TRUTH) - SCATTERED.inner(TRUTH)
+    assert dense.at(TRUTH) == pytest.approx(expected)
+
+
+def test_offset_of_the_signal_is_kept_in_the_value_but_not_in_the_sums() -> None:
+    Z = np.round(signal() * 2**10) / 2**10
+    near, far = LowRankForm(Z), LowRankForm(Z + 1e8)
+    np.testing.assert_allclose(near.cumulative, far.cumulative, atol=1e-7)
+    np.testing.assert_allclose(near.cumulative[[0, -1]], 0.0, atol=1e-12)
+    assert near.at(TRUTH) == pytest.approx(np.sum(TRUTH.project(Z) ** 2))
+    assert far.at(TRUTH) == pytest.approx(np.sum(TRUTH.project(Z + 1e8) ** 2), rel=1e-12)
+
+
+def test_centering_twice_removes_an_offset_of_1e8() -> None:
+    X = np.random.default_rng(2).normal(size=(1000, 3))
+    assert np.max(np.abs(center(X + 1e8).mean(axis=0))) < 1e-10
+    np.testing.assert_allclose(center(X + 1e8), X - X.mean(axis=0), atol=1e-7)
+    np.testing.assert_allclose(cumulative_sums(X)[1:], np.cumsum(center(X), axis=0), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.zeros((2, 3)), r"DenseForm needs a square matrix, got shape \(2, 3\)"),
+        (np.zeros(4), r"DenseForm needs a square matrix, got shape \(4,\)"),
+        (np.zeros((0, 0)), r"DenseForm needs a square matrix, got shape \(0, 0\)"),
+        ([[1.0, 2.0], [2.5, 1.0]], r"symmetric matrix, got \|A - A.T\| up to 0.5; pass"),
+        ([[1.0, np.nan], [np.nan, 1.0]], "DenseForm needs finite entries, got NaN or infinity"),
+        ([[np.inf, 0.0], [0.0, 1.0]], "DenseForm needs finite entries, got NaN or infinity"),
+    ],
+)
+def test_bad_matrices(matrix, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        DenseForm(matrix)
+
+
+@pytest.mark.parametrize("shape", [(5,), (), (0, 2), (5, 0), (2, 3, 4)])
+def test_factors_must_be_a_matrix(shape) -> None:
+    with pytest.raises(ValueError, match=r"LowRankForm needs factors of shape \(T, r\), got \("):
+        LowRankForm(np.zeros(shape))
+
+
+def test_a_weight_without_truth_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"needs the truth that has the weight, got weight=2\.0"):
+        LowRankForm(signal(), None, weight=2.0)
+    values = [LowRankForm(signal(), None, weight=w).at(TRUTH) for w in (0, 0.0, None)]
+    assert values == [LowRankForm(signal()).at(TRUTH)] * 3
+
+
+def test_rounding_is_not_asymmetry() -> None:
+    A = np.array([[1e6, 3.0], [3.0 + 1e-5, 1e6]])
+    assert DenseForm(A).at(Partition.from_labels([0, 1])) == 2e6

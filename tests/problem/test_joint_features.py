@@ -1,0 +1,88 @@
+"""The form of a data set under a metric, and its gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metriclearn import DiagonalMetric, FullMetric, LinearFeatures, Partition
+from metriclearn.problem.joint_features import Samples
+from tests.exhaustive import equivalence_matrix
+
+FAMILIES = [DiagonalMetric(), FullMetric()]
+PARTITIONS = [
+    Partition.from_change_points([3, 4, 9]),
+    Partition.from_change_points([9]),
+    Partition.from_labels([0, 1, 0, 2, 2, 1, 0, 3, 0]),
+]
+
+
+def centered(X: np.ndarray) -> np.ndarray:
+    return X - X.mean(axis=0)
+
+
+def weights_of(family, rng: np.random.Generator, P: int = 3) -> np.ndarray:
+    return family.coordinates(rng.normal(size=(P, P)))
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=repr)
+def test_gram_matrix_of_pooled_samples(partition) -> None:
+    X = np.random.default_rng(0).normal(size=(9, 3)) + 5.0
+    pooled = Samples(X).pooled(partition)
+    expected = centered(X).T @ equivalence_matrix(partition.labels) @ centered(X)
+    np.testing.assert_allclose(pooled.T @ pooled, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=repr)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
+def test_value_is_the_inner_product_of_metric_and_gradient(family, partition) -> None:
+    """⟨A, M⟩ = Tr XBXᵀM for centered X, linear in w with slope ``gradient``."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(9, 3)) - 4.0
+    features, samples = LinearFeatures(family), Samples(X)
+    w = weights_of(family, rng)
+    M = equivalence_matrix(partition.labels)
+    expected = np.trace(centered(X) @ family.matrix(w) @ centered(X).T @ M)
+    assert features.form(samples, w).at(partition) == pytest.approx(expected, rel=1e-10)
+    slope = features.gradient(samples, w, partition)
+    assert slope @ w == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=repr)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
+def test_gradient_by_finite_differences(family, partition) -> None:
+    rng = np.random.default_rng(2)
+    features, samples = LinearFeatures(family), Samples(rng.normal(size=(9, 3)))
+    w, h = weights_of(family, rng), 1e-5
+    slope = features.gradient(samples, w, partition)
+    for k, e in enumerate(np.eye(len(w))):
+        up, down = (features.form(samples, w + s * h * e).at(partition) for s in (1, -1))
+        assert (up - down) / (2 * h) == pytest.approx(slope[k], rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
+def test_zero_metric_is_a_zero_form(family) -> None:
+    samples = Samples(np.random.default_rng(3).normal(size=(9, 3)))
+    form = LinearFeatures(family).form(samples, np.zeros(family.n_coordinates(3)))
+    assert [form.at(partition) for partition in PARTITIONS] == [0.0, 0.0, 0.0]
+    np.testing.assert_array_equal(form.matvec(np.eye(9)), np.zeros((9, 9)))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
+def test_shift_of_the_data_changes_nothing(family) -> None:
+    rng = np.random.default_rng(4)
+    X = np.round(rng.normal(size=(9, 3)) * 2**12) / 2**12
+    w = weights_of(family, rng)
+    features = LinearFeatures(family)
+    for partition in PARTITIONS:
+        near = features.gradient(Samples(X), w, partition)
+        far = features.gradient(Samples(X + 1e8), w, partition)
+        np.testing.assert_allclose(near, far, atol=1e-6)
+
+
+def test_single_feature_components_take_columns() -> None:
+    """A diagonal metric that leaves features out has only the columns it weighs."""
+    X = np.random.default_rng(5).normal(size=(9, 3))
+    form = LinearFeatures(DiagonalMetric()).form(Samples(X), np.array([4.0, 0.0, 9.0]))
+    assert form.factors.shape == (9, 2)
+    np.testing.assert_allclose(form.factors, centered(X)[:, [0, 2]] * [2.0, 3.0], atol=1e-12)

@@ -1,0 +1,188 @@
+"""What is known of a partition: reading, contradictions, and what agrees with it."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metriclearn import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition, Partition, Region
+from metriclearn.problem.knowledge import ChangeCount
+from tests.exhaustive import all_segmentations, labels_of
+from tests.strategies import partial_partitions
+
+KINDS = (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)
+
+
+def test_labels_are_read_as_regions() -> None:
+    known = PartialPartition(10, labels=[0, 0, -1, -1, 1, 1, "b", -1, "b", -1])
+    assert known.constraints == (
+        Region(0, 2, NO_CHANGE),
+        Region(1, 5, AT_LEAST_ONE),  # the labels 0 and 1 differ
+        Region(4, 6, NO_CHANGE),
+        Region(5, 7, AT_LEAST_ONE),  # neighbors that differ: a change at 6
+    )  # the gap between "b" and "b" stays open
+    np.testing.assert_array_equal(known.labels, [0, 0, -1, -1, 1, 1, 2, -1, 2, -1])
+
+
+def test_regions_count_changes_strictly_inside() -> None:
+    region = Region(2, 5, EXACTLY_ONE)
+    assert [region.count(np.array([t])) for t in range(1, 7)] == [0, 0, 1, 1, 0, 0]
+    assert [region.count(np.array([2, 3, 4, 5]))] == [2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"change_points": [3], "same": [(1, 6)]}, "the change-point 3, the same span (1, 6)"),
+        (
+            {"labels": [0, 0, 0, 1, 1, -1, -1, -1], "regions": [(0, 8, NO_CHANGE)]},
+            "the different labels of samples 2 and 3, the region (0, 8, no change)",
+        ),
+        (
+            {"regions": [(0, 3, EXACTLY_ONE), (5, 8, NO_CHANGE), (4, 8, AT_LEAST_ONE)],
+             "labels": [-1] * 3 + [0, 0, 0] + [-1] * 2},
+            "the equal labels of samples 3 and 5, the region (5, 8, no change), "
+            "the region (4, 8, at least one)",
+        ),
+        (
+            {"change_points": [2, 5, 7], "regions": [(0, 7, EXACTLY_ONE)]},
+            "the change-point 2, the change-point 5, the region (0, 7, exactly one)",
+        ),
+    ],
+)  # fmt: skip
+def test_contradictions_are_named(arguments, named) -> None:
+    with pytest.raises(ValueError, match="contradict each other") as error:
+        PartialPartition(8, **arguments)
+    assert f"contradict each other: {named};" in str(error.value)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.integers(2, 7), st.data())
+def test_contradictions_are_found_exactly(T, data) -> None:
+    """Against enumeration: an error if and only if no segmentation agrees."""
+    spans = st.tuples(st.integers(0, T - 2), st.integers(2, T), st.sampled_from(KINDS))
+    drawn = data.draw(st.lists(spans, max_size=5))
+    regions = [Region(a, min(T, a + n), kind) for a, n, kind in drawn]
+    agrees = any(
+        all(region.kind.allows(region.count(np.array(cuts))) for region in regions)
+        for n in range(T)
+        for cuts in itertools.combinations(range(1, T), n)
+    )
+    if agrees:
+        PartialPartition(T, regions=regions)
+    else:
+        with pytest.raises(ValueError, match="contradict"):
+            PartialPartition(T, regions=regions)
+
+
+@settings(max_examples=200, deadline=None)
+@given(partial_partitions(8))
+def test_mirrored_knowledge_agrees_with_mirrored_segmentations(known) -> None:
+    T, mirrored = known.n_samples, known.mirrored()
+    for ends in all_segmentations(T):
+        turned = Partition.from_change_points([T - t for t in (0, *ends[:-1])])
+        assert known.allows(Partition.from_change_points(ends)) == mirrored.allows(turned)
+
+
+@settings(max_examples=200, deadline=None)
+@given(partial_partitions(8))
+def test_segmentation_is_given_only_when_unique(known) -> None:
+    agreeing = [
+        ends
+        for ends in all_segmentations(known.n_samples)
+        if known.allows(Partition.from_change_points(ends))
+    ]
+    assert agreeing
+    unique = known.segmentation()
+    if unique is not None:
+        assert agreeing == [tuple(unique.change_points)]
+
+
+def test_full_labels_are_a_segmentation() -> None:
+    truth = Partition.from_change_points([2, 3, 9])
+    assert PartialPartition.from_partition(truth).segmentation() == truth
+    assert PartialPartition(9, labels=labels_of((2, 3, 9))).segmentation() == truth
+    assert PartialPartition(9, change_points=[2, 3, 9]).segmentation() is None
+
+
+def test_label_errors_as_in_penalty_learning() -> None:
+    regions = [Region(0, 10, NO_CHANGE), Region(10, 20, EXACTLY_ONE), Region(20, 30, AT_LEAST_ONE)]
+    known = PartialPartition(40, regions=regions)
+    assert known.label_errors(Partition.from_change_points([40])) == (0, 2)
+    assert known.label_errors(Partition.from_change_points([5, 12, 14, 40])) == (2, 1)
+    assert known.label_errors(Partition.from_change_points([10, 15, 22, 25, 40])) == (0, 0)
+
+
+def test_clusterings_that_agree() -> None:
+    known = PartialPartition(6, labels=[0, -1, 1, -1, 0, -1], same=[(2, 4)])
+    assert known.allows_clusters(Partition.from_labels([0, 1, 1, 1, 0, 2]))
+    assert not known.allows_clusters(Partition.from_labels([0, 1, 1, 1, 2, 2]))  # 0 taken apart
+    assert not known.allows_clusters(Partition.from_labels([0, 1, 0, 0, 0, 2]))  # 0 and 1 joined
+    assert not known.allows_clusters(Partition.from_labels([0, 1, 1, 2, 0, 2]))  # the span
+
+
+def test_within_keeps_what_lies_inside() -> None:
+    known = PartialPartition(12, regions=[(0, 4, NO_CHANGE), (3, 8, EXACTLY_ONE)])
+    assert known.within(2, 9).constraints == (Region(1, 6, EXACTLY_ONE),)
+
+
+def test_equality_and_hash() -> None:
+    one = PartialPartition(5, change_points=[2])
+    other = PartialPartition(5, change_points=[2])
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != PartialPartition(5, change_points=[3])
+    assert one != 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_samples": 0}, "at least one sample"),
+        ({"n_samples": 4, "labels": [0, 1]}, "got 2 labels for 4 samples"),
+        ({"n_samples": 4, "change_points": [0]}, "from 1 to 3, got 0 to 0"),
+        ({"n_samples": 4, "change_points": [1.5]}, "integer change-points"),
+        ({"n_samples": 4, "same": [(1, 6)]}, "same span inside the 4 samples"),
+        ({"n_samples": 4, "regions": [(2, 3, EXACTLY_ONE)]}, "at least 2 of them"),
+        (
+            {"n_samples": 4, "regions": [(2, 4, "one")]},
+            r"one of the kinds \(NO_CHANGE",
+        ),
+        ({"n_samples": 4, "regions": [3]}, "whole numbers start and stop"),
+        ({"n_samples": 4, "regions": [(0, 4, ChangeCount("two", 2, 2))]}, "got .0, 4, TWO"),
+        ({"n_samples": 4, "regions": 3}, "a list of regions, got 3"),
+        ({"n_samples": 4, "regions": [(3, 1, NO_CHANGE)]}, "got start 3 and stop 1"),
+        ({"n_samples": 4, "regions": [(0, float("nan"), NO_CHANGE)]}, "whole numbers"),
+        ({"n_samples": 4, "same": [2]}, "every same span as whole numbers start and stop, got 2"),
+        ({"n_samples": 4, "change_points": [[1], [2, 3]]}, "integer change-points in one list"),
+        ({"n_samples": 4, "change_points": [2**70]}, f"got {2**70} to {2**70}"),
+        ({"n_samples": 4, "change_points": None}, "a list of change-points, got None"),
+        ({"n_samples": 2, "labels": [0.0, float("nan")]}, "−1 for the samples whose label is unk"),
+        ({"n_samples": 2, "labels": [None, "a"]}, "got None or NaN"),
+        ({"n_samples": 2, "labels": 7}, "a list of labels, got 7"),
+    ],
+)
+def test_errors(arguments, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        PartialPartition(**arguments)
+
+
+def test_other_numbers_of_samples_do_not_agree() -> None:
+    known = PartialPartition(6, labels=[0, -1, 1, -1, 0, -1], regions=[(0, 4, EXACTLY_ONE)])
+    shorter = Partition.from_change_points([2, 5])
+    assert not known.allows(shorter)
+    assert not known.allows_clusters(shorter)
+    with pytest.raises(ValueError, match="needs a segmentation of the 6 samples, got one of 5"):
+        known.label_errors(shorter)
+
+
+def test_duplicates_and_any_iterable_say_the_same() -> None:
+    one = PartialPartition(6, change_points=[2, 4], regions=[(0, 4, EXACTLY_ONE)])
+    assert one == PartialPartition(6, change_points={4, 2, 6}, regions=[(0, 4, EXACTLY_ONE)])
+    assert one == PartialPartition(
+        6, change_points=np.array([4, 2, 2], dtype=np.uint8), regions=iter(one.regions)
+    )

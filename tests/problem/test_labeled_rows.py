@@ -1,0 +1,168 @@
+"""The loss on labeled rows against dense matrices, and alternation for a clustering."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris
+
+from metriclearn import (
+    BundleDual,
+    DiagonalMetric,
+    FrobeniusLoss,
+    LowRankForm,
+    PartialPartition,
+    Partition,
+    SquaredFrobenius,
+)
+from metriclearn.estimators.alternation import Alternation, PartialHinge, alternate
+from metriclearn.estimators.clustering import ClusteringMetricLearner
+from metriclearn.estimators.first_completion import KnownStart, PrincipalStart
+from metriclearn.oracles.seeded import SeededKMeans
+from metriclearn.oracles.spectral import SpectralRelaxation
+from metriclearn.oracles.top_eigenvectors import TopEigenvectors
+from metriclearn.problem.joint_features import LinearFeatures, Samples
+from metriclearn.problem.known_loss import Completion
+from metriclearn.problem.labeled_rows import LabeledRowsLoss
+from metriclearn.solvers.mahalanobis import MetricCone
+from tests.exhaustive import equivalence_matrix
+
+
+def completion(labels, mask) -> Completion:
+    known = PartialPartition(len(labels), [c if kept else -1 for c, kept in zip(labels, mask)])
+    return Completion.of(Partition.from_labels(labels), known)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 9).flatmap(lambda T: st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=T, max_size=T
+)))  # fmt: skip
+def test_equals_the_dense_definition(rows) -> None:
+    one, other, mask = (np.array(column) for column in zip(*rows))
+    truth = completion(other.tolist(), mask)
+    M, H = equivalence_matrix(one), equivalence_matrix(other)
+    expected = float(np.sum((M - H)[mask] ** 2))
+    loss = LabeledRowsLoss()
+    partition = Partition.from_labels(one)
+    assert loss.squared_norm(partition, truth) == pytest.approx(expected, abs=1e-12)
+    Z = np.random.default_rng(0).normal(size=(len(one), 2))
+    form, offset = loss.augment(LowRankForm(Z), truth, 1.7)
+    D = np.diag(mask.astype(float))
+    A = Z @ Z.T + 1.7 * (D - D @ H - H @ D)
+    np.testing.assert_allclose(form.matvec(np.eye(len(one))), A, atol=1e-12)
+    assert form.at(partition) == pytest.approx(np.sum(A * M), abs=1e-10)
+    total = np.sum(Z @ Z.T * M) + 1.7 * expected
+    assert form.at(partition) + offset == pytest.approx(total, abs=1e-10)
+    assert form.plus(truth, 0.0, 2.0).at(partition) == pytest.approx(
+        np.sum(A * M) + 2 * partition.n_clusters, abs=1e-10
+    )
+
+
+def test_projectors_equal_dense_ones_too() -> None:
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(30, 3))
+    truth = completion(rng.integers(0, 3, 30).tolist(), rng.random(30) < 0.5)
+    for shift in (-5.0, 0.3):  # the second fills what is outside the factors
+        projector = SpectralRelaxation()(LowRankForm(Z, truth, 1.0, shift))
+        M, H = projector.to_array(), truth.to_array()
+        rows = truth.known.labels >= 0
+        D = np.diag(rows.astype(float))
+        expected = np.trace(D @ M) + np.trace(D @ H) - 2 * np.trace(D @ M @ H)
+        assert LabeledRowsLoss().squared_norm(projector, truth) == pytest.approx(expected, abs=1e-9)
+
+
+def test_full_labels_give_the_loss_of_the_paper() -> None:
+    rng = np.random.default_rng(2)
+    truth = completion(rng.integers(0, 3, 40).tolist(), np.ones(40, dtype=bool))
+    other = Partition.from_labels(rng.integers(0, 4, 40))
+    assert LabeledRowsLoss()(other, truth) == pytest.approx(FrobeniusLoss()(other, truth))
+
+
+def test_alternation_learns_to_cluster_from_a_few_labels() -> None:
+    """Two relevant features of eight, a fifth of the labels: nearly all samples come right."""
+    rng = np.random.default_rng(3)
+    samples, truths, classes = [], [], []
+    features = LinearFeatures(DiagonalMetric())
+    for _ in range(3):
+        y = np.repeat([0, 1, 2], 30)
+        X = rng.normal(size=(90, 8))
+        X[:, :2] += 4.0 * np.array([[0, 0], [1, 0], [0, 1]])[y]
+        X[:, 2:] *= 3.0
+        known = PartialPartition(90, np.where(rng.random(90) < 0.2, y, -1))
+        samples.append(Samples(X))
+        first = SeededKMeans()(LowRankForm(X), 3, known)
+        truths.append(Completion.of(first, known))
+        classes.append(Partition.from_labels(y))
+    cone = MetricCone(DiagonalMetric(), 8, False)
+    hinge = PartialHinge(
+        SeededKMeans(),
+        features=features,
+        loss=LabeledRowsLoss(),
+        oracle=TopEigenvectors(),
+        cone=cone,
+        samples=samples,
+        truths=truths,
+        count_known=True,
+    )
+    regularizer = SquaredFrobenius(1e-2)
+    solver, start = BundleDual(tolerance=1e-3, max_rounds=100), np.full(8, 1e-2)
+
+    def solve(risk, warm):
+        return solver.minimize(risk, regularizer, cone, start, (), warm)
+
+    solution, hinge, trace = alternate(hinge, solve, regularizer.terms(cone), Alternation())
+    steps = [f for pair in zip(trace.completed, trace.learned) for f in pair]
+    assert np.all(np.diff(steps) <= 1e-12)
+    assert all(truth.known.allows_clusters(truth) for truth in hinge.truths)
+    loss = FrobeniusLoss()
+    before = np.mean([loss(a, b) for a, b in zip(truths, classes)])
+    after = np.mean([loss(a, b) for a, b in zip(hinge.truths, classes)])
+    assert after < 0.5 * before
+    assert solution.w[:2].min() > 3 * solution.w[2:].max()
+
+
+def few_labels(y: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
+    return np.where(np.random.default_rng(seed).random(len(y)) < share, y, -1)
+
+
+@pytest.mark.parametrize(
+    ("start", "share"), [(KnownStart(), 0.4), (PrincipalStart(3), 1.0)], ids=["known", "principal"]
+)
+def test_learner_takes_a_few_labels(start, share) -> None:
+    """Iris with a fifth of the labels: better than none; far better from the known samples."""
+    X, y = load_iris(return_X_y=True)
+    known = few_labels(y, 0.2)
+    alternation = Alternation(start=start)
+    strong = SquaredFrobenius(100.0)  # 30 labels
+    learner = ClusteringMetricLearner(
+        regularizer=strong, random_state=0, verbose=False, alternation=alternation
+    )
+    trace = learner.fit(X, known).alternation_
+    steps = [f for pair in zip(trace.completed, trace.learned) for f in pair]
+    assert np.all(np.diff(steps) <= 1e-12)
+    completed = Partition.from_labels(learner.completions_[0])
+    assert PartialPartition(150, known).allows_clusters(completed)
+    euclidean = KMeans(3, n_init=10, random_state=0).fit_predict(X / X.std(axis=0))
+    plain = FrobeniusLoss()(Partition.from_labels(euclidean), Partition.from_labels(y))
+    assert -learner.score(X, y) < share * plain
+    assert FrobeniusLoss()(completed, Partition.from_labels(y)) < share * plain
+    rows = known >= 0
+    found = Partition.from_labels(learner.predict(X)[rows])
+    expected = FrobeniusLoss()(found, Partition.from_labels(known[rows]))
+    assert learner.score(X, known) == pytest.approx(-expected)
+    full = ClusteringMetricLearner(random_state=0, verbose=False).fit(X, y)
+    assert full.alternation_ is None
+    everything = ClusteringMetricLearner(random_state=0, verbose=False)
+    everything.fit(X, PartialPartition(150, y))
+    np.testing.assert_array_equal(everything.components_, full.components_)
+
+
+def test_learner_errors() -> None:
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="cover no sample of data set 1"):
+        ClusteringMetricLearner().fit([X, X], [y, np.full(150, -1)])
+    with pytest.raises(ValueError, match='n_clusters="given"'):
+        ClusteringMetricLearner(n_clusters=None).fit(X, few_labels(y, 0.2))

@@ -1,0 +1,218 @@
+"""The structured hinge against enumeration, finite differences and its own convexity."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metriclearn import (
+    ChangePoints,
+    DiagonalMetric,
+    FrobeniusLoss,
+    FullMetric,
+    LinearFeatures,
+    Partition,
+    SummedArea,
+)
+from metriclearn.problem.joint_features import Samples
+from metriclearn.problem.risk import StructuredHinge
+from metriclearn.running.executors import ThreadExecutor
+from metriclearn.solvers.mahalanobis import MetricCone
+from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
+
+MODES = ["learned", "fixed", "known"]
+FAMILIES = [DiagonalMetric(), FullMetric()]
+FIXED_PRICE = 0.8
+
+
+def data(seed: int, lengths=(8, 6, 7), P: int = 3) -> tuple[list[np.ndarray], list[Partition]]:
+    rng = np.random.default_rng(seed)
+    Xs = [rng.normal(size=(T, P)) for T in lengths]
+    truths = [
+        Partition.from_change_points(rng.choice(np.arange(1, T), 2, replace=False), T)
+        for T in lengths
+    ]
+    return Xs, truths
+
+
+def hinge(Xs, truths, family, mode, *, scale=1.0, min_size=1, oracle=None, **options):
+    cone = MetricCone(family, Xs[0].shape[1], mode == "learned")
+    return StructuredHinge(
+        LinearFeatures(family),
+        FrobeniusLoss(),
+        oracle or ChangePoints(min_size),
+        cone,
+        [Samples(X) for X in Xs],
+        truths,
+        loss_scale=scale,
+        price=FIXED_PRICE if mode == "fixed" else 0.0,
+        count_known=mode == "known",
+        **options,
+    )
+
+
+def draw(family, mode, rng: np.random.Generator, P: int = 3) -> np.ndarray:
+    R = rng.choice([0.0, 0.2, 1.0]) * rng.normal(size=(2, P))
+    cone = MetricCone(family, P, mode == "learned")
+    return cone.join(family.coordinates(R), float(rng.uniform(0.0, 3.0)))
+
+
+def enumerated(X, truth, B, price, scale, mode, min_size) -> float:
+    """L(B, λ) of MATH section 2 (Eq. 9) over all segmentations, with dense matrices."""
+    T, X = len(X), X - X.mean(axis=0)
+    A, N = X @ B @ X.T, equivalence_matrix(truth.labels)
+    K = truth.n_clusters if mode == "known" else None
+    values = []
+    for ends in all_segmentations(T, K, min_size):
+        M = equivalence_matrix(labels_of(ends))
+        margin = scale * np.sum((M - N) ** 2)
+        cost = 0.0 if mode == "known" else price * (len(ends) - truth.n_clusters)
+        values.append(margin + np.sum(A * (M - N)) - cost)
+    return max(values) / T
+
+
+@pytest.mark.parametrize("min_size", [1, 2])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
+def test_value_equals_enumeration(family, mode, min_size) -> None:
+    """Every sequence on its own, at 12 points of the cone and four scales of the loss."""
+    rng = np.random.default_rng(0)
+    Xs, truths = data(1)
+    for scale in (0.1, 0.5, 1.0, 2.0):
+        risk = hinge(Xs, truths, family, mode, scale=scale, min_size=min_size)
+        for _ in range(3):
+            w = draw(family, mode, rng)
+            metric, price = risk.cone.split(w)
+            price = price if mode == "learned" else FIXED_PRICE
+            expected = [
+                enumerated(X, N, family.matrix(metric), price, scale, mode, min_size)
+                for X, N in zip(Xs, truths)
+            ]
+            cuts = risk(w)
+            np.testing.assert_allclose(cuts.values, expected, rtol=1e-9, atol=1e-10)
+            assert cuts.mean == pytest.approx(np.mean(expected))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
+def test_slopes_by_finite_differences(family, mode) -> None:
+    """At generic points, where the maximizer is unique, in every coordinate."""
+    rng = np.random.default_rng(2)
+    Xs, truths = data(3, lengths=(20, 15))
+    risk = hinge(Xs, truths, family, mode)
+    for _ in range(4):
+        w = risk.cone.join(family.coordinates(0.5 * rng.normal(size=(3, 3))), 1.1)
+        cuts, h = risk(w), 1e-7
+        for k, e in enumerate(np.eye(len(w))):
+            finite = (risk(w + h * e).values - risk(w - h * e).values) / (2 * h)
+            np.testing.assert_allclose(cuts.slopes[:, k], finite, atol=2e-6)
+    assert cuts.slope == pytest.approx(cuts.slopes.mean(axis=0))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
+def test_convex_nonnegative_and_above_its_cuts(family, mode) -> None:
+    rng = np.random.default_rng(4)
+    risk = hinge(*data(5, lengths=(25, 12, 18)), family, mode)
+    for _ in range(25):
+        a, b = draw(family, mode, rng), draw(family, mode, rng)
+        at_a, at_b = risk(a), risk(b)
+        assert np.all(at_a.values >= -1e-12)
+        for t in (0.25, 0.5, 0.9):
+            between = risk((1 - t) * a + t * b).values
+            assert np.all(between <= (1 - t) * at_a.values + t * at_b.values + 1e-10)
+        assert np.all(at_b.values >= at_a.values + at_a.slopes @ (b - a) - 1e-10)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_hinge_bounds_the_loss_of_the_prediction(mode) -> None:
+    """L_i(w) ≥ α ℓ(prediction, truth): what makes it a surrogate."""
+    rng = np.random.default_rng(6)
+    family = FullMetric()
+    Xs, truths = data(7, lengths=(30, 24))
+    risk = hinge(Xs, truths, family, mode, scale=0.5)
+    loss = FrobeniusLoss()
+    for _ in range(20):
+        w = draw(family, mode, rng)
+        metric, price = risk.cone.split(w)
+        for X, truth, value in zip(Xs, truths, risk(w).values):
+            form = LinearFeatures(family).form(Samples(X), metric)
+            if mode == "known":
+                found = ChangePoints()(form, truth.n_clusters)
+            else:
+                form.shift = -(price if mode == "learned" else FIXED_PRICE)
+                found = ChangePoints()(form)
+            assert value >= 0.5 * loss(found, truth) - 1e-10
+
+
+def test_zero_when_the_truth_wins_by_its_margin() -> None:
+    truth = Partition.from_change_points([5, 10])
+    X = 40.0 * np.repeat([[0.0], [1.0]], 5, axis=0)
+    risk = hinge([X], [truth], DiagonalMetric(), "learned")
+    cuts = risk(np.array([1.0, 50.0]))
+    np.testing.assert_allclose(cuts.values, 0.0, atol=1e-10)
+    np.testing.assert_allclose(cuts.slopes, 0.0, atol=1e-10)
+
+
+def test_value_at_no_metric_by_hand() -> None:
+    """w = (0, α): max over M of αℓ + (K − Tr M)α/T = (2α/T)(K − min Tr MN), at one segment."""
+    truth = Partition.from_change_points([2, 4, 8])
+    X = np.random.default_rng(8).normal(size=(8, 2))
+    risk = hinge([X], [truth], DiagonalMetric(), "learned", scale=0.7)
+    smallest = min(truth.inner(Partition.from_change_points(ends)) for ends in all_segmentations(8))
+    value = risk(np.array([0.0, 0.0, 0.7])).values[0]
+    assert value == pytest.approx(2 * 0.7 / 8 * (3 - smallest))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_both_oracles_give_the_same_hinge(mode) -> None:
+    rng = np.random.default_rng(9)
+    Xs, truths = data(10, lengths=(40, 31))
+    fast = hinge(Xs, truths, FullMetric(), mode)
+    slow = hinge(Xs, truths, FullMetric(), mode, oracle=SummedArea())
+    for _ in range(5):
+        w = draw(FullMetric(), mode, rng)
+        np.testing.assert_allclose(fast(w).values, slow(w).values, rtol=1e-9, atol=1e-10)
+
+
+def test_groups_average_neighbors_and_keep_the_risk() -> None:
+    rng = np.random.default_rng(11)
+    Xs, truths = data(12, lengths=(10, 12, 9, 11, 13))
+    weights = np.array([1.0, 2.0, 3.0, 4.0, 10.0])
+    w = draw(DiagonalMetric(), "learned", rng)
+    alone = hinge(Xs, truths, DiagonalMetric(), "learned", weights=weights)(w)
+    np.testing.assert_allclose(alone.weights, weights / 20.0)
+    for n_groups, members in ((1, [range(5)]), (2, [range(2), range(2, 5)]), (9, None)):
+        grouped = hinge(
+            Xs, truths, DiagonalMetric(), "learned", weights=weights, n_groups=n_groups
+        )(w)
+        assert grouped.mean == pytest.approx(alone.mean, rel=1e-12)
+        np.testing.assert_allclose(grouped.slope, alone.slope, atol=1e-12)
+        for g, group in enumerate(members or [[i] for i in range(5)]):
+            expected = np.average(alone.values[list(group)], weights=weights[list(group)])
+            assert grouped.values[g] == pytest.approx(expected)
+            assert grouped.weights[g] == pytest.approx(weights[list(group)].sum() / 20.0)
+
+
+def test_weight_zero_drops_a_sequence_from_the_risk() -> None:
+    rng = np.random.default_rng(13)
+    Xs, truths = data(14)
+    w = draw(FullMetric(), "fixed", rng)
+    with_zero = hinge(Xs, truths, FullMetric(), "fixed", weights=np.array([2.0, 0.0, 1.0]))(w)
+    without = hinge(
+        [Xs[0], Xs[2]], [truths[0], truths[2]], FullMetric(), "fixed", weights=np.array([2.0, 1.0])
+    )(w)
+    assert with_zero.mean == pytest.approx(without.mean, rel=1e-12)
+    np.testing.assert_allclose(with_zero.slope, without.slope, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_threads_give_what_one_gives(mode) -> None:
+    rng = np.random.default_rng(15)
+    Xs, truths = data(16, lengths=(50, 40, 60, 30))
+    one = hinge(Xs, truths, FullMetric(), mode, executor=ThreadExecutor(1))
+    two = hinge(Xs, truths, FullMetric(), mode, executor=ThreadExecutor(2))
+    for _ in range(3):
+        w = draw(FullMetric(), mode, rng)
+        for mine, theirs in zip(one(w), two(w)):
+            np.testing.assert_array_equal(mine, theirs)

@@ -1,0 +1,145 @@
+"""Callbacks: what they see, how they stop a fit, what early stopping and logging do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import metriclearn
+from metriclearn import (
+    BundleDual,
+    ChangePointMetricLearner,
+    DiagonalMetric,
+    ProjectedSubgradient,
+    SquaredFrobenius,
+)
+from metriclearn.running.callbacks import EarlyStopping, ProgressBar, ScalarLog
+from metriclearn.solvers.cutting_plane import CuttingPlane
+from tests.solvers.complete_problem import CompleteProblem
+from tests.training import XS, YS, learn, sequences
+
+SOLVERS = [
+    BundleDual(1e-9, max_rounds=9),
+    CuttingPlane(tolerance=1e-9, max_rounds=9),
+    ProjectedSubgradient(tolerance=1e-9, max_rounds=9),
+    ProjectedSubgradient(tolerance=1e-9, max_rounds=9, batch_size=2),
+]
+
+
+class StopAt:
+    """Asks to stop after some rounds, and keeps all it sees."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds, self.seen, self.solutions = rounds, [], []
+
+    def on_round(self, progress):
+        self.seen.append(progress)
+        return progress.round >= self.rounds
+
+    def on_end(self, solution) -> None:
+        self.solutions.append(solution)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{type(s).__name__}-{s.max_rounds}")
+def test_every_solver_shows_its_rounds_and_stops_when_asked(solver) -> None:
+    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
+    callback, other = StopAt(3), StopAt(100)
+    solution = solver.minimize(
+        problem.risk(), problem.regularizer, problem.cone, problem.start, [callback, other]
+    )
+    assert solution.reason == "callback"
+    assert not solution.converged
+    assert [p.round for p in callback.seen] == [1, 2, 3]
+    assert callback.solutions == other.solutions == [solution]
+    assert [p.objective for p in other.seen] == solution.trace.objective
+    assert [p.oracle_calls for p in other.seen] == solution.trace.oracle_calls
+    np.testing.assert_array_equal(other.seen[-1].w, solution.w)
+
+
+def test_stopping_by_a_callback_is_no_convergence_warning(recwarn) -> None:
+    learner = learn(callbacks=[StopAt(2)])
+    assert learner.solution_.reason == "callback"
+    assert len(learner.solution_.trace) == 2
+    assert not [w for w in recwarn if "stopped" in str(w.message)]
+
+
+def test_the_estimator_of_a_round_is_the_learner_with_the_best_point_so_far() -> None:
+    found = []
+
+    class Keep(StopAt):
+        def on_round(self, progress):
+            estimator = progress.estimator()
+            found.append((estimator.get_mahalanobis_matrix(), estimator.penalty_, progress.w))
+            assert estimator.predict(XS)[0].shape == (120,)
+            return super().on_round(progress)
+
+    learner = learn(callbacks=[Keep(4)], metric=DiagonalMetric(), standardize=False)
+    matrix, penalty, w = found[-1]
+    np.testing.assert_allclose(matrix, learner.get_mahalanobis_matrix())
+    np.testing.assert_allclose(np.diag(matrix), np.where(w[:-1] > 0, w[:-1], 0.0), atol=1e-12)
+    assert penalty == learner.penalty_ == w[-1]
+
+
+def test_early_stopping_on_held_out_sequences() -> None:
+    X, y = sequences(1)
+    stopping = EarlyStopping(X, y, patience=3, every=2)
+    learner = learn(solver=BundleDual(0.0, max_rounds=60), callbacks=[stopping])
+    scores = stopping.scores_
+    assert learner.solution_.reason == "callback"
+    assert stopping.rounds_ == list(range(2, len(learner.solution_.trace) + 1, 2))
+    assert max(scores[-3:]) <= max(scores[:-3])
+    assert all(max(scores[i - 3 : i]) > max(scores[: i - 3]) for i in range(4, len(scores)))
+    assert scores[-1] == pytest.approx(learner.score(X, y))
+    first = list(scores)
+    learner.fit(XS, YS)  # begins afresh
+    assert stopping.scores_ == first
+
+
+def test_early_stopping_needs_a_learner_and_sensible_numbers() -> None:
+    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
+    with pytest.raises(ValueError, match="EarlyStopping needs a learner to score, got a bare"):
+        BundleDual().minimize(
+            problem.risk(),
+            problem.regularizer,
+            problem.cone,
+            problem.start,
+            [EarlyStopping(XS, YS)],
+        )
+    with pytest.raises(ValueError, match="needs patience and every of at least 1, got 0 and 1"):
+        EarlyStopping(XS, YS, patience=0)
+
+
+def test_scalar_log_has_the_signature_of_tensorboard_and_mlflow() -> None:
+    rows: list[tuple[str, float, int]] = []
+    learner = learn(
+        callbacks=[ScalarLog(lambda name, value, step: rows.append((name, value, step)))]
+    )
+    trace = learner.solution_.trace
+    objective = [(v, s) for n, v, s in rows if n == "metriclearn/objective"]
+    assert objective == [(v, i + 1) for i, v in enumerate(trace.objective)]
+    calls = [v for n, v, _ in rows if n == "metriclearn/oracle_calls"]
+    assert calls == trace.oracle_calls == [5 * (i + 2) for i in range(len(trace))]
+    assert rows[-1] == ("metriclearn/rank", float(learner.solution_.rank), len(trace))
+
+
+def test_progress_bar_writes_rounds_and_gap(capsys) -> None:
+    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
+    with ProgressBar("training") as bar:
+        solution = BundleDual().minimize(
+            problem.risk(), problem.regularizer, problem.cone, problem.start, [bar]
+        )
+    shown = capsys.readouterr().err
+    assert "training" in shown
+    assert f"{len(solution.trace)}round" in shown
+
+
+def test_what_is_no_callback_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs callbacks with the methods on_round and on_end"):
+        ChangePointMetricLearner(callbacks=[print]).fit(XS, YS)
+
+
+def test_callbacks_are_left_out_of_saved_models(tmp_path) -> None:
+    learner = learn(callbacks=[StopAt(3)])
+    again = metriclearn.load(learner.save(tmp_path / "model.npz"))
+    assert tuple(again.callbacks) == ()
+    np.testing.assert_array_equal(again.components_, learner.components_)

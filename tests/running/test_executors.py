@@ -1,0 +1,277 @@
+"""Executors: any number of threads or Dask workers, also dying ones, give one machine's result."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from metriclearn import (
+    BundleDual,
+    ChangePointMetricLearner,
+    ClusteringMetricLearner,
+    FullMetric,
+    SquaredFrobenius,
+    load,
+    save,
+)
+from metriclearn.datasets import PackedSequences, make_change_points, pack_sequences
+from metriclearn.running import executors as parallel
+from metriclearn.running.executors import DaskExecutor, Sums, ThreadExecutor, add_up, shard_bounds
+from tests.cluster import Cluster
+
+DATA = make_change_points(24, 300, 6, 2, (3, 6), random_state=0)
+PROGRAM = """
+import sys
+from metriclearn import *
+from metriclearn.datasets import make_change_points
+from metriclearn.running.executors import DaskExecutor
+
+data = make_change_points(24, 300, 6, 2, (3, 6), random_state=0)
+solver = BundleDual(1e-5, checkpoint=sys.argv[2])
+learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1), solver, verbose=False,
+                                   executor=DaskExecutor(sys.argv[1]))
+learner.fit(data.sequences, data.labels)
+"""
+
+
+def learner(**parameters: Any) -> ChangePointMetricLearner:
+    solver = parameters.pop("solver", BundleDual(1e-5))
+    return ChangePointMetricLearner(
+        FullMetric(), SquaredFrobenius(0.1), solver, verbose=False, **parameters
+    )
+
+
+@pytest.fixture(scope="module")
+def expected() -> ChangePointMetricLearner:
+    return learner().fit(DATA.sequences, DATA.labels)
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> PackedSequences:
+    return pack_sequences(DATA.sequences, DATA.labels, tmp_path_factory.mktemp("packed"))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    pytest.importorskip("distributed", reason="Dask is optional: pip install metriclearn[dask]")
+    running = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Any]:
+    connected = cluster.connect()
+    cluster.with_workers(connected, 2)
+    try:
+        yield connected
+    finally:
+        connected.close()
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-9, atol=1e-12)
+    assert found.solution_.objective == pytest.approx(expected.solution_.objective, rel=1e-9)
+    assert found.solution_.lower_bound == pytest.approx(expected.solution_.lower_bound, rel=1e-9)
+    assert len(found.solution_.trace) == len(expected.solution_.trace)
+
+
+class Killer:
+    """Kills a worker a moment after some round, so that it dies in the middle of the next."""
+
+    def __init__(self, cluster: Cluster, at_round: int, delay: float) -> None:
+        self.cluster, self.at_round, self.delay = cluster, at_round, delay
+        self.killed = False
+
+    def on_round(self, progress: Any) -> None:
+        if progress.round == self.at_round and not self.killed:
+            self.killed = True
+            threading.Timer(self.delay, self.cluster.kill_a_worker).start()
+
+    def on_end(self, solution: Any) -> None:
+        assert self.killed
+
+
+def test_sums_are_added_function_by_function() -> None:
+    first = Sums(np.array([0, 2]), np.array([1.0, 2.0]), np.array([[1.0], [2.0]]))
+    second = Sums(np.array([2, 3]), np.array([4.0, 8.0]), np.array([[4.0], [8.0]]))
+    total = add_up([first, second])
+    assert total.groups.tolist() == [0, 2, 3]
+    assert total.values.tolist() == [1.0, 6.0, 8.0]
+    assert total.slopes.ravel().tolist() == [1.0, 6.0, 8.0]
+
+
+def test_shards_are_whole_groups_or_parts_of_one() -> None:
+    groups = np.array([0, 3, 6, 10])
+    assert shard_bounds(groups, 1).tolist() == [0, 10]
+    assert shard_bounds(groups, 2).tolist() == [0, 3, 10]
+    assert shard_bounds(groups, 3).tolist() == [0, 3, 6, 10]
+    assert shard_bounds(groups, 6).tolist() == [0, 1, 3, 4, 6, 8, 10]
+    assert shard_bounds(groups, 100).tolist() == list(range(11))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("kept", ["in memory", "on disk"])
+def test_threads(kept: str, threads: int, expected: Any, packed: PackedSequences) -> None:
+    data = (DATA.sequences, DATA.labels)
+    X, y = data if kept == "in memory" else (packed.sequences, packed.labels)
+    assert_same(learner(executor=ThreadExecutor(threads)).fit(X, y), expected)
+
+
+def test_groups_may_be_divided_among_shards(expected: Any) -> None:
+    """One cut for all sequences, summed in 8 parts: equal but for rounding."""
+    risk = learner()._problem(DATA.sequences, DATA.labels).risk
+    whole = risk.replaced(_bounds=np.array([0, 24]), weights=np.ones(1))
+    parts = whole.replaced(executor=ThreadExecutor(2))
+    w = expected.solution_.w
+    np.testing.assert_allclose(parts(w).slopes, whole(w).slopes, rtol=1e-12)
+    np.testing.assert_allclose(parts(w).values, risk(w).mean, rtol=1e-12)
+    some = np.array([7, 3, 3])
+    np.testing.assert_array_equal(risk(w, some).slopes, risk(w).slopes[some])
+
+
+@pytest.mark.parametrize("kept", ["in memory", "on disk"])
+def test_dask(kept: str, client: Any, expected: Any, packed: PackedSequences) -> None:
+    data = (DATA.sequences, DATA.labels)
+    X, y = data if kept == "in memory" else (packed.sequences, packed.labels)
+    assert_same(learner(executor=DaskExecutor(client)).fit(X, y), expected)
+
+
+def test_many_shards_and_a_long_w(client: Any) -> None:
+    """24 sums come back over a tree; a w of 20 kB goes from worker to worker."""
+    data = make_change_points(24, 60, 70, 2, (2, 3), random_state=0)
+    for executor in (DaskExecutor(client, shards_per_thread=12), ThreadExecutor(2)):
+        risk = learner(executor=executor)._problem(data.sequences, data.labels).risk
+        assert executor.count(24) == (24 if isinstance(executor, DaskExecutor) else 8)
+        alone = risk.replaced(executor=ThreadExecutor())
+        w = risk.cone.join(risk.cone.metric.coordinates(0.1 * np.eye(70)), 0.5)
+        assert w.nbytes > 2**14
+        for found, expected in zip(risk(w), alone(w)):
+            np.testing.assert_array_equal(found, expected)
+        assert risk.fingerprint == alone.fingerprint
+        np.testing.assert_allclose(risk.truth_slope, alone.truth_slope, rtol=1e-12)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02])
+@pytest.mark.parametrize("kept", ["in memory", "on disk"])
+def test_killed_worker(
+    kept: str, delay: float, cluster: Cluster, client: Any, expected: Any, packed: PackedSequences
+) -> None:
+    """SIGKILL in the middle of training: one worker does the rest, and nothing is different."""
+    data = (DATA.sequences, DATA.labels)
+    X, y = data if kept == "in memory" else (packed.sequences, packed.labels)
+    killer = Killer(cluster, 3, delay)
+    found = learner(executor=DaskExecutor(client), callbacks=[killer]).fit(X, y)
+    cluster.with_workers(client, 1)  # the other one is gone
+    assert_same(found, expected)
+
+
+def test_killed_client(cluster: Cluster, client: Any, expected: Any, tmp_path: Path) -> None:
+    """The process that trains dies; another one, with the checkpoint, ends where it would have."""
+    state = tmp_path / "state.npz"
+    address = client.scheduler.address
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, address, str(state)]
+    process = subprocess.Popen(command)
+    deadline = time.monotonic() + 60
+    while not state.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    with np.load(state) as file:
+        done = int(file["trace"].shape[1])
+    assert 0 < done < len(expected.solution_.trace)
+    solver = BundleDual(1e-5, checkpoint=str(state))
+    assert_same(
+        learner(solver=solver, executor=DaskExecutor(address)).fit(DATA.sequences, DATA.labels),
+        expected,
+    )
+
+
+def test_clusterings_and_partial_labels(client: Any) -> None:
+    rng = np.random.default_rng(0)
+    y = [rng.integers(0, 3, 40) for _ in range(3)]
+    X = [np.eye(3)[labels] * 3 + rng.normal(size=(40, 3)) for labels in y]
+    here = ClusteringMetricLearner(verbose=False, random_state=0)
+    there = clone(here).set_params(executor=DaskExecutor(client))
+    assert_same(there.fit(X, y), here.fit(X, y))
+    assert there.relaxed_objective_ == pytest.approx(here.relaxed_objective_)
+    known = [labels.copy() for labels in DATA.labels[:6]]
+    for labels in known:
+        labels[100:140] = -1
+    found = learner(executor=DaskExecutor(client)).fit(DATA.sequences[:6], known)
+    alone = learner().fit(DATA.sequences[:6], known)
+    assert_same(found, alone)
+    assert found.alternation_ == alone.alternation_
+
+
+def test_errors_of_workers_are_those_of_one_machine(client: Any) -> None:
+    class Broken:
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, i: int) -> np.ndarray:
+            return np.full((30, 2), np.nan if i == 3 else 1.0) + np.arange(30)[:, None]
+
+    sentence = "needs finite numbers, got NaN at row 0, feature 0 of data set 3"
+    for executor in (ThreadExecutor(), DaskExecutor(client)):
+        with pytest.raises(ValueError, match=sentence):
+            learner(executor=executor).fit(Broken(), [np.arange(30) // 10] * 5)
+
+
+def test_executor_is_not_copied_and_not_saved(client: Any, tmp_path: Path) -> None:
+    executor = DaskExecutor(client)
+    estimator = learner(executor=executor)
+    assert clone(estimator).executor is executor
+    assert clone(learner(executor=ThreadExecutor(2))).executor.n_jobs == 2
+    fitted = estimator.fit(DATA.sequences[:4], DATA.labels[:4])
+    again = load(save(fitted, tmp_path / "model.npz"))
+    assert again.executor is None
+    np.testing.assert_array_equal(again.components_, fitted.components_)
+    with pytest.raises(ValueError, match="a cluster or the address of a scheduler, got 7"):
+        DaskExecutor(7)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="needs a whole retries of at least 0, got -1"):
+        DaskExecutor(client, retries=-1)
+    again = pickle.loads(pickle.dumps(executor))
+    assert repr(again) == repr(executor) == f"DaskExecutor({client.scheduler.address!r})"
+
+
+def test_lost_scheduler_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="Dask is optional: pip install metriclearn[dask]")
+    cluster = Cluster(tmp_path)
+    client = cluster.connect(timeout=3)
+    try:
+        monkeypatch.setattr(parallel, "_PATIENCE", 0.2)
+        with pytest.raises(RuntimeError, match=r"needs a worker, but .* had none for 0\.2 s"):
+            learner(executor=DaskExecutor(client)).fit(DATA.sequences, DATA.labels)
+        cluster.with_workers(client, 1)
+
+        class Ends:
+            def on_round(self, progress: Any) -> None:
+                if progress.round == 2:
+                    cluster.scheduler.kill()
+                    cluster.scheduler.wait()
+
+            def on_end(self, solution: Any) -> None:
+                pass
+
+        with pytest.raises(RuntimeError, match="DaskExecutor lost its scheduler; start it again"):
+            learner(executor=DaskExecutor(client), callbacks=[Ends()]).fit(
+                DATA.sequences, DATA.labels
+            )
+    finally:
+        client.close(timeout=1)
+        cluster.close()

@@ -1,0 +1,181 @@
+"""Coordinates, projections, their derivatives and factors of the metric families."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metriclearn import DiagonalMetric, FullMetric
+from metriclearn.solvers.mahalanobis import Metric, MetricCone
+
+FAMILIES = [DiagonalMetric(), FullMetric()]
+
+
+def named(family: Metric) -> str:
+    return type(family).__name__
+
+
+def coordinates_of(family: Metric, B: np.ndarray) -> np.ndarray:
+    """Coordinates of any symmetric matrix, as the difference of two positive definite ones."""
+    shift = 1.0 + np.abs(np.linalg.eigvalsh(B)).max()
+    root = np.linalg.cholesky(B + shift * np.eye(len(B))).T
+    return family.coordinates(root) - shift * family.identity(len(B))
+
+
+def symmetric(rng: np.random.Generator, P: int) -> np.ndarray:
+    A = rng.normal(size=(P, P))
+    return A + A.T
+
+
+@pytest.mark.parametrize("P", [1, 2, 5])
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_dot_product_of_coordinates_is_the_frobenius_inner_product(family, P) -> None:
+    rng = np.random.default_rng(P)
+    for _ in range(10):
+        R, w = rng.normal(size=(3, P)), rng.normal(size=family.n_coordinates(P))
+        B = family.matrix(w)
+        assert B.shape == (P, P)
+        np.testing.assert_array_equal(B, B.T)
+        assert family.coordinates(R) @ w == pytest.approx(np.sum(R.T @ R * B), rel=1e-12)
+        assert w @ w == pytest.approx(np.sum(B * B), rel=1e-12)
+        assert family.identity(P) @ w == pytest.approx(np.trace(B), rel=1e-12, abs=1e-14)
+
+
+def test_full_coordinates_and_matrix_are_inverse() -> None:
+    rng = np.random.default_rng(0)
+    for P in (1, 3, 40):
+        A = symmetric(rng, P)
+        np.testing.assert_allclose(FullMetric().matrix(coordinates_of(FullMetric(), A)), A)
+        assert FullMetric().n_coordinates(P) == P * (P + 1) // 2
+    assert DiagonalMetric().n_coordinates(7) == 7
+    np.testing.assert_array_equal(DiagonalMetric().matrix(np.array([2.0, 3.0])), np.diag([2, 3]))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_components_factor_the_matrix(family) -> None:
+    rng = np.random.default_rng(1)
+    for rank in (0, 1, 3, 6):
+        R = rng.normal(size=(rank, 6))
+        if named(family) == "DiagonalMetric":
+            R = np.diag(np.append(rng.uniform(1, 2, rank), np.zeros(6 - rank)))
+        w = family.coordinates(R)
+        components = family.components(w)
+        assert components.shape == (rank, 6)
+        np.testing.assert_allclose(components.T @ components, family.matrix(w), atol=1e-12)
+
+
+def test_components_of_a_full_metric_come_by_decreasing_eigenvalue() -> None:
+    R = np.random.default_rng(2).normal(size=(5, 5))
+    lengths = np.linalg.norm(FullMetric().components(FullMetric().coordinates(R)), axis=1)
+    assert np.all(np.diff(lengths) <= 0)
+    np.testing.assert_allclose(lengths**2, np.linalg.eigvalsh(R.T @ R)[::-1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_negligible_weights_leave_no_component(family) -> None:
+    w = coordinates_of(family, np.diag([1.0, 1e-14, 1e-6]))
+    assert len(family.components(w)) == 2
+
+
+@pytest.mark.parametrize("P", [1, 4, 12])
+def test_projection_clips_eigenvalues_or_weights(P) -> None:
+    rng = np.random.default_rng(P)
+    for _ in range(10):
+        A = symmetric(rng, P)
+        values, vectors = np.linalg.eigh(A)
+        expected = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        projected, _ = FullMetric().linearize(coordinates_of(FullMetric(), A))
+        np.testing.assert_allclose(FullMetric().matrix(projected), expected, atol=1e-10)
+        b = rng.normal(size=P)
+        np.testing.assert_array_equal(DiagonalMetric().linearize(b)[0], np.maximum(b, 0.0))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_projection_is_the_nearest_point_of_the_cone(family) -> None:
+    """Idempotent, and the residual is orthogonal to the point and in the polar cone."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        v = rng.normal(size=family.n_coordinates(4))
+        point, _ = family.linearize(v)
+        np.testing.assert_allclose(family.linearize(point)[0], point, atol=1e-12)
+        assert (v - point) @ point == pytest.approx(0.0, abs=1e-10)
+        inside = family.coordinates(rng.normal(size=(4, 4)))
+        assert (v - point) @ inside <= 1e-10
+
+
+@pytest.mark.parametrize("kind", ["mixed", "positive", "negative", "one positive"])
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_jacobian_of_the_projection(family, kind) -> None:
+    """G J Gᵀ with J by central differences."""
+    rng = np.random.default_rng(4)
+    P = 5
+    spectrum = {
+        "mixed": [-2.0, -0.5, 0.3, 1.0, 2.5],
+        "positive": [0.2, 0.5, 1.0, 2.0, 4.0],
+        "negative": [-0.2, -0.5, -1.0, -2.0, -4.0],
+        "one positive": [-3.0, -1.0, -0.7, -0.1, 1.0],
+    }[kind]
+    Q = np.linalg.qr(rng.normal(size=(P, P)))[0]
+    A = Q @ np.diag(spectrum) @ Q.T if named(family) == "FullMetric" else np.diag(spectrum)
+    v = coordinates_of(family, A)
+    n, h = len(v), 1e-6
+    J = np.empty((n, n))
+    for k in range(n):
+        e = h * np.eye(n)[k]
+        J[:, k] = (family.linearize(v + e)[0] - family.linearize(v - e)[0]) / (2 * h)
+    G = rng.normal(size=(40, n))  # more rows than are unpacked at a time
+    found = family.linearize(v)[1](G)
+    np.testing.assert_allclose(found, G @ J @ G.T, atol=2e-7 * np.abs(G @ G.T).max())
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_least_is_the_minimum_over_matrices_of_trace_one(family) -> None:
+    rng = np.random.default_rng(5)
+    v = rng.normal(size=family.n_coordinates(4))
+    matrix = family.matrix(v)
+    expected = np.linalg.eigvalsh(matrix)[0] if named(family) == "FullMetric" else np.min(v)
+    assert family.least(v) == pytest.approx(expected)
+    for _ in range(50):
+        inside = family.coordinates(rng.normal(size=(2, 4)))
+        inside /= family.identity(4) @ inside
+        assert v @ inside >= family.least(v) - 1e-12
+
+
+def test_absolute_sum_exists_for_diagonal_metrics_only() -> None:
+    np.testing.assert_array_equal(DiagonalMetric().absolute_sum(3), [1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"L1 needs a DiagonalMetric.* got a FullMetric; use the"):
+        FullMetric().absolute_sum(3)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+@pytest.mark.parametrize("priced", [False, True])
+def test_cone_with_and_without_a_price(family, priced) -> None:
+    cone = MetricCone(family, 3, priced)
+    n = family.n_coordinates(3)
+    assert (cone.n_metric, cone.size) == (n, n + priced)
+    rng = np.random.default_rng(6)
+    for last in (-1.5, 2.5):
+        v = cone.join(rng.normal(size=n), last)
+        metric, price = cone.split(v)
+        assert len(v) == cone.size
+        assert price == pytest.approx(last) if priced else np.isnan(price)
+        np.testing.assert_array_equal(cone.join(metric, price), v)
+        projected = cone.project(v)
+        np.testing.assert_allclose(projected[:n], family.linearize(v[:n])[0])
+        if priced:
+            assert projected[n] == max(last, 0.0)
+
+
+@pytest.mark.parametrize("last", [-0.7, 0.7])
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_jacobian_of_the_cone_with_a_price(family, last) -> None:
+    cone = MetricCone(family, 3, True)
+    rng = np.random.default_rng(7)
+    v = cone.join(rng.normal(size=cone.n_metric), last)
+    G = rng.normal(size=(6, cone.size))
+    h = 1e-6
+    J = np.column_stack(
+        [(cone.project(v + h * e) - cone.project(v - h * e)) / (2 * h) for e in np.eye(cone.size)]
+    )
+    found = cone.linearize(v)[1](G)
+    np.testing.assert_allclose(found, G @ J @ G.T, atol=1e-6)

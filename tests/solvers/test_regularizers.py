@@ -1,0 +1,91 @@
+"""Regularizers: values, gradients and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from metriclearn import (
+    L1,
+    BundleDual,
+    ChangePointMetricLearner,
+    CuttingPlane,
+    DiagonalMetric,
+    FullMetric,
+    SquaredFrobenius,
+    Trace,
+)
+from metriclearn.datasets import make_change_points
+from metriclearn.solvers.mahalanobis import MetricCone
+
+CASES = [
+    (SquaredFrobenius(0.3), DiagonalMetric(), lambda B: 0.15 * np.sum(B**2)),
+    (SquaredFrobenius(0.3), FullMetric(), lambda B: 0.15 * np.sum(B**2)),
+    (
+        SquaredFrobenius(0.3, 2.0),
+        DiagonalMetric(),
+        lambda B: 0.15 * np.sum((np.diag(B) - 2.0) ** 2),
+    ),
+    (SquaredFrobenius(0.3, 2.0), FullMetric(), lambda B: 0.15 * np.sum((B - 2 * np.eye(4)) ** 2)),
+    (L1(0.3), DiagonalMetric(), lambda B: 0.3 * np.sum(np.abs(B))),
+    (Trace(0.3), DiagonalMetric(), lambda B: 0.3 * np.trace(B)),
+    (Trace(0.3), FullMetric(), lambda B: 0.3 * np.trace(B)),
+]
+
+
+@pytest.mark.parametrize("priced", [False, True])
+@pytest.mark.parametrize(("regularizer", "metric", "formula"), CASES)
+def test_value_and_gradient_on_the_cone(regularizer, metric, formula, priced) -> None:
+    cone = MetricCone(metric, 4, priced)
+    terms = regularizer.terms(cone)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        w = cone.join(metric.coordinates(rng.normal(size=(4, 4))), 7.0)
+        assert terms(w) == pytest.approx(formula(metric.matrix(w[: cone.n_metric])), rel=1e-12)
+        gradient, h = terms.gradient(w), 1e-6
+        assert len(gradient) == cone.size
+        for k, e in enumerate(np.eye(cone.size)):
+            slope = (terms(w + h * e) - terms(w - h * e)) / (2 * h)
+            assert gradient[k] == pytest.approx(slope, abs=1e-7)
+    assert terms(cone.join(np.zeros(cone.n_metric), 7.0)) == terms.offset
+
+
+def test_l1_of_a_full_metric() -> None:
+    with pytest.raises(ValueError, match=r"L1 needs a DiagonalMetric.* use the Trace regularizer"):
+        L1().terms(MetricCone(FullMetric(), 2, False))
+
+
+@pytest.mark.parametrize("kind", [SquaredFrobenius, L1, Trace])
+@pytest.mark.parametrize("strength", [0.0, -1.0, np.nan, np.inf, None, "a"])
+def test_strength_must_be_positive(kind, strength) -> None:
+    cone = MetricCone(DiagonalMetric(), 2, False)
+    with pytest.raises(ValueError, match=f"{kind.__name__} needs a positive strength, got"):
+        kind(strength).terms(cone)
+
+
+@pytest.mark.parametrize("kind", [SquaredFrobenius, L1, Trace])
+def test_parameters_as_in_scikit_learn(kind) -> None:
+    assert kind(0.5).get_params()["strength"] == 0.5
+    assert kind().set_params(strength=2.0).strength == 2.0
+
+
+@pytest.mark.parametrize("center", [-1.0, np.nan, np.inf, None, "a"])
+def test_center_must_not_be_negative(center) -> None:
+    with pytest.raises(ValueError, match="SquaredFrobenius needs a center from 0 to 1e20"):
+        SquaredFrobenius(1.0, center).terms(MetricCone(DiagonalMetric(), 2, False))
+
+
+@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()])
+def test_solvers_agree_on_a_center_and_certify_it(metric) -> None:
+    pytest.importorskip("cvxpy")
+    data = make_change_points(4, 60, 3, 2, (3, 4), feature_seed=0, random_state=1)
+    found = {}
+    for name, solver in (
+        ("bundle", BundleDual(tolerance=1e-6, max_rounds=300)),
+        ("cvxpy", CuttingPlane(tolerance=1e-4, max_rounds=300)),
+    ):
+        learner = ChangePointMetricLearner(metric, SquaredFrobenius(0.02, 0.5), solver)
+        found[name] = learner.fit(data.sequences, data.labels).solution_
+        assert found[name].converged
+    assert found["cvxpy"].objective == pytest.approx(found["bundle"].objective, rel=1e-3)
+    assert found["cvxpy"].objective >= found["bundle"].lower_bound > 0.0
