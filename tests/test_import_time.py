@@ -30,11 +30,11 @@ def fresh(statement: str) -> tuple[float, set[str]]:
     return float(seconds), set(modules.split())
 
 
-def test_import_takes_less_than_a_second_and_no_heavy_module() -> None:
-    seconds, modules = min((fresh("") for _ in range(2)), key=lambda pair: pair[0])
-    assert seconds < 1.0
+def test_import_takes_less_than_a_tenth_of_a_second_and_no_heavy_module() -> None:
+    seconds, modules = min((fresh("") for _ in range(3)), key=lambda pair: pair[0])
+    assert seconds < 0.1
     assert "metriclearn" in modules
-    heavy = {"torch", "cvxpy", "matplotlib", "pandas", "librosa", "dask", "hydra", "pooch"}
+    heavy = {"numpy", "sklearn", "torch", "cvxpy", "matplotlib", "pandas", "librosa", "dask"}
     assert not heavy & modules
 
 
@@ -44,9 +44,14 @@ def test_the_learner_itself_needs_no_optional_package() -> None:
 
 
 def test_every_public_name_is_there() -> None:
-    assert sorted(dir(metriclearn)) == sorted(metriclearn.__all__)
+    assert set(metriclearn.__all__) < set(dir(metriclearn))
     for name in metriclearn.__all__:
         public = getattr(metriclearn, name)
         assert getattr(public, "__name__", repr(public)) == name
-    with pytest.raises(AttributeError, match="module 'metriclearn' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="No metriclearn attribute nothing"):
         _ = metriclearn.nothing
+
+
+def test_folders_are_reached_without_importing_them() -> None:
+    _, modules = fresh("metriclearn.indices.rand_score([0, 0, 1], [0, 1, 1])")
+    assert not {"torch", "cvxpy", "matplotlib", "pandas"} & modules
