@@ -22,9 +22,9 @@ from metriclearn.estimators.inputs import DataSets, read_partial_segmentations
 from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.constrained import ConstrainedChangePoints
-from metriclearn.oracles.requests import BatchOracle, Oracle, answers_batches
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.known_loss import Completion, KnownLoss, charges
+from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.executors import Executor
@@ -74,10 +74,10 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         Divide features by their pooled within-sequence standard deviation before learning, so
         that ``strength`` means the same for all; ``components_`` includes it and applies to data
         in their own units.
-    oracle : TorchChangePoints, optional
-        Exact inference on a GPU, or another device of torch, for all sequences of a round or of
-        :meth:`predict` at once: ``TorchChangePoints("cuda")``. Its ``min_size`` is the learner's;
-        partial labels stay on the processor, and so does everything by default.
+    oracle : Oracle, optional
+        Inference over segmentations, ``oracle(form, n_clusters)``, in place of ``ChangePoints``,
+        in learning from full labels and in :meth:`predict`. A parameter ``min_size`` that it has
+        is set to the learner's.
     alternation : Alternation
         How partial labels are completed and learned from, in turns; not used with full labels.
     callbacks : sequence of callbacks
@@ -137,7 +137,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         n_segments: str | None = None,
         min_size: int = 1,
         standardize: bool = True,
-        oracle: BatchOracle | None = None,
+        oracle: Oracle | None = None,
         alternation: Alternation = Alternation(),  # noqa: B008
         callbacks: Sequence[Callback] = (),
         n_jobs: int | None = None,
@@ -169,7 +169,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         return self.n_segments == "given"
 
     def _oracle(self) -> Oracle:
-        return self._exact()
+        return self._exact(self.min_size)
 
     def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
         if not isinstance(truths[0], Completion):
@@ -233,13 +233,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         who = type(self).__name__
         if not isinstance(self.min_size, numbers.Integral) or self.min_size < 1:
             raise ValueError(f"{who} needs a whole min_size of at least 1, got {self.min_size!r}.")
-        if self.oracle is not None and (
-            isinstance(self.oracle, type)
-            or not answers_batches(self.oracle)
-            or not hasattr(self.oracle, "min_size")
-        ):
+        if isinstance(self.oracle, type) or not (self.oracle is None or callable(self.oracle)):
             raise ValueError(
-                f"{who} needs an oracle such as TorchChangePoints(), or None, got {self.oracle!r}."
+                f"{who} needs an oracle such as SummedArea(), or None, got {self.oracle!r}."
             )
         if self.n_segments not in (None, "given"):
             raise ValueError(

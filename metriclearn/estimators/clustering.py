@@ -20,7 +20,6 @@ from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.first_completion import PrincipalStart, labeled_samples
 from metriclearn.estimators.inputs import DataSets, read_partial_clusterings
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
-from metriclearn.oracles.requests import Oracle
 from metriclearn.oracles.seeded import SeededKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.oracles.top_eigenvectors import TopEigenvectors
@@ -29,6 +28,7 @@ from metriclearn.problem.joint_features import Samples, TableSamples
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.known_loss import Completion
 from metriclearn.problem.labeled_rows import LabeledRowsLoss
+from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.executors import Executor

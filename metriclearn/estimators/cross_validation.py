@@ -14,7 +14,7 @@ from metriclearn.estimators.alternation import Alternation
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.inputs import read_data_sets, read_weights
 from metriclearn.estimators.path import regularization_path, strengths_of
-from metriclearn.oracles.requests import BatchOracle
+from metriclearn.problem.oracle import Oracle
 from metriclearn.running.executors import Executor
 from metriclearn.running.stored import is_stored
 from metriclearn.solvers.base import Callback, Solver
@@ -84,7 +84,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         n_segments: str | None = None,
         min_size: int = 1,
         standardize: bool = True,
-        oracle: BatchOracle | None = None,
+        oracle: Oracle | None = None,
         alternation: Alternation = Alternation(),  # noqa: B008
         callbacks: Sequence[Callback] = (),
         n_jobs: int | None = None,

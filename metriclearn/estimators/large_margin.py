@@ -24,9 +24,9 @@ from metriclearn.estimators.alternation import (
 )
 from metriclearn.estimators.inputs import DataSets, read_data_sets, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
-from metriclearn.oracles.requests import Oracle
 from metriclearn.problem.joint_features import LinearFeatures, Samples
 from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.callbacks import ProgressBar, WithEstimator

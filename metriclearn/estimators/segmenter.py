@@ -19,11 +19,11 @@ from metriclearn.estimators.inputs import (
 )
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.oracles.change_points import ChangePoints
-from metriclearn.oracles.requests import BatchOracle, Oracle, answers_batches
-from metriclearn.problem.forms import LowRankForm, cumulative_sums, projected_sums
+from metriclearn.problem.forms import LowRankForm, projected_sums
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.known_loss import known_loss
 from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
 
 __all__ = ["MahalanobisSegmenter"]
@@ -39,7 +39,7 @@ class MahalanobisSegmenter(LearnedMetric):
     penalty_: float | None
     n_segments: str | None
     min_size: int
-    oracle: BatchOracle | None = None
+    oracle: Oracle | None = None
 
     def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
         """Change-points of every data set, as in ruptures: segment ends, the last one T.
@@ -95,8 +95,6 @@ class MahalanobisSegmenter(LearnedMetric):
                 "pass n_segments to predict, or fit with n_segments=None."
             )
         counts = self._counts(n_segments, data)
-        if answers_batches(self.oracle):
-            return self._segment_together(data.arrays, counts)
         return [self._segment_one(X, count) for X, count in zip(data.arrays, counts)]
 
     def _counts(self, n_segments: Any, data: DataSets) -> list[int | None]:
@@ -121,35 +119,22 @@ class MahalanobisSegmenter(LearnedMetric):
                 )
         return counts
 
-    def _exact(self) -> Oracle:
-        """Exact inference with the estimator's smallest segment."""
+    def _exact(self, min_size: int) -> Oracle:
+        """Inference with segments of at least ``min_size`` samples."""
         if self.oracle is None:
-            return ChangePoints(self.min_size)
-        return clone(self.oracle).set_params(min_size=self.min_size)
-
-    def _segment_together(
-        self, arrays: Sequence[NDArray], counts: Sequence[int | None]
-    ) -> list[Partition]:
-        """In batches on the oracle's device; what is shorter than min_size is one segment."""
-        found = {i: Partition(ends=np.array([len(X)])) for i, X in enumerate(arrays)}
-        long = [i for i, partition in found.items() if partition.n_samples >= self.min_size]
-        components = self.components_
-        if len(components) == 0:
-            components = np.zeros((1, components.shape[1]))
-        forms = [LowRankForm.from_product(cumulative_sums(arrays[i]), components) for i in long]
-        for form in forms:
-            form.shift = -(self.penalty_ or 0.0)  # not used where K is given
-        oracle: Any = self._exact()
-        found.update(zip(long, oracle.many(forms, [counts[i] for i in long])))
-        return list(found.values())
+            return ChangePoints(min_size)
+        oracle = clone(self.oracle, safe=False)
+        if hasattr(oracle, "min_size"):
+            oracle.min_size = min_size
+        return oracle
 
     def _segment_one(self, X: NDArray, count: int | None) -> Partition:
         form = LowRankForm.from_cumulative(projected_sums(X, self.components_))
         if count is None:
             assert self.penalty_ is not None
             form.shift = -self.penalty_
-            return ChangePoints(min(self.min_size, len(X)))(form)
-        return ChangePoints(self.min_size)(form, int(count))
+            return self._exact(min(self.min_size, len(X)))(form)
+        return self._exact(self.min_size)(form, int(count))
 
 
 def _loss(partition: Partition, truth: Partition | PartialPartition) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.oracles.requests import check_count
+from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.oracles.change_points import ChangePoints, PricedSegmentation
-from metriclearn.oracles.requests import check_count
+from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.known_loss import ChargedForm, Charges

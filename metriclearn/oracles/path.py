@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.estimators.inputs import read_data_sets
 from metriclearn.oracles.change_points import PricedSegmentation
-from metriclearn.oracles.requests import check_count
+from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.forms import LowRankForm, center
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +9,9 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, eigsh
 from sklearn.base import BaseEstimator
 
-from metriclearn.oracles.requests import check_count
+from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.forms import Compressed
 from metriclearn.problem.projector import Projector
-from metriclearn.running.devices import double_device
 
 __all__ = ["SpectralRelaxation"]
 
@@ -39,18 +37,14 @@ class SpectralRelaxation(BaseEstimator):
     keep_constant : bool
         Maximize over projections with M1 = 1 only, which holds for every partition: the smaller
         bound, at the same cost. The paper has no such constraint (False).
-    device : str, optional
-        A torch device such as "cuda" or "cpu" for eigendecompositions, which :meth:`many` then
-        does in batches of equal size; numpy by default.
 
     References
     ----------
     Lajugie, Arlot & Bach, section 4.2; the maximum is Ky Fan's theorem.
     """
 
-    def __init__(self, keep_constant: bool = False, device: str | None = None) -> None:
+    def __init__(self, keep_constant: bool = False) -> None:
         self.keep_constant = keep_constant
-        self.device = device
 
     over_partitions = False
 
@@ -68,32 +62,10 @@ class SpectralRelaxation(BaseEstimator):
             If T samples cannot have that many clusters.
         """
         problem = self._problem(form, n_clusters)
-        wanted = problem.lanczos_count() if self.device is None else None
+        wanted = problem.lanczos_count()
         if wanted is None:
-            values, vectors = self._decompose(problem.matrix[None])
-            return problem.answer(values[0], vectors[0])
+            return problem.answer(*np.linalg.eigh(problem.matrix))
         return problem.answer(*_lanczos(problem.matrix, wanted, n_clusters is None))
-
-    def many(
-        self, forms: Sequence[Any], n_clusters: Sequence[int | None] | None = None
-    ) -> list[Projector]:
-        """Best projections of several forms, those of equal size in one batch.
-
-        Parameters
-        ----------
-        forms : sequence of forms
-        n_clusters : sequence of int or None, optional
-        """
-        counts = [None] * len(forms) if n_clusters is None else list(n_clusters)
-        problems = [self._problem(form, count) for form, count in zip(forms, counts, strict=True)]
-        sizes = np.array([len(problem.matrix) for problem in problems])
-        found: dict[int, Projector] = {}
-        for size in np.unique(sizes):
-            batch = np.flatnonzero(sizes == size)
-            stack = np.stack([problems[i].matrix for i in batch])
-            for i, values, vectors in zip(batch.tolist(), *self._decompose(stack)):
-                found[i] = problems[i].answer(values, vectors)
-        return [found[i] for i in range(len(forms))]
 
     def _problem(self, form: Any, n_clusters: int | None) -> _Eigenproblem:
         check_count(type(self).__name__, form.n_samples, n_clusters, 1)
@@ -109,16 +81,6 @@ class SpectralRelaxation(BaseEstimator):
         half = compressed.matrix - 2.0 * np.outer(compressed.matrix @ mirror, mirror)
         matrix = (half - 2.0 * np.outer(mirror, mirror @ half))[1:, 1:]
         return _Eigenproblem(compressed, matrix, form.n_samples, n_clusters, mirror)
-
-    def _decompose(self, stack: NDArray) -> tuple[NDArray, NDArray]:
-        """Eigenvalues, ascending, and eigenvectors of symmetric matrices (n, q, q)."""
-        if self.device is None:
-            return np.linalg.eigh(stack)
-        import torch
-
-        device = double_device(type(self).__name__, self.device)
-        values, vectors = torch.linalg.eigh(torch.as_tensor(stack, device=device))
-        return values.cpu().numpy(), vectors.cpu().numpy()
 
 
 class _Eigenproblem(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.oracles.requests import check_count
+from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.forms import Form
 from metriclearn.problem.partition import Partition
 

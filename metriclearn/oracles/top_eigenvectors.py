@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.oracles.requests import check_count
+from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.projector import Projector
 
 __all__ = ["TopEigenvectors"]

@@ -14,10 +14,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.oracles.requests import Oracle, answers_batches
 from metriclearn.problem.forms import Form
 from metriclearn.problem.joint_features import JointFeatures, Samples
 from metriclearn.problem.losses import Loss
+from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 from metriclearn.running.executors import Executor, Sums, ThreadExecutor, shard_bounds
@@ -27,7 +27,6 @@ from metriclearn.solvers.mahalanobis import MetricCone
 __all__ = ["HingeShard", "HingeTerms", "StructuredHinge"]
 
 _LOGGER = logging.getLogger(__name__)
-_ROWS_AT_ONCE = 2**18  # samples of stored data sets in one batch of an oracle that takes several
 
 Point = tuple[Callable[[Samples], Form], NDArray, float]
 
@@ -64,12 +63,8 @@ class HingeTerms:
     def answers(
         self, samples: Sequence[Samples], truths: Sequence[Partition], at: Point
     ) -> Iterable[Partition | Projector]:
-        """The oracle's answers, in one batch where it has a device for that."""
-        problems = (self.problem(*pair, at) for pair in zip(samples, truths))
-        if not answers_batches(self.oracle):
-            return (self.oracle(*problem) for problem in problems)
-        forms, counts = zip(*problems)
-        return self.oracle.many(forms, counts)
+        """The oracle's answers, one after another."""
+        return (self.oracle(*self.problem(*pair, at)) for pair in zip(samples, truths))
 
     def cut(
         self,
@@ -143,12 +138,8 @@ class HingeShard:
         return Sums(groups, values, np.add.reduceat(slopes, starts, axis=0))
 
     def _batches(self, members: NDArray) -> list[NDArray]:
-        """All data sets in memory together; stored ones one by one, or a few for a device."""
-        if not self.stored:
-            return [members]
-        rows = np.cumsum([self.truths[i].n_samples for i in members])
-        most = _ROWS_AT_ONCE if answers_batches(self.terms.oracle) else 1
-        return np.split(members, np.flatnonzero(np.diff(rows // most)) + 1)
+        """All data sets in memory together; stored ones one by one."""
+        return np.split(members, len(members)) if self.stored else [members]
 
     def _cuts(self, members: NDArray, at: Point) -> Iterator[tuple[float, NDArray]]:
         terms, truths = self.terms, [self.truths[i] for i in members]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["double_device", "torch_device"]
+__all__ = ["torch_device"]
 
 
 def torch_device(who: str, device: str) -> Any:
@@ -32,25 +32,5 @@ def torch_device(who: str, device: str) -> Any:
             f"{who} needs a device that is there, got device={device!r}, but torch "
             f"{torch.__version__} finds {' and '.join(['the processor', *has])} only; pass "
             'device="cpu", or install a build of torch for the device.'
-        ) from error
-    return found
-
-
-def double_device(who: str, device: str) -> Any:
-    """:func:`torch_device`, which has to have double precision.
-
-    Raises
-    ------
-    ValueError
-        If it has none, as Apple's "mps".
-    """
-    import torch
-
-    found = torch_device(who, device)
-    try:
-        torch.zeros(1, dtype=torch.float64, device=found)
-    except (TypeError, RuntimeError) as error:
-        raise ValueError(
-            f"{who} needs a device with double precision, got {device!r}; pass device='cpu'."
         ) from error
     return found

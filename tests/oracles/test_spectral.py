@@ -191,32 +191,6 @@ def test_lanczos_finds_the_same_as_a_full_decomposition(count) -> None:
     np.testing.assert_allclose(found.to_array(), kept @ kept.T, atol=1e-9)
 
 
-def test_a_batch_is_the_same_one_by_one() -> None:
-    rng = np.random.default_rng(1)
-    forms, counts = [], [2, None, 3, 1, None]
-    for T in (20, 30, 20, 12, 30):
-        truth = Partition.from_labels(rng.integers(0, 3, T))
-        forms.append(LowRankForm(rng.normal(size=(T, 2))).plus(truth, 2.0, -0.5))
-    for one, many in zip(
-        map(SpectralRelaxation(), forms, counts), SpectralRelaxation().many(forms, counts)
-    ):
-        np.testing.assert_allclose(many.to_array(), one.to_array(), atol=1e-9)
-
-
-def test_torch_gives_the_same() -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
-    rng = np.random.default_rng(2)
-    forms = [LowRankForm(rng.normal(size=(15, 3))) for _ in range(4)]
-    dense = [DenseForm(form.factors @ form.factors.T) for form in forms]
-    for batch in (forms, dense):
-        expected = SpectralRelaxation().many(batch, [2] * 4)
-        found = SpectralRelaxation(device="cpu").many(batch, [2] * 4)
-        alone = SpectralRelaxation(device="cpu")(batch[0], 2)
-        np.testing.assert_allclose(alone.to_array(), expected[0].to_array(), atol=1e-9)
-        for one, other in zip(found, expected):
-            np.testing.assert_allclose(one.to_array(), other.to_array(), atol=1e-9)
-
-
 @pytest.mark.parametrize("rounding", [PivotedRounding(), RowKMeans()])
 def test_rounding_returns_a_partition_unchanged(rounding) -> None:
     rng = np.random.default_rng(3)
