@@ -188,15 +188,12 @@ class Job:
             return run
         watching = (run, TimeLimit(seconds, time.process_time))
         solver = SOLVERS["bundle" if name == _UNGROUPED else name]
-        solver.minimize(problem.risk, self.regularizer, problem.cone, problem.start, watching)
+        solver.minimize(replace(problem, callbacks=watching))
         return run
 
     def certified(self) -> Solution:
         """The reference; also compiles what is compiled at the first call."""
-        problem = self.problem
-        return BundleDual(1e-6).minimize(
-            problem.risk, self.regularizer, problem.cone, problem.start
-        )
+        return BundleDual(1e-6).minimize(self.problem)
 
 
 def ungrouped(problem: LearningProblem) -> LearningProblem:

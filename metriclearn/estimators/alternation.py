@@ -210,27 +210,24 @@ def move_cuts(cuts: CutMemory, before: PartialHinge, after: PartialHinge) -> Cut
 
 
 def alternate(
-    hinge: PartialHinge,
-    solve: Callable[[PartialHinge, Solution | None], Solution],
-    omega: Callable[[NDArray], float],
-    settings: Alternation,
+    problem: Any, solve: Callable[[Any], Solution], settings: Alternation
 ) -> tuple[Solution, PartialHinge, AlternationTrace]:
-    """Learn from the completions of ``hinge``, complete, and so on until completions repeat.
+    """Learn from the completions of a risk, complete, and so on until completions repeat.
 
     Parameters
     ----------
-    hinge : PartialHinge
-        With the first completions, one function per data set.
-    solve : callable
-        Minimizes the risk + Ω, from an earlier solution where one is given.
-    omega : callable
-        Ω(w).
+    problem : Problem
+        Whose risk, a :class:`PartialHinge`, has the first completions and one function per data
+        set.
+    solve : callable (Problem) -> Solution
+        Minimizes the problem with other completions, from an earlier solution where it has one.
     settings : Alternation
 
     Returns
     -------
     the last solution, the hinge with its completions, and the trace
     """
+    hinge, omega = problem.risk, problem.regularizer.terms(problem.cone)
     file = Checkpoint(settings.checkpoint, "Alternation")
     zero = np.zeros(hinge.cone.size)
     if settings.checkpoint:
@@ -238,7 +235,7 @@ def alternate(
     trace, state = AlternationTrace(), file.load()
     if state is None:
         trace.changed.append(len(hinge.truths))
-        solution = solve(hinge, None)
+        solution = solve(problem)
         trace.completed.append(solution.scale)
         trace.learned.append(solution.objective)
     else:
@@ -257,7 +254,8 @@ def alternate(
         memory = None
         if solution.cuts is not None and hinge.completion_free:
             memory = move_cuts(solution.cuts, hinge, after)
-        solution, hinge = solve(after, replace(solution, cuts=memory)), after
+        solution = solve(replace(problem, risk=after, warm=replace(solution, cuts=memory)))
+        hinge = after
         trace.completed.append(objective)
         trace.learned.append(solution.objective)
         _LOGGER.info("metric step %d: F %.6g, %d completions new", *_facts(trace))

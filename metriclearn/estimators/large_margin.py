@@ -32,7 +32,7 @@ from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.callbacks import ProgressBar, WithEstimator
 from metriclearn.running.executors import Executor, ThreadExecutor
 from metriclearn.running.stored import StoredArrays, StoredSamples
-from metriclearn.solvers.base import Callback, Solution, Solver
+from metriclearn.solvers.base import Callback, Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import Regularizer
 
@@ -42,23 +42,16 @@ _LOGGER = logging.getLogger(__name__)
 _MOST_CUTS = 100  # per round; with more, the master problem takes longer than it saves rounds
 
 
-@dataclass(frozen=True)
-class LearningProblem:
-    """Eq. (9) for one training set: what a solver needs besides the regularizer.
+@dataclass(frozen=True, kw_only=True)
+class LearningProblem(Problem):
+    """Eq. (9) for one training set: what a solver is asked, and the scale of the features.
 
     Attributes
     ----------
-    risk : StructuredHinge
-    cone : MetricCone
-    start : array (n,)
-        No metric, or nearly none: where solvers begin, and over whose objective gaps are relative.
     feature_scale : array (P,)
         What features were divided by.
     """
 
-    risk: StructuredHinge
-    cone: MetricCone
-    start: NDArray
     feature_scale: NDArray
 
 
@@ -127,19 +120,12 @@ class LargeMarginLearner(LearnedMetric, ABC):
         self._report()
         return self
 
-    def _learn(self, problem: LearningProblem, warm: Solution | None = None) -> Solution:
-        """Minimize, from an earlier solution if there is one; with partial labels, in turns with
-        completing them.
-        """
+    def _learn(self, problem: LearningProblem) -> Solution:
+        """Minimize; with partial labels, in turns with completing them."""
         self.completions_, self.alternation_ = None, None
         if not isinstance(problem.risk, PartialHinge):
-            return self._solve(problem, warm)
-        solution, hinge, self.alternation_ = alternate(
-            problem.risk,
-            lambda risk, warm: self._solve(replace(problem, risk=risk), warm),
-            self.regularizer.terms(problem.cone),
-            self.alternation,
-        )
+            return self._solve(problem)
+        solution, hinge, self.alternation_ = alternate(problem, self._solve, self.alternation)
         self.completions_ = [truth.labels for truth in hinge.truths]
         return solution
 
@@ -197,14 +183,10 @@ class LargeMarginLearner(LearnedMetric, ABC):
         dearest = self.loss_scale * self._dearest(truths) * (1.0 + 1e-6)
         variance = float(np.sum((self._deviation(data, weights) / scale) ** 2))
         start = cone.join(self._start(cone, truths, variance), dearest)
-        return LearningProblem(risk, cone, start, scale)
+        return LearningProblem(risk, self.regularizer, cone, start, feature_scale=scale)
 
-    def _solve(
-        self,
-        problem: LearningProblem,
-        warm: Solution | None = None,
-    ) -> Solution:
-        """Minimize with the learner's solver, from an earlier solution where there is one."""
+    def _solve(self, problem: LearningProblem) -> Solution:
+        """Minimize with the learner's solver, before its callbacks."""
         P = problem.cone.n_features
         several = getattr(self._executor, "n_jobs", None) not in (None, 1)
         threads = 1 if P < 500 or several else None
@@ -219,14 +201,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
             threadpool_limits(threads, user_api="blas"),
             ProgressBar(type(self).__name__, self.verbose) as bar,
         ):
-            return self.solver.minimize(
-                problem.risk,
-                self.regularizer,
-                problem.cone,
-                problem.start,
-                [bar, *(WithEstimator(callback, snapshot) for callback in self.callbacks)],
-                warm,
-            )
+            watching: list[Callback] = [bar]
+            watching += [WithEstimator(callback, snapshot) for callback in self.callbacks]
+            return self.solver.minimize(replace(problem, callbacks=watching))
 
     def _accept(self, problem: LearningProblem, solution: Solution) -> None:
         """Set the fitted attributes from a solution; its cuts are not kept."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -39,7 +40,7 @@ from metriclearn.similarities.partial import (
     complete_nodes,
 )
 from metriclearn.similarities.risk import SimilarityHinge
-from metriclearn.solvers.base import Callback, Solution
+from metriclearn.solvers.base import Callback, Problem, Solution
 from metriclearn.solvers.cccp import CCCP
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, MetricCone
 from metriclearn.solvers.regularizers import Regularizer, Trace
@@ -203,7 +204,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
             self.solution_ = self._alternate(graphs, nodes, partial, weights)
         else:
             complete = [truth for truth in truths if isinstance(truth, NodeLabels)]
-            self.solution_ = self._solve(self._hinge(SimilarityHinge, nodes, complete, weights))
+            self.solution_ = self._solve(
+                self._problem(self._hinge(SimilarityHinge, nodes, complete, weights))
+            )
         self._accept(self.solution_.w)
         self._set_threshold(nodes, [truth.n_clusters for truth in truths])
         self._report()
@@ -221,7 +224,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
             n_jobs=self.n_jobs,
         )
 
-    def _solve(self, hinge: Any, warm: Solution | None = None) -> Solution:
+    def _solve(self, problem: Problem) -> Solution:
         """Minimize from every start, or from an earlier solution where there is one."""
 
         def snapshot(w: NDArray) -> NormalizedCutMetricLearner:
@@ -236,18 +239,20 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         ):
             watching: list[Callback] = [bar]
             watching += [WithEstimator(callback, snapshot) for callback in self.callbacks]
-            if warm is not None:
-                return self.solver.minimize(
-                    hinge, self.regularizer, hinge.cone, warm.w, watching, warm
-                )
-            return self._from_starts(hinge, watching)
+            watched = replace(problem, callbacks=watching)
+            return (
+                self._from_starts(watched)
+                if problem.warm is None
+                else self.solver.minimize(watched)
+            )
 
-    def _from_starts(self, hinge: SimilarityHinge, watching: Sequence[Callback] = ()) -> Solution:
+    def _problem(self, hinge: SimilarityHinge) -> Problem:
         identity = hinge.cone.metric.identity(hinge.cone.n_features)
-        points = [start * identity for start in self.starts]
-        found, objectives = self.solver.minimize_from(
-            hinge, self.regularizer, hinge.cone, points, watching
-        )
+        return Problem(hinge, self.regularizer, hinge.cone, identity)
+
+    def _from_starts(self, problem: Problem) -> Solution:
+        points = [start * problem.start for start in self.starts]
+        found, objectives = self.solver.minimize_from(problem, points)
         self.start_objectives_ = list(zip(map(float, self.starts), objectives))
         return found
 
@@ -268,7 +273,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         ]
         hinge = self._hinge(PartialSimilarityHinge, nodes, known, truths, weights)
         solution, hinge, self.alternation_ = alternate(
-            hinge, self._solve, self.regularizer.terms(hinge.cone), self.alternation
+            self._problem(hinge), self._solve, self.alternation
         )
         self.completions_ = [
             own.completed(own.nodes.clusters(truth), graph)
@@ -299,7 +304,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
                 normalized=self.normalized,
                 n_jobs=self.n_jobs,
             )
-            components = self.metric.components(self._from_starts(hinge).w)
+            components = self.metric.components(self._from_starts(self._problem(hinge)).w)
             return components * np.sqrt(len(components))
 
         arrays, labels = [own.features for own in nodes], [own.known for own in known]

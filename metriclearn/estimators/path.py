@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -132,7 +132,9 @@ def regularization_path(
         step.callbacks = callbacks
         if isinstance(problem.risk, PartialHinge):  # begins with completions of its own strength
             problem = step._problem(X, y, sample_weight)
-        warm = step._learn(problem, warm)
+        else:
+            problem = replace(problem, regularizer=step.regularizer, warm=warm)
+        warm = step._learn(problem)
         step.callbacks = ()
         step._accept(problem, warm)
         solutions.append(step.solution_)

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.solvers.mahalanobis import MetricCone
-from metriclearn.solvers.regularizers import RegularizationTerms, Regularizer
+from metriclearn.solvers.regularizers import RegularizationTerms
 
 __all__ = [
     "Callback",
     "CutMemory",
     "Cuts",
     "DualBound",
+    "Problem",
     "Progress",
     "Risk",
     "Solution",
@@ -190,24 +191,39 @@ class Callback(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Problem:
+    """Minimize risk + regularizer over a cone: all that a solver is asked.
+
+    Attributes
+    ----------
+    risk : Risk
+    regularizer : Regularizer
+        Ω.
+    cone : MetricCone
+        Where w may be.
+    start : array (n,)
+        No metric, or nearly none: where solvers begin, and over whose objective gaps are relative.
+    callbacks : sequence of Callback
+        Shown every round, and the solution.
+    warm : Solution or None
+        An earlier solution for the same risk under another regularizer: its point, its scale and
+        its cuts are used again.
+    """
+
+    risk: Any
+    regularizer: Any
+    cone: MetricCone
+    start: NDArray
+    callbacks: Sequence[Callback] = ()
+    warm: Solution | None = None
+
+
 class Solver(Protocol):
     """Minimizes risk + regularizer over a cone."""
 
-    def minimize(
-        self,
-        risk: Risk,
-        regularizer: Regularizer,
-        cone: MetricCone,
-        start: NDArray,
-        callbacks: Sequence[Callback] = (),
-        warm: Solution | None = None,
-    ) -> Solution:
-        """Minimize from ``start`` (no metric), over whose objective gaps are relative.
-
-        ``warm`` is an earlier solution for the same risk under another regularizer: its point,
-        its scale and its cuts are used again. A KeyboardInterrupt ends the run and keeps the
-        best point.
-        """
+    def minimize(self, problem: Problem) -> Solution:
+        """Minimize the problem; a KeyboardInterrupt ends the run and keeps the best point."""
         ...
 
 

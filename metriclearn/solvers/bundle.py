@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.solvers.base import (
-    Callback,
     CutMemory,
     Cuts,
     DualBound,
+    Problem,
     Risk,
     Solution,
     check_number,
@@ -22,7 +20,7 @@ from metriclearn.solvers.dual_master import DualMaster
 from metriclearn.solvers.iteration import Iteration
 from metriclearn.solvers.linear_master import linear_master
 from metriclearn.solvers.mahalanobis import MetricCone
-from metriclearn.solvers.regularizers import RegularizationTerms, Regularizer, terms_of
+from metriclearn.solvers.regularizers import RegularizationTerms, terms_of
 from metriclearn.solvers.working_set import CutArchive, WorkingSet
 
 __all__ = ["BundleDual"]
@@ -78,21 +76,15 @@ class BundleDual(BaseEstimator):
         self.cache_size = cache_size
         self.checkpoint = checkpoint
 
-    def minimize(
-        self,
-        risk: Risk,
-        regularizer: Regularizer,
-        cone: MetricCone,
-        start: NDArray,
-        callbacks: Sequence[Callback] = (),
-        warm: Solution | None = None,
-    ) -> Solution:
-        """Minimize risk + regularizer over ``cone`` from ``start``, see :class:`Solver`."""
+    def minimize(self, problem: Problem) -> Solution:
+        """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""
         check_number("BundleDual", "keep_inactive", self.keep_inactive, 0, whole=True)
         check_number("BundleDual", "cache_size", self.cache_size, 0, whole=True)
-        terms = terms_of("BundleDual", regularizer, cone)
-        run = _Bundle(risk, terms, cone, self, warm)
-        return run.run(start, callbacks, self.tolerance, self.max_rounds, self.checkpoint)
+        terms = terms_of("BundleDual", problem.regularizer, problem.cone)
+        run = _Bundle(problem.risk, terms, problem.cone, self, problem.warm)
+        return run.run(
+            problem.start, problem.callbacks, self.tolerance, self.max_rounds, self.checkpoint
+        )
 
 
 class _Bundle(Iteration):

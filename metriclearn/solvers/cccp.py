@@ -10,7 +10,7 @@ from typing import Protocol
 from numpy.typing import NDArray
 
 from metriclearn.running.parameters import ComponentParameters
-from metriclearn.solvers.base import Callback, Progress, Risk, Solution, Solver, Trace
+from metriclearn.solvers.base import Problem, Progress, Risk, Solution, Solver, Trace
 from metriclearn.solvers.factor_descent import FactorDescent
 from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import Regularizer
@@ -64,22 +64,16 @@ class CCCP(ComponentParameters):
         self.max_rounds = max_rounds
         self.trial_rounds = trial_rounds
 
-    def minimize(
-        self,
-        risk: DifferenceRisk,
-        regularizer: Regularizer,
-        cone: MetricCone,
-        start: NDArray,
-        callbacks: Sequence[Callback] = (),
-        warm: Solution | None = None,
-    ) -> Solution:
-        """Minimize risk + regularizer over ``cone`` from ``start``, or from ``warm``."""
+    def minimize(self, problem: Problem) -> Solution:
+        """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""
         if not self.tolerance >= 0 or self.max_rounds < 1:
             raise ValueError(
                 "CCCP needs a tolerance of at least 0 and max_rounds of at least 1, got "
                 f"{self.tolerance!r} and {self.max_rounds!r}."
             )
-        run = _Run(risk, regularizer, cone, start if warm is None else warm.w)
+        warm, callbacks = problem.warm, problem.callbacks
+        w = problem.start if warm is None else warm.w
+        run = _Run(problem.risk, problem.regularizer, problem.cone, w)
         reason = "max_rounds"
         try:
             for _ in range(self.max_rounds):
@@ -101,12 +95,7 @@ class CCCP(ComponentParameters):
         return solution
 
     def minimize_from(
-        self,
-        risk: DifferenceRisk,
-        regularizer: Regularizer,
-        cone: MetricCone,
-        starts: Sequence[NDArray],
-        callbacks: Sequence[Callback] = (),
+        self, problem: Problem, starts: Sequence[NDArray]
     ) -> tuple[Solution, list[float]]:
         """Minimize from every start; an interrupt or a callback that stops ends them all.
 
@@ -117,12 +106,13 @@ class CCCP(ComponentParameters):
         objectives : list of float
             Objective reached from every start.
         """
-        trial, watching = self, callbacks
+        trial, tried = self, problem
         if self.trial_rounds is not None:
-            trial, watching = CCCP(self.solver, self.tolerance, self.trial_rounds), ()
+            trial = CCCP(self.solver, self.tolerance, self.trial_rounds)
+            tried = replace(problem, callbacks=())
         found: list[Solution] = []
         for w in starts:
-            found.append(trial.minimize(risk, regularizer, cone, w, watching))
+            found.append(trial.minimize(replace(tried, start=w)))
             if found[-1].reason in ("interrupted", "callback"):
                 break
         best = min(found, key=lambda solution: solution.objective)
@@ -131,7 +121,7 @@ class CCCP(ComponentParameters):
             return replace(best, reason=found[-1].reason), objectives
         if self.trial_rounds is None:
             return best, objectives
-        rest = self.minimize(risk, regularizer, cone, best.w, callbacks, best)
+        rest = self.minimize(replace(problem, warm=best))
         return _joined(best, rest), objectives
 
 
@@ -163,7 +153,7 @@ class _Run:
         Returns why the inner solver stopped: it keeps a KeyboardInterrupt to itself.
         """
         majorant = self.risk.linearized(self.w)
-        inner = solver.minimize(majorant, self.regularizer, self.cone, self.w)
+        inner = solver.minimize(Problem(majorant, self.regularizer, self.cone, self.w))
         self.calls += inner.trace.oracle_calls[-1] if len(inner.trace) else 0
         for halving in range(_HALVINGS):
             point = self.w + 0.5**halving * (inner.w - self.w)

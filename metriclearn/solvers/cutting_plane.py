@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.solvers.base import (
-    Callback,
     Cuts,
     DualBound,
+    Problem,
     Risk,
     Solution,
     within_masses,
 )
 from metriclearn.solvers.iteration import Iteration, Stalled
 from metriclearn.solvers.mahalanobis import MetricCone
-from metriclearn.solvers.regularizers import Regularizer
 
 __all__ = ["CuttingPlane"]
 
@@ -73,16 +71,8 @@ class CuttingPlane(BaseEstimator):
         self.max_rounds = max_rounds
         self.checkpoint = checkpoint
 
-    def minimize(
-        self,
-        risk: Risk,
-        regularizer: Regularizer,
-        cone: MetricCone,
-        start: NDArray,
-        callbacks: Sequence[Callback] = (),
-        warm: Solution | None = None,
-    ) -> Solution:
-        """Minimize risk + regularizer over ``cone`` from ``start``, see :class:`Solver`."""
+    def minimize(self, problem: Problem) -> Solution:
+        """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""
         number = isinstance(self.stabilization, numbers.Real)
         if not number or not 0.0 <= float(self.stabilization) < 1.0:
             raise ValueError(
@@ -101,9 +91,11 @@ class CuttingPlane(BaseEstimator):
                 "CuttingPlane needs a cvxpy_solver that is installed, one of "
                 f"{', '.join(cvxpy.installed_solvers())}, got {self.cvxpy_solver!r}."
             )
-        omega = _Omega(regularizer, cone)
-        run = _Planes(risk, omega, cone, self, warm)
-        return run.run(start, callbacks, self.tolerance, self.max_rounds, self.checkpoint)
+        omega = _Omega(problem.regularizer, problem.cone)
+        run = _Planes(problem.risk, omega, problem.cone, self, problem.warm)
+        return run.run(
+            problem.start, problem.callbacks, self.tolerance, self.max_rounds, self.checkpoint
+        )
 
 
 class _Omega:

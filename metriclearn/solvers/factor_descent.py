@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
-from metriclearn.solvers.base import Callback, Progress, Risk, Solution, Trace
+from metriclearn.solvers.base import Callback, Problem, Progress, Risk, Solution, Trace
 from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import Regularizer
 
@@ -44,22 +44,15 @@ class FactorDescent(BaseEstimator):
         self.max_rounds = max_rounds
         self.tolerance = tolerance
 
-    def minimize(
-        self,
-        risk: Risk,
-        regularizer: Regularizer,
-        cone: MetricCone,
-        start: NDArray,
-        callbacks: Sequence[Callback] = (),
-        warm: Solution | None = None,
-    ) -> Solution:
-        """Minimize risk + regularizer over ``cone`` from ``start``, or from ``warm``."""
-        run = _Descent(risk, regularizer, cone, callbacks)
+    def minimize(self, problem: Problem) -> Solution:
+        """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""
+        warm = problem.warm
+        run = _Descent(problem.risk, problem.regularizer, problem.cone, problem.callbacks)
         reason = "max_rounds"
         try:
             result = minimize(
                 run.value_and_gradient,
-                run.factor(start if warm is None else warm.w),
+                run.factor(problem.start if warm is None else warm.w),
                 jac=True,
                 method="L-BFGS-B",
                 options={

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.parameters import ComponentParameters
-from metriclearn.solvers.base import Callback, Cuts, DualBound, Risk, Solution, check_number
+from metriclearn.solvers.base import Cuts, DualBound, Problem, Risk, Solution, check_number
 from metriclearn.solvers.iteration import Iteration
 from metriclearn.solvers.mahalanobis import MetricCone
-from metriclearn.solvers.regularizers import RegularizationTerms, Regularizer, terms_of
+from metriclearn.solvers.regularizers import RegularizationTerms, terms_of
 
 __all__ = ["ConstantStep", "DecreasingStep", "PolyakStep", "ProjectedSubgradient", "StepRule"]
 
@@ -130,16 +129,8 @@ class ProjectedSubgradient(ComponentParameters):
         self.checkpoint = checkpoint
         self.random_state = random_state
 
-    def minimize(
-        self,
-        risk: Risk,
-        regularizer: Regularizer,
-        cone: MetricCone,
-        start: NDArray,
-        callbacks: Sequence[Callback] = (),
-        warm: Solution | None = None,
-    ) -> Solution:
-        """Minimize risk + regularizer over ``cone`` from ``start``, see :class:`Solver`."""
+    def minimize(self, problem: Problem) -> Solution:
+        """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""
         who = "ProjectedSubgradient"
         if self.batch_size is not None:
             check_number(who, "batch_size", self.batch_size, 1, whole=True)
@@ -149,9 +140,11 @@ class ProjectedSubgradient(ComponentParameters):
                 f"{who} needs a step_rule such as PolyakStep(), got {self.step_rule!r}."
             )
         kind = _Descent if self.batch_size is None else _StochasticDescent
-        terms = terms_of("ProjectedSubgradient", regularizer, cone)
-        run = kind(risk, terms, cone, self, warm)
-        return run.run(start, callbacks, self.tolerance, self.max_rounds, self.checkpoint)
+        terms = terms_of("ProjectedSubgradient", problem.regularizer, problem.cone)
+        run = kind(problem.risk, terms, problem.cone, self, problem.warm)
+        return run.run(
+            problem.start, problem.callbacks, self.tolerance, self.max_rounds, self.checkpoint
+        )
 
 
 class _Descent(Iteration):

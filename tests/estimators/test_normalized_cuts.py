@@ -35,6 +35,7 @@ from metriclearn.similarities import Neighborhood, SimilarityFeatures
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.normalized_cut import Discretization
 from metriclearn.similarities.risk import SimilarityHinge
+from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 
 SMALL = ImageFeatures(PixelBlocks(100), (Color(), Position()))
@@ -181,7 +182,7 @@ def test_given_similarities_are_a_convex_problem() -> None:
         [NodeLabels.from_labels(labels) for labels in y],
         loss_scale=0.03,
     )
-    exact = BundleDual(1e-7, 500).minimize(hinge, SquaredFrobenius(0.1), cone, np.zeros(3))
+    exact = BundleDual(1e-7, 500).minimize(Problem(hinge, SquaredFrobenius(0.1), cone, np.zeros(3)))
     assert exact.converged
     assert learner.solution_.objective == pytest.approx(exact.objective, rel=1e-3)
     assert learner.score(stacks, y) == 0.0

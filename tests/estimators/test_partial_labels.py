@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,11 +150,11 @@ class _Stopping:
     def __init__(self, solver, stop: int) -> None:
         self.solver, self.left = solver, stop
 
-    def minimize(self, *arguments, **keywords):
+    def minimize(self, problem):
         self.left -= 1
         if self.left < 0:
             raise KeyboardInterrupt
-        return self.solver.minimize(*arguments, **keywords)
+        return self.solver.minimize(problem)
 
 
 def test_interrupted_runs_resume_with_the_same_result(tmp_path) -> None:
@@ -186,12 +185,7 @@ def test_bad_completions_are_not_taken() -> None:
     problem = learner._problem(DATA.sequences, masked(DATA.labels, 0.4))
     hinge: PartialHinge = problem.risk
     hinge.completion = coarsest
-    _, _, trace = alternate(
-        hinge,
-        lambda risk, warm: learner._solve(replace(problem, risk=risk), warm),
-        learner.regularizer.terms(problem.cone),
-        Alternation(),
-    )
+    _, _, trace = alternate(problem, learner._solve, Alternation())
     steps = [f for pair in zip(trace.completed, trace.learned) for f in pair]
     assert np.all(np.diff(steps) <= 1e-12)
 

@@ -27,6 +27,7 @@ from metriclearn.oracles.top_eigenvectors import TopEigenvectors
 from metriclearn.problem.joint_features import LinearFeatures, Samples
 from metriclearn.problem.known_loss import Completion
 from metriclearn.problem.labeled_rows import LabeledRowsLoss
+from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import equivalence_matrix
 
@@ -109,11 +110,8 @@ def test_alternation_learns_to_cluster_from_a_few_labels() -> None:
     )
     regularizer = SquaredFrobenius(1e-2)
     solver, start = BundleDual(tolerance=1e-3, max_rounds=100), np.full(8, 1e-2)
-
-    def solve(risk, warm):
-        return solver.minimize(risk, regularizer, cone, start, (), warm)
-
-    solution, hinge, trace = alternate(hinge, solve, regularizer.terms(cone), Alternation())
+    problem = Problem(hinge, regularizer, cone, start)
+    solution, hinge, trace = alternate(problem, solver.minimize, Alternation())
     steps = [f for pair in zip(trace.completed, trace.learned) for f in pair]
     assert np.all(np.diff(steps) <= 1e-12)
     assert all(truth.known.allows_clusters(truth) for truth in hinge.truths)

@@ -44,9 +44,7 @@ class StopAt:
 def test_every_solver_shows_its_rounds_and_stops_when_asked(solver) -> None:
     problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
     callback, other = StopAt(3), StopAt(100)
-    solution = solver.minimize(
-        problem.risk(), problem.regularizer, problem.cone, problem.start, [callback, other]
-    )
+    solution = solver.minimize(problem.stated(callbacks=[callback, other]))
     assert solution.reason == "callback"
     assert not solution.converged
     assert [p.round for p in callback.seen] == [1, 2, 3]
@@ -98,13 +96,7 @@ def test_early_stopping_on_held_out_sequences() -> None:
 def test_early_stopping_needs_a_learner_and_sensible_numbers() -> None:
     problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
     with pytest.raises(ValueError, match="EarlyStopping needs a learner to score, got a bare"):
-        BundleDual().minimize(
-            problem.risk(),
-            problem.regularizer,
-            problem.cone,
-            problem.start,
-            [EarlyStopping(XS, YS)],
-        )
+        BundleDual().minimize(problem.stated(callbacks=[EarlyStopping(XS, YS)]))
     with pytest.raises(ValueError, match="needs patience and every of at least 1, got 0 and 1"):
         EarlyStopping(XS, YS, patience=0)
 
@@ -125,9 +117,7 @@ def test_scalar_log_has_the_signature_of_tensorboard_and_mlflow() -> None:
 def test_progress_bar_writes_rounds_and_gap(capsys) -> None:
     problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
     with ProgressBar("training") as bar:
-        solution = BundleDual().minimize(
-            problem.risk(), problem.regularizer, problem.cone, problem.start, [bar]
-        )
+        solution = BundleDual().minimize(problem.stated(callbacks=[bar]))
     shown = capsys.readouterr().err
     assert "training" in shown
     assert f"{len(solution.trace)}round" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,7 @@ from metriclearn import (
 )
 from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.risk import StructuredHinge
+from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
@@ -79,6 +81,11 @@ class CompleteProblem:
             price=FIXED_PRICE if self.mode == "fixed" else 0.0,
             count_known=self.mode == "known",
         )
+
+    def stated(self, risk: Any = None, callbacks: Sequence[Any] = ()) -> Problem:
+        """What a solver is asked, with its own risk or another."""
+        risk = self.risk() if risk is None else risk
+        return Problem(risk, self.regularizer, self.cone, self.start, callbacks)
 
     @cached_property
     def optimum(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,7 +104,7 @@ def problem_of(pair, mode, P, seed):
 def test_certified_and_agreeing(pair, mode, P, seed) -> None:
     problem = problem_of(pair, mode, P, seed)
     terms = pair[1].terms(problem.cone)
-    best = BundleDual(1e-6).minimize(problem.risk, pair[1], problem.cone, problem.start)
+    best = BundleDual(1e-6).minimize(problem)
     assert best.converged
     rounding = 2e-6 * best.scale  # of the reference
     polyak = PolyakStep(target=best.lower_bound)
@@ -116,7 +117,7 @@ def test_certified_and_agreeing(pair, mode, P, seed) -> None:
     }
     for name, solver in solvers.items():
         risk = Recorder(problem.risk)
-        solution = solver.minimize(risk, pair[1], problem.cone, problem.start)
+        solution = solver.minimize(dataclasses.replace(problem, risk=risk))
         trace = solution.trace
         assert max(trace.lower_bound) <= best.objective + rounding
         assert min(trace.objective) >= best.lower_bound - rounding

@@ -31,9 +31,7 @@ MODES = ["learned", "fixed", "known"]
 
 def minimize(problem: CompleteProblem, monitor=None, **settings):
     solver = BundleDual(**{"tolerance": 1e-4, "max_rounds": 200, **settings})
-    return solver.minimize(
-        problem.risk(), problem.regularizer, problem.cone, problem.start, watched_by(monitor)
-    )
+    return solver.minimize(problem.stated(callbacks=watched_by(monitor)))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -177,7 +175,7 @@ def test_interruption_inside_the_risk_keeps_the_best_iterate(calls) -> None:
         return risk(w)
 
     solver = BundleDual(tolerance=1e-12)
-    solution = solver.minimize(interrupted, problem.regularizer, problem.cone, problem.start)
+    solution = solver.minimize(problem.stated(interrupted))
     assert solution.reason == "interrupted"
     assert len(solution.trace) == calls - 1  # the first call is for the start
     value = risk(solution.w).mean + problem.regularizer.terms(problem.cone)(solution.w)
@@ -193,7 +191,7 @@ def test_interruption_before_any_result_goes_through() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        BundleDual().minimize(never, problem.regularizer, problem.cone, problem.start)
+        BundleDual().minimize(problem.stated(never))
 
 
 @pytest.mark.parametrize("keep_inactive", [1, 3, 1000])

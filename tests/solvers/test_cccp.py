@@ -18,7 +18,7 @@ from metriclearn import (
 )
 from metriclearn.similarities import GaussianSimilarity, SimilarityFeatures
 from metriclearn.similarities.risk import SimilarityHinge
-from metriclearn.solvers.base import Cuts, Solution
+from metriclearn.solvers.base import Cuts, Problem, Solution
 from metriclearn.solvers.base import Trace as SolverTrace
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from tests.similarities.problems import expanded
@@ -53,8 +53,8 @@ class Overshooting:
     def __init__(self, factor: float) -> None:
         self.factor = factor
 
-    def minimize(self, risk, regularizer, cone, start, callbacks=(), warm=None):  # type: ignore[no-untyped-def]
-        w = start + self.factor * (1.0 - start)
+    def minimize(self, problem: Problem) -> Solution:
+        w = problem.start + self.factor * (1.0 - problem.start)
         return Solution(w, 0.0, 0.0, 1.0, "converged", SolverTrace(), 1)
 
 
@@ -77,7 +77,7 @@ def horses(metric: Metric, loss_scale: float = 0.05, normalized: bool = False) -
 @pytest.mark.parametrize("begin", [0.2, 3.0])
 def test_reaches_the_minimum_of_a_difference(begin: float) -> None:
     solver = CCCP(FactorDescent(tolerance=1e-14), tolerance=1e-10, max_rounds=100)
-    solution = solver.minimize(Quartic(), TINY, CONE, np.array([begin]))
+    solution = solver.minimize(Problem(Quartic(), TINY, CONE, np.array([begin])))
     assert solution.converged
     assert solution.w[0] == pytest.approx(1.0, abs=1e-3)
     # the first majorant's minimum is known: 4w³ = 4·begin
@@ -88,7 +88,7 @@ def test_reaches_the_minimum_of_a_difference(begin: float) -> None:
     ("factor", "moves"), [(3.0, True), (60.0, True), (1e4, False), (0.0, False)]
 )
 def test_steps_that_go_too_far_are_taken_back(factor: float, moves: bool) -> None:
-    solution = CCCP(Overshooting(factor)).minimize(Quartic(), TINY, CONE, np.array([0.5]))
+    solution = CCCP(Overshooting(factor)).minimize(Problem(Quartic(), TINY, CONE, np.array([0.5])))
     trace = np.array(solution.trace.objective)
     assert np.all(np.diff(trace) <= 0)
     assert (trace[1] < trace[0]) == moves
@@ -106,7 +106,7 @@ def test_objective_never_rises(metric: Metric, inner: object, normalized: bool) 
     hinge, omega = horses(metric, normalized=normalized), SquaredFrobenius(1e-3)
     cone = MetricCone(metric, 3, priced=False)
     start = metric.identity(3)
-    solution = CCCP(inner, 0.0, 4).minimize(hinge, omega, cone, start)  # type: ignore[arg-type]
+    solution = CCCP(inner, 0.0, 4).minimize(Problem(hinge, omega, cone, start))  # type: ignore[arg-type]
     trace = np.array(solution.trace.objective)
     assert np.all(np.diff(trace) <= 1e-9 * np.abs(trace[:-1]))
     at_end = hinge(solution.w).mean + omega.terms(cone)(solution.w)
@@ -116,8 +116,8 @@ def test_objective_never_rises(metric: Metric, inner: object, normalized: bool) 
 def test_the_best_of_all_starts_is_kept() -> None:
     solver = CCCP(max_rounds=2)
     starts = [np.array([0.01]), np.array([2.0]), np.array([9.0])]
-    solution, objectives = solver.minimize_from(Quartic(), TINY, CONE, starts)
-    alone = [solver.minimize(Quartic(), TINY, CONE, w) for w in starts]
+    solution, objectives = solver.minimize_from(Problem(Quartic(), TINY, CONE, starts[0]), starts)
+    alone = [solver.minimize(Problem(Quartic(), TINY, CONE, w)) for w in starts]
     np.testing.assert_allclose(objectives, [own.objective for own in alone], rtol=1e-9)
     best = min(alone, key=lambda own: own.objective)
     assert solution.objective == pytest.approx(best.objective, rel=1e-9)
@@ -128,8 +128,10 @@ def test_the_best_of_all_starts_is_kept() -> None:
 def test_trials_decide_which_start_goes_on() -> None:
     solver = CCCP(max_rounds=5, trial_rounds=1)
     starts = [np.array([0.01]), np.array([2.0]), np.array([9.0])]
-    solution, objectives = solver.minimize_from(Quartic(), TINY, CONE, starts)
-    alone = [CCCP(max_rounds=1).minimize(Quartic(), TINY, CONE, w).objective for w in starts]
+    solution, objectives = solver.minimize_from(Problem(Quartic(), TINY, CONE, starts[0]), starts)
+    alone = [
+        CCCP(max_rounds=1).minimize(Problem(Quartic(), TINY, CONE, w)).objective for w in starts
+    ]
     np.testing.assert_allclose(objectives, alone, rtol=1e-9)
     assert solution.trace.objective[1] == pytest.approx(min(alone))
     assert np.all(np.diff(solution.trace.objective) <= 0)
@@ -146,7 +148,9 @@ def test_a_callback_that_stops_ends_all_starts() -> None:
             pass
 
     starts = [np.array([5.0]), np.array([0.9])]
-    solution, objectives = CCCP().minimize_from(Quartic(), TINY, CONE, starts, [Stop()])
+    solution, objectives = CCCP().minimize_from(
+        Problem(Quartic(), TINY, CONE, starts[0], [Stop()]), starts
+    )
     assert (solution.reason, len(objectives), len(solution.trace)) == ("callback", 1, 2)
 
 
@@ -162,7 +166,7 @@ def test_callbacks_see_every_outer_step_and_can_stop() -> None:
             seen.append(-1)
 
     solver = CCCP(FactorDescent(4), tolerance=0.0, max_rounds=9)
-    solution = solver.minimize(Quartic(), TINY, CONE, np.array([5.0]), [Watcher()])
+    solution = solver.minimize(Problem(Quartic(), TINY, CONE, np.array([5.0]), [Watcher()]))
     assert seen == [1, 2, -1]
     assert solution.reason == "callback"
 
@@ -186,9 +190,8 @@ def test_an_interrupt_ends_everything_and_keeps_the_best_point(calls: int) -> No
 
     risk = Interrupted()
     solver = CCCP(FactorDescent(8), tolerance=0.0, max_rounds=20)
-    solution, objectives = solver.minimize_from(
-        risk, TINY, CONE, [np.array([5.0]), np.array([0.1])]
-    )
+    starts = [np.array([5.0]), np.array([0.1])]
+    solution, objectives = solver.minimize_from(Problem(risk, TINY, CONE, starts[0]), starts)
     assert solution.reason == "interrupted"
     assert risk.left == 0  # nothing was asked for afterwards
     assert solution.objective <= min(objectives) + 1e-12
@@ -197,4 +200,4 @@ def test_an_interrupt_ends_everything_and_keeps_the_best_point(calls: int) -> No
 
 def test_wrong_parameters_are_named() -> None:
     with pytest.raises(ValueError, match="tolerance of at least 0"):
-        CCCP(tolerance=-1).minimize(Quartic(), TINY, CONE, np.ones(1))
+        CCCP(tolerance=-1).minimize(Problem(Quartic(), TINY, CONE, np.ones(1)))

@@ -87,16 +87,15 @@ def test_checkpoint_of_another_regularizer_of_the_users_own(tmp_path) -> None:
 @pytest.mark.parametrize("again", ["the same", "without cuts"])
 def test_resumed_warm_start(again, tmp_path) -> None:
     """The state keeps the unit of the price; what a fitted learner hands on has no cuts."""
-    problem = ChangePointMetricLearner()._problem(X, Y)
-    start = (problem.cone, problem.start)
-    warm = BundleDual(1e-3).minimize(problem.risk, L1(0.1), *start)
+    problem = ChangePointMetricLearner(regularizer=L1(1e-2))._problem(X, Y)
+    warm = BundleDual(1e-3).minimize(dataclasses.replace(problem, regularizer=L1(0.1)))
     path = str(tmp_path / "state.npz")
     first = BundleDual(1e-7, max_rounds=3, checkpoint=path)
-    first.minimize(problem.risk, L1(1e-2), *start, (), warm)
+    first.minimize(dataclasses.replace(problem, warm=warm))
     if again == "without cuts":
         warm = dataclasses.replace(warm, cuts=None)
-    resumed = BundleDual(1e-7, checkpoint=path).minimize(problem.risk, L1(1e-2), *start, (), warm)
-    exact = BundleDual(1e-7).minimize(problem.risk, L1(1e-2), *start)
+    resumed = BundleDual(1e-7, checkpoint=path).minimize(dataclasses.replace(problem, warm=warm))
+    exact = BundleDual(1e-7).minimize(problem)
     rounding = 2e-7 * exact.scale
     assert resumed.converged
     assert -1e-12 <= resumed.gap <= rounding

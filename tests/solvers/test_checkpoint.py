@@ -20,9 +20,7 @@ PAIRS = [
 
 def minimize(problem: CompleteProblem, monitor=None, **settings):
     solver = BundleDual(**{"tolerance": 1e-6, "max_rounds": 40, **settings})
-    return solver.minimize(
-        problem.risk(), problem.regularizer, problem.cone, problem.start, watched_by(monitor)
-    )
+    return solver.minimize(problem.stated(callbacks=watched_by(monitor)))
 
 
 def interrupt_after(rounds: int):
@@ -69,7 +67,7 @@ def test_killed_in_the_middle_of_a_round(tmp_path) -> None:
     dying.identity, dying.fingerprint = risk.identity, risk.fingerprint
     solver = BundleDual(tolerance=1e-6, max_rounds=40, checkpoint=path)
     with pytest.raises(MemoryError, match="killed"):
-        solver.minimize(dying, problem.regularizer, problem.cone, problem.start)
+        solver.minimize(problem.stated(dying))
     resumed = minimize(problem, checkpoint=path)
     whole = minimize(problem)
     np.testing.assert_allclose(resumed.w, whole.w, rtol=1e-10, atol=1e-10)

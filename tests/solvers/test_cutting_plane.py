@@ -15,6 +15,7 @@ from metriclearn import (
     SquaredFrobenius,
     Trace,
 )
+from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS
@@ -45,7 +46,7 @@ class Spread:
 
 def minimize(problem: CompleteProblem, **settings):
     solver = CuttingPlane(**{"tolerance": 1e-5, "max_rounds": 300, **settings})
-    return solver.minimize(problem.risk(), problem.regularizer, problem.cone, problem.start)
+    return solver.minimize(problem.stated())
 
 
 @pytest.mark.parametrize("mode", ["learned", "fixed", "known"])
@@ -73,7 +74,7 @@ def test_more_slacks_need_fewer_rounds() -> None:
 def test_a_regularizer_in_cvxpy_equals_the_same_one_in_numbers() -> None:
     problem = CompleteProblem(FullMetric(), Trace(0.02), "learned", 2)
     own = CuttingPlane(tolerance=1e-4).minimize(
-        problem.risk(), Nuclear(), problem.cone, problem.start
+        Problem(problem.risk(), Nuclear(), problem.cone, problem.start)
     )
     assert own.converged
     assert own.objective == pytest.approx(problem.optimum, abs=2e-4 * own.scale)
@@ -114,9 +115,7 @@ def test_stabilization_is_a_share(stabilization) -> None:
 def test_a_solver_of_choice_and_its_failure() -> None:
     problem = CompleteProblem(FullMetric(), Trace(1e-2), "learned", 0)
     other = minimize(problem, cvxpy_solver="SCS", tolerance=1e-2)
-    exact = BundleDual(1e-6).minimize(
-        problem.risk(), problem.regularizer, problem.cone, problem.start
-    )
+    exact = BundleDual(1e-6).minimize(problem.stated())
     assert other.objective - exact.objective <= other.gap
     assert other.lower_bound <= exact.objective
     with pytest.raises(ValueError, match="needs a cvxpy_solver that is installed, one of"):

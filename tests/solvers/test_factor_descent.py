@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from metriclearn import DiagonalMetric, FactorDescent, FullMetric, SquaredFrobenius, Trace
-from metriclearn.solvers.base import Cuts
+from metriclearn.solvers.base import Cuts, Problem
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 
 
@@ -36,7 +36,7 @@ def test_projects_on_the_cone(metric: Metric, priced: bool, seed: int) -> None:
     expected = cone.project(shrunk)
     start = cone.join(metric.identity(4), 1.0)
     solver = FactorDescent(max_rounds=2000, tolerance=1e-15)
-    solution = solver.minimize(Distance(target), SquaredFrobenius(strength), cone, start)
+    solution = solver.minimize(Problem(Distance(target), SquaredFrobenius(strength), cone, start))
     np.testing.assert_allclose(solution.w, expected, atol=2e-3)
     assert solution.converged
     assert solution.trace.oracle_calls[-1] == 2 * len(solution.trace)
@@ -46,7 +46,9 @@ def test_projects_on_the_cone(metric: Metric, priced: bool, seed: int) -> None:
 def test_stays_diagonal_and_grows_from_nearly_nothing() -> None:
     cone, target = MetricCone(DiagonalMetric(), 3, False), np.array([2.0, 0.5, -1.0])
     start = np.array([0.0, 1.0, 1.0])  # 0 would be stationary for the factor
-    solution = FactorDescent(500, 1e-14).minimize(Distance(target), Trace(1e-9), cone, start)
+    solution = FactorDescent(500, 1e-14).minimize(
+        Problem(Distance(target), Trace(1e-9), cone, start)
+    )
     np.testing.assert_allclose(solution.w, [2.0, 0.5, 0.0], atol=1e-3)
 
 
@@ -60,7 +62,7 @@ def test_callbacks_stop_it_with_the_best_point() -> None:
 
     watcher, risk = Stopper(), Distance(np.array([2.0, 0.5]))
     cone = MetricCone(DiagonalMetric(), 2, False)
-    solution = FactorDescent().minimize(risk, Trace(1e-6), cone, np.ones(2), [watcher])
+    solution = FactorDescent().minimize(Problem(risk, Trace(1e-6), cone, np.ones(2), [watcher]))
     assert watcher.reason == solution.reason == "callback"
     assert len(solution.trace) == 3
     assert solution.objective == min(solution.trace.objective)

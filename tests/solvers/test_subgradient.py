@@ -32,9 +32,7 @@ RULES = [(PolyakStep(), 1e-1), (DecreasingStep(), 1e-2), (ConstantStep(0.1), 1e-
 
 def minimize(problem: CompleteProblem, monitor=None, **settings):
     solver = ProjectedSubgradient(**{"tolerance": 1e-3, "max_rounds": 300, **settings})
-    return solver.minimize(
-        problem.risk(), problem.regularizer, problem.cone, problem.start, watched_by(monitor)
-    )
+    return solver.minimize(problem.stated(callbacks=watched_by(monitor)))
 
 
 @pytest.mark.parametrize("mode", ["learned", "fixed", "known"])
@@ -62,9 +60,7 @@ def test_optimum_of_the_complete_problem(rule, reach, mode) -> None:
 def test_both_solvers_agree(mode) -> None:
     for metric, kind in PAIRS:
         problem = CompleteProblem(metric, kind(3e-2), mode, 8)
-        exact = BundleDual(tolerance=1e-6).minimize(
-            problem.risk(), problem.regularizer, problem.cone, problem.start
-        )
+        exact = BundleDual(tolerance=1e-6).minimize(problem.stated())
         solution = minimize(problem, step_rule=DecreasingStep(), max_rounds=600)
         assert exact.lower_bound <= solution.objective + 1e-9
         assert solution.lower_bound <= exact.objective + 1e-9
@@ -114,9 +110,7 @@ def test_interruption_inside_the_risk_keeps_the_best_iterate(calls) -> None:
         values.append(risk(w).mean + terms(w))
         return risk(w)
 
-    solution = ProjectedSubgradient().minimize(
-        interrupted, problem.regularizer, problem.cone, problem.start
-    )
+    solution = ProjectedSubgradient().minimize(problem.stated(interrupted))
     assert solution.reason == "interrupted"
     assert solution.objective == min(values)
     assert risk(solution.w).mean + terms(solution.w) == min(values)

@@ -83,9 +83,7 @@ def test_cache_spares_oracle_calls() -> None:
         problem = CompleteProblem(FullMetric(), Trace(1e-2), "learned", seed)
         for size in calls:
             solver = BundleDual(1e-6, keep_inactive=0, cache_size=size)
-            solution = solver.minimize(
-                problem.risk(), problem.regularizer, problem.cone, problem.start
-            )
+            solution = solver.minimize(problem.stated())
             assert solution.objective == pytest.approx(problem.optimum, abs=3e-6)
             assert solution.trace.oracle_calls[-1] == 3 * (len(solution.trace) + 1)
             calls[size] += solution.trace.oracle_calls[-1]
@@ -119,13 +117,9 @@ def test_linear_master_is_the_optimum_of_its_program(kind) -> None:
 def test_linear_bound_is_tight_at_once() -> None:
     """Few rounds close the gap of a linear program, to the last digits."""
     problem = CompleteProblem(DiagonalMetric(), L1(1e-2), "learned", 3)
-    solution = BundleDual(1e-9, max_rounds=60).minimize(
-        problem.risk(), problem.regularizer, problem.cone, problem.start
-    )
+    solution = BundleDual(1e-9, max_rounds=60).minimize(problem.stated())
     assert solution.converged
     assert solution.objective == pytest.approx(problem.optimum, abs=1e-7)
     squared = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 3)
-    other = BundleDual(1e-6).minimize(
-        squared.risk(), squared.regularizer, squared.cone, squared.start
-    )
+    other = BundleDual(1e-6).minimize(squared.stated())
     assert other.converged
