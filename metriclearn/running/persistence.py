@@ -4,98 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import is_dataclass
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 import metriclearn
-from metriclearn.estimators.alternation import AlternationTrace
 from metriclearn.running.atomic import replacing
-from metriclearn.solvers.base import Solution, Trace
 
 __all__ = ["load", "save"]
 
-_FORMAT = 1
-_CLASSES = {
-    "ChangePointMetricLearner": "metriclearn.estimators.change_points",
-    "WhitenedMetricLearner": "metriclearn.estimators.whitened",
-    "ReferenceMetricLearner": "metriclearn.estimators.reference",
-    "ClusteringMetricLearner": "metriclearn.estimators.clustering",
-    "WhitenedClusteringLearner": "metriclearn.estimators.whitened_clustering",
-    "SpectralRelaxation": "metriclearn.oracles.spectral",
-    "TorchChangePoints": "metriclearn.oracles.torch_change_points",
-    "LocalSearch": "metriclearn.oracles.local_search",
-    "Averaged": "metriclearn.oracles.averaged",
-    "PivotedRounding": "metriclearn.oracles.rounding",
-    "RowKMeans": "metriclearn.oracles.rounding",
-    "RecordingSegmenter": "metriclearn.estimators.recordings",
-    "AudioFeatures": "metriclearn.features.audio",
-    "ColorHistogram": "metriclearn.features.video",
-    "Gist": "metriclearn.features.gist",
-    "JoinedFeatures": "metriclearn.features.per_recording",
-    "VideoFeatures": "metriclearn.features.video",
-    "Alternation": "metriclearn.estimators.alternation",
-    "KnownStart": "metriclearn.estimators.first_completion",
-    "PrincipalStart": "metriclearn.estimators.first_completion",
-    "ChangePointMetricLearnerCV": "metriclearn.estimators.cross_validation",
-    "BundleDual": "metriclearn.solvers.bundle",
-    "CuttingPlane": "metriclearn.solvers.cutting_plane",
-    "ProjectedSubgradient": "metriclearn.solvers.subgradient",
-    "ConstantStep": "metriclearn.solvers.subgradient",
-    "DecreasingStep": "metriclearn.solvers.subgradient",
-    "PolyakStep": "metriclearn.solvers.subgradient",
-    "DiagonalMetric": "metriclearn.solvers.mahalanobis",
-    "FullMetric": "metriclearn.solvers.mahalanobis",
-    "SquaredFrobenius": "metriclearn.solvers.regularizers",
-    "L1": "metriclearn.solvers.regularizers",
-    "Trace": "metriclearn.solvers.regularizers",
-    "Euclidean": "metriclearn.baselines.linear",
-    "PrincipalComponents": "metriclearn.baselines.linear",
-    "RelevantComponents": "metriclearn.baselines.linear",
-    "ClosedFormMetric": "metriclearn.baselines.closed_form",
-    "MetricKMeans": "metriclearn.baselines.clusterer",
-    "MMC": "metriclearn.baselines.mmc",
-    "NeighborhoodComponents": "metriclearn.baselines.neighborhood",
-    "TunedSegmenter": "metriclearn.baselines.tuned",
-    "PenaltyLearner": "metriclearn.estimators.penalty",
-    "BayesianCriterion": "metriclearn.estimators.penalty",
-    "IntervalRegression": "metriclearn.estimators.interval_regression",
-    "DataPenaltyMetricLearner": "metriclearn.estimators.data_penalty",
-    "GivenStart": "metriclearn.estimators.data_penalty",
-    "IdentityStart": "metriclearn.estimators.data_penalty",
-    "HermiteMoments": "metriclearn.features.hermite",
-    "SlidingMoments": "metriclearn.features.hermite",
-    "SoftThresholds": "metriclearn.features.hermite",
-    "SequenceFeatures": "metriclearn.features.sequence",
-    "Pipeline": "sklearn.pipeline",
-    "NormalizedCutMetricLearner": "metriclearn.estimators.normalized_cuts",
-    "EuclideanSimilarity": "metriclearn.baselines.similarities",
-    "SimilarityGridSearch": "metriclearn.baselines.similarities",
-    "GaussianSimilarity": "metriclearn.similarities.joint",
-    "FourierSimilarity": "metriclearn.similarities.joint",
-    "GivenSimilarities": "metriclearn.similarities.joint",
-    "Neighborhood": "metriclearn.similarities.joint",
-    "ThresholdCut": "metriclearn.similarities.normalized_cut",
-    "KMeansRounding": "metriclearn.similarities.normalized_cut",
-    "Discretization": "metriclearn.similarities.normalized_cut",
-    "CCCP": "metriclearn.solvers.cccp",
-    "FactorDescent": "metriclearn.solvers.factor_descent",
-    "ImageFeatures": "metriclearn.features.image",
-    "Superpixels": "metriclearn.features.image",
-    "PixelBlocks": "metriclearn.features.image",
-    "Color": "metriclearn.features.image",
-    "Position": "metriclearn.features.image",
-    "Centrality": "metriclearn.features.image",
-    "GradientEnergy": "metriclearn.features.image",
-    "GaborEnergy": "metriclearn.features.image",
-    "ColorContext": "metriclearn.features.image",
-    "BorderContrast": "metriclearn.features.image",
-}
-_RECORDS = {"MetricStep": "metriclearn.estimators.data_penalty"}
+_FORMAT = 2
+# what format 1 wrote in a way of its own: kind in the file -> name of the dataclass
+_RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
 # callbacks, executors and tensors on a device served the training, which is over; paths of
 # segmentations and of strengths are large and belong to it, too
 _LEFT_OUT = ("callbacks", "executor", "kept_", "path_", "paths_")
@@ -167,7 +98,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ((kind, content),) = document["estimator"].items()
         if kind != "object":
             raise ValueError("not an estimator")
-        return _decode_object(content, arrays)
+        return _decode({kind: content}, arrays)
     except Exception as error:
         raise ValueError(
             f"metriclearn.load found incomplete contents in {path}; save the model again."
@@ -190,55 +121,90 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
         return {kind: [_encode(item, arrays) for item in value]}
     if isinstance(value, dict):
         return {"dict": [[str(k), _encode(v, arrays)] for k, v in value.items()]}
-    if isinstance(value, Trace):
-        return {"trace": _encode(vars(value), arrays)}
-    if isinstance(value, AlternationTrace):
-        return {"alternation": _encode(vars(value), arrays)}
-    if isinstance(value, Solution):
-        return {"solution": _encode(vars(value), arrays)}
-    name = type(value).__name__
-    if _CLASSES.get(name) == type(value).__module__:
+    cls = type(value)
+    if _is_public(cls):
+        path = f"{cls.__module__}.{cls.__qualname__}"
+        if not isinstance(value, BaseEstimator):
+            return {"record": [path, _encode(vars(value), arrays)]}
         parameters = value.get_params(deep=False)
         parameters = {k: v for k, v in parameters.items() if k not in _LEFT_OUT}
         fitted = {k: v for k, v in vars(value).items() if k not in (*parameters, *_LEFT_OUT)}
-        return {"object": [name, _encode(parameters, arrays), _encode(fitted, arrays)]}
-    if _RECORDS.get(name) == type(value).__module__:
-        return {"record": [name, _encode(vars(value), arrays)]}
+        return {"object": [path, _encode(parameters, arrays), _encode(fitted, arrays)]}
     raise TypeError(
         f"metriclearn.save knows estimators and components of metriclearn, got a "
-        f"{type(value).__module__}.{name}; leave it out or save it on its own."
+        f"{cls.__module__}.{cls.__qualname__}; leave it out or save it on its own."
     )
+
+
+def _is_public(cls: type) -> bool:
+    """Whether a class is an estimator or a record that its module in metriclearn defines."""
+    if cls is Pipeline:
+        return True
+    home = import_module(cls.__module__) if cls.__module__.startswith("metriclearn.") else None
+    known = issubclass(cls, BaseEstimator) or is_dataclass(cls)
+    return known and getattr(home, cls.__qualname__, None) is cls
+
+
+def _class_at(path: str, kind: str) -> type:
+    """The class that a file names, in the module of its path or wherever it stands today.
+
+    Only modules of metriclearn are imported, and only estimators and records are returned:
+    nothing of what a file says is executed.
+    """
+    home, _, name = path.rpartition(".")
+    if name == "Pipeline":
+        return Pipeline
+    modules = ["metriclearn", *_modules()]
+    for module in [home, *modules] if home in modules else modules:
+        with suppress(ImportError):  # of a package that only this module needs
+            cls = getattr(import_module(module), name, None)
+            estimator = isinstance(cls, type) and issubclass(cls, BaseEstimator)
+            if estimator if kind == "object" else is_dataclass(cls):
+                return cls
+    raise ValueError(f"metriclearn has no {name} that a model file can hold")
+
+
+def _modules() -> Iterator[str]:
+    """Names of the modules in the folders of metriclearn; none is imported."""
+    for folder in pkgutil.iter_modules(metriclearn.__path__, "metriclearn."):
+        name = folder.name.rpartition(".")[2]
+        inside = [os.path.join(root, name) for root in metriclearn.__path__]
+        yield from (module.name for module in pkgutil.iter_modules(inside, f"{folder.name}."))
+
+
+def _made(cls: type, values: dict[str, Any]) -> Any:
+    """An instance from the parameters that its class still has."""
+    gone = {k: v for k, v in values.items() if k not in signature(cls).parameters}
+    if lost := [k for k, v in gone.items() if v is not None]:
+        warnings.warn(
+            f"metriclearn.load leaves out {', '.join(lost)}, which {cls.__name__} no longer has; "
+            "compare a prediction with an older one, and save the model again.",
+            stacklevel=2,
+        )
+    return cls(**{k: v for k, v in values.items() if k not in gone})
 
 
 def _decode(value: Any, arrays: dict[str, NDArray]) -> Any:
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
-    return _DECODERS[kind](content, arrays)
-
-
-def _decode_record(content: Any, arrays: dict[str, NDArray]) -> Any:
-    name, values = content
-    return getattr(import_module(_RECORDS[name]), name)(**_decode(values, arrays))
-
-
-def _decode_object(content: Any, arrays: dict[str, NDArray]) -> Any:
-    name, parameters, fitted = content
-    cls = getattr(import_module(_CLASSES[name]), name)
-    instance = cls(**_decode(parameters, arrays))
-    vars(instance).update(_decode(fitted, arrays))
-    return instance
-
-
-_DECODERS = {
-    "names": lambda content, arrays: np.array(content, dtype=object),
-    "array": lambda content, arrays: arrays[content],
-    "list": lambda content, arrays: [_decode(item, arrays) for item in content],
-    "tuple": lambda content, arrays: tuple(_decode(item, arrays) for item in content),
-    "dict": lambda content, arrays: {key: _decode(item, arrays) for key, item in content},
-    "trace": lambda content, arrays: Trace(**_decode(content, arrays)),
-    "alternation": lambda content, arrays: AlternationTrace(**_decode(content, arrays)),
-    "solution": lambda content, arrays: Solution(**_decode(content, arrays)),
-    "object": _decode_object,
-    "record": _decode_record,
-}
+    if kind in _RECORDS:
+        kind, content = "record", [_RECORDS[kind], content]
+    match kind:
+        case "array":
+            return arrays[content]
+        case "names":
+            return np.array(content, dtype=object)
+        case "list":
+            return [_decode(item, arrays) for item in content]
+        case "tuple":
+            return tuple(_decode(item, arrays) for item in content)
+        case "dict":
+            return {key: _decode(item, arrays) for key, item in content}
+        case "object" | "record":
+            path, parameters, *fitted = content
+            instance = _made(_class_at(path, kind), _decode(parameters, arrays))
+            for values in fitted:
+                vars(instance).update(_decode(values, arrays))
+            return instance
+    raise ValueError(f"unknown kind {kind!r}")
