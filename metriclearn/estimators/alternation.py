@@ -26,10 +26,9 @@ structural SVMs with latent variables, ICML 2009.
 from __future__ import annotations
 
 import logging
-import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +40,7 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.known_loss import Completion
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import HingeShard, StructuredHinge
+from metriclearn.running.parameters import Needs, component, number
 from metriclearn.solvers.base import CutMemory, Solution, Trace
 from metriclearn.solvers.checkpoint import Checkpoint
 
@@ -80,6 +80,11 @@ class Alternation(BaseEstimator):
         goes on from there, with the same result.
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "max_alternations": number(1, whole=True),
+        "start": component(FirstMetric, "KnownStart()"),
+    }
+
     def __init__(
         self,
         max_alternations: int = 20,
@@ -89,14 +94,6 @@ class Alternation(BaseEstimator):
         self.max_alternations = max_alternations
         self.start = start
         self.checkpoint = checkpoint
-
-    def check(self, who: str) -> None:
-        """Raise a ValueError, in the name of a learner, for parameters that cannot be used."""
-        most, start = self.max_alternations, self.start
-        if not isinstance(most, numbers.Integral) or isinstance(most, bool) or most < 1:
-            raise ValueError(f"{who} needs max_alternations of at least 1, got {most!r}.")
-        if isinstance(start, type) or not hasattr(start, "components"):
-            raise ValueError(f"{who} needs a start such as KnownStart(), got {start!r}.")
 
 
 @dataclass

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
 from sklearn.base import clone
@@ -28,6 +27,7 @@ from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.executors import Executor
+from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Callback, Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric
@@ -126,6 +126,13 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     True
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        **LargeMarginLearner.PARAMETERS,
+        "min_size": number(1, whole=True),
+        "n_segments": either(None, "given", remedy="; a number of segments is passed to predict"),
+        "oracle": component(Oracle, "SummedArea()", optional=True),
+    }
+
     def __init__(
         self,
         metric: Metric = DiagonalMetric(),  # noqa: B008  # never changed, see set_params
@@ -167,9 +174,6 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     @property
     def _count_known(self) -> bool:
         return self.n_segments == "given"
-
-    def _oracle(self) -> Oracle:
-        return self._exact(self.min_size)
 
     def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
         if not isinstance(truths[0], Completion):
@@ -227,18 +231,3 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # only a start
             return learner.fit(arrays, knowns, weights).components_
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        who = type(self).__name__
-        if not isinstance(self.min_size, numbers.Integral) or self.min_size < 1:
-            raise ValueError(f"{who} needs a whole min_size of at least 1, got {self.min_size!r}.")
-        if isinstance(self.oracle, type) or not (self.oracle is None or callable(self.oracle)):
-            raise ValueError(
-                f"{who} needs an oracle such as SummedArea(), or None, got {self.oracle!r}."
-            )
-        if self.n_segments not in (None, "given"):
-            raise ValueError(
-                f'{who} needs n_segments=None or "given", got {self.n_segments!r}; a number of '
-                "segments is passed to predict."
-            )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,7 @@ from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.executors import Executor
+from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Callback, Solution, Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric
@@ -40,6 +40,22 @@ from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
 __all__ = ["Certificate", "ClusteringMetricLearner"]
 
 _LEAST_WITHIN = 1e-2  # a feature constant in every cluster must not get an infinite weight
+
+
+@runtime_checkable
+class RelaxableOracle(Oracle, Protocol):
+    """Loss-augmented inference of clusterings, exact or not, and what bounds it from above.
+
+    ``over_partitions`` says whether all answers are partitions; ``relaxation`` is an oracle whose
+    values are upper bounds of the maximum over partitions, the oracle itself where its own are.
+    """
+
+    over_partitions: bool
+
+    @property
+    def relaxation(self) -> Oracle:
+        """The relaxed oracle."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -172,12 +188,14 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     -0.0
     """
 
-    COMPONENTS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("metric", "linearize", "FullMetric()"),
-        ("regularizer", "terms", "SquaredFrobenius()"),
-        ("solver", "minimize", "BundleDual()"),
-        ("oracle", "relaxation", "SpectralRelaxation()"),
-    )
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        **LargeMarginLearner.PARAMETERS,
+        "metric": component(Metric, "FullMetric()"),
+        "regularizer": component(Regularizer, "SquaredFrobenius()"),
+        "oracle": component(RelaxableOracle, "SpectralRelaxation()"),
+        "n_init": number(1, whole=True),
+        "n_clusters": either("given", None, number(1, whole=True)),
+    }
 
     n_clusters_: int | None
 
@@ -190,7 +208,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         penalty: str | float = "learned",
         loss_scale: float = 1.0,
         n_clusters: str | int | None = "given",
-        oracle: Any = SpectralRelaxation(),  # noqa: B008
+        oracle: RelaxableOracle = SpectralRelaxation(),  # noqa: B008
         standardize: bool = True,
         alternation: Alternation = Alternation(),  # noqa: B008
         callbacks: Sequence[Callback] = (),
@@ -316,15 +334,3 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     def _relaxed(self, hinge: StructuredHinge) -> StructuredHinge:
         """The same hinge with the relaxation as its oracle."""
         return hinge.replaced(terms=replace(hinge.terms, oracle=self.oracle.relaxation))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        who = type(self).__name__
-        if not isinstance(self.n_init, numbers.Integral) or self.n_init < 1:
-            raise ValueError(f"{who} needs a whole n_init of at least 1, got {self.n_init!r}.")
-        K = self.n_clusters
-        whole = isinstance(K, numbers.Integral) and not isinstance(K, bool) and K >= 1
-        if not (K is None or whole or (isinstance(K, str) and K == "given")):
-            raise ValueError(
-                f'{who} needs n_clusters="given", None or a whole number of at least 1, got {K!r}.'
-            )

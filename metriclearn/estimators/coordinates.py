@@ -14,6 +14,7 @@ from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.best_penalty import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import check_parameters
 from metriclearn.solvers.base import Solution
 
 __all__ = ["LearnerInCoordinates"]
@@ -66,6 +67,7 @@ class LearnerInCoordinates(MahalanobisSegmenter, ABC):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
+        check_parameters(self)
         who = type(self).__name__
         data = read_data_sets(who, X)
         truths = read_segmentations(who, y, data)

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.graphs import Graph, read_graphs, read_known_labels
-from metriclearn.estimators.large_margin import is_number
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.features.image import ImageFeatures
+from metriclearn.running.parameters import number
 from metriclearn.similarities import Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, Rounding
 
@@ -88,7 +88,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         cut, S = self._cut(self._scaled(graph.nodes)), graph.nodes.n_samples
         if n_clusters is None:
             n_clusters = self._count(cut.eigenpairs(min(self.max_clusters_, S))[0])
-        if not is_number(n_clusters, 1) or n_clusters > S or n_clusters != int(n_clusters):
+        if not number(1, S, whole=True).accepts(n_clusters):
             raise ValueError(
                 f"{type(self).__name__} needs n_clusters from 1 to the {S} nodes of the image, "
                 f"got {n_clusters!r}; ask for fewer, or for more superpixels."

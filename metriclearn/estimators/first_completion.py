@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.known_loss import Completion, KnownLoss, pieces_of
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, number
 
 __all__ = [
     "FirstMetric",
@@ -33,6 +33,7 @@ CutKnown = Callable[[NDArray, PartialPartition], list[Piece]]
 """The parts of a data set of which something is known."""
 
 
+@runtime_checkable
 class FirstMetric(Protocol):
     """The metric of the first completion."""
 
@@ -56,6 +57,8 @@ class PrincipalStart(BaseEstimator):
         Capped at the number of features.
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"n_components": number(1, whole=True)}
+
     def __init__(self, n_components: int = 10) -> None:
         self.n_components = n_components
 
@@ -67,10 +70,6 @@ class PrincipalStart(BaseEstimator):
         cut: CutKnown,
     ) -> NDArray:
         """Leading eigenvectors of the pooled correlation matrix over standard deviations."""
-        if not isinstance(self.n_components, numbers.Integral) or self.n_components < 1:
-            raise ValueError(
-                f"PrincipalStart needs n_components of at least 1, got {self.n_components!r}."
-            )
         covariance = sum(len(a) * np.cov(a, rowvar=False, bias=True) for a in arrays)
         covariance = np.atleast_2d(covariance) / sum(map(len, arrays))
         scale = np.sqrt(np.diag(covariance))

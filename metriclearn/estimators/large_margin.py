@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import numbers
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -31,12 +30,13 @@ from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.callbacks import ProgressBar, WithEstimator
 from metriclearn.running.executors import Executor, ThreadExecutor
+from metriclearn.running.parameters import Needs, check_parameters, component, either, number
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Callback, Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
-from metriclearn.solvers.regularizers import Regularizer
+from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
-__all__ = ["LargeMarginLearner", "LearningProblem", "is_number"]
+__all__ = ["LargeMarginLearner", "LearningProblem"]
 
 _LOGGER = logging.getLogger(__name__)
 _MOST_CUTS = 100  # per round; with more, the master problem takes longer than it saves rounds
@@ -62,11 +62,18 @@ class LargeMarginLearner(LearnedMetric, ABC):
     is known; scaling, the convex problem, its certificate and the fitted attributes are here.
     """
 
-    COMPONENTS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("metric", "linearize", "DiagonalMetric()"),
-        ("regularizer", "terms or expression", "L1()"),
-        ("solver", "minimize", "BundleDual()"),
-    )
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "metric": component(Metric, "DiagonalMetric()"),
+        "regularizer": component((Regularizer, ConvexExpression), "L1()"),
+        "solver": component(Solver, "BundleDual()"),
+        "callbacks": Needs(
+            "callbacks with the methods on_round and on_end",
+            lambda callbacks: all(isinstance(callback, Callback) for callback in callbacks),
+        ),
+        "penalty": either("learned", number()),
+        "loss_scale": number(positive=True),
+        "alternation": component(Alternation, "Alternation()"),
+    }
 
     metric: Metric
     regularizer: Regularizer
@@ -157,7 +164,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
 
     def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> LearningProblem:
         """Check parameters and data, remember the features, and state the convex problem."""
-        self._check_parameters()
+        check_parameters(self)
         data = read_data_sets(type(self).__name__, X).measured(self._executor.map)
         truths = self._read_truths(y, data)
         weights = read_weights(type(self).__name__, sample_weight, len(truths))
@@ -218,30 +225,6 @@ class LargeMarginLearner(LearnedMetric, ABC):
             self.penalty_ = None
         else:
             self.penalty_ = price if problem.cone.priced else float(self.penalty)
-
-    def _check_parameters(self) -> None:
-        who = type(self).__name__
-        for name, methods, example in self.COMPONENTS:
-            component = getattr(self, name)
-            able = any(hasattr(component, method) for method in methods.split(" or "))
-            if isinstance(component, type) or not able:
-                raise ValueError(f"{who} needs a {name} such as {example}, got {component!r}.")
-        for callback in self.callbacks:
-            if not (hasattr(callback, "on_round") and hasattr(callback, "on_end")):
-                raise ValueError(
-                    f"{who} needs callbacks with the methods on_round and on_end, got {callback!r}."
-                )
-        if self.penalty != "learned" and not is_number(self.penalty, 0.0):
-            raise ValueError(
-                f'{who} needs penalty="learned" or a number of at least 0, got {self.penalty!r}.'
-            )
-        if not is_number(self.loss_scale, 0.0) or self.loss_scale == 0:
-            raise ValueError(f"{who} needs a positive loss_scale, got {self.loss_scale!r}.")
-        if not hasattr(self.alternation, "check"):
-            raise ValueError(
-                f"{who} needs an alternation such as Alternation(), got {self.alternation!r}."
-            )
-        self.alternation.check(who)
 
     def _feature_scale(
         self, data: DataSets, weights: NDArray | None, truths: Sequence[Partition]
@@ -315,8 +298,3 @@ def _magnitude(data: DataSets) -> NDArray:
     """Largest absolute values around the data sets' means; ones for constant features."""
     magnitude = data.measures.magnitudes.max(axis=0)
     return np.where(magnitude > 0, magnitude, 1.0)
-
-
-def is_number(value: Any, least: float) -> bool:
-    """Whether value is a real number from ``least`` to 1e50."""
-    return isinstance(value, numbers.Real) and least <= float(value) <= 1e50

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,9 +23,9 @@ from metriclearn.estimators.graphs import (
     read_known_labels,
 )
 from metriclearn.estimators.inputs import read_weights
-from metriclearn.estimators.large_margin import is_number
 from metriclearn.features.image import ImageFeatures
 from metriclearn.running.callbacks import ProgressBar, WithEstimator
+from metriclearn.running.parameters import Needs, check_parameters, component, number
 from metriclearn.similarities import (
     GaussianSimilarity,
     NodeLabels,
@@ -133,6 +133,21 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
     >>> bool(learner.score(X, [labels, labels]) > -0.3)
     True
     """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "metric": component(Metric, "DiagonalMetric()"),
+        "regularizer": component(Regularizer, "Trace()"),
+        "solver": component(CCCP, "CCCP()"),
+        "similarity": component(Similarity, "GaussianSimilarity()"),
+        "features": component(ImageFeatures, "ImageFeatures()"),
+        "rounding": component(Rounding, "ThresholdCut()"),
+        "alternation": component(Alternation, "Alternation()"),
+        "loss_scale": number(positive=True),
+        "starts": Needs(
+            "at least one positive start",
+            lambda starts: len(starts) > 0 and all(map(number(1e-50).accepts, starts)),
+        ),
+    }
 
     def __init__(
         self,
@@ -325,25 +340,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         self.components_ = self.metric.components(w) / self.scale_
 
     def _check_parameters(self) -> None:
-        who = type(self).__name__
-        for name, method, example in (
-            ("metric", "linearize", "DiagonalMetric()"),
-            ("regularizer", "terms", "Trace()"),
-            ("solver", "minimize_from", "CCCP()"),
-            ("similarity", "operator", "GaussianSimilarity()"),
-            ("features", "nodes", "ImageFeatures()"),
-            ("rounding", "__call__", "ThresholdCut()"),
-            ("alternation", "start", "Alternation()"),
-        ):
-            component = getattr(self, name)
-            if isinstance(component, type) or not hasattr(component, method):
-                raise ValueError(f"{who} needs a {name} such as {example}, got {component!r}.")
+        check_parameters(self)
         if self.similarity.given and len(self.metric.identity(2)) != 2:
             raise ValueError(
-                f"{who} needs a DiagonalMetric() for the weights of given similarities, got "
-                f"{self.metric!r}."
+                f"{type(self).__name__} needs a DiagonalMetric() for the weights of given "
+                f"similarities, got {self.metric!r}."
             )
-        if not is_number(self.loss_scale, 0.0) or self.loss_scale == 0:
-            raise ValueError(f"{who} needs a positive loss_scale, got {self.loss_scale!r}.")
-        if not len(self.starts) or not all(is_number(s, 1e-50) for s in self.starts):
-            raise ValueError(f"{who} needs at least one positive start, got {self.starts!r}.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,11 @@ from sklearn.base import BaseEstimator, clone
 from metriclearn.baselines.linear import PrincipalComponents
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.coordinates import LearnerInCoordinates
-from metriclearn.estimators.large_margin import is_number
+from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.oracles.best_penalty import best_penalty
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, component, number
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
@@ -62,6 +64,12 @@ class ReferenceMetricLearner(LearnerInCoordinates):
         Its certificate.
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "reference": component(LearnedMetric, "PrincipalComponents(10)"),
+        "learner": component(ChangePointMetricLearner, "ChangePointMetricLearner()"),
+        "strength": number(1e-12),
+    }
+
     def __init__(
         self,
         reference: BaseEstimator = PrincipalComponents(10),  # noqa: B008  # cloned
@@ -76,18 +84,9 @@ class ReferenceMetricLearner(LearnerInCoordinates):
         self.retune = retune
 
     def _coordinates(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
-        if isinstance(self.reference, type) or not hasattr(self.reference, "fit"):
-            raise ValueError(
-                "ReferenceMetricLearner needs a reference such as PrincipalComponents(10), got "
-                f"{self.reference!r}."
-            )
         return clone(self.reference).fit(arrays, truths).components_
 
     def _inner(self, coordinates: list[NDArray], truths: list[Partition]) -> Any:
-        if not is_number(self.strength, 1e-12):
-            raise ValueError(
-                f"ReferenceMetricLearner needs a strength of at least 1e-12, got {self.strength!r}."
-            )
         forms = [LowRankForm(Z) for Z in coordinates]
         price, _ = best_penalty(forms, truths, min_size=self.min_size)
         scale = self.learner.loss_scale / price

@@ -95,7 +95,8 @@ class MahalanobisSegmenter(LearnedMetric):
                 "pass n_segments to predict, or fit with n_segments=None."
             )
         counts = self._counts(n_segments, data)
-        return [self._segment_one(X, count) for X, count in zip(data.arrays, counts)]
+        oracle = self._oracle()
+        return [self._segment_one(X, count, oracle) for X, count in zip(data.arrays, counts)]
 
     def _counts(self, n_segments: Any, data: DataSets) -> list[int | None]:
         """One number of segments, or None, per data set."""
@@ -119,22 +120,25 @@ class MahalanobisSegmenter(LearnedMetric):
                 )
         return counts
 
-    def _exact(self, min_size: int) -> Oracle:
-        """Inference with segments of at least ``min_size`` samples."""
+    def _oracle(self) -> Oracle:
+        """The oracle, with the estimator's smallest segment where it knows of one."""
         if self.oracle is None:
-            return ChangePoints(min_size)
-        oracle = clone(self.oracle, safe=False)
+            return ChangePoints(self.min_size)
+        oracle: Any = clone(self.oracle, safe=False)
         if hasattr(oracle, "min_size"):
-            oracle.min_size = min_size
+            oracle.min_size = self.min_size
         return oracle
 
-    def _segment_one(self, X: NDArray, count: int | None) -> Partition:
+    def _segment_one(self, X: NDArray, count: int | None, oracle: Oracle) -> Any:
+        """K segments, or those of the penalty; what is shorter than min_size is one segment."""
         form = LowRankForm.from_cumulative(projected_sums(X, self.components_))
-        if count is None:
-            assert self.penalty_ is not None
-            form.shift = -self.penalty_
-            return self._exact(min(self.min_size, len(X)))(form)
-        return self._exact(self.min_size)(form, int(count))
+        if count is not None:
+            return oracle(form, int(count))
+        if len(X) < self.min_size:
+            return Partition(ends=np.array([len(X)]))
+        assert self.penalty_ is not None
+        form.shift = -self.penalty_
+        return oracle(form)
 
 
 def _loss(partition: Partition, truth: Partition | PartialPartition) -> float:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from numpy.typing import NDArray
 
 from metriclearn.baselines.linear import RelevantComponents
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.coordinates import LearnerInCoordinates
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
 __all__ = ["WhitenedMetricLearner"]
@@ -44,6 +48,12 @@ class WhitenedMetricLearner(LearnerInCoordinates):
     solution_ : Solution
         Its certificate.
     """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "learner": component(ChangePointMetricLearner, "ChangePointMetricLearner()"),
+        "shrinkage": number(0, 1),
+        "n_components": either(None, number(1, whole=True)),
+    }
 
     def __init__(
         self,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
@@ -16,6 +16,7 @@ from metriclearn.estimators.inputs import read_clusterings, read_data_sets, read
 from metriclearn.oracles.averaged import Averaged
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, check_parameters, component, number
 from metriclearn.solvers.base import Solution
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
@@ -57,6 +58,12 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
     solution_ : Solution
         What its solver found; ``learner_.certificate_`` says what that is worth.
     """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "learner": component(ClusteringMetricLearner, "ClusteringMetricLearner()"),
+        "shrinkage": number(0, 1),
+        "between": number(0, 1),
+    }
 
     def __init__(
         self,
@@ -101,10 +108,7 @@ class WhitenedClusteringLearner(MahalanobisClusterer):
             For data, labels or parameters that cannot be used, in one sentence.
         """
         who = type(self).__name__
-        for name in ("shrinkage", "between"):
-            share = getattr(self, name)
-            if not (isinstance(share, numbers.Real) and 0.0 <= float(share) <= 1.0):
-                raise ValueError(f"{who} needs a {name} between 0 and 1, got {share!r}.")
+        check_parameters(self)
         data = read_data_sets(who, X)
         truths = read_clusterings(who, y, data)
         self._remember(data)

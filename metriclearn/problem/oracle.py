@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
@@ -10,6 +10,7 @@ from metriclearn.problem.projector import Projector
 __all__ = ["Oracle"]
 
 
+@runtime_checkable
 class Oracle(Protocol):
     """argmax ⟨A, M⟩ over a set of partitions, for the kinds of form it can handle."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,7 @@ class NormalizedCut:
         return cut / volume + cut / rest
 
 
+@runtime_checkable
 class Rounding(Protocol):
     """From a graph to K clusters of its nodes."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,6 +179,7 @@ class Progress:
     estimator: Callable[[], Any] | None = None
 
 
+@runtime_checkable
 class Callback(Protocol):
     """Watches a solver."""
 
@@ -219,6 +220,7 @@ class Problem:
     warm: Solution | None = None
 
 
+@runtime_checkable
 class Solver(Protocol):
     """Minimizes risk + regularizer over a cone."""
 

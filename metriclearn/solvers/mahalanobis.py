@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy.linalg
@@ -22,6 +22,7 @@ Jacobian = Callable[[NDArray], NDArray]
 _NEGLIGIBLE = 1e-12  # of the largest eigenvalue or weight: no component is kept for it
 
 
+@runtime_checkable
 class Metric(Protocol):
     """A family of positive semidefinite matrices and its flat coordinates.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from metriclearn.solvers.mahalanobis import MetricCone
 
 __all__ = [
     "L1",
+    "ConvexExpression",
     "RegularizationTerms",
     "Regularizer",
     "SquaredFrobenius",
@@ -53,13 +54,21 @@ class RegularizationTerms:
         return gradient
 
 
+@runtime_checkable
 class Regularizer(Protocol):
     """Ω, by its terms on a cone."""
 
-    strength: float
-
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         """The linear and squared parts of Ω on ``cone``."""
+        ...
+
+
+@runtime_checkable
+class ConvexExpression(Protocol):
+    """Any convex Ω, as an expression of cvxpy; only the cutting plane can use it."""
+
+    def expression(self, B: Any) -> Any:
+        """Ω(B) for a cvxpy variable, or a constant, B (P, P)."""
         ...
 
 

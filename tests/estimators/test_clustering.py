@@ -190,7 +190,7 @@ def test_works_in_scikit_learns_tools_and_files(tmp_path) -> None:
         ({"n_clusters": True}, "None or a whole number of at least 1, got True"),
         ({"n_clusters": np.array([3, 3])}, r"None or a whole number of at least 1, got array\(\["),
         ({"n_init": 0}, "needs a whole n_init of at least 1, got 0"),
-        ({"oracle": "spectral"}, r"needs a oracle such as SpectralRelaxation\(\), got 'spectral'"),
+        ({"oracle": "spectral"}, r"needs an oracle such as SpectralRelaxation\(\), got 'spectral'"),
         ({"penalty": -1.0, "n_clusters": None}, 'needs penalty="learned" or a number'),
     ],
 )
