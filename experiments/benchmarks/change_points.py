@@ -271,7 +271,7 @@ def augmented_share(
         return ChangePoints()(LowRankForm(Z, shift=-price))
 
     def with_loss() -> Partition:
-        return ChangePoints()(LowRankForm(Z, shift=-price).plus(truth, 2.0, 1.0))
+        return ChangePoints()(LowRankForm(Z, shift=-price).plus(truth, 2.0).shifted(1.0))
 
     timings = timed({"plain": plain, "augmented": with_loss}, repeats)
     return timings["augmented"].median / timings["plain"].median, timings

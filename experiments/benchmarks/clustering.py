@@ -58,15 +58,15 @@ def measure(n_samples: int, repeats: int) -> dict[str, Any]:
     factors = samples.centered @ components.T
 
     def fresh() -> float:
-        form = LowRankForm(factors).plus(truth, 2.0, 0.0)
+        form = LowRankForm(factors).plus(truth, 2.0)
         return relaxation(form, _CLUSTERS).n_clusters
 
     def in_a_round() -> float:
-        form = samples.form(components).plus(truth, 2.0, 0.0)
+        form = samples.form(components).plus(truth, 2.0)
         return float(np.sum(samples.pooled(relaxation(form, _CLUSTERS)) ** 2))
 
     def found() -> tuple[float, float]:
-        bounds = search.bounds(LowRankForm(factors).plus(truth, 2.0, 0.0), _CLUSTERS)
+        bounds = search.bounds(LowRankForm(factors).plus(truth, 2.0), _CLUSTERS)
         return bounds.lower, bounds.upper
 
     before = _peak_bytes()

@@ -137,7 +137,7 @@ class PartialShard(HingeShard):
 
     def _complete(self, form: Form, old: Completion, price: float) -> Completion:
         known = self.terms.count_known
-        priced = form if known else form.plus(old, 0.0, -price)
+        priced = form if known else form.shifted(-price)
         new = self.completion(priced, old.n_clusters if known else None, old.known)
         better = priced.at(new) > priced.at(old) + 1e-12 * abs(priced.at(old))
         return Completion.of(new, old.known) if better else old

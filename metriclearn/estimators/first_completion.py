@@ -160,11 +160,10 @@ def complete_segmentations(
     guesses = [_guess(form, known, min_size) for form, known in zip(forms, knowns)]
     penalty, _ = best_penalty(forms, guesses, min_size=min_size, loss=KnownLoss())
     oracle = ConstrainedChangePoints(min_size)
-    completions = []
-    for form, known in zip(forms, knowns):
-        form.shift = -penalty
-        completions.append(Completion.of(oracle(form, None, known), known))
-    return completions
+    return [
+        Completion.of(oracle(form.shifted(-penalty), None, known), known)
+        for form, known in zip(forms, knowns)
+    ]
 
 
 def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Completion:

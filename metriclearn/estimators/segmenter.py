@@ -137,8 +137,7 @@ class MahalanobisSegmenter(LearnedMetric):
         if len(X) < self.min_size:
             return Partition(ends=np.array([len(X)]))
         assert self.penalty_ is not None
-        form.shift = -self.penalty_
-        return oracle(form)
+        return oracle(form.shifted(-self.penalty_))
 
 
 def _loss(partition: Partition, truth: Partition | PartialPartition) -> float:

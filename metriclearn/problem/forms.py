@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector, Subspace
 
-__all__ = ["Compressed", "DenseForm", "Form", "LowRankForm"]
+__all__ = ["Compressed", "DenseForm", "Factors", "Form", "LowRankForm"]
 
 
 class Compressed(NamedTuple):
@@ -24,7 +24,10 @@ class Compressed(NamedTuple):
 
 
 class Form(Protocol):
-    """A symmetric T×T matrix A known through its action and its value on partitions."""
+    """A symmetric T×T matrix A known through its action and its value on partitions.
+
+    Forms that a loss can be added to have a method ``plus(truth, weight)``, too: A − weight·N.
+    """
 
     n_samples: int
 
@@ -36,9 +39,64 @@ class Form(Protocol):
         """A V, (T, k) -> (T, k)."""
         ...
 
-    def plus(self, truth: Partition, weight: float, shift: float) -> Form:
-        """The form A − weight·N + shift·I, with N the matrix of ``truth``."""
+    def shifted(self, shift: float) -> Form:
+        """A + shift·I: every cluster is worth that much more."""
         ...
+
+
+class Factors:
+    """The factors Z = X·componentsᵀ of a form ZZᵀ, made of what is given when they are asked for.
+
+    Parameters
+    ----------
+    X : array (T, P), optional
+        The observations, or
+    sums : array (T+1, P), optional
+        their cumulative sums, first row 0, of centered observations.
+    components : array (r, P), optional
+        Lᵀ with B = LLᵀ; the identity by default.
+    subspace : Subspace, optional
+        Of the observations X and the labels, where one has been made.
+    """
+
+    def __init__(
+        self,
+        X: NDArray | None = None,
+        sums: NDArray | None = None,
+        components: NDArray | None = None,
+        subspace: Subspace | None = None,
+    ) -> None:
+        self.X, self.sums, self.components, self.subspace = X, sums, components, subspace
+        self.n_samples = len(X) if X is not None else len(sums) - 1  # type: ignore[arg-type]
+
+    @cached_property
+    def values(self) -> NDArray:
+        """Z, (T, r)."""
+        if self.X is None:
+            return np.diff(self.cumulative, axis=0)
+        return self.X if self.components is None else self.X @ self.components.T
+
+    @cached_property
+    def cumulative(self) -> NDArray:
+        """Cumulative sums of the centered factors, (T+1, r); centering keeps them accurate."""
+        if self.sums is None:
+            return cumulative_sums(self.values)
+        return self.sums if self.components is None else _product(self.sums, self.components)
+
+    @cached_property
+    def offset(self) -> float:
+        """⟨ZZᵀ, M⟩ minus the same for centered factors: T‖mean‖², whatever the partition."""
+        if self.X is None:
+            return 0.0
+        mean = np.mean(self.values, axis=0)
+        return float(self.n_samples * np.dot(mean, mean))
+
+    def inside(self, truth: Partition | None) -> tuple[Subspace, NDArray]:
+        """A subspace Q that holds the factors and the clusters of ``truth``, and QᵀZ."""
+        if self.subspace is not None and truth in (None, self.subspace.truth):
+            return self.subspace, self.subspace.rows @ self.components.T  # type: ignore[union-attr]
+        subspace = Subspace(self.values, truth or Partition(ends=np.array([self.n_samples])))
+        return subspace, subspace.rows
 
 
 class LowRankForm:
@@ -59,83 +117,60 @@ class LowRankForm:
         c; α − λ when the number of clusters is unknown.
     """
 
-    _span: tuple[Subspace, NDArray] | None = None  # X and the components of factors not yet made
-    _product: tuple[NDArray, NDArray] | None = None  # the same, with cumulative sums of X
-
     def __init__(
         self,
-        factors: NDArray,
+        factors: NDArray | Factors,
         truth: Partition | None = None,
         weight: float = 0.0,
         shift: float = 0.0,
     ) -> None:
-        if np.ndim(factors) != 2 or np.size(factors) == 0:
-            raise ValueError(
-                f"LowRankForm needs factors of shape (T, r), got {np.shape(factors)}; "
-                "use .reshape(-1, 1) for a single feature."
-            )
+        if not isinstance(factors, Factors):
+            if np.ndim(factors) != 2 or np.size(factors) == 0:
+                raise ValueError(
+                    f"LowRankForm needs factors of shape (T, r), got {np.shape(factors)}; "
+                    "use .reshape(-1, 1) for a single feature."
+                )
+            factors = Factors(np.asarray(factors))
         if truth is None and weight:
             raise ValueError(
                 f"LowRankForm needs the truth that has the weight, got weight={weight!r} and no "
                 "truth; pass both or neither."
             )
-        self.factors = np.asarray(factors)
-        self.n_samples = len(factors)
+        self._factors = factors
+        self.n_samples = factors.n_samples
         self.truth, self.weight, self.shift = truth, weight, shift
 
     @classmethod
-    def from_cumulative(cls, cumulative: NDArray) -> LowRankForm:
-        """The form of centered factors given by their cumulative sums (T+1, r), first row 0."""
-        form = cls.__new__(cls)
-        form.n_samples = len(cumulative) - 1
-        form.truth, form.weight, form.shift = None, 0.0, 0.0
-        form.cumulative, form.offset = cumulative, 0.0
-        return form
+    def from_cumulative(
+        cls, cumulative: NDArray, components: NDArray | None = None, shift: float = 0.0
+    ) -> LowRankForm:
+        """The form of centered factors given by their cumulative sums (T+1, r), first row 0.
 
-    @classmethod
-    def from_product(cls, cumulative: NDArray, components: NDArray) -> LowRankForm:
-        """The form of factors X·componentsᵀ, by cumulative sums of the centered X, (T+1, P).
-
-        Those of the factors are made when they are asked for; :attr:`product` has both parts.
+        With ``components`` (r, P) the factors are X·componentsᵀ and the sums those of the
+        centered X, (T+1, P); the factors' own are made when they are asked for.
         """
-        form = cls.__new__(cls)
-        form.n_samples = len(cumulative) - 1
-        form.truth, form.weight, form.shift = None, 0.0, 0.0
-        form._product, form.offset = (cumulative, components), 0.0
-        return form
+        return cls(Factors(sums=cumulative, components=components), shift=shift)
 
     @classmethod
     def from_subspace(cls, subspace: Subspace, components: NDArray) -> LowRankForm:
         """The form of factors X·componentsᵀ, (T, r), for the X of a subspace and N its truth."""
-        form = cls.__new__(cls)
-        form.n_samples = subspace.n_samples
-        form.truth, form.weight, form.shift = subspace.truth, 0.0, 0.0
-        form._span = (subspace, components)
-        return form
-
-    @cached_property
-    def factors(self) -> NDArray:  # type: ignore[no-redef]  # not reached after __init__
-        if self._span is not None:
-            return self._span[0].X @ self._span[1].T
-        return np.diff(self.cumulative, axis=0)
-
-    @cached_property
-    def cumulative(self) -> NDArray:
-        """Cumulative sums of the centered factors, (T+1, r); centering keeps them accurate."""
-        if self._product is not None:
-            return _times_transpose(*self._product)
-        return cumulative_sums(self.factors)
+        factors = Factors(subspace.X, components=components, subspace=subspace)
+        return cls(factors, subspace.truth)
 
     @property
-    def product(self) -> tuple[NDArray, NDArray | None]:
-        """(S, L) with the cumulative sums SLᵀ, or those and None: for devices that multiply."""
-        return (self.cumulative, None) if self._product is None else self._product
+    def factors(self) -> NDArray:
+        """Z, (T, r)."""
+        return self._factors.values
 
-    @cached_property
+    @property
+    def cumulative(self) -> NDArray:
+        """Cumulative sums of the centered factors, (T+1, r)."""
+        return self._factors.cumulative
+
+    @property
     def offset(self) -> float:
-        """⟨ZZᵀ, M⟩ minus the same for centered factors: T‖mean‖², whatever the partition."""
-        mean = np.mean(self.factors, axis=0)
-        return float(self.n_samples * np.dot(mean, mean))
+        """⟨ZZᵀ, M⟩ minus the same for centered factors, whatever the partition."""
+        return self._factors.offset
 
     def at(self, partition: Partition | Projector) -> float:
         if isinstance(partition, Partition) and partition.contiguous:
@@ -159,32 +194,34 @@ class LowRankForm:
 
         O((P+K)²r) where the form was made :meth:`from_subspace`, O(Tr²) otherwise.
         """
-        subspace, factors = self._reduced()
-        matrix = factors @ factors.T
-        if self.weight:
+        subspace, rows = self._factors.inside(self.truth if self.weight else None)
+        matrix = rows @ rows.T
+        if self.weight:  # the first K dimensions are the clusters of the truth
             np.einsum("kk->k", matrix)[: subspace.truth.n_clusters] -= self.weight
         return Compressed(matrix, subspace, self.shift)
 
-    def _reduced(self) -> tuple[Subspace, NDArray]:
-        """(Q, QᵀZ)."""
-        if self._span is not None and self._span[0].truth == self.truth:
-            return self._span[0], self._span[0].own @ self._span[1].T
-        truth = self.truth if self.weight else None
-        subspace = Subspace(self.factors, truth or Partition(ends=np.array([self.n_samples])))
-        return subspace, subspace.own
+    def shifted(self, shift: float) -> LowRankForm:
+        """A + shift·I, sharing the factors of A."""
+        return LowRankForm(self._factors, self.truth, self.weight, self.shift + shift)
 
-    def plus(self, truth: Partition, weight: float, shift: float) -> LowRankForm:
-        """The form A − weight·N + shift·I, sharing the factors of A."""
+    def plus(self, truth: Partition, weight: float) -> LowRankForm:
+        """A − weight·N with N the matrix of ``truth``, sharing the factors of A.
+
+        Raises
+        ------
+        ValueError
+            If the form has another reference partition already.
+        """
         if self.truth is not None and self.truth != truth:
             raise ValueError(
                 "LowRankForm holds one reference partition, got a second, different one; "
                 "use DenseForm for several."
             )
-        form = object.__new__(type(self))
-        form.__dict__.update(self.__dict__)
-        form.truth = truth
-        form.weight, form.shift = self.weight + weight, self.shift + shift
-        return form
+        return LowRankForm(self._factors, truth, self.weight + weight, self.shift)
+
+    def without_truth(self) -> LowRankForm:
+        """ZZᵀ + cI, sharing the factors of A."""
+        return LowRankForm(self._factors, shift=self.shift)
 
 
 class DenseForm:
@@ -226,12 +263,16 @@ class DenseForm:
         """A itself: nothing is known of its rank."""
         return Compressed(self.matrix, None, 0.0)
 
-    def plus(self, truth: Partition, weight: float, shift: float) -> DenseForm:
-        """The form A − weight·N + shift·I, as a new dense matrix."""
-        return DenseForm(self.matrix - weight * truth.to_array() + shift * np.eye(self.n_samples))
+    def shifted(self, shift: float) -> DenseForm:
+        """A + shift·I, as a new dense matrix."""
+        return DenseForm(self.matrix + shift * np.eye(self.n_samples))
+
+    def plus(self, truth: Partition, weight: float) -> DenseForm:
+        """A − weight·N with N the matrix of ``truth``, as a new dense matrix."""
+        return DenseForm(self.matrix - weight * truth.to_array())
 
 
-def _times_transpose(cumulative: NDArray, components: NDArray) -> NDArray:
+def _product(cumulative: NDArray, components: NDArray) -> NDArray:
     """cumulative @ components.T, by columns where every component weighs a single feature."""
     if np.count_nonzero(components) == len(components):
         features = np.argmax(components != 0, axis=1)

@@ -50,7 +50,7 @@ class Samples:
 
     def form(self, components: NDArray) -> LowRankForm:
         """XBXᵀ with B = componentsᵀcomponents; components (r, P)."""
-        return LowRankForm.from_product(self.cumulative, components)
+        return LowRankForm.from_cumulative(self.cumulative, components)
 
     def pooled(self, partition: Partition | Projector) -> NDArray:
         """(YᵀY)^(-1/2) YᵀX, (K, P): its Gram matrix is XᵀMX. O(KP) for segments."""

@@ -292,11 +292,9 @@ class ChargedForm:
         charged = np.sum(self.charges.of(partition.change_points))
         return self.form.at(partition) + self.scale * float(charged)
 
-    def plus(self, truth: Any, weight: float, shift: float) -> ChargedForm:
-        """The same with A + shift·I; a reference partition is not added to charges."""
-        if weight:
-            raise ValueError("ChargedForm has charges in place of a reference partition, not both.")
-        return ChargedForm(self.form.plus(truth, 0.0, shift), self.charges, self.scale)
+    def shifted(self, shift: float) -> ChargedForm:
+        """The same with A + shift·I."""
+        return ChargedForm(self.form.shifted(shift), self.charges, self.scale)
 
     @classmethod
     def from_low_rank(cls, form: LowRankForm) -> ChargedForm:
@@ -304,6 +302,4 @@ class ChargedForm:
         weighted = form.truth is not None and form.weight > 0
         stretches = [(0, form.truth.change_points)] if form.truth is not None and weighted else []
         table = charge_table(Pieces(stretches, []), form.n_samples, form.weight, presence=0.0)
-        bare = LowRankForm.from_cumulative(form.cumulative)
-        bare.offset, bare.shift = form.offset, form.shift
-        return cls(bare, table, float(weighted))
+        return cls(form.without_truth(), table, float(weighted))

@@ -106,8 +106,6 @@ class LabeledRowsForm:
         rows[self.rows] = self.truth.project(V)[self.rows]
         return self.form.matvec(V) + self.scale * (chosen - rows - self.truth.project(chosen))
 
-    def plus(self, truth: Partition, weight: float, shift: float) -> LabeledRowsForm:
-        """The same with A − weight·N + shift·I."""
-        return LabeledRowsForm(
-            self.form.plus(truth, weight, shift), self.truth, self.rows, self.scale
-        )
+    def shifted(self, shift: float) -> LabeledRowsForm:
+        """The same with A + shift·I."""
+        return LabeledRowsForm(self.form.shifted(shift), self.truth, self.rows, self.scale)

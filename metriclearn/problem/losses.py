@@ -40,4 +40,4 @@ class FrobeniusLoss:
         return max(0.0, partition.n_clusters + truth.n_clusters - twice)
 
     def augment(self, form: Form, truth: Partition, scale: float) -> tuple[Form, float]:
-        return form.plus(truth, 2.0 * scale, scale), scale * truth.n_clusters
+        return form.plus(truth, 2.0 * scale).shifted(scale), scale * truth.n_clusters

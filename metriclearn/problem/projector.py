@@ -41,8 +41,8 @@ class Subspace:
         largest = max(float(values[0]), _NEGLIGIBLE * float(np.linalg.norm(X)))
         kept = values > len(values) * _NEGLIGIBLE * largest
         self.mixing = rows[kept].T / values[kept]
-        self.own = np.vstack([truth.root(X), values[kept][:, None] * rows[kept]])
-        self.dimension = len(self.own)
+        self.rows = np.vstack([truth.root(X), values[kept][:, None] * rows[kept]])
+        self.dimension = len(self.rows)
 
     @property
     def constant(self) -> NDArray:
@@ -54,7 +54,7 @@ class Subspace:
     def coordinates(self, X: NDArray) -> NDArray:
         """QᵀX, (T, k) -> (q, k); free for the array that made the subspace, else O(Tqk)."""
         if X is self.X:
-            return self.own
+            return self.rows
         residual = self.X - self.truth.project(self.X)
         return np.vstack([self.truth.root(X), self.mixing.T @ (residual.T @ X)])
 

@@ -58,7 +58,7 @@ class HingeTerms:
         augmented, _ = self.loss.augment(form(samples), truth, self.loss_scale)
         if self.count_known:
             return augmented, truth.n_clusters
-        return augmented.plus(truth, 0.0, -price), None
+        return augmented.shifted(-price), None
 
     def answers(
         self, samples: Sequence[Samples], truths: Sequence[Partition], at: Point

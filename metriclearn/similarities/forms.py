@@ -49,9 +49,13 @@ class SimilarityForm:
         U = M.vectors * np.sqrt(M.weights)
         return float(np.sum(U * self.matvec(U)))
 
-    def plus(self, truth: NodeLabels, weight: float, shift: float) -> SimilarityForm:
-        """The form minus weight·N, plus shift·I."""
-        return type(self)(self.operator, truth.root, self.weight + weight, self.shift + shift)
+    def shifted(self, shift: float) -> SimilarityForm:
+        """The form plus shift·I."""
+        return type(self)(self.operator, self.truth, self.weight, self.shift + shift)
+
+    def plus(self, truth: NodeLabels, weight: float) -> SimilarityForm:
+        """The form minus weight·N."""
+        return type(self)(self.operator, truth.root, self.weight + weight, self.shift)
 
 
 class FactoredForm(SimilarityForm):

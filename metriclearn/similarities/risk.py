@@ -101,7 +101,7 @@ class SimilarityHinge:
     def _augmented(self, i: int, form: SimilarityForm) -> tuple[SimilarityForm, float]:
         """⟨A, M⟩ + α‖M − N‖² as a form and a constant."""
         truth, scale = self.labels[i], self.loss_scale
-        return form.plus(truth, 2.0 * scale, scale), scale * truth.n_clusters
+        return form.plus(truth, 2.0 * scale).shifted(scale), scale * truth.n_clusters
 
     def _forms(self, w: NDArray, roots: list[NDArray] | None) -> Callable[[int], SimilarityForm]:
         """From a data set's place to its form at w, scaled by another root where there is one."""

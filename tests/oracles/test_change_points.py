@@ -40,7 +40,7 @@ def draw_case(rng: np.random.Generator, T: int, kind: int) -> tuple[LowRankForm,
         truth = Partition.from_change_points(np.arange(min_size, T - min_size + 1, min_size), T)
     scale = float(rng.choice([0.3, 1.0, 3.0, 10.0]))
     c = alpha + scale * float(rng.choice([-2.0, -1.0, -0.5, 0.0, 0.5]))
-    form = LowRankForm(Z).plus(truth, 2.0 * alpha, c)
+    form = LowRankForm(Z).plus(truth, 2.0 * alpha).shifted(c)
     return form, dense_form(Z, truth.labels, 2.0 * alpha, c), min_size
 
 
@@ -123,7 +123,7 @@ def test_values_of_all_counts_at_once() -> None:
     truth = Partition.from_change_points([10, 25, 60])
     for alpha in (0.0, 1.0):
         A = dense_form(Z, truth.labels, 2 * alpha, 0.0)
-        form = LowRankForm(Z).plus(truth, 2 * alpha, 0.0)
+        form = LowRankForm(Z).plus(truth, 2 * alpha)
         means = block_means_fast(A)
         for K in range(1, 61):
             mine = value_of(means, ChangePoints()(form, K).change_points)
@@ -147,7 +147,7 @@ def test_counts_off_the_hull_reach_the_layered_program(alpha, min_size, monkeypa
         Z = rng.normal(size=(T, int(rng.integers(1, 4))))
         truth = _random_segmentation(rng, T)
         A = dense_form(Z, truth.labels, 2 * alpha, 0.0)
-        form = LowRankForm(Z).plus(truth, 2 * alpha, 0.0)
+        form = LowRankForm(Z).plus(truth, 2 * alpha)
         for K in rng.integers(2, T // (2 * min_size), 4):
             before = len(calls)
             found = ChangePoints(min_size)(form, int(K))
@@ -180,7 +180,7 @@ def test_second_pass_of_the_layers_over_what_was_not_ruled_out(alpha, monkeypatc
         truth = _random_segmentation(rng, T)
         min_size = int(rng.choice([1, 3]))
         K = int(rng.integers(2, 16 // min_size))
-        form = LowRankForm(Z).plus(truth, 2 * alpha, 0.0)
+        form = LowRankForm(Z).plus(truth, 2 * alpha)
         before = len(sizes)
         found = ChangePoints(min_size)(form, K)
         again += len(sizes) - before >= 2
@@ -260,7 +260,7 @@ def test_prefix_and_suffix_values_bound_every_position(alpha) -> None:
     Z -= Z.mean(axis=0)
     truth = Partition.from_change_points([2, 5, T])
     A = dense_form(Z, truth.labels, 2 * alpha, -price)
-    problem = PricedSegmentation(LowRankForm(Z).plus(truth, 2 * alpha, 0.0))
+    problem = PricedSegmentation(LowRankForm(Z).plus(truth, 2 * alpha))
     forward, backward = problem._through(price)
     for t in range(1, T):
         expected = best_segmentation(A[:t, :t], None)[0] + best_segmentation(A[t:, t:], None)[0]
@@ -275,16 +275,16 @@ def test_common_offset_changes_nothing(alpha) -> None:
         truth = _random_segmentation(rng, T)
         Z = 2.0 * rng.normal(size=(truth.n_clusters, 3))[truth.labels]
         Z = np.round((Z + rng.normal(size=(T, 3))) * 2**12) / 2**12  # exact after the shift
-        plain = LowRankForm(Z).plus(truth, 2 * alpha, alpha - 3.0)
-        far = LowRankForm(Z + 1e8).plus(truth, 2 * alpha, alpha - 3.0)
+        plain = LowRankForm(Z).plus(truth, 2 * alpha).shifted(alpha - 3.0)
+        far = LowRankForm(Z + 1e8).plus(truth, 2 * alpha).shifted(alpha - 3.0)
         assert ChangePoints(2)(far) == ChangePoints(2)(plain)
         assert ChangePoints(2)(far, 4) == ChangePoints(2)(plain, 4)
 
 
 def test_constant_signal() -> None:
-    form, whole = LowRankForm(np.full((50, 2), 3.7)), Partition.from_change_points([50])
-    assert ChangePoints()(form.plus(whole, 0.0, -0.1)).n_clusters == 1
-    assert ChangePoints()(form.plus(whole, 0.0, 0.1)).n_clusters == 50
+    form = LowRankForm(np.full((50, 2), 3.7))
+    assert ChangePoints()(form.shifted(-0.1)).n_clusters == 1
+    assert ChangePoints()(form.shifted(0.1)).n_clusters == 50
     for K in (1, 2, 7, 50):
         assert ChangePoints()(form, K).n_clusters == K
     for K in (1, 3, 10):
@@ -308,7 +308,7 @@ def test_largest_count_when_the_truth_has_it_too(T, min_size) -> None:
     truth = Partition.from_change_points(np.arange(min_size, T + 1, min_size))
     Z = np.random.default_rng(T).normal(size=(T, 1))
     for scale in (0.0, 1e-3, 0.1):
-        form = LowRankForm(scale * Z).plus(truth, 2.0, 0.0)
+        form = LowRankForm(scale * Z).plus(truth, 2.0)
         assert ChangePoints(min_size)(form, T // min_size) == truth
         for K in range(1, T // min_size):
             found, reference = ChangePoints(min_size)(form, K), SummedArea(min_size)(form, K)
@@ -335,7 +335,7 @@ def test_long_signals_of_every_kind(name, min_size) -> None:
     truth = _random_segmentation(rng, 800)
     for alpha, price in ((0.0, 3.0), (0.0, 50.0), (1.0, 10.0)):
         A = dense_form(Z, truth.labels, 2 * alpha, alpha - price)
-        form = LowRankForm(Z).plus(truth, 2 * alpha, alpha - price)
+        form = LowRankForm(Z).plus(truth, 2 * alpha).shifted(alpha - price)
         means = block_means_fast(A)
         mine = value_of(means, ChangePoints(min_size)(form).change_points)
         theirs = value_of(means, SummedArea(min_size)(DenseForm(A)).change_points)
@@ -357,7 +357,7 @@ def test_signals_much_larger_or_smaller_than_the_price(alpha) -> None:
     truth = Partition.from_change_points([30, 70, 100])
     Z = rng.normal(size=(100, 2))
     for scale in (1e-6, 1e6):
-        form = LowRankForm(scale * Z).plus(truth, 2 * alpha, alpha - 1.0)
+        form = LowRankForm(scale * Z).plus(truth, 2 * alpha).shifted(alpha - 1.0)
         A = dense_form(scale * Z, truth.labels, 2 * alpha, alpha - 1.0)
         reference = SummedArea()(DenseForm(A))
         assert form.at(ChangePoints()(form)) == pytest.approx(form.at(reference), rel=1e-9)
@@ -387,9 +387,7 @@ def test_signal_by_its_cumulative_sums() -> None:
     rng = np.random.default_rng(14)
     Z = rng.normal(size=(40, 2))
     plain = LowRankForm(Z, shift=-1.0)
-    direct = LowRankForm.from_cumulative(plain.cumulative).plus(
-        Partition(ends=np.array([40])), 0, -1
-    )
+    direct = LowRankForm.from_cumulative(plain.cumulative).shifted(-1)
     assert ChangePoints()(direct) == ChangePoints()(plain)
 
 
@@ -432,7 +430,7 @@ def test_forms_it_cannot_segment() -> None:
         ChangePoints()(DenseForm(np.eye(4)))
     scattered = Partition.from_labels([0, 1, 0, 1])
     with pytest.raises(ValueError, match="needs contiguous clusters"):
-        ChangePoints()(LowRankForm(np.zeros((4, 1))).plus(scattered, 1.0, 0.0))
+        ChangePoints()(LowRankForm(np.zeros((4, 1))).plus(scattered, 1.0))
 
 
 def test_the_reference_matrix_of_these_tests_is_a_projection() -> None:

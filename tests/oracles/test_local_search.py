@@ -23,7 +23,7 @@ def forms(draw, most: int):
     weight = draw(st.sampled_from([0.0, 1.0, 4.0]))
     shift = draw(st.sampled_from([-2.0, -0.3, 0.0, 0.5]))
     truth = Partition.from_labels(rng.integers(0, min(T, 3), T))
-    return LowRankForm(Z - Z.mean(axis=0)).plus(truth, weight, shift)
+    return LowRankForm(Z - Z.mean(axis=0)).plus(truth, weight).shifted(shift)
 
 
 def brute(form: LowRankForm, count: int | None) -> float:

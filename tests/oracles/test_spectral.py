@@ -71,8 +71,8 @@ def test_equals_the_dense_eigendecomposition(problem) -> None:
     value, _ = eigenprojection(A, count)
     size = 1.0 + float(np.abs(np.linalg.eigvalsh(A)).sum())
     forms = [
-        samples.form(components).plus(truth, weight, shift),
-        LowRankForm(Z).plus(truth, weight, shift),
+        samples.form(components).plus(truth, weight).shifted(shift),
+        LowRankForm(Z).plus(truth, weight).shifted(shift),
         DenseForm(A),
     ]
     for form in forms:
@@ -91,7 +91,7 @@ def test_equals_the_dense_eigendecomposition(problem) -> None:
 def test_subgradient_inner_product_and_value_are_those_of_its_matrix(problem) -> None:
     samples, truth, components, weight, shift, count = problem
     X = samples.centered
-    form = samples.form(components).plus(truth, weight, shift)
+    form = samples.form(components).plus(truth, weight).shifted(shift)
     for keep in (False, True):
         found = SpectralRelaxation(keep)(form, count)
         M = found.to_array()
@@ -123,7 +123,7 @@ def test_subgradient_is_that_of_the_dense_projection(problem) -> None:
         return  # eigenvectors near the cut are not determined to nine digits
     _, M = eigenprojection(A, count)
     root = samples.pooled(
-        SpectralRelaxation()(samples.form(components).plus(truth, weight, shift), count)
+        SpectralRelaxation()(samples.form(components).plus(truth, weight).shifted(shift), count)
     )
     expected = X.T @ M @ X
     np.testing.assert_allclose(root.T @ root, expected, atol=1e-9 * (1 + np.abs(X.T @ X).max()))
@@ -133,7 +133,7 @@ def test_subgradient_is_that_of_the_dense_projection(problem) -> None:
 @given(problems(7), st.booleans())
 def test_is_never_below_the_best_partition(problem, keep) -> None:
     samples, truth, components, weight, shift, count = problem
-    form = samples.form(components).plus(truth, weight, shift)
+    form = samples.form(components).plus(truth, weight).shifted(shift)
     A = dense_form(samples.centered @ components.T, truth.labels, weight, shift)
     best = max(
         np.sum(A * Partition.from_labels(labels).to_array())
@@ -150,7 +150,7 @@ def test_constant_kept_is_the_exact_maximum_under_that_constraint(problem) -> No
     A = dense_form(samples.centered @ components.T, truth.labels, weight, shift)
     size = 1.0 + float(np.abs(np.linalg.eigvalsh(A)).sum())
     expected = constrained_projection(A, count)
-    for form in (samples.form(components).plus(truth, weight, shift), DenseForm(A)):
+    for form in (samples.form(components).plus(truth, weight).shifted(shift), DenseForm(A)):
         found = SpectralRelaxation(keep_constant=True)(form, count)
         assert form.at(found) == pytest.approx(expected, abs=1e-9 * size)
         np.testing.assert_allclose(found.project(np.ones((len(A), 1))), 1.0, atol=1e-7)
@@ -163,16 +163,16 @@ def test_cases_by_hand() -> None:
     form = LowRankForm(np.zeros((4, 1)))
     oracle = SpectralRelaxation()
     for shift, trace, value in ((-1.0, 0, 0.0), (1.0, 2, 2.0), (3.0, 4, 8.0)):
-        found = oracle(form.plus(truth, 2.0, shift))
+        found = oracle(form.plus(truth, 2.0).shifted(shift))
         assert found.n_clusters == pytest.approx(trace)
-        assert form.plus(truth, 2.0, shift).at(found) == pytest.approx(value)
+        assert form.plus(truth, 2.0).shifted(shift).at(found) == pytest.approx(value)
     # K known: two directions of the complement first, then one half of each truth direction
     for count, inner in ((1, 0.0), (2, 0.0), (3, 1.0), (4, 2.0)):
-        found = oracle(form.plus(truth, 2.0, 0.0), count)
+        found = oracle(form.plus(truth, 2.0), count)
         assert found.n_clusters == pytest.approx(count)
         assert found.inner(truth) == pytest.approx(inner)
     np.testing.assert_allclose(
-        oracle(form.plus(truth, 2.0, 0.0), 1).to_array(),
+        oracle(form.plus(truth, 2.0), 1).to_array(),
         (np.eye(4) - truth.to_array()) / 2,
         atol=1e-12,
     )
@@ -244,7 +244,7 @@ def test_hinge_slope_is_the_derivative_and_the_hinge_is_convex(metric, known, or
 def test_average_lies_between_its_parts() -> None:
     rng = np.random.default_rng(5)
     truth = Partition.from_labels(rng.integers(0, 3, 25))
-    form = LowRankForm(rng.normal(size=(25, 2))).plus(truth, 2.0, 0.0)
+    form = LowRankForm(rng.normal(size=(25, 2))).plus(truth, 2.0)
     oracle = Averaged(share=0.25)
     found = oracle(form, 3)
     assert isinstance(found, Mixture)

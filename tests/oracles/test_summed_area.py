@@ -58,8 +58,8 @@ def test_low_rank_and_dense_forms_are_the_same_problem() -> None:
     rng = np.random.default_rng(1)
     Z = rng.normal(size=(30, 3))
     truth = Partition.from_change_points([7, 18, 30])
-    form = LowRankForm(Z).plus(truth, 1.0, 0.3)
-    dense = DenseForm(Z @ Z.T).plus(truth, 1.0, 0.3)
+    form = LowRankForm(Z).plus(truth, 1.0).shifted(0.3)
+    dense = DenseForm(Z @ Z.T).plus(truth, 1.0).shifted(0.3)
     assert SummedArea()(form) == SummedArea()(dense)
     assert SummedArea(2)(form, 5) == SummedArea(2)(dense, 5)
 

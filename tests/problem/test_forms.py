@@ -22,11 +22,15 @@ def signal(seed: int = 0, T: int = 6, r: int = 2) -> np.ndarray:
 def test_value_and_action_of_every_kind(kind, truth) -> None:
     """At all 203 partitions of six samples."""
     Z = signal() - signal().mean(axis=0) if kind == "cumulative" else signal()
-    form = {
-        "low rank": lambda: LowRankForm(Z),
-        "cumulative": lambda: LowRankForm.from_cumulative(cumulative_sums(Z)),
-        "dense": lambda: DenseForm(Z @ Z.T),
-    }[kind]().plus(truth, 1.5, -0.4)
+    form = (
+        {
+            "low rank": lambda: LowRankForm(Z),
+            "cumulative": lambda: LowRankForm.from_cumulative(cumulative_sums(Z)),
+            "dense": lambda: DenseForm(Z @ Z.T),
+        }[kind]()
+        .plus(truth, 1.5)
+        .shifted(-0.4)
+    )
     A = dense_form(Z, truth.labels, 1.5, -0.4)
     V = np.random.default_rng(1).normal(size=(6, 3))
     np.testing.assert_allclose(form.matvec(V), A @ V, atol=1e-10)
@@ -38,7 +42,7 @@ def test_value_and_action_of_every_kind(kind, truth) -> None:
 
 def test_plus_adds_up_and_leaves_the_form_alone() -> None:
     form = LowRankForm(signal())
-    twice = form.plus(TRUTH, 1.0, 0.5).plus(TRUTH, 0.5, -2.0)
+    twice = form.plus(TRUTH, 1.0).shifted(0.5).plus(TRUTH, 0.5).shifted(-2.0)
     assert (twice.weight, twice.shift) == (1.5, -1.5)
     assert (form.weight, form.shift, form.truth) == (0.0, 0.0, None)
     assert twice.at(TRUTH) == pytest.approx(form.at(TRUTH) - 1.5 * 3 - 1.5 * 3)
@@ -47,14 +51,14 @@ def test_plus_adds_up_and_leaves_the_form_alone() -> None:
 def test_plus_shares_sums_that_were_computed_before() -> None:
     form = LowRankForm(signal())
     sums = form.cumulative
-    assert form.plus(TRUTH, 1.0, 0.0).cumulative is sums
+    assert form.plus(TRUTH, 1.0).cumulative is sums
 
 
 def test_second_reference_partition_is_refused() -> None:
-    form = LowRankForm(signal()).plus(TRUTH, 1.0, 0.0)
+    form = LowRankForm(signal()).plus(TRUTH, 1.0)
     with pytest.raises(ValueError, match="holds one reference partition, got a second, different"):
-        form.plus(SCATTERED, 1.0, 0.0)
-    dense = DenseForm(form.matvec(np.eye(6))).plus(SCATTERED, 1.0, 0.0)
+        form.plus(SCATTERED, 1.0)
+    dense = DenseForm(form.matvec(np.eye(6))).plus(SCATTERED, 1.0)
     expected = form.at(TRUTH) - SCATTERED.inner(TRUTH)
     assert dense.at(TRUTH) == pytest.approx(expected)
 

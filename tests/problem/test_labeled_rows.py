@@ -57,7 +57,7 @@ def test_equals_the_dense_definition(rows) -> None:
     assert form.at(partition) == pytest.approx(np.sum(A * M), abs=1e-10)
     total = np.sum(Z @ Z.T * M) + 1.7 * expected
     assert form.at(partition) + offset == pytest.approx(total, abs=1e-10)
-    assert form.plus(truth, 0.0, 2.0).at(partition) == pytest.approx(
+    assert form.shifted(2.0).at(partition) == pytest.approx(
         np.sum(A * M) + 2 * partition.n_clusters, abs=1e-10
     )
 

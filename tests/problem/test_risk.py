@@ -140,8 +140,8 @@ def test_the_hinge_bounds_the_loss_of_the_prediction(mode) -> None:
             if mode == "known":
                 found = ChangePoints()(form, truth.n_clusters)
             else:
-                form.shift = -(price if mode == "learned" else FIXED_PRICE)
-                found = ChangePoints()(form)
+                shift = -(price if mode == "learned" else FIXED_PRICE)
+                found = ChangePoints()(form.shifted(shift))
             assert value >= 0.5 * loss(found, truth) - 1e-10
 
 
