@@ -37,7 +37,6 @@ from sklearn.base import BaseEstimator
 from metriclearn.estimators.first_completion import FirstMetric, KnownStart
 from metriclearn.problem.forms import Form
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.known_loss import Completion
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import HingeShard, StructuredHinge
 from metriclearn.running.parameters import Needs, component, number
@@ -124,10 +123,10 @@ class AlternationTrace:
 class PartialShard(HingeShard):
     """Data sets with completions, which can be completed anew where they are."""
 
-    truths: Sequence[Completion]
+    truths: Sequence[Partition]
     completion: CompletionOracle
 
-    def complete(self, w: NDArray) -> list[Completion]:
+    def complete(self, w: NDArray) -> list[Partition]:
         """Best completions under w; an old one stays where the new one is not better."""
         form, _, price = self.terms.at(w)
         return [
@@ -135,12 +134,12 @@ class PartialShard(HingeShard):
             for samples, old in zip(self.samples, self.truths)
         ]
 
-    def _complete(self, form: Form, old: Completion, price: float) -> Completion:
+    def _complete(self, form: Form, old: Partition, price: float) -> Partition:
         known = self.terms.count_known
         priced = form if known else form.shifted(-price)
         new = self.completion(priced, old.n_clusters if known else None, old.known)
         better = priced.at(new) > priced.at(old) + 1e-12 * abs(priced.at(old))
-        return Completion.of(new, old.known) if better else old
+        return new.completing(old.known) if better else old
 
     def slopes_of_truths(self) -> NDArray:
         """d s_w(H_i)/dw, (N, n)."""
@@ -165,7 +164,7 @@ class PartialHinge(StructuredHinge):
         As for :class:`StructuredHinge`; the loss charges what is known.
     """
 
-    truths: Sequence[Completion]
+    truths: Sequence[Partition]
 
     def __init__(self, completion: CompletionOracle, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -179,12 +178,12 @@ class PartialHinge(StructuredHinge):
         shard.completion = self.completion
         return shard
 
-    def complete(self, w: NDArray) -> list[Completion]:
+    def complete(self, w: NDArray) -> list[Partition]:
         """Best completions under w; an old one stays where the new one is not better."""
         parts = self.executor.each(self._shards, PartialShard.complete, w)
         return [completion for part in parts for completion in part]
 
-    def completed(self, truths: Sequence[Completion]) -> Self:
+    def completed(self, truths: Sequence[Partition]) -> Self:
         """The same risk with other completions."""
         return self.replaced(truths=truths)
 
@@ -311,7 +310,7 @@ def _restored(
     sizes = [truth.n_samples for truth in hinge.truths]
     parts = np.split(state["labels"], np.cumsum(sizes)[:-1])
     truths = [
-        Completion.of(Partition.from_labels(labels), truth.known)
+        Partition.from_labels(labels).completing(truth.known)
         for labels, truth in zip(parts, hinge.truths)
     ]
     completed, learned, changed = state["steps"].tolist()

@@ -22,7 +22,7 @@ from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.constrained import ConstrainedChangePoints
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.known_loss import Completion, KnownLoss, charges
+from metriclearn.problem.known_loss import KnownLoss, charges
 from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import StructuredHinge
@@ -176,13 +176,13 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         return self.n_segments == "given"
 
     def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
-        if not isinstance(truths[0], Completion):
+        if truths[0].known is None:
             return super()._hinge(truths)
         oracle = ConstrainedChangePoints(self.min_size)
         return partial(PartialHinge, oracle, loss=KnownLoss(), oracle=oracle)
 
     def _dearest(self, truths: Sequence[Partition]) -> float:
-        knowns = [truth.known for truth in truths if isinstance(truth, Completion)]
+        knowns = [truth.known for truth in truths if truth.known is not None]
         return max([1.0, *(float(charges(known).slack.max()) for known in knowns)])
 
     def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
@@ -206,7 +206,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 
     def _first_completions(
         self, data: DataSets, knowns: Sequence[PartialPartition]
-    ) -> list[Completion]:
+    ) -> list[Partition]:
         """Best segmentations that agree with the labels, under the metric to start from."""
         who = type(self).__name__
         if self._count_known or getattr(self.solver, "checkpoint", None) is not None:

@@ -25,7 +25,6 @@ from metriclearn.oracles.top_eigenvectors import TopEigenvectors
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.joint_features import Samples, TableSamples
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.known_loss import Completion
 from metriclearn.problem.labeled_rows import LabeledRowsLoss
 from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
@@ -250,7 +249,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         return self.oracle
 
     def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
-        if not isinstance(truths[0], Completion):
+        if truths[0].known is None:
             return super()._hinge(truths)
         loss, oracle = LabeledRowsLoss(), TopEigenvectors()
         return partial(PartialHinge, self._completion(), loss=loss, oracle=oracle)
@@ -260,7 +259,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
     @staticmethod
     def _sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
-        if isinstance(truth, Completion):
+        if truth.known is not None:
             return Samples(X, scale)
         return TableSamples(X, truth, scale)
 
@@ -304,7 +303,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         )
         complete, arrays = self._completion(), data.arrays
         return [
-            Completion.of(complete(LowRankForm(array @ components.T), count, known), known)
+            complete(LowRankForm(array @ components.T), count, known).completing(known)
             for array, count, known in zip(arrays, counts, knowns)
         ]
 

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator
 from metriclearn.oracles.best_penalty import best_penalty
 from metriclearn.oracles.constrained import ConstrainedChangePoints, ConstrainedSegmentation
 from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.known_loss import Completion, KnownLoss, pieces_of
+from metriclearn.problem.knowledge import PartialPartition, pieces_of
+from metriclearn.problem.known_loss import KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, number
 
@@ -137,7 +137,7 @@ def complete_segmentations(
     knowns: Sequence[PartialPartition],
     components: NDArray,
     min_size: int = 1,
-) -> list[Completion]:
+) -> list[Partition]:
     """First completions: best segmentations that agree, under a given metric.
 
     The penalty is the one whose segmentations, made without the annotations, have the least loss
@@ -161,12 +161,12 @@ def complete_segmentations(
     penalty, _ = best_penalty(forms, guesses, min_size=min_size, loss=KnownLoss())
     oracle = ConstrainedChangePoints(min_size)
     return [
-        Completion.of(oracle(form.shifted(-penalty), None, known), known)
+        oracle(form.shifted(-penalty), None, known).completing(known)
         for form, known in zip(forms, knowns)
     ]
 
 
-def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Completion:
+def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partition:
     """A completion with about as many segments per sample as where the labels are known."""
     problem = ConstrainedSegmentation(form, known, min_size)
     fewest, most = len(problem.coarsest()[1]), len(problem.finest()[1])
@@ -177,4 +177,4 @@ def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Complet
     covered += sum(region.stop - region.start for region in pieces.regions)
     share = known.n_samples / max(covered, 1)
     wanted = int(np.clip(round(changes * share) + 1, fewest, most))
-    return Completion.of(Partition(ends=problem.solve_count(wanted)), known)
+    return Partition(ends=problem.solve_count(wanted)).completing(known)

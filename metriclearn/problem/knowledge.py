@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,10 @@ __all__ = [
     "NO_CHANGE",
     "ChangeCount",
     "PartialPartition",
+    "Pieces",
     "Region",
     "SegmentRules",
+    "pieces_of",
 ]
 
 
@@ -286,6 +289,80 @@ class PartialPartition:
             f"PartialPartition({self.n_samples} samples, {labeled} labeled, "
             f"{len(self.constraints)} constraints)"
         )
+
+
+class Pieces(NamedTuple):
+    """What is known or follows from it.
+
+    Attributes
+    ----------
+    stretches : list of (start, segment ends)
+        Samples X[start:ends[-1]] whose segmentation is known.
+    regions : list of Region
+        Of two and more positions still open, none inside another, in order.
+    """
+
+    stretches: list[tuple[int, NDArray[np.int64]]]
+    regions: list[Region]
+
+
+@lru_cache(maxsize=1024)
+def pieces_of(known: PartialPartition) -> Pieces:
+    """Deduce stretches and regions, O(T + R²)."""
+    T = known.n_samples
+    same, change = np.zeros(T + 1, dtype=bool), np.zeros(T + 1, dtype=bool)
+    regions = []
+    for region in known.constraints:
+        if region.kind.most == 0:
+            same[region.start + 1 : region.stop] = True
+        else:
+            regions.append(region)
+    regions = _settle(regions, same, change)
+    settled = np.flatnonzero(np.diff(np.concatenate([[False], (same | change)[1:T], [False]])))
+    stretches = []
+    for first, stop in settled.reshape(-1, 2) + 1:  # positions first … stop−1 are settled
+        inner = np.flatnonzero(change[first:stop]) + first
+        stretches.append((int(first) - 1, np.append(inner, stop)))
+    return Pieces(stretches, regions)
+
+
+def _settle(regions: list[Region], same: NDArray, change: NDArray) -> list[Region]:
+    """Move what follows from regions into ``same`` and ``change``; returns what stays open."""
+    before = None
+    while before != (state := (regions, int(same.sum()), int(change.sum()))):
+        before = state
+        regions = [r for r in (_trim(region, same, change) for region in regions) if r is not None]
+        regions = _without_outer(sorted(set(regions), key=lambda r: (r.start, r.stop)), same)
+    return regions
+
+
+def _trim(region: Region, same: NDArray, change: NDArray) -> Region | None:
+    """The region between its first and last open position; None when it is settled."""
+    inside = np.arange(region.start + 1, region.stop)
+    if change[inside].any():
+        if region.kind.most == 1:
+            same[inside[~change[inside]]] = True
+        return None
+    free = inside[~same[inside]]
+    if len(free) == 1:
+        change[free] = True
+        return None
+    return Region(int(free[0]) - 1, int(free[-1]) + 1, region.kind)
+
+
+def _without_outer(regions: list[Region], same: NDArray) -> list[Region]:
+    """Drop regions that hold another: the inner one implies the outer, or takes its change."""
+    for outer in regions:
+        for inner in regions:
+            if outer is inner or not outer.start <= inner.start < inner.stop <= outer.stop:
+                continue
+            rest = [region for region in regions if region is not outer and region is not inner]
+            if outer.kind.most is None:
+                return [*rest, inner]
+            same[outer.start + 1 : inner.start + 1] = True
+            same[inner.stop : outer.stop] = True
+            return [*rest, Region(inner.start, inner.stop, EXACTLY_ONE)]
+    return regions
 
 
 def _listed(values: Any, name: str) -> list[Any]:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.problem.known_loss import Completion
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 
@@ -22,16 +21,16 @@ class LabeledRowsLoss:
     sample pays for clusters that differ from that of the completion; an unlabeled one never pays
     for its own row. With all labels it is the paper's ℓ (Eq. 8).
 
-    Truths are :class:`Completion`. As H enters, completing may raise the objective; alternation
+    Truths are completions that remember what is known. As H enters, completing may raise the objective; alternation
     then stops.
     """
 
     completion_free = False
 
-    def __call__(self, partition: Partition | Projector, truth: Completion) -> float:
+    def __call__(self, partition: Partition | Projector, truth: Partition) -> float:
         return self.squared_norm(partition, truth) / truth.n_samples
 
-    def squared_norm(self, partition: Partition | Projector, truth: Completion) -> float:
+    def squared_norm(self, partition: Partition | Projector, truth: Partition) -> float:
         """T ℓ_D, O(T) for partitions, O(Tk) for projectors of rank k."""
         rows = np.flatnonzero(truth.known.labels >= 0)
         own = float(np.sum(1.0 / truth.sizes[truth.labels[rows]]))
@@ -39,7 +38,7 @@ class LabeledRowsLoss:
         diagonal, shared = traces(partition, truth, rows)
         return max(0.0, diagonal + own - 2.0 * shared)
 
-    def augment(self, form: Any, truth: Completion, scale: float) -> tuple[Any, float]:
+    def augment(self, form: Any, truth: Partition, scale: float) -> tuple[Any, float]:
         rows = np.flatnonzero(truth.known.labels >= 0)
         own = float(np.sum(1.0 / truth.sizes[truth.labels[rows]]))
         return LabeledRowsForm(form, truth, rows, scale), scale * own

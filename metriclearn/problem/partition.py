@@ -8,10 +8,13 @@ with Tr M equal to the number of clusters.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from metriclearn.problem.knowledge import PartialPartition
 
 __all__ = ["Partition"]
 
@@ -30,13 +33,22 @@ class Partition:
         T and K.
     contiguous : bool
         Whether every cluster is one segment.
+    known : PartialPartition or None
+        What is known of the partition where the rest of it is a completion, see
+        :meth:`completing`; None where all of it is known.
     """
 
-    __slots__ = ("_ends", "_labels", "_sizes", "contiguous", "n_clusters", "n_samples")
+    __slots__ = ("_ends", "_labels", "_sizes", "contiguous", "known", "n_clusters", "n_samples")
 
-    def __init__(self, *, ends: NDArray | None = None, labels: NDArray | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        ends: NDArray | None = None,
+        labels: NDArray | None = None,
+        known: PartialPartition | None = None,
+    ) -> None:
         """Store canonical data; use the ``from_…`` constructors, which validate."""
-        self._ends, self._labels = ends, labels
+        self._ends, self._labels, self.known = ends, labels, known
         self.contiguous = ends is not None
         if ends is not None:
             self.n_samples, self.n_clusters = int(ends[-1]), len(ends)
@@ -97,6 +109,10 @@ class Partition:
             repeated = ends[1:][np.diff(ends) == 0][0]
             raise ValueError(f"Partition needs distinct change-points, got {repeated} twice.")
         return cls(ends=ends)
+
+    def completing(self, known: PartialPartition | None) -> Partition:
+        """The same partition, which remembers that only ``known`` is known of it."""
+        return Partition(ends=self._ends, labels=self._labels, known=known)
 
     @property
     def _canonical(self) -> NDArray[np.int64]:

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from metriclearn.oracles.seeded import SeededSpectral, groups_of
 from metriclearn.oracles.top_eigenvectors import TopEigenvectors
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.known_loss import Completion
 from metriclearn.problem.partition import Partition
 from metriclearn.similarities.forms import SimilarityForm
 from metriclearn.similarities.nodes import NodeLabels
@@ -152,7 +151,7 @@ class PartialSimilarityHinge(SimilarityHinge):
     features, cone, nodes, weights, **options
         As for :class:`SimilarityHinge`.
     known : sequence of KnownNodes
-    truths : sequence of Completion
+    truths : sequence of Partition
         H_i, of the nodes, which know ``known[i].known``.
     """
 
@@ -164,7 +163,7 @@ class PartialSimilarityHinge(SimilarityHinge):
         cone: Any,
         nodes: Sequence[Any],
         known: Sequence[KnownNodes],
-        truths: Sequence[Completion],
+        truths: Sequence[Partition],
         weights: NDArray | None = None,
         **options: Any,
     ) -> None:
@@ -177,11 +176,11 @@ class PartialSimilarityHinge(SimilarityHinge):
         augmented = KnownForm(form, known, self._roots[i], totals, self.loss_scale)
         return augmented, self.loss_scale * float(np.sum(known.counts.sum(axis=0) / totals))
 
-    def complete(self, w: NDArray) -> list[Completion]:
+    def complete(self, w: NDArray) -> list[Partition]:
         """Best completions under w; an old one stays where the new one is not better."""
         form_of = self._forms(w, self._own_roots(w))
 
-        def one(i: int) -> Completion:
+        def one(i: int) -> Partition:
             known, old, form = self.known[i], self.truths[i], form_of(i)
             new = complete_nodes(form, known)
             before, after = (_value(form, known, truth) for truth in (old, new))
@@ -190,7 +189,7 @@ class PartialSimilarityHinge(SimilarityHinge):
         run = Parallel(n_jobs=self.n_jobs, backend="threading")
         return run(delayed(one)(i) for i in range(len(self.nodes)))
 
-    def completed(self, truths: Sequence[Completion]) -> Self:
+    def completed(self, truths: Sequence[Partition]) -> Self:
         """The same risk with other completions."""
         moved = copy.copy(self)
         moved.truths, moved._starts = truths, list(self._starts)
@@ -199,11 +198,11 @@ class PartialSimilarityHinge(SimilarityHinge):
         return moved
 
 
-def _labels(known: Sequence[KnownNodes], truths: Sequence[Completion]) -> list[NodeLabels]:
+def _labels(known: Sequence[KnownNodes], truths: Sequence[Partition]) -> list[NodeLabels]:
     return [NodeLabels(own.completed(own.clusters(truth))) for own, truth in zip(known, truths)]
 
 
-def complete_nodes(form: SimilarityForm, known: KnownNodes) -> Completion:
+def complete_nodes(form: SimilarityForm, known: KnownNodes) -> Partition:
     """A large ⟨A, H⟩ over the completions H of the nodes.
 
     Kernel K-means that keeps what is known, from two starts: the most similar cluster of labeled
@@ -214,7 +213,7 @@ def complete_nodes(form: SimilarityForm, known: KnownNodes) -> Completion:
     starts = known.columns, known.clusters(spectral)
     runs = [_kernel_means(form, known, start) for start in starts]
     clusters = max(runs, key=lambda run: run[1])[0]
-    return Completion.of(Partition.from_labels(clusters), known.known)
+    return Partition.from_labels(clusters).completing(known.known)
 
 
 def _kernel_means(
@@ -248,7 +247,7 @@ def _kernel_means(
     return best, value
 
 
-def _value(form: SimilarityForm, known: KnownNodes, completion: Completion) -> float:
+def _value(form: SimilarityForm, known: KnownNodes, completion: Partition) -> float:
     """⟨A, H⟩."""
     root = NodeLabels(known.completed(known.clusters(completion))).root
     return float(np.sum(root * form.matvec(root)))

@@ -29,7 +29,7 @@ from metriclearn.datasets import make_change_points
 from metriclearn.estimators.alternation import PartialHinge, alternate, move_cuts
 from metriclearn.estimators.first_completion import KnownStart
 from metriclearn.oracles.constrained import ConstrainedSegmentation
-from metriclearn.problem.known_loss import Completion, known_loss
+from metriclearn.problem.known_loss import known_loss
 from tests.exhaustive import all_segmentations
 from tests.training import XS, YS, assert_same, learn
 
@@ -103,7 +103,7 @@ def test_unlabeled_samples_cost_nothing() -> None:
     known = PartialPartition(9, labels=[0, 0, 1, -1, -1, -1, -1, -1, -1])
     for ends in all_segmentations(9):
         partition = Partition.from_change_points(ends)
-        loss = KnownLoss()(partition, Completion.of(partition, known))
+        loss = KnownLoss()(partition, partition.completing(known))
         right = 2 in ends and 1 not in ends
         assert (loss == 0) == right
 

@@ -21,7 +21,7 @@ from metriclearn.problem.knowledge import (
     PartialPartition,
     Region,
 )
-from metriclearn.problem.known_loss import Completion, KnownLoss
+from metriclearn.problem.known_loss import KnownLoss
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 from tests.strategies import partial_partitions
 
@@ -65,7 +65,7 @@ def test_equals_enumeration(known, seed, kind, min_size, charged) -> None:
     form = draw_form(rng, T, kind)
     if charged:
         form = LowRankForm(form.factors, shift=form.shift)
-        truth = Completion.of(Partition.from_change_points([T]), known)
+        truth = Partition.from_change_points([T]).completing(known)
         form, _ = KnownLoss().augment(form, truth, float(rng.choice([0.3, 1.0, 4.0])))
         known = None if kind % 2 else known
     constraint = PartialPartition(T) if known is None else known
@@ -106,7 +106,7 @@ def test_loss_is_the_distance_to_what_is_known(T, seed) -> None:
         pieces = [labels_of(other) for other in all_segmentations(T - border)]
         agreeing = [p for p in pieces if regions[0].kind.allows(int(p.max()))]
         expected += nearest(labels_of(ends)[border:], agreeing)
-    loss = KnownLoss().squared_norm(partition, Completion.of(partition, known))
+    loss = KnownLoss().squared_norm(partition, partition.completing(known))
     assert loss == pytest.approx(expected, abs=1e-9)
 
 
@@ -115,7 +115,7 @@ def test_loss_is_the_distance_to_what_is_known(T, seed) -> None:
 def test_loss_vanishes_exactly_where_all_agrees(known, seed) -> None:
     found = all_segmentations(known.n_samples)
     partition = Partition.from_change_points(found[seed % len(found)])
-    loss = KnownLoss()(partition, Completion.of(partition, known))
+    loss = KnownLoss()(partition, partition.completing(known))
     assert (loss < 1e-9) == known.allows(partition)
 
 
@@ -132,7 +132,7 @@ def test_long_signals_equal_the_unpruned_program(seed) -> None:
         factors = form.factors * 0.5 + 2.0 * means * (case % 2)
         form = LowRankForm(factors, form.truth, form.weight, form.shift)
         if case % 3 == 0:
-            truth = Completion.of(Partition.from_change_points([T]), known)
+            truth = Partition.from_change_points([T]).completing(known)
             form, _ = KnownLoss().augment(LowRankForm(form.factors, shift=form.shift), truth, 1.0)
         expected = unpruned(form, known, min_size)
         if expected == -np.inf:
@@ -193,7 +193,7 @@ def test_overlapping_regions_equal_the_unpruned_program(seed) -> None:
         Z = rng.choice([0.3, 1.0, 3.0]) * rng.normal(size=(T, 1)) + np.cumsum(steps, axis=0)
         form = LowRankForm(Z, shift=-float(rng.choice([0.3, 1.0, 5.0, 20.0])))
         if rng.random() < 0.5:
-            truth = Completion.of(Partition.from_change_points([T]), known)
+            truth = Partition.from_change_points([T]).completing(known)
             form, _ = KnownLoss().augment(form, truth, float(rng.choice([0.5, 2.0, 10.0])))
             known = known if rng.random() < 0.5 else PartialPartition(T)
         expected = unpruned(form, known, min_size)
@@ -314,7 +314,7 @@ def test_near_linear() -> None:
     found = oracle(form, None, known)
     assert time.process_time() - begin < 3.0
     assert known.label_errors(found) == (0, 0)
-    truth = Completion.of(found, known)
+    truth = found.completing(known)
     augmented, _ = KnownLoss().augment(form, truth, 1.0)
     begin = time.process_time()
     worst = oracle(augmented)

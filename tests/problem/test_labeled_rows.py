@@ -25,16 +25,15 @@ from metriclearn.oracles.seeded import SeededKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.oracles.top_eigenvectors import TopEigenvectors
 from metriclearn.problem.joint_features import LinearFeatures, Samples
-from metriclearn.problem.known_loss import Completion
 from metriclearn.problem.labeled_rows import LabeledRowsLoss
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import equivalence_matrix
 
 
-def completion(labels, mask) -> Completion:
+def completion(labels, mask) -> Partition:
     known = PartialPartition(len(labels), [c if kept else -1 for c, kept in zip(labels, mask)])
-    return Completion.of(Partition.from_labels(labels), known)
+    return Partition.from_labels(labels).completing(known)
 
 
 @settings(max_examples=150, deadline=None)
@@ -95,7 +94,7 @@ def test_alternation_learns_to_cluster_from_a_few_labels() -> None:
         known = PartialPartition(90, np.where(rng.random(90) < 0.2, y, -1))
         samples.append(Samples(X))
         first = SeededKMeans()(LowRankForm(X), 3, known)
-        truths.append(Completion.of(first, known))
+        truths.append(first.completing(known))
         classes.append(Partition.from_labels(y))
     cone = MetricCone(DiagonalMetric(), 8, False)
     hinge = PartialHinge(

@@ -30,7 +30,6 @@ from metriclearn import (
 from metriclearn.estimators.alternation import Alternation
 from metriclearn.oracles.top_eigenvectors import TopEigenvectors
 from metriclearn.problem.knowledge import NO_CHANGE
-from metriclearn.problem.known_loss import Completion
 from metriclearn.similarities import Neighborhood, Nodes, SimilarityFeatures
 from metriclearn.similarities.forms import SimilarityForm
 from metriclearn.similarities.partial import KnownNodes, PartialSimilarityHinge, complete_nodes
@@ -58,12 +57,12 @@ def hidden(problem: Expanded, share: float = 0.4, seed: int = 0) -> tuple[NDArra
     return labels, KnownNodes.from_labels(labels, problem.owners)
 
 
-def completion_of(known: KnownNodes, seed: int = 0) -> Completion:
+def completion_of(known: KnownNodes, seed: int = 0) -> Partition:
     """Some completion."""
     random, fixed = np.random.default_rng(seed), known.columns
     free = random.choice(np.unique(fixed[fixed >= 0]), len(fixed))
     clusters = np.where(fixed >= 0, fixed, free)
-    return Completion.of(Partition.from_labels(clusters), known.known)
+    return Partition.from_labels(clusters).completing(known.known)
 
 
 def problems(count: int = 3) -> list[tuple[Expanded, NDArray, KnownNodes]]:
@@ -84,7 +83,7 @@ def hinge_of(metric: Metric, similarity: Any = None, **options: Any) -> PartialS
     )
 
 
-def samples_of(known: KnownNodes, labels: NDArray, owners: NDArray, truth: Completion) -> Partition:
+def samples_of(known: KnownNodes, labels: NDArray, owners: NDArray, truth: Partition) -> Partition:
     """The completion, sample by sample."""
     return Partition.from_labels(np.where(labels < 0, known.clusters(truth)[owners], labels))
 
