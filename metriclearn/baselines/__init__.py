@@ -1,12 +1,11 @@
 """Metrics to compare with, each with ``components_``, and predictors that use them."""
 
 from metriclearn.baselines.closed_form import ClosedFormMetric
-from metriclearn.baselines.clusterer import MetricKMeans
-from metriclearn.baselines.linear import Euclidean, PrincipalComponents, RelevantComponents
 from metriclearn.baselines.mmc import MMC
 from metriclearn.baselines.neighborhood import NeighborhoodComponents
-from metriclearn.baselines.tuned import TunedSegmenter
+from metriclearn.baselines.predictors import MetricKMeans, TunedSegmenter
 from metriclearn.estimators.interval_regression import IntervalRegression
+from metriclearn.estimators.linear import Euclidean, PrincipalComponents, RelevantComponents
 from metriclearn.estimators.penalty import BayesianCriterion, PenaltyLearner
 
 __all__ = [

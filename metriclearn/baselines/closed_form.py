@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
-from metriclearn.baselines.linear import feature_scale
-from metriclearn.estimators.inputs import read_clusterings, read_data_sets
-from metriclearn.estimators.learned_metric import LearnedMetric
-from metriclearn.problem.forms import center
+from metriclearn.baselines.standardized import StandardizedMetric
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, number
 
 __all__ = ["ClosedFormMetric"]
 
 
-class ClosedFormMetric(LearnedMetric):
+class ClosedFormMetric(StandardizedMetric):
     """L = X†J with J = Y(YᵀY)^(-1/2): multivariate regression on the scaled assignments (MLCA).
 
     It minimizes ‖XBXᵀ − N‖²_F over B ⪰ 0, that is, it makes the truth N = JJᵀ the projection on the
@@ -34,36 +35,15 @@ class ClosedFormMetric(LearnedMetric):
     CVPR 2016.
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"ridge": number()}
+
     def __init__(self, ridge: float = 0.0) -> None:
         self.ridge = ridge
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Regress on the clusters of y.
-
-        Parameters
-        ----------
-        X : (T, P) array or sequence of them
-        y : (T,) labels, any hashables, or Partition, for each of them
-
-        Raises
-        ------
-        ValueError
-            For data, labels or a ridge that cannot be used, in one sentence.
-        """
-        who = type(self).__name__
-        if not 0.0 <= self.ridge < np.inf:
-            raise ValueError(f"{who} needs a finite ridge of at least 0, got {self.ridge!r}.")
-        data = read_data_sets(who, X)
-        truths = read_clusterings(who, y, data)
-        self._remember(data)
-        scale = feature_scale(data)
-        arrays = [center(array) / scale for array in data.arrays]
+    def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
         squares = sum(array.T @ array for array in arrays)
         targets = np.vstack([truth.root(array) for array, truth in zip(arrays, truths)])  # JᵀX
         if self.ridge == 0.0:
-            inverse = scipy.linalg.pinvh(squares)
-        else:
-            n_samples = sum(map(len, arrays))
-            inverse = np.linalg.inv(squares + self.ridge * n_samples * np.eye(len(squares)))
-        self.components_ = targets @ inverse / scale
-        return self
+            return targets @ scipy.linalg.pinvh(squares)
+        n_samples = sum(map(len, arrays))
+        return targets @ np.linalg.inv(squares + self.ridge * n_samples * np.eye(len(squares)))

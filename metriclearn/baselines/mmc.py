@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from metriclearn.baselines.linear import check_pairs, feature_scale
-from metriclearn.estimators.inputs import DataSets, read_clusterings, read_data_sets
-from metriclearn.estimators.learned_metric import LearnedMetric
-from metriclearn.problem.forms import center
+from metriclearn.baselines.standardized import StandardizedMetric, check_pairs
 from metriclearn.problem.partition import Partition
-from metriclearn.solvers.base import check_number
+from metriclearn.running.parameters import Needs, number
 
 __all__ = ["MMC"]
 
@@ -22,7 +20,7 @@ _ARMIJO = 1e-4
 _SMOOTHING = 1e-10  # of squared distances of order 1: their roots have slopes everywhere
 
 
-class MMC(LearnedMetric):
+class MMC(StandardizedMetric):
     """The metric that spreads different clusters the most, similar pairs being close.
 
     Full: max_{B⪰0} Σ_D ‖x−x′‖_B such that Σ_S ‖x−x′‖²_B ≤ 1, by gradient ascent with iterated
@@ -58,6 +56,12 @@ class MMC(LearnedMetric):
     side-information, NIPS 2002.
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "max_pairs": number(1, whole=True),
+        "max_iter": number(1, whole=True),
+        "tol": number(),
+    }
+
     def __init__(
         self,
         diagonal: bool = False,
@@ -73,53 +77,25 @@ class MMC(LearnedMetric):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from the clusters of y.
-
-        Parameters
-        ----------
-        X : (T, P) array or sequence of them
-        y : (T,) labels, any hashables, or Partition, for each of them
-
-        Raises
-        ------
-        ValueError
-            For data, labels or parameters that cannot be used, or if no data set has two clusters,
-            or no cluster two samples.
-        """
-        who = type(self).__name__
-        for name in ("max_pairs", "max_iter"):
-            check_number(who, name, getattr(self, name), 1, whole=True)
-        check_number(who, "tol", self.tol, 0)
-        data = read_data_sets(who, X)
-        truths = read_clusterings(who, y, data)
-        self._remember(data)
-        scale = feature_scale(data)
-        data = DataSets([center(array) / scale for array in data.arrays], data.single, None)
-        check_pairs(who, truths)
-        apart = _different_pairs(data, truths, self.max_pairs, self.random_state)
-        together = _similar_covariance(data, truths)
-        learn = self._diagonal if self.diagonal else self._full
-        self.components_ = learn(apart, together) / scale
-        gaps = np.linalg.norm((apart * scale) @ self.components_.T, axis=1)
-        spread = float(np.sum(self.components_ * scale @ together * (self.components_ * scale)))
-        self.objective_ = float(gaps.mean() / np.sqrt(spread))
-        self.components_ /= np.sqrt(spread)
-        return self
-
-    def _full(self, apart: NDArray, together: NDArray) -> NDArray:
-        values, vectors = np.linalg.eigh(together)
-        whitening = vectors / np.sqrt(values)
-        B, self.n_iter_ = spread_apart(apart @ whitening, self.max_iter, self.tol)
-        values, vectors = np.linalg.eigh(B)
-        kept = values > 1e-12 * values[-1]
-        return (np.sqrt(values[kept]) * vectors[:, kept]).T @ whitening.T
-
-    def _diagonal(self, apart: NDArray, together: NDArray) -> NDArray:
-        units = np.sqrt(np.diag(together))
-        weights, self.n_iter_ = weigh_apart((apart / units) ** 2, self.max_iter, self.tol)
-        kept = np.flatnonzero(weights > 1e-12 * weights.max())
-        return np.diag(np.sqrt(weights) / units)[kept]
+    def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
+        check_pairs(type(self).__name__, truths)
+        apart = different_pairs(arrays, truths, self.max_pairs, self.random_state)
+        together = similar_covariance(arrays, truths)
+        if self.diagonal:
+            units = np.sqrt(np.diag(together))
+            weights, self.n_iter_ = weigh_apart((apart / units) ** 2, self.max_iter, self.tol)
+            kept = np.flatnonzero(weights > 1e-12 * weights.max())
+            components = np.diag(np.sqrt(weights) / units)[kept]
+        else:
+            values, vectors = np.linalg.eigh(together)
+            whitening = vectors / np.sqrt(values)
+            B, self.n_iter_ = spread_apart(apart @ whitening, self.max_iter, self.tol)
+            values, vectors = np.linalg.eigh(B)
+            kept = values > 1e-12 * values[-1]
+            components = (np.sqrt(values[kept]) * vectors[:, kept]).T @ whitening.T
+        spread = np.sqrt(np.sum(components @ together * components))
+        self.objective_ = float(np.linalg.norm(apart @ components.T, axis=1).mean() / spread)
+        return components / spread
 
 
 def spread_apart(pairs: NDArray, max_iter: int, tol: float) -> tuple[NDArray, int]:
@@ -131,14 +107,14 @@ def spread_apart(pairs: NDArray, max_iter: int, tol: float) -> tuple[NDArray, in
     """
     P = pairs.shape[1]
     B, identity = np.eye(P) / P, np.eye(P)
-    value, slope = _spread(pairs, B)
+    value, slope = spread(pairs, B)
     step = 1.0 / max(float(np.linalg.norm(slope)), 1e-300)
     for n_iter in range(1, max_iter + 1):
         direction = slope - np.trace(slope) / P * identity
         gained = False
         while not gained and step * np.linalg.norm(direction) > 1e-14:
             trial = _feasible(B + step * direction)
-            higher, steeper = _spread(pairs, trial)
+            higher, steeper = spread(pairs, trial)
             gained = higher > value
             step *= 1.3 if gained else 0.5
         if not gained:
@@ -149,7 +125,7 @@ def spread_apart(pairs: NDArray, max_iter: int, tol: float) -> tuple[NDArray, in
     return B, max_iter
 
 
-def _spread(pairs: NDArray, B: NDArray) -> tuple[float, NDArray]:
+def spread(pairs: NDArray, B: NDArray) -> tuple[float, NDArray]:
     """Mean distance of the pairs, and its gradient ½ mean xxᵀ/√(xᵀBx)."""
     distances = np.sqrt(np.maximum(np.einsum("ip,ip->i", pairs @ B, pairs), 0.0) + _SMOOTHING)
     weighed = pairs / distances[:, None]
@@ -179,7 +155,7 @@ def weigh_apart(squares: NDArray, max_iter: int, tol: float) -> tuple[NDArray, i
     the objective falls. O(dP² + P³) a step.
     """
     weights = np.full(squares.shape[1], 0.5 / squares.shape[1])
-    value, slope, curvature = _log_spread(squares, weights)
+    value, slope, curvature = log_spread(squares, weights)
     for n_iter in range(1, max_iter + 1):
         free = (weights > 0) | (slope < 0)
         direction = np.zeros_like(weights)
@@ -189,7 +165,7 @@ def weigh_apart(squares: NDArray, max_iter: int, tol: float) -> tuple[NDArray, i
         step, lowered = 1.0, False
         while not lowered and step > 1e-12:
             trial = np.maximum(weights + step * direction, 0.0)
-            lower, *others = _log_spread(squares, trial) if trial.any() else (np.inf, slope, inside)
+            lower, *others = log_spread(squares, trial) if trial.any() else (np.inf, slope, inside)
             lowered = lower <= value + _ARMIJO * float(slope @ (trial - weights))
             step *= 0.5
         if not lowered:
@@ -201,7 +177,7 @@ def weigh_apart(squares: NDArray, max_iter: int, tol: float) -> tuple[NDArray, i
     return weights, max_iter
 
 
-def _log_spread(squares: NDArray, weights: NDArray) -> tuple[float, NDArray, NDArray]:
+def log_spread(squares: NDArray, weights: NDArray) -> tuple[float, NDArray, NDArray]:
     """Σ b − log mean √(b·q), its gradient and its Hessian."""
     distances = np.sqrt(squares @ weights + _SMOOTHING)
     mean = distances.mean()
@@ -211,19 +187,21 @@ def _log_spread(squares: NDArray, weights: NDArray) -> tuple[float, NDArray, NDA
     return float(weights.sum() - np.log(mean)), 1.0 - pull, curvature
 
 
-def _similar_covariance(data: DataSets, truths: list[Partition]) -> NDArray:
+def similar_covariance(arrays: list[NDArray], truths: list[Partition]) -> NDArray:
     """Mean of (x−x′)(x−x′)ᵀ over all pairs of S, with a small ridge, in O(TP²)."""
-    total, n_pairs = np.zeros((data.n_features,) * 2), 0.0
-    for array, truth in zip(data.arrays, truths):
+    P = arrays[0].shape[1]
+    total, n_pairs = np.zeros((P, P)), 0.0
+    for array, truth in zip(arrays, truths):
+        # over the pairs of a cluster of n samples the squares add up to n times the scatter
         rows = (array - truth.project(array)) * np.sqrt(truth.sizes[truth.labels])[:, None]
         total += rows.T @ rows
         n_pairs += float(np.sum(truth.sizes * (truth.sizes - 1.0))) / 2.0
     mean = total / n_pairs
-    return mean + (_RIDGE * max(float(np.trace(mean)) / len(mean), 1e-12)) * np.eye(len(mean))
+    return mean + (_RIDGE * max(float(np.trace(mean)) / P, 1e-12)) * np.eye(P)
 
 
-def _different_pairs(
-    data: DataSets,
+def different_pairs(
+    arrays: list[NDArray],
     truths: list[Partition],
     most: int,
     random_state: int | np.random.RandomState | None,
@@ -231,12 +209,10 @@ def _different_pairs(
     """Differences of pairs of different clusters of one data set, (d, P): all or ``most``."""
     counts = [(t.n_samples**2 - int(np.sum(t.sizes**2))) // 2 for t in truths]
     if sum(counts) <= most:
-        return np.vstack([_all_pairs(array, t) for array, t in zip(data.arrays, truths)])
+        return np.vstack([_all_pairs(array, t) for array, t in zip(arrays, truths)])
     random = check_random_state(random_state)
     shares = random.multinomial(most, np.array(counts) / sum(counts))
-    return np.vstack(
-        [_drawn(array, t, n, random) for array, t, n in zip(data.arrays, truths, shares) if n]
-    )
+    return np.vstack([_drawn(*case, random) for case in zip(arrays, truths, shares) if case[2]])
 
 
 def _all_pairs(array: NDArray, truth: Partition) -> NDArray:
@@ -247,11 +223,11 @@ def _all_pairs(array: NDArray, truth: Partition) -> NDArray:
 
 def _drawn(array: NDArray, truth: Partition, n: int, random: np.random.RandomState) -> NDArray:
     """Uniform draws: i by how many samples its cluster lacks, j anywhere outside it."""
-    order = np.argsort(truth.labels, kind="stable")
+    order = np.argsort(truth.labels, kind="stable")  # the samples of a cluster are neighbors
     sizes = truth.sizes[truth.labels[order]]
     starts = (np.cumsum(truth.sizes) - truth.sizes)[truth.labels[order]]
     others = truth.n_samples - sizes
     i = random.choice(truth.n_samples, n, p=others / others.sum())
-    j = random.randint(0, others[i])
+    j = random.randint(0, others[i])  # counts the samples outside: steps over the cluster of i
     j = np.where(j >= starts[i], j + sizes[i], j)
     return array[order[i]] - array[order[j]]

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.baselines.linear import check_pairs, feature_scale
-from metriclearn.estimators.inputs import read_clusterings, read_data_sets
-from metriclearn.estimators.learned_metric import LearnedMetric
-from metriclearn.problem.forms import center
-from metriclearn.solvers.base import check_number
+from metriclearn.baselines.standardized import StandardizedMetric, check_pairs
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, either, number
 
 __all__ = ["NeighborhoodComponents"]
 
 
-class NeighborhoodComponents(LearnedMetric):
+class NeighborhoodComponents(StandardizedMetric):
     """Neighborhood components analysis (Goldberger et al., NIPS 2004), by scikit-learn.
 
     Learns L by gradient ascent on the expected accuracy of stochastic nearest neighbors, which is
@@ -41,6 +40,13 @@ class NeighborhoodComponents(LearnedMetric):
     n_iter_ : int
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "n_components": either(None, number(1, whole=True)),
+        "max_samples": number(2, whole=True),
+        "max_iter": number(1, whole=True),
+        "tol": number(),
+    }
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -58,60 +64,27 @@ class NeighborhoodComponents(LearnedMetric):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from the clusters of y.
-
-        Parameters
-        ----------
-        X : (T, P) array or sequence of them
-        y : (T,) labels, any hashables, or Partition, for each of them
-
-        Raises
-        ------
-        ValueError
-            For data, labels or parameters that cannot be used, or if no data set has two clusters,
-            or no cluster two samples.
-        """
+    def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
         from sklearn.neighbors import NeighborhoodComponentsAnalysis
         from sklearn.utils import check_random_state
 
-        who = type(self).__name__
-        self._check_parameters(who)
-        data = read_data_sets(who, X)
-        truths = read_clusterings(who, y, data)
-        self._remember(data)
-        scale = feature_scale(data)
-        check_pairs(who, truths)
+        check_pairs(type(self).__name__, truths)
         random = check_random_state(self.random_state)
         first = np.cumsum([0, *(truth.n_clusters for truth in truths)])
         labels = np.concatenate([truth.labels + k for truth, k in zip(truths, first)])
-        rows = np.vstack([center(array) / scale for array in data.arrays])
-        kept = _thinned(labels, self.max_samples, random)
-        rank = None if self.n_components is None else min(self.n_components, data.n_features)
+        rows = np.vstack(arrays)
+        if len(rows) > self.max_samples:  # the same share of every class, and one sample of it
+            share = self.max_samples / len(rows)
+            classes = [np.flatnonzero(labels == label) for label in range(first[-1])]
+            kept = [random.choice(c, max(1, round(share * len(c))), replace=False) for c in classes]
+            chosen = np.sort(np.concatenate(kept))
+            rows, labels = rows[chosen], labels[chosen]
         inner = NeighborhoodComponentsAnalysis(
-            rank,
+            None if self.n_components is None else min(self.n_components, rows.shape[1]),
             init=self.init,
             max_iter=self.max_iter,
             tol=self.tol,
             random_state=random,
-        ).fit(rows[kept], labels[kept])
+        ).fit(rows, labels)
         self.n_iter_ = int(inner.n_iter_)
-        self.components_ = inner.components_ / scale
-        return self
-
-    def _check_parameters(self, who: str) -> None:
-        check_number(who, "max_samples", self.max_samples, 2, whole=True)
-        check_number(who, "max_iter", self.max_iter, 1, whole=True)
-        check_number(who, "tol", self.tol, 0)
-        if self.n_components is not None:
-            check_number(who, "n_components", self.n_components, 1, whole=True)
-
-
-def _thinned(labels: NDArray, most: int, random: np.random.RandomState) -> NDArray[np.int64]:
-    """Indices of at most about ``most`` samples, the same share of every class."""
-    if len(labels) <= most:
-        return np.arange(len(labels))
-    share = most / len(labels)
-    parts = [np.flatnonzero(labels == label) for label in range(labels.max() + 1)]
-    chosen = [random.choice(p, max(1, round(share * len(p))), replace=False) for p in parts]
-    return np.sort(np.concatenate(chosen))
+        return inner.components_

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from metriclearn.baselines.linear import PrincipalComponents
+from metriclearn.estimators.linear import PrincipalComponents
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.coordinates import LearnerInCoordinates
 from metriclearn.estimators.learned_metric import LearnedMetric

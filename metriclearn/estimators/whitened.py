@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from numpy.typing import NDArray
 
-from metriclearn.baselines.linear import RelevantComponents
+from metriclearn.estimators.linear import RelevantComponents
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.coordinates import LearnerInCoordinates
 from metriclearn.problem.partition import Partition

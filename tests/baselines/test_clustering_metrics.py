@@ -28,18 +28,18 @@ from metriclearn.baselines import (
     NeighborhoodComponents,
     PrincipalComponents,
     RelevantComponents,
+    TunedSegmenter,
 )
 from metriclearn.baselines.mmc import (
-    _different_pairs,
-    _log_spread,
-    _similar_covariance,
-    _spread,
+    different_pairs,
+    log_spread,
+    similar_covariance,
+    spread,
     spread_apart,
     weigh_apart,
 )
 from metriclearn.clusterers import DPMeans, EvidenceAccumulation
 from metriclearn.estimators.clustering import ClusteringMetricLearner
-from metriclearn.estimators.inputs import DataSets
 from metriclearn.problem.forms import center
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -179,29 +179,6 @@ def test_relevant_components_without_a_chunklet_are_refused(labels: Any) -> None
         RelevantComponents(contiguous=False).fit(IRIS, labels)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "message"),
-    [
-        (RelevantComponents(shrinkage=1.5), "shrinkage between 0 and 1, got 1.5"),
-        (RelevantComponents(shrinkage=np.nan), "shrinkage between 0 and 1, got nan"),
-        (RelevantComponents(shrinkage="a"), "shrinkage between 0 and 1, got 'a'"),
-        (RelevantComponents(shrinkage=None), "shrinkage between 0 and 1, got None"),
-        (
-            RelevantComponents(0),
-            "RelevantComponents needs a whole n_components of at least 1, got 0",
-        ),
-        (RelevantComponents(2.5), "whole n_components of at least 1, got 2.5"),
-        (RelevantComponents(True), "whole n_components of at least 1, got True"),
-        (PrincipalComponents(2.5), "PrincipalComponents needs a whole n_components of at least 1"),
-        (PrincipalComponents("a"), "whole n_components of at least 1, got 'a'"),
-    ],
-    ids=repr,
-)
-def test_bad_parameters_of_components_say_so(estimator: BaseEstimator, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        estimator.fit(IRIS, SPECIES)
-
-
 # Closed form
 
 
@@ -243,7 +220,7 @@ def test_full_mmc_is_the_convex_optimum() -> None:
     variable = cp.Variable((5, 5), PSD=True)
     distances = cp.sqrt(cp.sum(cp.multiply(pairs @ variable, pairs), axis=1))
     problem = cp.Problem(cp.Maximize(cp.sum(distances) / 80), [cp.trace(variable) <= 1])
-    assert _spread(pairs, B)[0] == pytest.approx(problem.solve(solver=cp.CLARABEL), rel=1e-5)
+    assert spread(pairs, B)[0] == pytest.approx(problem.solve(solver=cp.CLARABEL), rel=1e-5)
     assert np.trace(B) == pytest.approx(1.0)
     assert np.linalg.eigvalsh(B)[0] >= -1e-12
 
@@ -252,16 +229,16 @@ def test_full_mmc_gradient() -> None:
     pairs, B = pairs_of(1), np.diag([0.3, 0.2, 0.1, 0.25, 0.15])
     direction = np.random.default_rng(2).normal(size=(5, 5))
     direction += direction.T
-    ends = [_spread(pairs, B + sign * 1e-6 * direction)[0] for sign in (1, -1)]
-    slope = float(np.sum(_spread(pairs, B)[1] * direction))
+    ends = [spread(pairs, B + sign * 1e-6 * direction)[0] for sign in (1, -1)]
+    slope = float(np.sum(spread(pairs, B)[1] * direction))
     assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(slope, rel=1e-7)
 
 
 def test_diagonal_mmc_derivatives() -> None:
     squares, weights = pairs_of(1) ** 2, np.array([0.3, 0.2, 0.1, 0.25, 0.15])
-    _, slope, curvature = _log_spread(squares, weights)
+    _, slope, curvature = log_spread(squares, weights)
     for p, unit in enumerate(np.eye(5) * 1e-6):
-        high, low = _log_spread(squares, weights + unit), _log_spread(squares, weights - unit)
+        high, low = log_spread(squares, weights + unit), log_spread(squares, weights - unit)
         assert (high[0] - low[0]) / 2e-6 == pytest.approx(slope[p], rel=1e-6, abs=1e-8)
         assert_allclose((high[1] - low[1]) / 2e-6, curvature[p], rtol=1e-5, atol=1e-7)
 
@@ -269,7 +246,7 @@ def test_diagonal_mmc_derivatives() -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_diagonal_mmc_meets_the_optimality_conditions(seed: int) -> None:
     weights, _ = weigh_apart(pairs_of(seed) ** 2, 200, 1e-9)
-    _, slope, _ = _log_spread(pairs_of(seed) ** 2, weights)
+    _, slope, _ = log_spread(pairs_of(seed) ** 2, weights)
     assert np.abs(slope[weights > 0]).max() < 1e-6
     assert np.all(slope[weights == 0] > -1e-6)
     assert weights.sum() == pytest.approx(0.5, abs=1e-6)  # the logarithm's degree
@@ -281,22 +258,20 @@ def test_pairs_of_one_class_by_hand_and_by_enumeration() -> None:
     i, j = np.triu_indices(60, 1)
     same = y[0][i] == y[0][j]
     gaps = X[0][i[same]] - X[0][j[same]]
-    data = DataSets(X, False, None)
-    assert_allclose(_similar_covariance(data, [truth]), gaps.T @ gaps / len(gaps), rtol=1e-7)
-    every = _different_pairs(data, [truth], 10_000, 0)
+    assert_allclose(similar_covariance(X, [truth]), gaps.T @ gaps / len(gaps), rtol=1e-7)
+    every = different_pairs(X, [truth], 10_000, 0)
     assert len(every) == np.count_nonzero(~same)
 
 
 def test_drawn_pairs_have_the_moments_of_all_pairs() -> None:
     X, y = several()
     truths = [Partition.from_labels(labels) for labels in y]
-    data = DataSets(X, False, None)
-    every = _different_pairs(data, truths, 10**6, 0)
-    drawn = _different_pairs(data, truths, 3000, 0)
+    every = different_pairs(X, truths, 10**6, 0)
+    drawn = different_pairs(X, truths, 3000, 0)
     assert (len(every), len(drawn)) == (3600, 3000)
     expected = every.T @ every / len(every)
     assert_allclose(drawn.T @ drawn / 3000, expected, atol=0.1 * np.abs(expected).max())
-    again = _different_pairs(data, truths, 3000, 0)
+    again = different_pairs(X, truths, 3000, 0)
     assert np.array_equal(drawn, again)
 
 
@@ -407,21 +382,24 @@ def test_grid_search_over_data_sets_and_baselines() -> None:
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (ClosedFormMetric(ridge=-1.0), "ridge of at least 0"),
-        (MMC(max_pairs=0), "MMC needs a whole max_pairs of at least 1, got 0"),
-        (MMC(max_iter="a"), "MMC needs a whole max_iter of at least 1, got 'a'"),
-        (MMC(max_iter=2.5), "MMC needs a whole max_iter of at least 1, got 2.5"),
-        (MMC(tol=-1.0), "MMC needs a tol of at least 0, got -1.0"),
-        (NeighborhoodComponents(max_samples=1), "max_samples of at least 2"),
-        (NeighborhoodComponents(max_iter=1.5), "whole max_iter of at least 1, got 1.5"),
-        (NeighborhoodComponents(2.5), "whole n_components of at least 1, got 2.5"),
-        (NeighborhoodComponents(tol=None), "needs a tol of at least 0, got None"),
-        (MetricKMeans(n_init=1.5), "MetricKMeans needs a whole n_init of at least 1, got 1.5"),
-        (MetricKMeans("a"), r"MetricKMeans needs a baseline such as Euclidean\(\), got 'a'"),
+        (RelevantComponents(shrinkage=np.nan), "a shrinkage between 0 and 1, got nan"),
+        (RelevantComponents(True), "n_components=None or a whole number of at least 1, got True"),
+        (PrincipalComponents(2.5), "a whole n_components of at least 1, got 2.5"),
+        (ClosedFormMetric(ridge=-1.0), "a ridge of at least 0, got -1.0"),
+        (MMC(max_pairs=0), "a whole max_pairs of at least 1, got 0"),
+        (MMC(max_iter="a"), "a whole max_iter of at least 1, got 'a'"),
+        (MMC(tol=-1.0), "a tol of at least 0, got -1.0"),
+        (NeighborhoodComponents(2.5), "n_components=None or a whole number of at least 1, got 2.5"),
+        (NeighborhoodComponents(max_samples=1), "a whole max_samples of at least 2, got 1"),
+        (NeighborhoodComponents(tol=None), "a tol of at least 0, got None"),
+        (MetricKMeans(n_init=1.5), "a whole n_init of at least 1, got 1.5"),
+        (MetricKMeans("a"), r"a baseline such as Euclidean\(\), got 'a'"),
+        (TunedSegmenter(min_size=0), "a whole min_size of at least 1, got 0"),
+        (TunedSegmenter(n_segments=3), 'n_segments=None or "given", got 3'),
     ],
 )
 def test_bad_parameters_say_so(estimator: BaseEstimator, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"{type(estimator).__name__} needs {message}"):
         estimator.fit(IRIS, SPECIES)
 
 

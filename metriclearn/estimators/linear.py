@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Sequence
-from typing import Any, Self
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
@@ -21,12 +21,33 @@ from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.problem.forms import center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.solvers.base import check_number
+from metriclearn.running.parameters import Needs, check_parameters, either, number
 
-__all__ = ["Euclidean", "PrincipalComponents", "RelevantComponents"]
+__all__ = ["Euclidean", "PrincipalComponents", "RelevantComponents", "feature_scale"]
 
 
-class Euclidean(LearnedMetric):
+class MetricOfData(LearnedMetric, ABC):
+    """A metric that needs no labels: subclasses compute ``_components(data)``, (r, P)."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from one (T, P) array or several, at most O(TP² + P³); y is not used."""
+        check_parameters(self)
+        data = read_data_sets(type(self).__name__, X)
+        self._remember(data)
+        self.components_ = self._components(data)
+        return self
+
+    @abstractmethod
+    def _components(self, data: DataSets) -> NDArray:
+        """Lᵀ of the metric B = LLᵀ."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
+
+
+class Euclidean(MetricOfData):
     """Features divided by their standard deviation around the data sets' means, pooled.
 
     Parameters
@@ -38,19 +59,12 @@ class Euclidean(LearnedMetric):
     def __init__(self, standardize: bool = True) -> None:
         self.standardize = standardize
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Compute the standard deviations; y is not used."""
-        data = read_data_sets(type(self).__name__, X)
-        self._remember(data)
+    def _components(self, data: DataSets) -> NDArray:
         scale = feature_scale(data) if self.standardize else np.ones(data.n_features)
-        self.components_ = np.diag(1.0 / scale)
-        return self
-
-    def __sklearn_tags__(self) -> Tags:
-        return _without_labels(super().__sklearn_tags__())
+        return np.diag(1.0 / scale)
 
 
-class PrincipalComponents(LearnedMetric):
+class PrincipalComponents(MetricOfData):
     """Leading principal components of the standardized, centered data sets, pooled.
 
     Parameters
@@ -61,28 +75,21 @@ class PrincipalComponents(LearnedMetric):
         Divide every component by its standard deviation.
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"n_components": number(1, whole=True)}
+
     def __init__(self, n_components: int = 10, whiten: bool = False) -> None:
         self.n_components = n_components
         self.whiten = whiten
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Diagonalize the pooled correlation matrix, O(P³); y is not used."""
-        who = type(self).__name__
-        check_number(who, "n_components", self.n_components, 1, whole=True)
-        data = read_data_sets(who, X)
-        self._remember(data)
+    def _components(self, data: DataSets) -> NDArray:
+        """Leading eigenvectors of the pooled correlation matrix, over the standard deviations."""
         scale = feature_scale(data)
-        covariance = pooled_covariance(data)
-        values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+        values, vectors = np.linalg.eigh(pooled_covariance(data) / np.outer(scale, scale))
         leading = np.argsort(-values)[: self.n_components]
         directions = vectors[:, leading]
         if self.whiten:
             directions = directions / np.sqrt(np.maximum(values[leading], 1e-12 * values.max()))
-        self.components_ = directions.T / scale
-        return self
-
-    def __sklearn_tags__(self) -> Tags:
-        return _without_labels(super().__sklearn_tags__())
+        return directions.T / scale
 
 
 class RelevantComponents(LearnedMetric):
@@ -110,6 +117,11 @@ class RelevantComponents(LearnedMetric):
     relations, ICML 2003.
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "n_components": either(None, number(1, whole=True)),
+        "shrinkage": number(0, 1),
+    }
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -130,68 +142,40 @@ class RelevantComponents(LearnedMetric):
         ValueError
             For data, labels or parameters that cannot be used, or if no chunklet has two samples.
         """
+        check_parameters(self)
         who = type(self).__name__
-        self._check_parameters(who)
         data = read_data_sets(who, X)
+        n_known = int(sum(data.lengths))
         if self.contiguous:
-            truths, n_known = read_segmentations(who, y, data), int(sum(data.lengths))
+            truths = read_segmentations(who, y, data)
         else:
-            truths, n_known = read_chunklets(who, y, data)
+            codes = [_chunklets(known) for known in read_partial_clusterings(who, y, data)]
+            n_known = sum(int(np.count_nonzero(own >= 0)) for own in codes)
+            truths = [_alone(own) for own in codes]
         if all(truth.n_clusters == truth.n_samples for truth in truths):
             raise ValueError(
                 f"{who} needs two samples or more in some chunklet, but no two of the "
                 f"{sum(data.lengths)} samples are labeled as belonging together; label some."
             )
         self._remember(data)
-        within = within_covariance(data, truths, n_known)
+        residuals = [X - truth.project(X) for X, truth in zip(data.arrays, truths)]
+        within = sum(rows.T @ rows for rows in residuals) / n_known
         variances = np.diag(within)
         floor = 1e-12 * feature_scale(data) ** 2
         if self.diagonal:
             self.components_ = np.diag(1.0 / np.sqrt(np.maximum(variances, floor)))
             return self
         mixed = (1 - self.shrinkage) * within + np.diag(self.shrinkage * variances + floor)
-        self.components_ = self._whitened(mixed, pooled_covariance(data))
+        # directions V with V' mixed V = I, those with the most total variance first (Fisher)
+        ratios, directions = scipy.linalg.eigh(pooled_covariance(data), mixed)
+        self.components_ = directions[:, np.argsort(-ratios)[: self.n_components]].T
         return self
-
-    def _check_parameters(self, who: str) -> None:
-        if self.n_components is not None:
-            check_number(who, "n_components", self.n_components, 1, whole=True)
-        share = self.shrinkage
-        number = isinstance(share, numbers.Real) and not isinstance(share, bool)
-        if not number or not 0.0 <= float(share) <= 1.0:
-            raise ValueError(f"{who} needs a shrinkage between 0 and 1, got {share!r}.")
-
-    def _whitened(self, within: NDArray, total: NDArray) -> NDArray:
-        """Directions V with Vᵀ within V = I, those with the most total variance first."""
-        ratios, directions = scipy.linalg.eigh(total, within)
-        return directions[:, np.argsort(-ratios)[: self.n_components]].T
 
 
 def pooled_covariance(data: DataSets) -> NDArray:
     """Covariance around the means of the data sets, pooled, (P, P)."""
-    return sum(center(array).T @ center(array) for array in data.arrays) / sum(
-        map(len, data.arrays)
-    )
-
-
-def within_covariance(data: DataSets, truths: list[Partition], n_samples: int) -> NDArray:
-    """Covariance around the means of the clusters, of ``n_samples`` in all, pooled, (P, P)."""
-    residuals = [array - truth.project(array) for array, truth in zip(data.arrays, truths)]
-    return sum(rows.T @ rows for rows in residuals) / n_samples
-
-
-def check_pairs(who: str, truths: Sequence[Partition]) -> None:
-    """Raise unless two samples of a data set are in different clusters, and two in the same."""
-    if all(truth.n_clusters < 2 for truth in truths):
-        raise ValueError(
-            f"{who} needs a data set with two clusters or more, got 1 class in each of the "
-            f"{len(truths)} data set(s)."
-        )
-    if all(truth.n_clusters == truth.n_samples for truth in truths):
-        raise ValueError(
-            f"{who} needs a pair of samples with the same label, but in each of the "
-            f"{len(truths)} data set(s) all labels differ; label more samples."
-        )
+    squares = sum(center(array).T @ center(array) for array in data.arrays)
+    return squares / int(sum(data.lengths))
 
 
 def feature_scale(data: DataSets) -> NDArray:
@@ -216,19 +200,6 @@ def feature_scale(data: DataSets) -> NDArray:
     return scale * unit
 
 
-def read_chunklets(who: str, y: Any, data: DataSets) -> tuple[list[Partition], int]:
-    """Chunklets of equal labels, a sample labeled −1 alone, and how many samples are in chunklets.
-
-    Raises
-    ------
-    ValueError
-        As :func:`metriclearn.estimators.inputs.read_partial_clusterings`.
-    """
-    chunklets = [_chunklets(known) for known in read_partial_clusterings(who, y, data)]
-    n_known = sum(int(np.count_nonzero(codes >= 0)) for codes in chunklets)
-    return [_alone(codes) for codes in chunklets], n_known
-
-
 def _chunklets(known: Partition | PartialPartition) -> NDArray[np.int64]:
     """A code for every chunklet, −1 outside: labels, joined by spans that are the same."""
     codes = known.labels.copy()
@@ -246,8 +217,3 @@ def _alone(codes: NDArray[np.int64]) -> Partition:
     outside = np.flatnonzero(codes < 0)
     codes[outside] = codes.max() + 1 + np.arange(len(outside))
     return Partition.from_labels(codes)
-
-
-def _without_labels(tags: Tags) -> Tags:
-    tags.target_tags.required = False
-    return tags

@@ -1,0 +1,131 @@
+"""K-means and change-point detection with a metric that a baseline has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from metriclearn.estimators.clusterer import MahalanobisClusterer
+from metriclearn.estimators.inputs import read_clusterings, read_data_sets, read_segmentations
+from metriclearn.estimators.linear import Euclidean
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.oracles.best_penalty import best_penalty
+from metriclearn.problem.forms import LowRankForm, center
+from metriclearn.running.parameters import Needs, check_parameters, either, number
+
+__all__ = ["MetricKMeans", "TunedSegmenter"]
+
+_BASELINE = Needs(
+    "a baseline such as Euclidean()",
+    lambda value: hasattr(value, "fit") and not isinstance(value, type),
+)
+
+
+class MetricKMeans(MahalanobisClusterer):
+    """K-means on data transformed by a metric that ``baseline`` fits to labeled data.
+
+    Parameters
+    ----------
+    baseline : estimator with ``fit(X, y)`` and ``components_``
+    n_init : int
+        K-means runs, of which the best is kept.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    baseline_ : the fitted metric
+    components_ : array (r, P)
+    n_clusters_ : int or None
+        K of the training sets, where they agree: what ``predict`` uses by default.
+    """
+
+    n_clusters = "given"
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "baseline": _BASELINE,
+        "n_init": number(1, whole=True),
+    }
+
+    def __init__(
+        self,
+        baseline: BaseEstimator = Euclidean(),  # noqa: B008  # cloned before use
+        *,
+        n_init: int = 10,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.baseline = baseline
+        self.n_init = n_init
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the metric; y holds the labels of one data set or of each of several.
+
+        Raises
+        ------
+        ValueError
+            For data, labels or parameters that cannot be used, in one sentence.
+        """
+        check_parameters(self)
+        data = read_data_sets(type(self).__name__, X)
+        truths = read_clusterings(type(self).__name__, y, data)
+        self._remember(data)
+        self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
+        self.components_ = self.baseline_.components_
+        self.penalty_ = None
+        counts = {truth.n_clusters for truth in truths}
+        self.n_clusters_ = counts.pop() if len(counts) == 1 else None
+        return self
+
+
+class TunedSegmenter(MahalanobisSegmenter):
+    """A metric fitted by ``baseline``, with the penalty of least training loss, found exactly.
+
+    Parameters
+    ----------
+    baseline : estimator with ``fit(X, y)`` and ``components_``
+    n_segments : None or "given"
+    min_size : int
+        Smallest number of samples in a segment.
+
+    Attributes
+    ----------
+    baseline_ : the fitted metric
+    components_ : array (r, P)
+    penalty_ : float or None
+        Of a segment; None where the number of segments is given.
+    training_loss_ : float
+        Mean ‖M − N‖²_F / T of the training sequences with that penalty.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "baseline": _BASELINE,
+        "n_segments": either(None, "given"),
+        "min_size": number(1, whole=True),
+    }
+
+    def __init__(
+        self,
+        baseline: BaseEstimator = Euclidean(),  # noqa: B008  # cloned before use
+        *,
+        n_segments: str | None = None,
+        min_size: int = 1,
+    ) -> None:
+        self.baseline = baseline
+        self.n_segments = n_segments
+        self.min_size = min_size
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the metric, then choose the penalty on the same labeled sequences."""
+        check_parameters(self)
+        data = read_data_sets(type(self).__name__, X)
+        truths = read_segmentations(type(self).__name__, y, data)
+        self._remember(data)
+        self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
+        self.components_ = self.baseline_.components_
+        self.penalty_ = None
+        if self.n_segments is None:
+            forms = [LowRankForm(center(array) @ self.components_.T) for array in data.arrays]
+            self.penalty_, self.training_loss_ = best_penalty(forms, truths, min_size=self.min_size)
+        return self

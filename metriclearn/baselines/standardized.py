@@ -1,0 +1,63 @@
+"""What the baselines that learn from clusters share: centered and standardized data sets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+from numpy.typing import NDArray
+
+from metriclearn.estimators.inputs import read_clusterings, read_data_sets
+from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.estimators.linear import feature_scale
+from metriclearn.problem.forms import center
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import check_parameters
+
+__all__ = ["StandardizedMetric", "check_pairs"]
+
+
+class StandardizedMetric(LearnedMetric, ABC):
+    """A metric learned from clusters; a subclass says how, for standardized data sets."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from the clusters of y.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        y : (T,) labels, any hashables, or Partition, for each of them
+
+        Raises
+        ------
+        ValueError
+            For data, labels or parameters that cannot be used, in one sentence.
+        """
+        check_parameters(self)
+        who = type(self).__name__
+        data = read_data_sets(who, X)
+        truths = read_clusterings(who, y, data)
+        self._remember(data)
+        scale = feature_scale(data)
+        arrays = [center(array) / scale for array in data.arrays]
+        self.components_ = self._learn(arrays, truths) / scale
+        return self
+
+    @abstractmethod
+    def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
+        """Components (r, P) for features of mean 0 and pooled standard deviation 1."""
+
+
+def check_pairs(who: str, truths: Sequence[Partition]) -> None:
+    """Raise unless two samples of a data set are in different clusters, and two in the same."""
+    if all(truth.n_clusters < 2 for truth in truths):
+        raise ValueError(
+            f"{who} needs a data set with two clusters or more, got 1 class in each of the "
+            f"{len(truths)} data set(s)."
+        )
+    if all(truth.n_clusters == truth.n_samples for truth in truths):
+        raise ValueError(
+            f"{who} needs a pair of samples with the same label, but in each of the "
+            f"{len(truths)} data set(s) all labels differ; label more samples."
+        )
