@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import fetch, read_arrays, read_table
-from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.datasets.sequences import LabeledSequences, covering_labels
 
 __all__ = ["load_gesture_phase"]
 
@@ -104,7 +104,8 @@ def load_gesture_phase(
         sequences.append(np.hstack([columns[part] for part in parts]))
         chosen = segments[(segments["sequence"] == video) & (segments["features"] == frames)]
         spans = chosen[["start", "end"]].to_numpy()
-        labels.append(_frame_labels(video, spans, chosen["label"].to_list(), len(sequences[-1])))
+        what, n_frames = f"Gesture video {video!r}", len(sequences[-1])
+        labels.append(covering_labels(what, spans, chosen["label"].to_list(), n_frames))
     return LabeledSequences(
         name="gesture_phase",
         sequences=sequences,
@@ -138,17 +139,3 @@ def _derived(raw: NDArray[np.float64]) -> NDArray[np.float64]:
         for joint in MOVING
     ]
     return np.column_stack([*relative, *steps])
-
-
-def _frame_labels(video: str, spans: NDArray, labels: list[str], n_frames: int) -> NDArray:
-    """Label of every frame from segments that cover the frames in order."""
-    edges = np.append(spans[:, 0], n_frames)
-    if not len(spans) or edges[0] != 0 or np.any(edges[1:] != spans[:, 1]):
-        raise ValueError(
-            f"Gesture video {video!r} needs segments that cover its {n_frames} frames in order, "
-            f"got {len(spans)} segments up to frame {spans[:, 1].max(initial=0)}; get the files "
-            "again."
-        )
-    if np.any(spans[:, 0] >= spans[:, 1]):
-        raise ValueError(f"Gesture video {video!r} needs non-empty segments; get the files again.")
-    return np.repeat(labels, spans[:, 1] - spans[:, 0])

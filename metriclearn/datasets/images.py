@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.datasets.registry import SOURCES, data_folder
+from metriclearn.datasets.registry import data_folder, missing
+from metriclearn.datasets.sequences import select_items
 
 __all__ = ["LabeledImages", "load_bsds500", "load_images", "load_weizmann_horses"]
 
@@ -60,13 +61,7 @@ class LabeledImages:
 
     def select(self, indices: ArrayLike) -> Self:
         """The images at ``indices``, in that order."""
-        chosen = np.asarray(indices, dtype=np.int64).ravel()
-        return replace(
-            self,
-            images=[self.images[i] for i in chosen],
-            label_maps=[self.label_maps[i] for i in chosen],
-            names=[self.names[i] for i in chosen],
-        )
+        return select_items(self, ("images", "label_maps", "names"), indices)
 
     @property
     def labels(self) -> list[NDArray]:
@@ -208,11 +203,7 @@ def load_bsds500(root: str | os.PathLike[str] | None = None) -> LabeledImages:
 def _load(name: str, root: str | os.PathLike[str] | None, images: str, masks: str) -> LabeledImages:
     folder = data_folder(name, root)
     if not (folder / images).is_dir():
-        raise FileNotFoundError(
-            f"Data set {name!r} needs the folder {str(folder / images)!r}, and has no plain "
-            f"download: {SOURCES[name].advice}; then pass root=FOLDER or set METRICLEARN_DATA to "
-            f"the folder that holds {name!r}."
-        )
+        raise missing(name, f"the folder {images!r}", folder)
     return load_images(folder / images, folder / masks, name)
 
 

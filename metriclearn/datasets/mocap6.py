@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import fetch, read_arrays, read_table
-from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.datasets.sequences import LabeledSequences, covering_labels
 
 __all__ = ["load_mocap6"]
 
@@ -63,29 +63,18 @@ def load_mocap6(
             )
         rows = table.loc[table["sequence"] == name]
         spans = rows[["start", "end"]].to_numpy()
-        labels.append(np.repeat(rows["label"].to_numpy(dtype=str), _lengths(name, spans, len(X))))
+        kinds = rows["label"].to_numpy(dtype=str)
+        labels.append(covering_labels(f"mocap6 sequence {name!r}", spans, kinds, len(X)))
         sequences.append(np.hstack([X, _derived(X, window, channels)]) if derived else X)
-    kinds = ("mean", "log_sd") if derived else ()
+    statistics = ("mean", "log_sd") if derived else ()
     return LabeledSequences(
         name="mocap6",
         sequences=sequences,
         labels=labels,
         groups=names,
         names=names,
-        feature_names=[*channels, *(f"{c}_{kind}" for kind in kinds for c in channels)],
+        feature_names=[*channels, *(f"{c}_{kind}" for kind in statistics for c in channels)],
     )
-
-
-def _lengths(name: str, spans: NDArray, n_steps: int) -> NDArray[np.int64]:
-    """Lengths of segments that cover all steps in order."""
-    lengths = spans[:, 1] - spans[:, 0]
-    covers = len(spans) and spans[0, 0] == 0 and spans[-1, 1] == n_steps
-    if not covers or np.any(spans[1:, 0] != spans[:-1, 1]) or np.any(lengths < 1):
-        raise ValueError(
-            f"mocap6 sequence {name!r} needs segments that cover its {n_steps} steps in order, "
-            f"got {len(spans)} segments; get segments.csv again."
-        )
-    return lengths
 
 
 def _derived(X: NDArray, window: int, channels: list[str]) -> NDArray[np.float64]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.datasets.registry import fetch, read_table
+from metriclearn.datasets.sequences import select_items
 from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition, Region
 
 if TYPE_CHECKING:
@@ -49,17 +50,15 @@ class AnnotatedProfiles:
 
     def select(self, indices: ArrayLike) -> Self:
         """The sequences at ``indices``, in that order (arrays are shared, not copied)."""
-        chosen = np.asarray(indices).ravel()
         fields = ("sequences", "regions", "folds", "groups", "names")
-        return replace(
-            self, **{field: [getattr(self, field)[i] for i in chosen] for field in fields}
-        )
+        return select_items(self, fields, indices)
 
     def known(self, fold: int | None = None) -> list[PartialPartition]:
         """The regions of one fold, or all, of every sequence; none where it has none there."""
         return [
             PartialPartition(
-                len(X), regions=[r for r, own in zip(regions, folds) if fold in (None, own)]
+                len(X),
+                regions=[r for r, part in zip(regions, folds) if fold in (None, part)],
             )
             for X, regions, folds in zip(self.sequences, self.regions, self.folds)
         ]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from metriclearn.datasets.annotations import read_segments, row_labels
-from metriclearn.datasets.registry import data_folder
+from metriclearn.datasets.registry import data_folder, missing
 from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.running.atomic import replacing
 
@@ -248,23 +248,11 @@ def load_speech_segments(
     return _load("speech_segments", extractor, root, **options)
 
 
-_SOURCES = {
-    "jamendo_singing": "GitHub f90/jamendolyrics (audio, and words joined to segments)",
-    "ami_turns": "GitHub pyannote/pyannote-audio, tests/data",
-    "musanmix": "GitHub ina-foss/inaSpeechSegmenter, media",
-    "speech_segments": "GitHub tyiannak/pyAudioAnalysis, pyAudioAnalysis/data",
-}
-
-
 def _load(
     name: str, extractor: Extractor, root: PathLike | None, **options: Any
 ) -> LabeledSequences:
     folder = data_folder(name, root)
     table = options.get("segments", "segments.csv")
     if not (folder / table).is_file():
-        raise FileNotFoundError(
-            f"Data set {name!r} needs {table} (recording,start,end,label) and a folder audio in "
-            f"{os.fspath(folder)!r}: take them from {_SOURCES[name]}; then pass root=FOLDER or set "
-            f"METRICLEARN_DATA to the folder that holds {name!r}."
-        )
+        raise missing(name, f"{table} and a folder audio", folder)
     return load_recordings(folder, extractor, name=name, **options)

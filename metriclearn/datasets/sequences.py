@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 
-__all__ = ["LabeledSequences"]
+__all__ = ["LabeledSequences", "covering_labels", "select_items"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,19 +99,7 @@ class LabeledSequences:
         IndexError
             If an index is not in the data set.
         """
-        chosen = np.asarray(indices).ravel()
-        if chosen.size == 0 or chosen.dtype.kind not in "iu":
-            raise ValueError(
-                f"LabeledSequences {self.name!r} needs at least one integer index to select, got "
-                f"{chosen.size} of type {chosen.dtype}."
-            )
-        return replace(
-            self,
-            sequences=[self.sequences[i] for i in chosen],
-            labels=[self.labels[i] for i in chosen],
-            groups=[self.groups[i] for i in chosen],
-            names=[self.names[i] for i in chosen],
-        )
+        return select_items(self, ("sequences", "labels", "groups", "names"), indices)
 
     @property
     def change_points(self) -> list[NDArray[np.int64]]:
@@ -197,3 +185,49 @@ def _group_counts(
             f"for parts of {counts.tolist()}; ask for fewer or smaller parts."
         )
     return counts
+
+
+def covering_labels(what: str, spans: NDArray, labels: ArrayLike, n_samples: int) -> NDArray:
+    """Label of every sample, (T,), from segments that cover the samples 0 … T-1 in order.
+
+    Parameters
+    ----------
+    what : str
+        The sequence, as the error names it.
+    spans : int array (K, 2)
+        First sample of every segment, and the one after its last.
+    labels : array (K,)
+    n_samples : int
+        T.
+
+    Raises
+    ------
+    ValueError
+        If a segment is empty, or the segments leave a gap, overlap or do not end with T.
+    """
+    edges, lengths = np.append(spans[:, 0], n_samples), spans[:, 1] - spans[:, 0]
+    if not len(spans) or edges[0] != 0 or np.any(edges[1:] != spans[:, 1]) or lengths.min() < 1:
+        raise ValueError(
+            f"{what} needs non-empty segments that cover its {n_samples} samples in order, got "
+            f"{len(spans)} segments up to {spans[:, 1].max(initial=0)}; get the files again."
+        )
+    return np.repeat(np.asarray(labels), lengths)
+
+
+def select_items(data: Any, fields: Sequence[str], indices: ArrayLike) -> Any:
+    """The same frozen data set with only some entries of its lists, which are shared, not copied.
+
+    Raises
+    ------
+    ValueError
+        If no index is given, or indices are not integers.
+    IndexError
+        If an index is not in the data set.
+    """
+    chosen = np.asarray(indices).ravel()
+    if chosen.size == 0 or chosen.dtype.kind not in "iu":
+        raise ValueError(
+            f"{type(data).__name__}.select needs at least one integer index, got {chosen.size} of "
+            f"type {chosen.dtype}."
+        )
+    return replace(data, **{name: [getattr(data, name)[i] for i in chosen] for name in fields})

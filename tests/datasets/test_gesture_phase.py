@@ -76,11 +76,14 @@ def test_groups(folder: Path, group: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        (ROWS[:3], "'c1' needs segments that cover its 6 frames in order, got 1 segments"),
-        (["c1,va3,0,3,rest", *ROWS[3:]], "'c1' needs segments that cover"),
-        (ROWS[:6], "'d3' needs segments that cover its 4 frames"),
+        (
+            ROWS[:3],
+            "'c1' needs non-empty segments that cover its 6 samples in order, got 1 segments",
+        ),
+        (["c1,va3,0,3,rest", *ROWS[3:]], "'c1' needs non-empty segments that cover"),
+        (ROWS[:6], "'d3' needs non-empty segments that cover its 4 samples"),
         (["c1,va3,0,0,hold", *ROWS], "'c1' needs non-empty segments"),
-        ([], "'c1' needs segments that cover"),
+        ([], "'c1' needs non-empty segments that cover"),
     ],
 )
 def test_segments_that_do_not_fit(folder: Path, rows: list[str], sentence: str) -> None:

@@ -40,7 +40,7 @@ def test_segments_and_derived_features_by_hand(folder: Path) -> None:
 )  # fmt: skip
 def test_segments_that_do_not_fit(folder: Path, rows: str) -> None:
     (folder / "segments.csv").write_text(HEADER + rows)
-    with pytest.raises(ValueError, match="needs segments that cover its"):
+    with pytest.raises(ValueError, match="needs non-empty segments that cover its"):
         load_mocap6(folder)
 
 

@@ -38,8 +38,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Address of a local server, and a registry entry ``toy`` with files on it."""
     sha256 = hashlib.sha256(CONTENT).hexdigest()
-    files = {f"part/{name}.csv": (f"{name}.csv", sha256) for name in ("good", "cut", "late", "no")}
-    files["part/wrong.csv"] = ("good.csv", "0" * 64)
+    files = {
+        f"part/{name}.csv": {"path": f"{name}.csv", "sha256": sha256}
+        for name in ("good", "cut", "late", "no")
+    }
+    files["part/wrong.csv"] = {"path": "good.csv", "sha256": "0" * 64}
     monkeypatch.setattr(Handler, "asked", [], raising=False)
     monkeypatch.setattr(registry, "RETRIES", 0)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
@@ -127,7 +130,8 @@ def test_no_plain_download(name: str, sentence: str, tmp_path: Path) -> None:
 
 def test_registered_files_of_tcpd(shared_folder) -> None:  # type: ignore[no-untyped-def]
     folder = shared_folder("tcpd")
-    for file, (path, sha256) in registry.SOURCES["tcpd"].files.items():
+    for file, public in registry.SOURCES["tcpd"].files.items():
+        path, sha256 = public["path"], public["sha256"]
         if file != "annotations.json":  # the shared copy holds part of the annotations
             assert hashlib.sha256((folder / file).read_bytes()).hexdigest() == sha256
             assert path == f"{file.removesuffix('.json')}/{Path(file).name}"

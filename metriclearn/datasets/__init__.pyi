@@ -1,0 +1,36 @@
+"""The public names of metriclearn.datasets, each told once."""
+
+from .beedance import load_beedance as load_beedance
+from .files import load_files as load_files
+from .files import save_files as save_files
+from .gesture_phase import load_gesture_phase as load_gesture_phase
+from .hapt import load_hapt as load_hapt
+from .images import LabeledImages as LabeledImages
+from .images import load_bsds500 as load_bsds500
+from .images import load_images as load_images
+from .images import load_weizmann_horses as load_weizmann_horses
+from .mapped import PackedSequences as PackedSequences
+from .mapped import SequenceFolder as SequenceFolder
+from .mapped import pack_sequences as pack_sequences
+from .mocap6 import load_mocap6 as load_mocap6
+from .neuroblastoma import AnnotatedProfiles as AnnotatedProfiles
+from .neuroblastoma import load_neuroblastoma as load_neuroblastoma
+from .recordings import load_ami_turns as load_ami_turns
+from .recordings import load_jamendo_singing as load_jamendo_singing
+from .recordings import load_musanmix as load_musanmix
+from .recordings import load_recordings as load_recordings
+from .recordings import load_speech_segments as load_speech_segments
+from .registry import data_folder as data_folder
+from .registry import fetch as fetch
+from .sequences import LabeledSequences as LabeledSequences
+from .synthetic import SyntheticSequences as SyntheticSequences
+from .synthetic import make_change_points as make_change_points
+from .tables import LabeledTable as LabeledTable
+from .tables import load_breast_cancer as load_breast_cancer
+from .tables import load_digits as load_digits
+from .tables import load_iris as load_iris
+from .tables import load_letters as load_letters
+from .tables import load_libras as load_libras
+from .tables import load_wine as load_wine
+from .tcpd import AnnotatedSeries as AnnotatedSeries
+from .tcpd import load_tcpd as load_tcpd
