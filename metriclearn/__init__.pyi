@@ -26,9 +26,9 @@ from .estimators.normalized_cuts import NormalizedCutMetricLearner as Normalized
 from .estimators.path import regularization_path as regularization_path
 from .estimators.penalty import PenaltyLearner as PenaltyLearner
 from .estimators.recordings import RecordingSegmenter as RecordingSegmenter
-from .estimators.reference import ReferenceMetricLearner as ReferenceMetricLearner
+from .estimators.whitened import ReferenceMetricLearner as ReferenceMetricLearner
+from .estimators.whitened import WhitenedClusteringLearner as WhitenedClusteringLearner
 from .estimators.whitened import WhitenedMetricLearner as WhitenedMetricLearner
-from .estimators.whitened_clustering import WhitenedClusteringLearner as WhitenedClusteringLearner
 from .features.hermite import HermiteMoments as HermiteMoments
 from .features.image import ImageFeatures as ImageFeatures
 from .oracles.averaged import Averaged as Averaged

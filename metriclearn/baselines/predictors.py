@@ -10,18 +10,14 @@ from sklearn.base import BaseEstimator, clone
 
 from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.inputs import read_clusterings, read_data_sets, read_segmentations
+from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.linear import Euclidean
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.best_penalty import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.running.parameters import Needs, check_parameters, either, number
+from metriclearn.running.parameters import Needs, check_parameters, component, either, number
 
 __all__ = ["MetricKMeans", "TunedSegmenter"]
-
-_BASELINE = Needs(
-    "a baseline such as Euclidean()",
-    lambda value: hasattr(value, "fit") and not isinstance(value, type),
-)
 
 
 class MetricKMeans(MahalanobisClusterer):
@@ -44,7 +40,7 @@ class MetricKMeans(MahalanobisClusterer):
 
     n_clusters = "given"
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "baseline": _BASELINE,
+        "baseline": component(MetricEstimator, "Euclidean()"),
         "n_init": number(1, whole=True),
     }
 
@@ -100,7 +96,7 @@ class TunedSegmenter(MahalanobisSegmenter):
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "baseline": _BASELINE,
+        "baseline": component(MetricEstimator, "Euclidean()"),
         "n_segments": either(None, "given"),
         "min_size": number(1, whole=True),
     }

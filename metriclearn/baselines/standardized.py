@@ -9,8 +9,7 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from metriclearn.estimators.inputs import read_clusterings, read_data_sets
-from metriclearn.estimators.learned_metric import LearnedMetric
-from metriclearn.estimators.linear import feature_scale
+from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviation
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import check_parameters
@@ -39,7 +38,7 @@ class StandardizedMetric(LearnedMetric, ABC):
         data = read_data_sets(who, X)
         truths = read_clusterings(who, y, data)
         self._remember(data)
-        scale = feature_scale(data)
+        scale = pooled_deviation(who, data.measures)
         arrays = [center(array) / scale for array in data.arrays]
         self.components_ = self._learn(arrays, truths) / scale
         return self

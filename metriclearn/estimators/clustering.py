@@ -174,7 +174,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     largest within one standard error of the best (docs/clustering_defaults.md). There relaxation,
     local search and their average do equally well; the relaxation is the fastest by far. On Digits
     as a whole the average is better, as in
-    :class:`~metriclearn.estimators.whitened_clustering.WhitenedClusteringLearner`. That features are
+    :class:`~metriclearn.estimators.whitened.WhitenedClusteringLearner`. That features are
     scaled within clusters, and not in all, was chosen on held-out quarters of Iris and of Wine.
 
     Examples

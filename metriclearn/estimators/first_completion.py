@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from metriclearn.estimators.learned_metric import principal_components
 from metriclearn.oracles.best_penalty import best_penalty
 from metriclearn.oracles.constrained import ConstrainedChangePoints, ConstrainedSegmentation
 from metriclearn.problem.forms import LowRankForm
@@ -70,12 +71,7 @@ class PrincipalStart(BaseEstimator):
         cut: CutKnown,
     ) -> NDArray:
         """Leading eigenvectors of the pooled correlation matrix over standard deviations."""
-        covariance = sum(len(a) * np.cov(a, rowvar=False, bias=True) for a in arrays)
-        covariance = np.atleast_2d(covariance) / sum(map(len, arrays))
-        scale = np.sqrt(np.diag(covariance))
-        scale = np.where(scale > 0, scale, 1.0)
-        _, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
-        return vectors[:, ::-1][:, : self.n_components].T / scale
+        return principal_components(arrays, self.n_components)[1]
 
 
 class KnownStart(BaseEstimator):

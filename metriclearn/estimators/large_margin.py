@@ -22,7 +22,7 @@ from metriclearn.estimators.alternation import (
     alternate,
 )
 from metriclearn.estimators.inputs import DataSets, read_data_sets, read_weights
-from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviation
 from metriclearn.problem.joint_features import LinearFeatures, Samples
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.oracle import Oracle
@@ -165,9 +165,10 @@ class LargeMarginLearner(LearnedMetric, ABC):
     def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> LearningProblem:
         """Check parameters and data, remember the features, and state the convex problem."""
         check_parameters(self)
-        data = read_data_sets(type(self).__name__, X).measured(self._executor.map)
+        who = type(self).__name__
+        data = read_data_sets(who, X).measured(self._executor.map)
         truths = self._read_truths(y, data)
-        weights = read_weights(type(self).__name__, sample_weight, len(truths))
+        weights = read_weights(who, sample_weight, len(truths))
         self._remember(data)
         if weights is not None:
             used = np.flatnonzero(weights)
@@ -188,7 +189,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         )
         # just above the loss scale a single cluster is the answer, which limits the price
         dearest = self.loss_scale * self._dearest(truths) * (1.0 + 1e-6)
-        variance = float(np.sum((self._deviation(data, weights) / scale) ** 2))
+        variance = float(np.sum((pooled_deviation(who, data.measures, weights) / scale) ** 2))
         start = cone.join(self._start(cone, truths, variance), dearest)
         return LearningProblem(risk, self.regularizer, cone, start, feature_scale=scale)
 
@@ -236,29 +237,14 @@ class LargeMarginLearner(LearnedMetric, ABC):
                 f"{type(self).__name__} needs at least 2 samples in every data set, got 1 "
                 f"sample in data set {short[0]}; remove it."
             )
-        scale = self._deviation(data, weights)
-        constant = np.flatnonzero(scale <= 1e-13 * _magnitude(data))
-        if len(constant):
-            names = getattr(self, "feature_names_in_", np.arange(data.n_features))[constant[:5]]
-            raise ValueError(
-                f"{type(self).__name__} needs features that vary within the data sets, but "
-                f"{len(constant)} are constant in each ({', '.join(map(str, names))}"
-                f"{', …' if len(constant) > 5 else ''}); remove them."
-            )
+        who, names = type(self).__name__, data.feature_names
+        scale = pooled_deviation(who, data.measures, weights, names)
         if not self.standardize and (scale.min() < 1e-50 or scale.max() > 1e50):
             raise ValueError(
                 f"{type(self).__name__} needs features with standard deviations between 1e-50 and "
                 f"1e50 without standardize, got {scale.min():.3g} to {scale.max():.3g}; rescale."
             )
         return scale if self.standardize else np.ones(data.n_features)
-
-    @staticmethod
-    def _deviation(data: DataSets, weights: NDArray | None) -> NDArray:
-        """Pooled standard deviations around the data sets' means."""
-        sizes = data.lengths * (1.0 if weights is None else weights)
-        unit = _magnitude(data)  # keeps squares within range
-        ratios = data.measures.deviations / unit
-        return np.sqrt(np.average(ratios**2, axis=0, weights=sizes)) * unit
 
     def _cone(self, n_features: int) -> MetricCone:
         priced = not self._count_known and self.penalty == "learned"
@@ -292,9 +278,3 @@ class LargeMarginLearner(LearnedMetric, ABC):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-
-def _magnitude(data: DataSets) -> NDArray:
-    """Largest absolute values around the data sets' means; ones for constant features."""
-    magnitude = data.measures.magnitudes.max(axis=0)
-    return np.where(magnitude > 0, magnitude, 1.0)

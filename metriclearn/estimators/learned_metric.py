@@ -1,21 +1,35 @@
-"""What every estimator with a fitted Mahalanobis metric can do."""
+"""What every estimator with a fitted Mahalanobis metric can do, and metrics of covariances."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.inputs import DataSets, read_data_sets
+from metriclearn.problem.forms import center
+from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import ComponentParameters
+from metriclearn.running.stored import Measures
 
-__all__ = ["LearnedMetric"]
+__all__ = ["LearnedMetric", "covariances", "pooled_deviation", "principal_components", "whitening"]
+
+
+@runtime_checkable
+class MetricEstimator(Protocol):
+    """Anything that learns ``components_`` Lᵀ from data sets, of this package or another."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn from data sets and their labels."""
+        ...
 
 
 class LearnedMetric(  # type: ignore[call-arg]
@@ -124,3 +138,86 @@ class LearnedMetric(  # type: ignore[call-arg]
 
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         return pd.DataFrame(Z, columns=self.get_feature_names_out(), index=index)
+
+
+def pooled_deviation(
+    who: str, measures: Measures, weights: NDArray | None = None, names: ArrayLike | None = None
+) -> NDArray:
+    """Standard deviations around the means of the data sets, pooled over samples, (P,).
+
+    Parameters
+    ----------
+    who : str
+        Name used in errors.
+    measures : Measures
+        Of the data sets.
+    weights : array (N,), optional
+        Of the data sets; equal by default.
+    names : array of str (P,), optional
+        Names of the features; their numbers by default.
+
+    Raises
+    ------
+    ValueError
+        If a feature is constant in every data set.
+    """
+    sizes = measures.lengths * (1.0 if weights is None else weights)
+    magnitude = measures.magnitudes.max(axis=0)
+    unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
+    ratios = np.sqrt(np.average((measures.deviations / unit) ** 2, axis=0, weights=sizes))
+    constant = np.flatnonzero(ratios <= 1e-13)
+    if len(constant):
+        named = constant if names is None else np.asarray(names)[constant]
+        raise ValueError(
+            f"{who} needs features that vary within the data sets of {measures.lengths.sum()} "
+            f"sample(s), but {len(constant)} are constant in each ({', '.join(map(str, named[:5]))}"
+            f"{', …' if len(constant) > 5 else ''}); remove them."
+        )
+    return ratios * unit
+
+
+def covariances(
+    arrays: Sequence[NDArray], truths: Sequence[Partition], weights: NDArray | None = None
+) -> tuple[NDArray, NDArray]:
+    """Covariances around the means of data sets, and around those of their clusters, (P, P) each.
+
+    Pooled over samples, every data set by its weight; O(TP²).
+    """
+    weights = np.ones(len(arrays)) if weights is None else weights
+    mass = sum(weight * len(array) for weight, array in zip(weights, arrays))
+    rows = [center(array) for array in arrays]
+    total = sum(weight * Z.T @ Z for weight, Z in zip(weights, rows)) / mass
+    rows = [array - truth.project(array) for array, truth in zip(arrays, truths)]
+    return total, sum(weight * Z.T @ Z for weight, Z in zip(weights, rows)) / mass
+
+
+def principal_components(arrays: Sequence[NDArray], n_components: int) -> tuple[NDArray, NDArray]:
+    """Leading eigenvalues of the pooled correlation matrix, (r,), and components Lᵀ, (r, P).
+
+    Components are eigenvectors over the standard deviations of the features, so that they apply
+    to data in their units; constant features count as they are. O(TP² + P³).
+    """
+    n_samples = sum(map(len, arrays))
+    unit = np.max([np.max(np.abs(array), axis=0) for array in arrays], axis=0)
+    unit = np.where(unit > 0, unit, 1.0)  # keeps squares within range
+    squares = sum(len(array) * np.var(array / unit, axis=0) for array in arrays)
+    scale = np.sqrt(squares / n_samples) * unit
+    scale = np.where(scale > 0, scale, 1.0)
+    covariance = sum(center(array).T @ center(array) for array in arrays) / n_samples
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    leading = np.argsort(-values)[:n_components]
+    return values[leading], vectors[:, leading].T / scale
+
+
+def whitening(
+    total: NDArray, within: NDArray, shrinkage: float, n_components: int | None = None
+) -> NDArray:
+    """W, (r, P), with W S Wᵀ = I, the directions of most total variance first; O(P³).
+
+    S is ``within`` with the share ``shrinkage`` of its diagonal mixed in, for few samples, and
+    1e-12 of the total variances added, for features that are constant within.
+    """
+    floor = 1e-12 * np.diag(total)
+    S = (1 - shrinkage) * within + np.diag(shrinkage * np.diag(within) + floor)
+    ratios, directions = scipy.linalg.eigh(total, S)
+    return directions[:, np.argsort(-ratios)[:n_components]].T

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
@@ -17,13 +16,18 @@ from metriclearn.estimators.inputs import (
     read_partial_clusterings,
     read_segmentations,
 )
-from metriclearn.estimators.learned_metric import LearnedMetric
-from metriclearn.problem.forms import center
+from metriclearn.estimators.learned_metric import (
+    LearnedMetric,
+    covariances,
+    pooled_deviation,
+    principal_components,
+    whitening,
+)
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, check_parameters, either, number
 
-__all__ = ["Euclidean", "PrincipalComponents", "RelevantComponents", "feature_scale"]
+__all__ = ["Euclidean", "PrincipalComponents", "RelevantComponents"]
 
 
 class MetricOfData(LearnedMetric, ABC):
@@ -60,8 +64,9 @@ class Euclidean(MetricOfData):
         self.standardize = standardize
 
     def _components(self, data: DataSets) -> NDArray:
-        scale = feature_scale(data) if self.standardize else np.ones(data.n_features)
-        return np.diag(1.0 / scale)
+        if not self.standardize:
+            return np.eye(data.n_features)
+        return np.diag(1.0 / pooled_deviation(type(self).__name__, data.measures))
 
 
 class PrincipalComponents(MetricOfData):
@@ -83,13 +88,11 @@ class PrincipalComponents(MetricOfData):
 
     def _components(self, data: DataSets) -> NDArray:
         """Leading eigenvectors of the pooled correlation matrix, over the standard deviations."""
-        scale = feature_scale(data)
-        values, vectors = np.linalg.eigh(pooled_covariance(data) / np.outer(scale, scale))
-        leading = np.argsort(-values)[: self.n_components]
-        directions = vectors[:, leading]
-        if self.whiten:
-            directions = directions / np.sqrt(np.maximum(values[leading], 1e-12 * values.max()))
-        return directions.T / scale
+        pooled_deviation(type(self).__name__, data.measures)
+        variances, components = principal_components(data.arrays, self.n_components)
+        if not self.whiten:
+            return components
+        return components / np.sqrt(np.maximum(variances, 1e-12 * variances.max()))[:, None]
 
 
 class RelevantComponents(LearnedMetric):
@@ -158,46 +161,15 @@ class RelevantComponents(LearnedMetric):
                 f"{sum(data.lengths)} samples are labeled as belonging together; label some."
             )
         self._remember(data)
-        residuals = [X - truth.project(X) for X, truth in zip(data.arrays, truths)]
-        within = sum(rows.T @ rows for rows in residuals) / n_known
-        variances = np.diag(within)
-        floor = 1e-12 * feature_scale(data) ** 2
+        pooled_deviation(who, data.measures)
+        total, within = covariances(data.arrays, truths)
+        within *= sum(data.lengths) / n_known  # a mean over the samples in chunklets
         if self.diagonal:
-            self.components_ = np.diag(1.0 / np.sqrt(np.maximum(variances, floor)))
-            return self
-        mixed = (1 - self.shrinkage) * within + np.diag(self.shrinkage * variances + floor)
-        # directions V with V' mixed V = I, those with the most total variance first (Fisher)
-        ratios, directions = scipy.linalg.eigh(pooled_covariance(data), mixed)
-        self.components_ = directions[:, np.argsort(-ratios)[: self.n_components]].T
+            variances = np.maximum(np.diag(within), 1e-12 * np.diag(total))
+            self.components_ = np.diag(1.0 / np.sqrt(variances))
+        else:
+            self.components_ = whitening(total, within, self.shrinkage, self.n_components)
         return self
-
-
-def pooled_covariance(data: DataSets) -> NDArray:
-    """Covariance around the means of the data sets, pooled, (P, P)."""
-    squares = sum(center(array).T @ center(array) for array in data.arrays)
-    return squares / int(sum(data.lengths))
-
-
-def feature_scale(data: DataSets) -> NDArray:
-    """Standard deviations around the means of the data sets, pooled, (P,).
-
-    Raises
-    ------
-    ValueError
-        If a feature is constant in every data set.
-    """
-    n_samples = sum(map(len, data.arrays))
-    magnitude = np.max([np.max(np.abs(array), axis=0) for array in data.arrays], axis=0)
-    unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
-    squares = sum(len(array) * np.var(array / unit, axis=0) for array in data.arrays)
-    scale = np.sqrt(squares / n_samples)
-    if n_samples == len(data.arrays) or np.any(scale <= 1e-13):
-        raise ValueError(
-            f"A baseline metric needs features that vary, got {n_samples} sample(s) in "
-            f"{len(data.arrays)} data set(s), of which feature(s) "
-            f"{np.flatnonzero(scale <= 1e-13)[:5].tolist()} are constant; remove them."
-        )
-    return scale * unit
 
 
 def _chunklets(known: Partition | PartialPartition) -> NDArray[np.int64]:

@@ -1,26 +1,162 @@
-"""WhitenedMetricLearner: large-margin learning in coordinates whitened within segments."""
+"""Large-margin learning after a linear map of the features: B = WᵀCW, C learned, W computed before.
+
+W is the whitening within segments or clusters (relevant component analysis), or the components of
+any metric that is in use already.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
-from metriclearn.estimators.linear import RelevantComponents
 from metriclearn.estimators.change_points import ChangePointMetricLearner
-from metriclearn.estimators.coordinates import LearnerInCoordinates
+from metriclearn.estimators.clusterer import MahalanobisClusterer
+from metriclearn.estimators.clustering import ClusteringMetricLearner
+from metriclearn.estimators.inputs import (
+    DataSets,
+    read_clusterings,
+    read_data_sets,
+    read_segmentations,
+    read_weights,
+)
+from metriclearn.estimators.learned_metric import (
+    LearnedMetric,
+    MetricEstimator,
+    covariances,
+    whitening,
+)
+from metriclearn.estimators.linear import PrincipalComponents
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.oracles.averaged import Averaged
+from metriclearn.oracles.best_penalty import best_penalty
+from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.running.parameters import Needs, check_parameters, component, either, number
+from metriclearn.solvers.base import Solution
+from metriclearn.solvers.bundle import BundleDual
+from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
-__all__ = ["WhitenedMetricLearner"]
+__all__ = [
+    "ReferenceMetricLearner",
+    "WhitenedClusteringLearner",
+    "WhitenedMetricLearner",
+]
 
-_DEFAULT = ChangePointMetricLearner(regularizer=SquaredFrobenius(1.0), standardize=False)  # cloned
+_WHITENED = ChangePointMetricLearner(regularizer=SquaredFrobenius(1.0), standardize=False)  # cloned
+_REFERRED = ChangePointMetricLearner(  # cloned
+    FullMetric(), solver=BundleDual(tolerance=1e-3, max_rounds=200), standardize=False
+)
 
 
-class WhitenedMetricLearner(LearnerInCoordinates):
-    """Eq. (9) in the coordinates of relevant component analysis: few sequences, many features.
+class MappedLearner(LearnedMetric, ABC):
+    """Learn C of B = WᵀCW with large margin from the mapped features X Wᵀ.
+
+    A subclass has the parameter ``learner``, of C, says how labels are read and computes W; it may
+    change the learner before it is fitted.
+    """
+
+    learner: Any
+    learner_: Any
+    penalty_: float | None
+
+    @property
+    def solution_(self) -> Solution:
+        """What the inner learner's solver found."""
+        return self.learner_.solution_
+
+    @abstractmethod
+    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
+        """Check labels and read them as partitions."""
+
+    @abstractmethod
+    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
+        """W, (r, P), from the data sets of positive weight."""
+
+    def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
+        """The learner of C, not fitted."""
+        return clone(self.learner)
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Find W, then learn C; parameters as for the learner of C.
+
+        Features that are constant in every data set get no weight. All sequences of positive
+        weight count alike in W, clusterings by their weights; in C both count by their weights.
+
+        Raises
+        ------
+        ValueError
+            For data, labels or parameters that cannot be used, in one sentence.
+        """
+        check_parameters(self)
+        who = type(self).__name__
+        data = read_data_sets(who, X)
+        truths = self._read_truths(y, data)
+        self._remember(data)
+        weights = read_weights(who, sample_weight, len(truths))
+        weights = np.ones(len(truths)) if weights is None else weights
+        used = np.flatnonzero(weights)
+        spread = np.array([np.ptp(array, axis=0) for array in data.arrays])
+        varies = np.any(spread[used] > 0, axis=0)
+        if not varies.any():
+            raise ValueError(
+                f"{who} needs features that vary within some data set, but all {data.n_features} "
+                f"are constant over {len(data.arrays[0])} sample(s); pass other features."
+            )
+        widest = spread.max(axis=0)[varies]
+        if widest.min() < 1e-50 or widest.max() > 1e50:
+            raise ValueError(
+                f"{who} needs features that spread over 1e-50 to 1e50, got {widest.min():.3g} to "
+                f"{widest.max():.3g}; rescale them."
+            )
+        arrays = [array[:, varies] for array in data.arrays]
+        training = [arrays[i] for i in used], [truths[i] for i in used]
+        W = self._map(*training, weights[used])
+        mapped = [center(array) @ W.T for array in arrays]
+        self.learner_ = self._inner(mapped, truths).fit(mapped, truths, sample_weight)
+        components = self.learner_.components_ @ W
+        self.components_: NDArray = np.zeros((len(components), data.n_features))
+        self.components_[:, varies] = components
+        self._finish(*training, components)
+        return self
+
+    def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
+        """Set what is fitted besides the components."""
+        self.penalty_ = self.learner_.penalty_
+
+
+class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
+    """A mapped learner of change-points, with the parameter ``retune``."""
+
+    retune: bool
+
+    @property
+    def min_size(self) -> int:  # type: ignore[override]
+        """Smallest number of samples in a segment: the inner learner's."""
+        return self.learner.min_size
+
+    @property
+    def n_segments(self) -> str | None:  # type: ignore[override]
+        """Whether the number of segments is given: the inner learner's."""
+        return self.learner.n_segments
+
+    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
+        return read_segmentations(type(self).__name__, y, data)
+
+    def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
+        super()._finish(arrays, truths, components)
+        if self.retune and self.penalty_ is not None and len(components):
+            forms = [LowRankForm(center(array) @ components.T) for array in arrays]
+            self.penalty_, _ = best_penalty(forms, truths, min_size=self.min_size)
+
+
+class WhitenedMetricLearner(MappedSegmenter):
+    """Eq. (9) after relevant component analysis: for few sequences with many features.
 
     With W the whitening of the covariance within segments (RCA, directions ordered by how much
     they vary between segments), the metric is B = WᵀCW and C is learned with large margin. On
@@ -33,7 +169,8 @@ class WhitenedMetricLearner(LearnerInCoordinates):
     learner : ChangePointMetricLearner
         Learns C; ``standardize=False`` keeps the whitened units.
     shrinkage : float
-        Share of the diagonal in the covariance within segments, see :class:`RelevantComponents`.
+        Share of the diagonal in the covariance within segments, see
+        :class:`~metriclearn.baselines.RelevantComponents`.
     n_components : int, optional
         Keep only the directions that vary most between segments, relative to within.
     retune : bool
@@ -44,7 +181,7 @@ class WhitenedMetricLearner(LearnerInCoordinates):
     components_ : array (r, P)
     penalty_ : float or None
     learner_ : ChangePointMetricLearner
-        Fitted in whitened coordinates.
+        Fitted to whitened features.
     solution_ : Solution
         Its certificate.
     """
@@ -57,7 +194,7 @@ class WhitenedMetricLearner(LearnerInCoordinates):
 
     def __init__(
         self,
-        learner: ChangePointMetricLearner = _DEFAULT,
+        learner: ChangePointMetricLearner = _WHITENED,
         *,
         shrinkage: float = 0.1,
         n_components: int | None = None,
@@ -68,6 +205,162 @@ class WhitenedMetricLearner(LearnerInCoordinates):
         self.n_components = n_components
         self.retune = retune
 
-    def _coordinates(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
-        whitening = RelevantComponents(self.n_components, shrinkage=self.shrinkage)
-        return whitening.fit(arrays, truths).components_
+    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
+        total, within = covariances(arrays, truths)
+        return whitening(total, within, self.shrinkage, self.n_components)
+
+
+class ReferenceMetricLearner(MappedSegmenter):
+    """Eq. (9), regularized towards a reference metric: of PCA, RCA, or of the plain features.
+
+    With W the components of the reference, the metric is B = WᵀCW, and C minimizes
+
+        Σ_i L_i(C, λ) + (μ/2) ‖C/s − I‖²_F / r,   C ⪰ 0 (r × r), λ ≥ 0,
+
+    where s = α/λ₀ sets the scale: λ₀ is the penalty that suits the reference best (least training
+    loss, found exactly) and α the scale of the loss. Whatever the units, a large μ gives the
+    reference, which is where unsupervised methods stop, and a small one the metric that the labels
+    ask for within the span of W. So a strength chosen on held-out sequences does as well as the
+    reference, or better, up to the luck of the choice. Cost: that of the reference, and of the
+    inner learner in r dimensions.
+
+    Parameters
+    ----------
+    reference : estimator with ``fit(X, y)`` and ``components_``
+        Such as :class:`PrincipalComponents`, or ``RelevantComponents()`` and ``Euclidean()`` of
+        :mod:`metriclearn.baselines`.
+    learner : ChangePointMetricLearner
+        Learns C; its regularizer is replaced.
+    strength : float
+        μ > 0.
+    retune : bool
+        After learning, set the penalty to that of least training loss (exactly), as for the
+        reference.
+
+    Attributes
+    ----------
+    components_ : array (k, P)
+    penalty_ : float or None
+    learner_ : ChangePointMetricLearner
+        Fitted to the components of the reference.
+    solution_ : Solution
+        Its certificate.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "reference": component(MetricEstimator, "PrincipalComponents(10)"),
+        "learner": component(ChangePointMetricLearner, "ChangePointMetricLearner()"),
+        "strength": number(1e-12),
+    }
+
+    def __init__(
+        self,
+        reference: MetricEstimator = PrincipalComponents(10),  # noqa: B008  # cloned
+        learner: ChangePointMetricLearner = _REFERRED,
+        *,
+        strength: float = 1e-2,
+        retune: bool = True,
+    ) -> None:
+        self.reference = reference
+        self.learner = learner
+        self.strength = strength
+        self.retune = retune
+
+    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
+        return clone(self.reference).fit(arrays, truths).components_
+
+    def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
+        forms = [LowRankForm(Z) for Z in mapped]
+        price, _ = best_penalty(forms, truths, min_size=self.min_size)
+        scale = self.learner.loss_scale / price
+        strength = self.strength / (scale**2 * mapped[0].shape[1])
+        if not np.isfinite(strength):
+            raise ValueError(
+                "ReferenceMetricLearner needs a reference in which segments differ, got one "
+                f"whose best penalty is {price:.3g}; pass another reference."
+            )
+        return clone(self.learner).set_params(regularizer=SquaredFrobenius(strength, scale))
+
+
+class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
+    """Eq. (9) after relevant component analysis: for few samples, with a full metric.
+
+    With W the whitening of a covariance S, the metric is B = WᵀCW and C is learned with large
+    margin. K-means looks for round clusters of one size. S within clusters (RCA's whitening,
+    ``between=0``) provides them, and a strongly regularized C keeps the directions in which
+    clusters differ, in proportion to how much they do; with the total covariance (``between=1``)
+    all those directions count alike, and the limit of strong regularization is near that of
+    :class:`~metriclearn.baselines.ClosedFormMetric`. ``shrinkage=1`` is
+    :class:`ClusteringMetricLearner` itself. The defaults had nearly the least loss on 60 small
+    tables (docs/clustering_defaults.md); their local search depends slightly on the order of the
+    samples. Cost: O(TP² + P³) and that of the inner learner.
+
+    Parameters
+    ----------
+    learner : ClusteringMetricLearner
+        Learns C; ``standardize=False`` keeps the whitened units. Its ``n_init`` and
+        ``random_state`` are those of :meth:`predict`.
+    n_clusters : "given", int or None
+        As in :class:`ClusteringMetricLearner`; replaces the learner's.
+    shrinkage : float in [0, 1]
+        Share of the diagonal in S, for few samples.
+    between : float in [0, 1]
+        Share of the covariance between clusters that is added to the one within: 0 within, 1 total.
+
+    Attributes
+    ----------
+    components_ : array (r, P)
+    penalty_ : float or None
+    n_clusters_ : int or None
+    learner_ : ClusteringMetricLearner
+        Fitted to whitened features.
+    solution_ : Solution
+        What its solver found; ``learner_.certificate_`` says what that is worth.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "learner": component(ClusteringMetricLearner, "ClusteringMetricLearner()"),
+        "shrinkage": number(0, 1),
+        "between": number(0, 1),
+    }
+
+    def __init__(
+        self,
+        learner: ClusteringMetricLearner = ClusteringMetricLearner(  # noqa: B008  # cloned
+            regularizer=SquaredFrobenius(10.0),  # noqa: B008
+            oracle=Averaged(),  # noqa: B008
+            standardize=False,
+        ),
+        *,
+        n_clusters: str | int | None = "given",
+        shrinkage: float = 0.1,
+        between: float = 0.0,
+    ) -> None:
+        self.learner = learner
+        self.n_clusters = n_clusters
+        self.shrinkage = shrinkage
+        self.between = between
+
+    @property
+    def n_init(self) -> int:  # type: ignore[override]
+        """Starts of K-means or DP-means: the inner learner's."""
+        return self.learner.n_init
+
+    @property
+    def random_state(self) -> Any:  # type: ignore[override]
+        """Of these starts: the inner learner's."""
+        return self.learner.random_state
+
+    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
+        return read_clusterings(type(self).__name__, y, data)
+
+    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
+        total, within = covariances(arrays, truths, weights)
+        return whitening(total, within + self.between * (total - within), self.shrinkage)
+
+    def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
+        return clone(self.learner).set_params(n_clusters=self.n_clusters)
+
+    def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
+        super()._finish(arrays, truths, components)
+        self.n_clusters_ = self.learner_.n_clusters_

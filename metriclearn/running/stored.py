@@ -34,14 +34,12 @@ class Measures(NamedTuple):
 
 def measure(arrays: Sequence[NDArray]) -> Measures:
     """One pass over the data sets, one of them in memory at a time; O(Σ T_i P)."""
-    rows = [_measure_one(array) for array in arrays]
+    rows = []
+    for X in arrays:
+        magnitude = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
+        unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
+        rows.append((len(X), magnitude, unit * np.std(X / unit, axis=0)))
     return Measures(*(np.array(column) for column in zip(*rows)))
-
-
-def _measure_one(X: NDArray) -> tuple[int, NDArray, NDArray]:
-    magnitude = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
-    unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
-    return len(X), magnitude, unit * np.std(X / unit, axis=0)
 
 
 class StoredArray:

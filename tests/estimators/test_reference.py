@@ -15,7 +15,7 @@ from metriclearn.baselines import (
     RelevantComponents,
     TunedSegmenter,
 )
-from metriclearn.estimators.reference import ReferenceMetricLearner
+from metriclearn.estimators.whitened import ReferenceMetricLearner
 from tests.estimators.test_whitened import mixed
 
 

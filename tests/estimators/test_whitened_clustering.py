@@ -12,7 +12,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from metriclearn import Partition, SquaredFrobenius
 from metriclearn.estimators.clustering import ClusteringMetricLearner
-from metriclearn.estimators.whitened_clustering import WhitenedClusteringLearner
+from metriclearn.estimators.learned_metric import covariances, whitening
+from metriclearn.estimators.whitened import WhitenedClusteringLearner
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 
@@ -62,9 +63,8 @@ def test_shrinkage_1_is_the_learner_that_scales_within_clusters() -> None:
 
 @pytest.mark.parametrize("between", [0.0, 0.5, 1.0])
 def test_the_mixed_covariance_is_whitened(between: float) -> None:
-    model = learner(1e3).set_params(between=between, shrinkage=0.0)
-    centered = IRIS - IRIS.mean(axis=0)
-    W = model._whitening([centered], [Partition.from_labels(SPECIES)], np.ones(1))
+    total, within = covariances([IRIS], [Partition.from_labels(SPECIES)])
+    W = whitening(total, within + between * (total - within), shrinkage=0.0)
     within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in range(3)) / 3
     S = within + between * (np.cov(IRIS.T, bias=True) - within)
     assert_allclose(W @ S @ W.T, np.eye(4), atol=1e-9)
