@@ -4,9 +4,8 @@ from metriclearn.baselines.closed_form import ClosedFormMetric
 from metriclearn.baselines.mmc import MMC
 from metriclearn.baselines.neighborhood import NeighborhoodComponents
 from metriclearn.baselines.predictors import MetricKMeans, TunedSegmenter
-from metriclearn.estimators.interval_regression import IntervalRegression
 from metriclearn.estimators.linear import Euclidean, PrincipalComponents, RelevantComponents
-from metriclearn.estimators.penalty import BayesianCriterion, PenaltyLearner
+from metriclearn.estimators.penalty import BayesianCriterion, IntervalRegression, PenaltyLearner
 
 __all__ = [
     "MMC",

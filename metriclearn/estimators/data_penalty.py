@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -15,14 +14,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn.estimators.alternation import Alternation
 from metriclearn.estimators.change_points import ChangePointMetricLearner
-from metriclearn.estimators.first_completion import FirstMetric, known_stretches
-from metriclearn.estimators.inputs import read_data_sets, read_partial_segmentations
-from metriclearn.estimators.interval_regression import IntervalRegression
-from metriclearn.estimators.penalty import PenaltyLearner, position_at
+from metriclearn.estimators.first_completion import FirstMetric, KnownStart
+from metriclearn.estimators.inputs import read_partial_segmentations
+from metriclearn.estimators.penalty import (
+    IntervalRegression,
+    PenaltyLearner,
+    position_at,
+    with_method,
+)
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.path import SegmentationPath
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, either, number
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
@@ -96,8 +99,8 @@ class DataPenaltyMetricLearner(PenaltyLearner):
        segmentation path, and v, b minimize the convex interval regression;
     2. s_i fixed: (B, λ) minimize the convex objective of Lajugie, Arlot & Bach, Eq. (9), on the
        sequences divided by √s_i (for partial labels its alternation with completions, see
-       :mod:`metriclearn.estimators.alternation`), every sequence weighted by its length, so that what
-       counts is the number of contradicted annotations and not their number per sample.
+       :mod:`metriclearn.estimators.alternation`), every sequence weighted by its length, so that
+       what counts is the number of contradicted annotations and not their number per sample.
 
     Each step is certified (a gap, a convex minimum); the two objectives differ, so that turns are
     counted, not iterated to a limit: ``steps_`` has the trace, and with ``keep_best`` the
@@ -135,11 +138,16 @@ class DataPenaltyMetricLearner(PenaltyLearner):
         As in :class:`~metriclearn.baselines.PenaltyLearner`.
     """
 
-    COMPONENTS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        *PenaltyLearner.COMPONENTS,
-        ("learner", "predict_change_points", "ChangePointMetricLearner()"),
-        ("start", "components", "IdentityStart()"),
-    )
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        **PenaltyLearner.PARAMETERS,
+        "learner": with_method("predict_change_points", "ChangePointMetricLearner()"),
+        "start": Needs(
+            "a start such as IdentityStart(), which does not learn",
+            lambda start: isinstance(start, FirstMetric) and not isinstance(start, KnownStart),
+        ),
+        "n_turns": number(1, whole=True),
+        "longest": either(None, number(1)),
+    }
 
     def __init__(
         self,
@@ -188,24 +196,17 @@ class DataPenaltyMetricLearner(PenaltyLearner):
             For data that cannot be used, annotations that every penalty satisfies, or a metric
             that comes out as zero.
         """
-        who = type(self).__name__
-        if not isinstance(self.n_turns, numbers.Integral) or self.n_turns < 1:
-            raise ValueError(f"{who} needs n_turns of at least 1, got {self.n_turns!r}.")
-        self._check()
-        if self.longest is not None and not self.longest >= 1:
-            raise ValueError(f"{who} needs longest of at least 1 or None, got {self.longest!r}.")
-        data = read_data_sets(who, X)
-        truths: list[Any] = list(read_partial_segmentations(who, y, data))
-        represented = self._start(data)
-        self.components_ = self.start.components(
-            represented, _partial(truths), _refuse, known_stretches
-        )
-        if paths is None or not isinstance(self.start, IdentityStart):
-            paths = self._paths_of(represented, truths)
+        data, represented = self._begin(X)
+        truths: list[Any] = list(read_partial_segmentations(type(self).__name__, y, data))
+        if not isinstance(self.start, IdentityStart):
+            nothing: Any = None  # what a start needs to learn from what is known
+            self.components_ = self.start.components(represented, truths, nothing, nothing)
+            paths = None
+        paths = self._paths_of(represented, truths) if paths is None else paths
         self._fit_penalty(data, paths, truths)
         self.steps_ = [self._step(np.nan)]
         for turn in range(1, self.n_turns + 1):
-            logs = self.regression_.predict(self.sequence_features_.transform(data.arrays))
+            logs = self._log_penalties(data)
             known = truths if self.constrained else self._unconstrained(logs, paths)
             self._fit_metric(represented, known, logs, turn)
             paths = self._paths_of(represented, truths)
@@ -256,16 +257,3 @@ class DataPenaltyMetricLearner(PenaltyLearner):
     def _step(self, objective: float) -> MetricStep:
         errors = float(self.training_errors_[:, 0].sum())
         return MetricStep(objective, self.regression_.objective_, errors, self.components_)
-
-
-def _partial(truths: Sequence[Any]) -> list[PartialPartition]:
-    return [
-        truth if isinstance(truth, PartialPartition) else PartialPartition.from_partition(truth)
-        for truth in truths
-    ]
-
-
-def _refuse(*_: Any) -> NDArray:
-    raise ValueError(
-        "DataPenaltyMetricLearner needs a start that does not learn, such as IdentityStart()."
-    )

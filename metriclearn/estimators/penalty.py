@@ -7,18 +7,20 @@ Bioinformatics 14:164, 2013).
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from metriclearn.estimators.inputs import DataSets, read_data_sets, read_partial_segmentations
-from metriclearn.estimators.interval_regression import IntervalRegression
+from metriclearn.estimators.inputs import (
+    DataSets,
+    read_data_sets,
+    read_partial_segmentations,
+    read_weights,
+)
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.change_points import PricedSegmentation
 from metriclearn.oracles.constrained import ConstrainedChangePoints
@@ -27,35 +29,163 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import ComponentParameters
+from metriclearn.running.parameters import ComponentParameters, Needs, check_parameters, number
 
 __all__ = [
     "BayesianCriterion",
+    "IntervalRegression",
     "PenaltyLearner",
     "moved_penalty",
     "path_errors",
     "position_at",
     "target_interval",
+    "with_method",
 ]
 
 Truth = Partition | PartialPartition
 
 
-def path_errors(path: SegmentationPath, truth: Truth) -> NDArray[np.float64]:
-    """Error of every segmentation of a path: annotations it contradicts, or ‖M − N‖²_F.
+def with_method(method: str, example: str, *, optional: bool = False) -> Needs:
+    """An object with that method, such as ``example``; or None where it is optional."""
 
-    For a PartialPartition every constraint that a segmentation breaks counts one, as in the
-    field's label error; for a Partition the error is the loss of the paper times T.
+    def accepts(value: Any) -> bool:
+        some = hasattr(value, method) and not isinstance(value, type)
+        return some or (optional and value is None)
+
+    return Needs(f"a {{name}} such as {example}{' or None' if optional else ''}", accepts)
+
+
+class IntervalRegression(RegressorMixin, BaseEstimator):
+    """A linear function whose values should lie well inside given intervals.
+
+    Minimizes, over w and a free intercept b, for standardized features x and intervals [l, h],
+
+        (1/n) Σ [m − (z − l)]₊² + [m − (h − z)]₊² + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b:
+
+    the squared hinge of max-margin interval regression with an elastic net, convex. Ends of −∞
+    and +∞ cost nothing; features that do not vary are not used.
+
+    Parameters
+    ----------
+    strength : float ≥ 0
+        μ.
+    l1_ratio : float
+        r in [0, 1].
+    margin : float ≥ 0
+        m, in the units of the intervals.
+
+    Attributes
+    ----------
+    coef_ : array (P,), intercept_ : float
+        For features in their own units.
+    objective_ : float
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "strength": number(),
+        "l1_ratio": number(0, 1),
+        "margin": number(),
+    }
+
+    def __init__(self, strength: float = 1e-2, l1_ratio: float = 0.0, margin: float = 1.0) -> None:
+        self.strength = strength
+        self.l1_ratio = l1_ratio
+        self.margin = margin
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to n intervals.
+
+        Parameters
+        ----------
+        X : array (n, P), P may be 0: a constant
+        y : array (n, 2)
+            Lower and upper ends, −∞ and +∞ allowed.
+        sample_weight : array (n,), optional
+
+        Raises
+        ------
+        ValueError
+            If an interval is empty or NaN, none has a finite end, or a parameter is out of range.
+        """
+        check_parameters(self)
+        rows = validate_data(self, X, ensure_min_features=0, dtype=np.float64)
+        ends = np.asarray(y, dtype=np.float64)
+        if ends.shape != (len(rows), 2) or not np.all(ends[:, 0] <= ends[:, 1]):
+            raise ValueError(
+                f"IntervalRegression needs one interval (low, high) with low <= high for each of "
+                f"the {len(rows)} rows, got an array of shape {ends.shape}."
+            )
+        finite = np.isfinite(ends)
+        if not finite.any():
+            raise ValueError("IntervalRegression needs at least one interval with a finite end.")
+        weights = read_weights("IntervalRegression", sample_weight, len(rows))
+        weights = np.ones(len(rows)) if weights is None else weights
+        mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+        varies = deviation > 1e-12 * np.maximum(1.0, np.abs(mean))
+        Z = (rows[:, varies] - mean[varies]) / deviation[varies]
+        solution = self._minimize(Z, ends, weights / weights.sum(), float(np.median(ends[finite])))
+        self.coef_ = np.zeros(rows.shape[1])
+        self.coef_[varies] = solution[:-1] / deviation[varies]
+        self.intercept_ = float(solution[-1] - self.coef_ @ mean)
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """z of every row, (n,)."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, ensure_min_features=0, dtype=np.float64, reset=False)
+        return rows @ self.coef_ + self.intercept_
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Share of values inside their intervals."""
+        z, ends = self.predict(X), np.asarray(y, dtype=np.float64)
+        inside = ((ends[:, 0] <= z) & (z <= ends[:, 1])).astype(np.float64)
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        return float(np.average(inside, weights=weights))
+
+    def _minimize(self, Z: NDArray, ends: NDArray, weights: NDArray, start: float) -> NDArray:
+        """(w, b), with w split in two nonnegative parts so that ‖w‖₁ is smooth."""
+        from scipy.optimize import minimize
+
+        P = Z.shape[1]
+        l1, l2 = self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
+
+        def objective(v: NDArray) -> tuple[float, NDArray]:
+            w = v[:P] - v[P : 2 * P]
+            z = Z @ w + v[-1]
+            below = np.maximum(0.0, self.margin - (z - ends[:, 0]))
+            above = np.maximum(0.0, self.margin - (ends[:, 1] - z))
+            value = weights @ (below**2 + above**2) + l1 * v[:-1].sum() + 0.5 * l2 * (w @ w)
+            slope = 2.0 * weights * (above - below)
+            gradient = Z.T @ slope + l2 * w
+            return value, np.concatenate([gradient + l1, l1 - gradient, [slope.sum()]])
+
+        bounds = [(0, None)] * (2 * P) + [(None, None)]
+        found = minimize(
+            objective,
+            np.append(np.zeros(2 * P), start),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": 10_000, "maxfun": 100_000, "ftol": 1e-14, "gtol": 1e-10},
+        )
+        self.objective_ = float(found.fun)
+        return np.append(found.x[:P] - found.x[P : 2 * P], found.x[-1])
+
+
+def label_error(ends: NDArray, truth: Truth) -> float:
+    """Error of a segmentation: annotations that it contradicts, or ‖M − N‖²_F.
+
+    For a PartialPartition every constraint that the segmentation breaks counts one, as in the
+    field's label error; for a Partition the error is the loss times T.
     """
     if isinstance(truth, Partition):
-        loss = FrobeniusLoss()
-        values = [loss(Partition(ends=ends), truth) for ends in path.change_points]
-        return np.array(values) * truth.n_samples
-    broken = [
-        [not region.kind.allows(region.count(ends[:-1])) for region in truth.constraints]
-        for ends in path.change_points
-    ]
-    return np.array([float(sum(row)) for row in broken])
+        return FrobeniusLoss()(Partition(ends=ends), truth) * truth.n_samples
+    return float(sum(not r.kind.allows(r.count(ends[:-1])) for r in truth.constraints))
+
+
+def path_errors(path: SegmentationPath, truth: Truth) -> NDArray[np.float64]:
+    """:func:`label_error` of every segmentation of a path, (m,)."""
+    return np.array([label_error(ends, truth) for ends in path.change_points])
 
 
 def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, float]:
@@ -76,14 +206,25 @@ def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, f
     return max(spans, key=lambda span: span[1] - span[0])
 
 
-def _path(Z: NDArray, min_size: int, most: int) -> SegmentationPath:
-    """All optima with up to about ``most`` segments; the last one stands for all finer ones."""
-    problem = PricedSegmentation(LowRankForm(center(Z)), min_size)
-    low, high = problem.coarsest(), problem.finest()
-    vertices = hull_vertices(problem, low, high, most)
-    if len(vertices) > 2 and len(vertices[-2][1]) >= most:
-        vertices.pop()
-    return path_along(vertices, 0.0, (0.0, np.inf))
+def position_at(path: SegmentationPath, log_penalty: float) -> int:
+    """Which segmentation of a path is optimal; beyond its end, the last."""
+    place = int(np.searchsorted(-path.penalties[:, 0], -np.exp(log_penalty), side="left"))
+    return min(place, len(path) - 1)
+
+
+def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight: float) -> float:
+    """The log penalty z moved towards an interval.
+
+    argmin_x (x − z)² + weight ([margin − (x − low)]₊² + [margin − (high − x)]₊²), exact.
+    """
+    a, b = interval[0] + margin, interval[1] - margin
+    if a > b and (z - a) + weight * (b - a) <= 0 <= (z - b) + weight * (a - b):
+        return (z + weight * (a + b)) / (1.0 + 2.0 * weight)  # both hinges are active
+    if z < a:
+        return (z + weight * a) / (1.0 + weight)
+    if z > b:
+        return (z + weight * b) / (1.0 + weight)
+    return z
 
 
 class PenaltyLearner(ComponentParameters):
@@ -134,10 +275,14 @@ class PenaltyLearner(ComponentParameters):
     [array([20, 40])]
     """
 
-    COMPONENTS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("sequence_features", "transform", "SequenceFeatures()"),
-        ("regression", "predict", "IntervalRegression()"),
-    )
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "representation": with_method("transform", "HermiteMoments()", optional=True),
+        "sequence_features": with_method("transform", "SequenceFeatures()"),
+        "regression": with_method("predict", "IntervalRegression()"),
+        "min_size": number(1, whole=True),
+        "max_segments": number(1, whole=True),
+        "own_weight": number(),
+    }
     n_features_in_: int
     representation_: Any
     components_: NDArray
@@ -173,13 +318,9 @@ class PenaltyLearner(ComponentParameters):
         ValueError
             For data that cannot be used, or annotations that every penalty satisfies.
         """
-        self._check()
-        data = read_data_sets(type(self).__name__, X)
+        data, represented = self._begin(X)
         truths = read_partial_segmentations(type(self).__name__, y, data)
-        represented = self._start(data) if paths is None else self._start(_first(data))
-        self.components_ = np.eye(represented[0].shape[1])
-        if paths is None:
-            paths = self._paths_of(represented, truths)
+        paths = self._paths_of(represented, truths) if paths is None else paths
         self._fit_penalty(data, paths, truths)
         return self
 
@@ -189,15 +330,11 @@ class PenaltyLearner(ComponentParameters):
         They depend on nothing that is learned: :meth:`fit` takes those of its sequences, so that
         candidates and folds of a cross-validation can share them.
         """
-        self._check()
-        data = read_data_sets(type(self).__name__, X)
-        represented = self._start(data)
-        self.components_ = np.eye(represented[0].shape[1])
-        return self._paths_of(represented, [None] * len(represented))
+        return self._paths_of(self._begin(X)[1])
 
     def paths(self, X: Any) -> list[SegmentationPath]:
         """Exact segmentation paths of sequences under the metric, up to ``max_segments``."""
-        return self._paths_of(self._represent(data := self._read(X)), [None] * len(data.arrays))
+        return self._paths_of(self._represent(self._read(X)))
 
     def predict_penalties(self, X: Any) -> NDArray[np.float64]:
         """λ of every sequence, (N,)."""
@@ -218,13 +355,12 @@ class PenaltyLearner(ComponentParameters):
             :meth:`paths` of these sequences, where they are known already; used with ``known``.
         """
         data = self._read(X)
-        logs = self._log_penalties(data)
-        facts: list[Any] = [None] * len(data.arrays)
+        n = len(data.arrays)
+        facts: Sequence[Any] = [None] * n
         if known is not None:
-            facts = list(read_partial_segmentations(type(self).__name__, known, data))
-        own = [None] * len(facts) if paths is None else list(paths)
-        represented = self._represent(data)
-        ends = [self._segment(*case).change_points for case in zip(represented, logs, facts, own)]
+            facts = read_partial_segmentations(type(self).__name__, known, data)
+        cases = zip(self._represent(data), self._log_penalties(data), facts, paths or [None] * n)
+        ends = [self._segment(*case).change_points for case in cases]
         return ends[0] if data.single else ends
 
     def predict(self, X: Any, known: Any = None) -> Any:
@@ -239,36 +375,21 @@ class PenaltyLearner(ComponentParameters):
         data = self._read(X)
         truths: list[Any] = list(read_partial_segmentations(type(self).__name__, y, data))
         found = self.predict_change_points(data.arrays)
-        errors = [path_errors(_alone(ends), truth)[0] for ends, truth in zip(found, truths)]
+        errors = sum(label_error(*pair) for pair in zip(found, truths))
         counts = [len(t.constraints) if isinstance(t, PartialPartition) else 1 for t in truths]
-        return -float(np.sum(errors)) / max(1, sum(counts))
+        return -errors / max(1, sum(counts))
 
-    def _start(self, data: DataSets) -> list[NDArray]:
-        """Remember the features, fit the representation and apply it."""
+    def _begin(self, X: Any) -> tuple[DataSets, list[NDArray]]:
+        """Read the sequences and represent them, with the identity for a metric."""
+        check_parameters(self)
+        data = read_data_sets(type(self).__name__, X)
         self.n_features_in_ = data.n_features
         self.representation_ = None
         if self.representation is not None:
             self.representation_ = clone(self.representation).fit(data.arrays)
-        return self._represent(data)
-
-    def _check(self) -> None:
-        who = type(self).__name__
-        for name, method, example in self.COMPONENTS:
-            component = getattr(self, name)
-            if isinstance(component, type) or not hasattr(component, method):
-                raise ValueError(f"{who} needs a {name} such as {example}, got {component!r}.")
-        for name in ("min_size", "max_segments"):
-            count = getattr(self, name)
-            if not isinstance(count, numbers.Integral) or count < 1:
-                raise ValueError(f"{who} needs a whole {name} of at least 1, got {count!r}.")
-        weight = self.own_weight
-        if not isinstance(weight, numbers.Real) or not 0 <= float(weight) < np.inf:
-            raise ValueError(f"{who} needs a finite own_weight of at least 0, got {weight!r}.")
-        if self.representation is not None and not hasattr(self.representation, "transform"):
-            raise ValueError(
-                f"{who} needs a representation such as HermiteMoments() or None, got "
-                f"{self.representation!r}."
-            )
+        represented = self._represent(data)
+        self.components_ = np.eye(represented[0].shape[1])
+        return data, represented
 
     def _fit_penalty(
         self, data: DataSets, paths: Sequence[SegmentationPath], truths: Sequence[Any]
@@ -291,20 +412,25 @@ class PenaltyLearner(ComponentParameters):
             )
         used = np.isfinite(self.intervals_).any(axis=1)
         self.regression_ = clone(self.regression).fit(rows[used], self.intervals_[used])
-        logs = self.regression_.predict(rows)
-        self.training_errors_ = np.array(
-            [[e[position_at(p, log)], e.min()] for p, e, log in zip(paths, errors, logs)]
-        )
+        cases = zip(paths, errors, self.regression_.predict(rows))
+        self.training_errors_ = np.array([[e[position_at(p, z)], e.min()] for p, e, z in cases])
 
     def _paths_of(
-        self, represented: Sequence[NDArray], truths: Sequence[Any]
+        self, represented: Sequence[NDArray], truths: Sequence[Any] | None = None
     ) -> list[SegmentationPath]:
-        counts = [0 if truth is None else len(_facts(truth)) for truth in truths]
-        return [self._path_of(Z, count) for Z, count in zip(represented, counts)]
+        return [self._path(Z, t) for Z, t in zip(represented, truths or [None] * len(represented))]
 
-    def _path_of(self, Z: NDArray, n_facts: int) -> SegmentationPath:
-        most = min(len(Z) // self.min_size, max(self.max_segments, 2 * n_facts))
-        return _path(Z @ self.components_.T, min(self.min_size, len(Z)), most)
+    def _path(self, Z: NDArray, truth: Truth | None) -> SegmentationPath:
+        """All optima with up to about as many segments as are asked for or annotated twice."""
+        facts: Any = truth.change_points if isinstance(truth, Partition) else ()
+        facts = truth.constraints if isinstance(truth, PartialPartition) else facts
+        most = min(len(Z) // self.min_size, max(self.max_segments, 2 * len(facts)))
+        form = LowRankForm(center(Z @ self.components_.T))
+        problem = PricedSegmentation(form, min(self.min_size, len(Z)))
+        vertices = hull_vertices(problem, problem.coarsest(), problem.finest(), most)
+        if len(vertices) > 2 and len(vertices[-2][1]) >= most:
+            vertices.pop()  # the last one kept stands for all finer ones
+        return path_along(vertices, 0.0, (0.0, np.inf))
 
     def _represent(self, data: DataSets) -> list[NDArray]:
         found = list(data.arrays)
@@ -331,7 +457,7 @@ class PenaltyLearner(ComponentParameters):
         path: SegmentationPath | None = None,
     ) -> Partition:
         if known is not None and self.own_weight > 0:
-            path = self._path_of(Z, len(_facts(known))) if path is None else path
+            path = self._path(Z, known) if path is None else path
             interval = target_interval(path, path_errors(path, known))
             margin = float(self.regression_.margin)
             log_penalty = moved_penalty(log_penalty, interval, margin, self.own_weight)
@@ -351,42 +477,6 @@ class PenaltyLearner(ComponentParameters):
         return data
 
 
-def _facts(truth: Truth) -> Any:
-    """As many as what is known."""
-    return truth.change_points if isinstance(truth, Partition) else truth.constraints
-
-
-def _alone(ends: NDArray) -> SegmentationPath:
-    """A path of one segmentation."""
-    return SegmentationPath([ends], np.array([len(ends)]), np.zeros(1), np.array([[0.0, np.inf]]))
-
-
-def _first(data: DataSets) -> DataSets:
-    """The first sequence alone: enough to fit a representation without learning from data."""
-    return replace(data, arrays=data.arrays[:1])
-
-
-def position_at(path: SegmentationPath, log_penalty: float) -> int:
-    """Which segmentation of a path is optimal; beyond its end, the last."""
-    place = int(np.searchsorted(-path.penalties[:, 0], -np.exp(log_penalty), side="left"))
-    return min(place, len(path) - 1)
-
-
-def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight: float) -> float:
-    """The log penalty z moved towards an interval.
-
-    argmin_x (x − z)² + weight ([margin − (x − low)]₊² + [margin − (high − x)]₊²), exact.
-    """
-    a, b = interval[0] + margin, interval[1] - margin
-    if a > b and (z - a) + weight * (b - a) <= 0 <= (z - b) + weight * (a - b):
-        return (z + weight * (a + b)) / (1.0 + 2.0 * weight)  # both hinges are active
-    if z < a:
-        return (z + weight * a) / (1.0 + weight)
-    if z > b:
-        return (z + weight * b) / (1.0 + weight)
-    return z
-
-
 class BayesianCriterion(PenaltyLearner):
     """The unsupervised penalty of the BIC, 2 r σ² log T for r columns and noise σ.
 
@@ -398,12 +488,8 @@ class BayesianCriterion(PenaltyLearner):
 
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Remember the features, and the segmentation paths."""
-        self._check()
-        data = read_data_sets(type(self).__name__, X)
-        represented = self._start(data)
-        self.components_ = np.eye(represented[0].shape[1])
-        nothing = [None] * len(represented)
-        self.paths_ = self._paths_of(represented, nothing) if paths is None else list(paths)
+        data, represented = self._begin(X)
+        self.paths_ = self._paths_of(represented) if paths is None else list(paths)
         self.sequence_features_ = SequenceFeatures(("log_noise", "log_log_length")).fit(data.arrays)
         self.regression_ = self.regression
         return self

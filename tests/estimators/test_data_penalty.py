@@ -5,9 +5,8 @@ import pytest
 from sklearn.base import clone
 
 from metriclearn.estimators.data_penalty import DataPenaltyMetricLearner, IdentityStart
-from metriclearn.estimators.first_completion import PrincipalStart
-from metriclearn.estimators.interval_regression import IntervalRegression
-from metriclearn.estimators.penalty import PenaltyLearner, path_errors
+from metriclearn.estimators.first_completion import KnownStart, PrincipalStart
+from metriclearn.estimators.penalty import IntervalRegression, PenaltyLearner, path_errors
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm, center
@@ -100,17 +99,16 @@ def test_full_labels_train_too() -> None:
 
 def test_errors_in_one_sentence() -> None:
     X, known, _ = sequences(3, 6)
-    with pytest.raises(ValueError, match="n_turns of at least 1"):
-        DataPenaltyMetricLearner(n_turns=0).fit(X, known)
     with pytest.raises(ValueError, match="raise longest"):
         DataPenaltyMetricLearner(longest=10).fit(X, known)
     with pytest.raises(ValueError, match="lower the strength"):
         DataPenaltyMetricLearner().set_params(learner__regularizer=L1(1e3)).fit(X, known)
     for parameters, message in (
         ({"learner": None}, "needs a learner such as ChangePointMetricLearner.., got None"),
-        ({"start": None}, "needs a start such as IdentityStart.., got None"),
-        ({"longest": 0}, "longest of at least 1 or None, got 0"),
-        ({"longest": -1}, "longest of at least 1 or None, got -1"),
+        ({"start": None}, "needs a start such as IdentityStart.., which does not learn, got None"),
+        ({"start": KnownStart()}, "needs a start such as IdentityStart.., which does not learn"),
+        ({"longest": 0}, "longest=None or a number of at least 1, got 0"),
+        ({"n_turns": 0}, "a whole n_turns of at least 1, got 0"),
     ):
         with pytest.raises(ValueError, match=message):
             DataPenaltyMetricLearner(**parameters).fit(X, known)

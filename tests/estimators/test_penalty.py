@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from metriclearn.estimators.interval_regression import IntervalRegression
 from metriclearn.estimators.penalty import (
     BayesianCriterion,
+    IntervalRegression,
     PenaltyLearner,
     moved_penalty,
     path_errors,
@@ -90,7 +90,7 @@ def test_weights_count_copies() -> None:
 def test_bad_intervals(y: list, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         IntervalRegression().fit(np.zeros((1, 1)), y)
-    with pytest.raises(ValueError, match="needs l1_ratio from 0 to 1"):
+    with pytest.raises(ValueError, match="needs a l1_ratio between 0 and 1"):
         IntervalRegression(l1_ratio=2.0).fit(np.zeros((1, 1)), [[0.0, 1.0]])
     with pytest.raises(ValueError, match="expecting 1 features"):
         IntervalRegression().fit(np.ones((1, 1)), [[0.0, 1.0]]).predict(np.ones((1, 2)))
@@ -250,8 +250,8 @@ def test_bayesian_criterion() -> None:
         ({"min_size": 0}, "a whole min_size of at least 1, got 0"),
         ({"min_size": 1.5}, "a whole min_size of at least 1, got 1.5"),
         ({"max_segments": None}, "a whole max_segments of at least 1, got None"),
-        ({"own_weight": np.nan}, "a finite own_weight of at least 0, got nan"),
-        ({"own_weight": "a"}, "a finite own_weight of at least 0, got 'a'"),
+        ({"own_weight": np.nan}, "a own_weight of at least 0, got nan"),
+        ({"own_weight": "a"}, "a own_weight of at least 0, got 'a'"),
         ({"representation": 5}, "a representation such as HermiteMoments.. or None, got 5"),
         ({"regression": None}, "a regression such as IntervalRegression.., got None"),
         ({"sequence_features": 3}, "a sequence_features such as SequenceFeatures.., got 3"),
@@ -287,5 +287,5 @@ def test_paths_of_other_sequences_are_refused() -> None:
 
 @pytest.mark.parametrize("weights", [[1.0], [-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]])
 def test_bad_weights_of_rows(weights) -> None:
-    with pytest.raises(ValueError, match="a weight of at least 0 for each of the 2 rows"):
+    with pytest.raises(ValueError, match="one finite nonnegative number for each of the 2"):
         IntervalRegression().fit(np.ones((2, 1)), [[0, 1]] * 2, weights)
