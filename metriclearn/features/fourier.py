@@ -1,12 +1,12 @@
 """Random Fourier features: kernels of a learned metric by an explicit map of finite dimension.
 
-k(x − y) ≈ φ(x)ᵀφ(y) with φ_j(x) = √(2/D) cos(ω_jᵀx + u_j) (Rahimi & Recht 2007; seed 004). The
-kernel machine of the lecture is a linear SVM on φ.
+k(x − y) ≈ φ(x)ᵀφ(y) with φ_j(x) = √(2/D) cos(ω_jᵀx + u_j); a kernel machine is a linear SVM
+on φ (A. Rahimi & B. Recht, Random features for large-scale kernel machines, NIPS 2007, Algorithm 1).
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
+
+from metriclearn.running.parameters import check_parameters, either, number
 
 __all__ = [
     "PrimalSolution",
@@ -28,7 +30,7 @@ Kernel = Literal["gaussian", "laplacian", "cauchy"]
 
 
 def fourier_features(X: ArrayLike, omega: ArrayLike, phase: ArrayLike) -> NDArray[np.float64]:
-    """φ(X) = √(2/D) cos(X ωᵀ + u), the map of the lecture's step 4, O(n d D).
+    """φ(X) = √(2/D) cos(X ωᵀ + u), Algorithm 1 of Rahimi & Recht (2007), O(n d D).
 
     Parameters
     ----------
@@ -52,9 +54,8 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     With r² = γ (x−y)ᵀB(x−y): "gaussian" is exp(−r²), "laplacian" exp(−r), "cauchy" 1/(1 + r²).
     All are mixtures of Gaussians, so ω = √(2γt) L g with B = LLᵀ, g standard normal and t = 1,
-    1/(2h²) (h standard normal) or exponential: only the distribution of the scale t differs. (The
-    Fourier integral in seed 004 needs the constant (2π)^−d, its slide has d = 1.) The error of one
-    kernel value is O(1/√D), at most √(1/D) in standard deviation.
+    1/(2h²) (h standard normal) or exponential: only the distribution of the scale t differs. The
+    error of one kernel value is O(1/√D), at most √(1/D) in standard deviation.
 
     Parameters
     ----------
@@ -72,6 +73,12 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     omega_ : (D, d) frequencies
     phase_ : (D,) phases in [0, 2π)
     """
+
+    PARAMETERS: ClassVar = {
+        "n_components": number(1, whole=True),
+        "kernel": either("gaussian", "laplacian", "cauchy"),
+        "gamma": number(positive=True),
+    }
 
     def __init__(
         self,
@@ -91,11 +98,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def fit(self, X: ArrayLike, y: Any = None) -> RandomFourierFeatures:
         """Draw the frequencies; of X only the number of features matters."""
         X = np.asarray(validate_data(self, X, dtype=np.float64))
-        if self.n_components < 1 or not self.gamma > 0:
-            raise ValueError(
-                "RandomFourierFeatures needs n_components >= 1 and gamma > 0, got "
-                f"{self.n_components} and {self.gamma}."
-            )
+        check_parameters(self)
         random = check_random_state(self.random_state)
         directions = random.normal(size=(self.n_components, X.shape[1]))
         scales = np.sqrt(2.0 * self.gamma * self._mixture(random))
@@ -113,16 +116,9 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _mixture(self, random: np.random.RandomState) -> NDArray[np.float64]:
         """Squared scales t of the Gaussians that make up the kernel."""
         size = self.n_components
-        if self.kernel == "gaussian":
-            return np.ones(size)
         if self.kernel == "laplacian":
             return 0.5 / random.normal(size=size) ** 2
-        if self.kernel == "cauchy":
-            return random.exponential(size=size)
-        raise ValueError(
-            "RandomFourierFeatures needs kernel gaussian, laplacian or cauchy, got "
-            f"{self.kernel!r}."
-        )
+        return random.exponential(size=size) if self.kernel == "cauchy" else np.ones(size)
 
 
 def kernel_machine(
@@ -134,10 +130,10 @@ def kernel_machine(
     C: float = 1.0,
     random_state: int | None = None,
 ) -> Pipeline:
-    """The lecture's kernel machine: random Fourier features, then the primal linear SVM (step 5).
+    """A kernel machine: random Fourier features, then a linear SVM.
 
-    The SVM minimizes ½‖w‖² + C Σ ξ with a free intercept, as the slide does (scikit-learn's
-    LinearSVC would penalize the intercept). Parameters as in :class:`RandomFourierFeatures`.
+    The SVM minimizes ½‖w‖² + C Σ ξ with a free intercept (scikit-learn's LinearSVC would penalize
+    the intercept). Parameters as in :class:`RandomFourierFeatures`.
     """
     features = RandomFourierFeatures(
         n_components, kernel=kernel, metric=metric, gamma=gamma, random_state=random_state
@@ -154,7 +150,7 @@ class PrimalSolution(NamedTuple):
 
 
 def primal_svm(features: ArrayLike, y: ArrayLike, C: float = 1.0) -> PrimalSolution:
-    """Solution of the lecture's primal SVM, min ½‖w‖² + C Σ ξ with a free intercept, to rounding.
+    """Solution of the primal SVM, min ½‖w‖² + C Σ ξ with a free intercept, to rounding.
 
     scikit-learn's SVC finds the support vectors (its w is good to about 1e-8); the optimality
     conditions on them are then solved as a linear system. w is unique, the intercept may not be.

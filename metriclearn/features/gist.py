@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
+
+from metriclearn.features.stateless import StatelessTransformer
 
 __all__ = ["Gist", "gabor_bank", "gray", "prefilter"]
 
@@ -45,7 +45,7 @@ def gabor_bank(orientations: tuple[int, ...], size: int) -> NDArray[np.float64]:
     return np.array(bank)
 
 
-class Gist(TransformerMixin, BaseEstimator):
+class Gist(StatelessTransformer):
     """GIST descriptors of pictures, (n, H, W) or (n, H, W, 3) -> (n, filters · blocks²).
 
     Every picture is turned to gray, whitened by a local high pass with contrast normalization
@@ -131,12 +131,6 @@ class Gist(TransformerMixin, BaseEstimator):
         grid = torch.stack(rows, dim=1)
         columns = [grid[:, :, a:b].mean(dim=2) for a, b in pairwise(edges)]
         return torch.stack(columns, dim=2)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.no_validation = True
-        return tags
 
 
 def prefilter(pictures: NDArray[np.float64], cutoff: float = 4.0) -> NDArray[np.float64]:

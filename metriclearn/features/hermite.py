@@ -9,12 +9,20 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from metriclearn.running.parameters import (
+    ComponentParameters,
+    Needs,
+    check_parameters,
+    either,
+    number,
+)
 
 __all__ = [
     "HermiteMoments",
@@ -133,14 +141,14 @@ def series_scale(X: NDArray, scale: Scale) -> NDArray[np.float64]:
     return np.where(sigma > 0, sigma, 1.0)
 
 
-class _PerSeries(TransformerMixin, BaseEstimator, ABC):
+class _PerSeries(TransformerMixin, ComponentParameters, ABC):
     """Features computed from one series at a time: a (T, P) array, or a list of them."""
 
     n_features_in_: int
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check parameters and remember the columns; nothing else is learned."""
-        self._check()
+        check_parameters(self)
         for i, series in enumerate(X if _is_list(X) else [X]):
             self._read(series, i == 0)
         return self
@@ -162,18 +170,19 @@ class _PerSeries(TransformerMixin, BaseEstimator, ABC):
         return np.asarray(X)
 
     @abstractmethod
-    def _check(self) -> None:
-        """Refuse parameters that cannot be used, in one sentence."""
-
-    @abstractmethod
     def _features(self, X: NDArray) -> NDArray:
         """Features of one series (T, P), (T, number of names)."""
 
 
-def _is_count(value: Any, least: int = 1) -> bool:
-    """Whether it is a whole number of at least ``least``."""
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return whole and int(value) >= least
+_ODD = Needs(
+    "an odd {name} of at least 1 sample", lambda n: number(1, whole=True).accepts(n) and n % 2 == 1
+)
+
+
+def _are_thresholds(values: Any) -> bool:
+    """Whether they are one or more numbers of at least 0, in one sequence."""
+    several = not isinstance(values, str) and np.ndim(values) == 1 and len(values) > 0
+    return several and all(isinstance(value, numbers.Real) and value >= 0 for value in values)
 
 
 def _is_list(X: Any) -> bool:
@@ -216,6 +225,13 @@ class HermiteMoments(_PerSeries):
     ((5, 2), 0.0)
     """
 
+    PARAMETERS: ClassVar = {
+        "n_moments": number(1, whole=True),
+        "scale": either(*_SCALES, number(positive=True)),
+        "normalization": either("orthonormal", "paper"),
+        "width": number(positive=True),
+    }
+
     def __init__(
         self,
         n_moments: int = 5,
@@ -246,21 +262,6 @@ class HermiteMoments(_PerSeries):
         functions = hermite_functions(U, self.n_moments + 1, self.normalization)[..., 1:]
         return functions.reshape(len(X), -1)
 
-    def _check(self) -> None:
-        who = type(self).__name__
-        if not _is_count(self.n_moments):
-            raise ValueError(f"{who} needs n_moments of at least 1, got {self.n_moments!r}.")
-        if self.normalization not in ("orthonormal", "paper"):
-            raise ValueError(
-                f"{who} needs normalization 'orthonormal' or 'paper', got {self.normalization!r}."
-            )
-        for name, value in (("width", self.width), ("scale", self.scale)):
-            if name == "scale" and isinstance(value, str) and value in _SCALES:
-                continue
-            if not isinstance(value, numbers.Real) or not 0 < float(value) < np.inf:
-                named = " or one of " + ", ".join(_SCALES) if name == "scale" else ""
-                raise ValueError(f"{who} needs a positive {name}{named}, got {value!r}.")
-
 
 class SlidingMoments(_PerSeries):
     """Median in a sliding window: signals without lone outliers, in units of their own noise.
@@ -280,10 +281,26 @@ class SlidingMoments(_PerSeries):
         See :class:`HermiteMoments`; None keeps the units of the data.
     """
 
+    PARAMETERS: ClassVar = {
+        "window": _ODD,
+        "trend": either(None, _ODD),
+        "scale": either(*_SCALES, None),
+    }
+
     def __init__(self, window: int = 3, trend: int | None = None, scale: Scale | None = None):
         self.window = window
         self.trend = trend
         self.scale = scale
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check parameters and remember the columns; nothing else is learned."""
+        check_parameters(self)
+        if self.trend is not None and self.trend <= self.window:
+            raise ValueError(
+                f"SlidingMoments needs an odd trend above the window of {self.window} samples, got "
+                f"{self.trend}."
+            )
+        return super().fit(X)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """``median3_COLUMN`` for a window of 3 samples."""
@@ -310,23 +327,6 @@ class SlidingMoments(_PerSeries):
             )
         return found
 
-    def _check(self) -> None:
-        who = type(self).__name__
-        self._check_odd("window", self.window, 1)
-        if self.trend is not None:
-            self._check_odd("trend", self.trend, self.window + 1)
-        if self.scale is not None and self.scale not in _SCALES:
-            raise ValueError(
-                f"{who} needs a scale among {', '.join(_SCALES)} or None, got {self.scale!r}."
-            )
-
-    def _check_odd(self, name: str, value: Any, least: int) -> None:
-        if not _is_count(value, least) or value % 2 == 0:
-            raise ValueError(
-                f"{type(self).__name__} needs an odd {name} of at least {least} samples, got "
-                f"{value!r}."
-            )
-
 
 class SoftThresholds(_PerSeries):
     """sign(x) · (|x| − t)₊ of every column, for several thresholds t.
@@ -341,6 +341,10 @@ class SoftThresholds(_PerSeries):
         In units of x; 0 is x itself.
     """
 
+    PARAMETERS: ClassVar = {
+        "thresholds": Needs("one or more {name} of at least 0", _are_thresholds)
+    }
+
     def __init__(self, thresholds: Sequence[float] = (0.0, 1.0, 2.0, 4.0)) -> None:
         self.thresholds = thresholds
 
@@ -353,11 +357,3 @@ class SoftThresholds(_PerSeries):
     def _features(self, X: NDArray) -> NDArray:
         excess = np.maximum(np.abs(X)[..., None] - np.asarray(self.thresholds, dtype=float), 0.0)
         return (np.sign(X)[..., None] * excess).reshape(len(X), -1)
-
-    def _check(self) -> None:
-        thresholds = self.thresholds
-        numeric = not isinstance(thresholds, str) and np.ndim(thresholds) == 1 and len(thresholds)
-        if not numeric or not all(isinstance(t, numbers.Real) and t >= 0 for t in thresholds):
-            raise ValueError(
-                f"SoftThresholds needs one or more thresholds of at least 0, got {thresholds!r}."
-            )

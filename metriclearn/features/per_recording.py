@@ -9,18 +9,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
 from tqdm import tqdm
 
-from metriclearn.running.parameters import ComponentParameters
+from metriclearn.features.stateless import StatelessTransformer
 
 __all__ = ["JoinedFeatures", "RecordingTransformer", "StandardizedRecordings"]
 
 
-class RecordingTransformer(  # type: ignore[call-arg]
-    TransformerMixin, ComponentParameters, ABC, auto_wrap_output_keys=None
-):
+class RecordingTransformer(StatelessTransformer, ABC):
     """A transformer of recordings: paths -> list of (T_i, P) arrays, ``rate`` rows per second.
 
     Nothing is learned, so ``transform`` works without ``fit``. Subclasses have ``rate``, and
@@ -40,6 +36,7 @@ class RecordingTransformer(  # type: ignore[call-arg]
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Check the parameters; nothing is learned."""
+        super().fit()
         self.get_feature_names_out()
         return self
 
@@ -50,12 +47,6 @@ class RecordingTransformer(  # type: ignore[call-arg]
         files = list(X)
         shown = tqdm(files, "features", disable=None, unit="file", delay=2.0)
         return [self.extract(path) for path in shown]
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.no_validation = True
-        return tags
 
 
 class JoinedFeatures(RecordingTransformer):
@@ -113,21 +104,12 @@ def join(
     return np.hstack([array[: min(lengths)] for array in arrays])
 
 
-class StandardizedRecordings(TransformerMixin, BaseEstimator):
+class StandardizedRecordings(StatelessTransformer):
     """Every column divided by its standard deviation within its own recording, mean taken off.
 
     Makes recordings of other microphones, levels and cameras comparable. A constant column of a
-    recording becomes zero. O(T P).
-
-    Parameters
-    ----------
-    n_features_out : int, optional
-        Not needed; names pass through.
+    recording becomes zero. Nothing is learned: every recording has its own scale. O(T P).
     """
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Remember nothing: every recording has its own scale."""
-        return self
 
     def transform(self, X: Any) -> Any:
         """List of (T_i, P) arrays, or one, standardized."""
@@ -138,12 +120,6 @@ class StandardizedRecordings(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> ArrayLike | None:
         """The names that came in."""
         return input_features
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.no_validation = True
-        return tags
 
 
 def _standardized(X: NDArray[np.float64]) -> NDArray[np.float64]:

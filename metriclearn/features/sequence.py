@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from metriclearn.features.hermite import binary_exponents, noise_scale, robust_scale
+from metriclearn.features.stateless import StatelessTransformer
+from metriclearn.running.parameters import Needs
 
 __all__ = ["SEQUENCE_FEATURES", "SequenceFeatures"]
 
@@ -40,7 +41,7 @@ SEQUENCE_FEATURES: dict[str, Callable[[NDArray], float]] = {
 }
 
 
-class SequenceFeatures(TransformerMixin, BaseEstimator):
+class SequenceFeatures(StatelessTransformer):
     """One row of features per sequence, for a penalty that depends on the sequence.
 
     Every scale is a natural logarithm, averaged over columns, so that a penalty that is
@@ -55,6 +56,13 @@ class SequenceFeatures(TransformerMixin, BaseEstimator):
         the values, and of the steps), ``log_range``. Empty for a constant penalty.
     """
 
+    PARAMETERS: ClassVar = {
+        "names": Needs(
+            f"{{name}} among {', '.join(SEQUENCE_FEATURES)}",
+            lambda names: set(names) <= set(SEQUENCE_FEATURES),
+        )
+    }
+
     def __init__(
         self,
         names: Sequence[str] = (
@@ -67,15 +75,6 @@ class SequenceFeatures(TransformerMixin, BaseEstimator):
         ),
     ) -> None:
         self.names = names
-
-    def fit(self, X: Sequence[ArrayLike], y: Any = None) -> Self:
-        """Check the names; nothing is learned."""
-        if unknown := [name for name in self.names if name not in SEQUENCE_FEATURES]:
-            raise ValueError(
-                f"SequenceFeatures needs names among {', '.join(SEQUENCE_FEATURES)}, got {unknown}."
-            )
-        self.n_features_out_ = len(self.names)
-        return self
 
     def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
         """Features of N sequences (T_i, P), (N, n_names), O(T log T) each."""

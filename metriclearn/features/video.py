@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
-from typing import Any, Protocol, Self
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
 
 from metriclearn.features.gist import Gist
 from metriclearn.features.media import video_frames
 from metriclearn.features.per_recording import RecordingTransformer
+from metriclearn.features.stateless import StatelessTransformer
+from metriclearn.running.parameters import number
 
 __all__ = ["ColorHistogram", "PictureDescriptor", "VideoFeatures"]
 
@@ -31,7 +31,7 @@ class PictureDescriptor(Protocol):
         ...
 
 
-class ColorHistogram(TransformerMixin, BaseEstimator):
+class ColorHistogram(StatelessTransformer):
     """Square roots of the shares of hues, saturations and values, on a grid of cells.
 
     Each of the three gets ``bins`` equal bins over its range; the hue of a pixel counts as much as
@@ -45,18 +45,17 @@ class ColorHistogram(TransformerMixin, BaseEstimator):
         Cells per side of the grid; 1 is the whole picture.
     """
 
+    PARAMETERS: ClassVar = {"bins": number(1, whole=True), "blocks": number(1, whole=True)}
+
     def __init__(self, bins: int = 8, blocks: int = 1) -> None:
         self.bins = bins
         self.blocks = blocks
-
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Nothing is learned."""
-        return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Histograms of pictures (n, H, W, 3), values 0 to 255: (n, blocks² · 3 · bins)."""
         from matplotlib.colors import rgb_to_hsv
 
+        self.fit()
         pictures = np.asarray(X, dtype=np.float64)
         if pictures.ndim != 4 or pictures.shape[3] != 3 or 0 in pictures.shape:
             raise ValueError(
@@ -87,12 +86,6 @@ class ColorHistogram(TransformerMixin, BaseEstimator):
         counts = np.bincount(place.ravel(), weights.ravel(), n * 3 * self.bins)
         return np.sqrt(counts.reshape(n, 3 * self.bins) / pixels)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.no_validation = True
-        return tags
-
 
 class VideoFeatures(RecordingTransformer):
     """Descriptors of the pictures of a video, ``rate`` rows per second.
@@ -109,6 +102,8 @@ class VideoFeatures(RecordingTransformer):
     size : (int, int)
         Height and width of the pictures that descriptors get.
     """
+
+    PARAMETERS: ClassVar = {"rate": number(positive=True)}
 
     def __init__(
         self,
@@ -128,8 +123,7 @@ class VideoFeatures(RecordingTransformer):
         FileNotFoundError, ValueError
             For missing, empty and damaged files, see :func:`video_frames`.
         """
-        if not self.rate > 0:
-            raise ValueError(f"VideoFeatures needs a positive rate, got {self.rate}.")
+        self.fit()
         frames = video_frames(path, self.rate, (self.size[0], self.size[1]))
         return np.vstack([self._describe(np.stack(some)) for some in _groups(frames, 16)])
 

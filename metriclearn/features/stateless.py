@@ -1,0 +1,29 @@
+"""What transformers that learn nothing share: fit checks parameters, transform needs no fit."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from sklearn.base import TransformerMixin
+from sklearn.utils import Tags
+
+from metriclearn.running.parameters import ComponentParameters, check_parameters
+
+__all__ = ["StatelessTransformer"]
+
+
+class StatelessTransformer(  # type: ignore[call-arg]
+    TransformerMixin, ComponentParameters, auto_wrap_output_keys=None
+):
+    """A transformer that learns nothing, so that ``transform`` works without ``fit``."""
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Check the parameters; nothing is learned."""
+        check_parameters(self)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        return tags
