@@ -1,22 +1,50 @@
-"""Solutions along the strengths of regularization, each certified, each begun from the last."""
+"""Solutions along the strengths of regularization, and the strength chosen by cross-validation.
+
+Each solution is certified, and each begins from the last.
+"""
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import check_cv
 
-from metriclearn.estimators.alternation import PartialHinge
+from metriclearn.estimators.alternation import Alternation, PartialHinge
+from metriclearn.estimators.change_points import ChangePointMetricLearner
+from metriclearn.estimators.inputs import read_data_sets, read_weights
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
-from metriclearn.solvers.base import Solution
+from metriclearn.problem.oracle import Oracle
+from metriclearn.running.executors import Executor
+from metriclearn.running.parameters import Needs, check_parameters, number
+from metriclearn.solvers.base import Callback, Solution, Solver
+from metriclearn.solvers.bundle import BundleDual
+from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric
+from metriclearn.solvers.regularizers import L1, Regularizer
 
-__all__ = ["RegularizationPath", "regularization_path", "strengths_of"]
+__all__ = ["ChangePointMetricLearnerCV", "RegularizationPath", "regularization_path"]
+
+_RATIO = number(1e-12, 1.0 - 1e-12)
+_STRENGTHS = Needs(
+    "a number of strengths or positive ones",
+    lambda given: (
+        _COUNT.accepts(given)
+        or (np.ndim(given) == 1 and len(given) > 0 and all(map(_STRENGTH.accepts, given)))
+    ),
+)
+_COUNT, _STRENGTH = number(1, whole=True), number(positive=True)
+_STRONG = Needs("a regularizer with a strength, such as L1()", lambda one: hasattr(one, "strength"))
+_WITHOUT_CHECKPOINT = Needs(
+    "a solver without checkpoint, because every strength is a problem of its own",
+    lambda solver: getattr(solver, "checkpoint", None) is None,
+    "; set it to None",
+)
 
 
 @dataclass(frozen=True)
@@ -120,16 +148,20 @@ def regularization_path(
     handed on from the strength before, and the grid comes from first completions. That costs, per
     strength, what a ``fit`` does.
     """
-    callbacks = learner.callbacks  # used as they are: a copy would log elsewhere
-    learner = _prepared(learner)
+    for name, needs, value in (
+        ("strengths", _STRENGTHS, strengths),
+        ("ratio", _RATIO, ratio),
+        ("regularizer", _STRONG, learner.regularizer),
+        ("solver", _WITHOUT_CHECKPOINT, learner.solver),
+    ):
+        needs.check("regularization_path", name, value)
+    learner = copy.copy(learner)
     problem = learner._problem(X, y, sample_weight)
-    values = strengths_of(strengths, problem, ratio)
+    values = _strengths(strengths, problem, ratio)
     solutions, learners, losses = [], [], []
     warm: Solution | None = None
     for strength in values:
-        step = clone(learner).set_params(regularizer__strength=float(strength))
-        step.__dict__.update({k: v for k, v in vars(learner).items() if k.endswith("_in_")})
-        step.callbacks = callbacks
+        step = copy.copy(learner).set_params(regularizer__strength=float(strength))
         if isinstance(problem.risk, PartialHinge):  # begins with completions of its own strength
             problem = step._problem(X, y, sample_weight)
         else:
@@ -143,7 +175,14 @@ def regularization_path(
             losses.append(-step.score(*validation))
         if warm.reason == "interrupted":
             break
-    _warn([solution for solution in solutions if not solution.converged])
+    unfinished = [solution.relative_gap for solution in solutions if not solution.converged]
+    if unfinished:
+        warnings.warn(
+            f"regularization_path stopped {len(unfinished)} of its solutions early, at relative "
+            f"gaps of up to {max(unfinished):.2g}; raise the solver's max_rounds or its tolerance.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return RegularizationPath(
         values[: len(solutions)],
         solutions,
@@ -154,73 +193,185 @@ def regularization_path(
     )
 
 
-def _grid(problem: LearningProblem, count: int, ratio: float) -> NDArray:
-    """``count`` strengths in geometric progression, see the notes of the path."""
-    if count < 1 or not 0.0 < ratio < 1.0:
-        raise ValueError(
-            "regularization_path needs at least one strength and a ratio between 0 and 1, got "
-            f"{count} and {ratio!r}."
-        )
+def _strengths(strengths: int | ArrayLike, problem: LearningProblem, ratio: float) -> NDArray:
+    """Strengths as given, decreasing, or a grid of so many, see the notes of the path."""
+    if np.ndim(strengths) == 1:
+        return np.unique(np.asarray(strengths, dtype=np.float64))[::-1]
     greatest = -problem.cone.metric.least(-problem.risk.truth_slope)
     if not greatest > 1e-12 * problem.cone.n_features:
         raise ValueError(
             "regularization_path needs labels that the data tell apart, but no segment's mean "
             "differs from that of its data set; pass strengths, or other labels."
         )
-    return np.geomspace(greatest, ratio * greatest, count) if count > 1 else np.array([greatest])
-
-
-def _prepared(learner: LargeMarginLearner) -> LargeMarginLearner:
-    """A copy without callbacks, which can be fitted at several strengths."""
-    if not hasattr(learner.regularizer, "strength") or not hasattr(learner.regularizer, "terms"):
-        raise ValueError(
-            "regularization_path needs a regularizer with a strength, such as L1(), got "
-            f"{learner.regularizer!r}."
-        )
-    if getattr(learner.solver, "checkpoint", None) is not None:
-        raise ValueError(
-            "regularization_path needs a solver without checkpoint, because every strength is a "
-            f"problem of its own, got {learner.solver.checkpoint!r}; set it to None."  # type: ignore[attr-defined]
-        )
-    parameters = {**learner.get_params(deep=False), "callbacks": ()}
-    return clone(type(learner)(**parameters))
-
-
-def _warn(unfinished: Sequence[Solution]) -> None:
-    if unfinished:
-        worst = max(solution.relative_gap for solution in unfinished)
-        warnings.warn(
-            f"regularization_path stopped {len(unfinished)} of its solutions early, at relative "
-            f"gaps of up to {worst:.2g}; raise the solver's max_rounds or its tolerance.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-
-
-def strengths_of(strengths: int | ArrayLike, problem: LearningProblem, ratio: float) -> NDArray:
-    """Strengths as given, decreasing, or a grid of so many."""
-    if (
-        isinstance(strengths, str)
-        or np.ndim(strengths) > 1
-        or (np.ndim(strengths) == 0 and not isinstance(strengths, (int, np.integer)))
-    ):
-        raise ValueError(
-            f"regularization_path needs a number of strengths or positive ones, got {strengths!r}."
-        )
-    if isinstance(strengths, (int, np.integer)):
-        return _grid(problem, int(strengths), ratio)
-    values = np.unique(np.asarray(strengths, dtype=np.float64))[::-1]
-    if len(values) == 0 or not np.all(values > 0):
-        raise ValueError(
-            f"regularization_path needs a number of strengths or positive ones, got {strengths!r}."
-        )
-    return values
+    return np.geomspace(greatest, ratio * greatest, int(strengths))  # type: ignore[call-overload]
 
 
 def _weights(problem: LearningProblem, solution: Solution) -> NDArray:
+    """Weights of the features, or decreasing eigenvalues of B, (P,)."""
     coordinates, _ = problem.cone.split(solution.w)
     matrix = problem.cone.metric.matrix(coordinates)
     if problem.cone.metric.polyhedral:
         return np.diag(matrix)
     values = np.linalg.eigvalsh(matrix)[::-1]
     return np.where(np.arange(len(values)) < solution.rank, values, 0.0)  # the rest is rounding
+
+
+class ChangePointMetricLearnerCV(ChangePointMetricLearner):
+    """Metric learner whose strength has the least mean loss on left-out sequences.
+
+    As scikit-learn's ``LassoCV``: one warm-started path of strengths for each fold over whole
+    sequences, then one on all of them. With partial labels every fold completes and learns in
+    turns at every strength, as ``fit`` does, and the loss on left-out sequences charges what is
+    known of them; that is as many whole fits as there are pairs of a fold and a strength.
+
+    Parameters
+    ----------
+    strengths : int or array (S,)
+        Strengths to choose from, or how many, in geometric progression from one at which L1 and
+        trace give B = 0.
+    ratio : float
+        Least over greatest strength, for a number of strengths.
+    cv : int, cross-validation splitter or iterable, optional
+        As in scikit-learn; by default 5 folds, or as many as there are sequences.
+    metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
+oracle, alternation, callbacks, n_jobs, executor, verbose
+        As in :class:`ChangePointMetricLearner`; the regularizer's own strength is not used.
+
+    Attributes
+    ----------
+    strength_ : float
+        The chosen one.
+    strengths_ : array (S,)
+        Decreasing.
+    loss_path_ : array (S, F)
+        Mean loss ℓ on the left-out sequences of every fold.
+    path_ : RegularizationPath
+        On all sequences, with the losses of the folds; ``path_.plot()`` draws both. Not saved:
+        a loaded learner has ``strengths_``, ``loss_path_`` and the chosen one, but no ``path_``.
+    components_, penalty_, solution_, scale_, n_features_in_, feature_names_in_
+        As in :class:`ChangePointMetricLearner`, at the chosen strength.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearnerCV
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(n_features=30, n_relevant=3, random_state=0)
+    >>> learner = ChangePointMetricLearnerCV(strengths=5, cv=3).fit(data.sequences, data.labels)
+    >>> learner.loss_path_.shape
+    (5, 3)
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        **ChangePointMetricLearner.PARAMETERS,
+        "strengths": _STRENGTHS,
+        "ratio": _RATIO,
+    }
+
+    def __init__(
+        self,
+        metric: Metric = DiagonalMetric(),  # noqa: B008  # never changed, see set_params
+        regularizer: Regularizer = L1(),  # noqa: B008
+        solver: Solver = BundleDual(),  # noqa: B008
+        *,
+        strengths: int | ArrayLike = 20,
+        ratio: float = 1e-3,
+        cv: Any = None,
+        penalty: str | float = "learned",
+        loss_scale: float = 1.0,
+        n_segments: str | None = None,
+        min_size: int = 1,
+        standardize: bool = True,
+        oracle: Oracle | None = None,
+        alternation: Alternation = Alternation(),  # noqa: B008
+        callbacks: Sequence[Callback] = (),
+        n_jobs: int | None = None,
+        executor: Executor | None = None,
+        verbose: bool | None = None,
+    ) -> None:
+        super().__init__(
+            metric,
+            regularizer,
+            solver,
+            penalty=penalty,
+            loss_scale=loss_scale,
+            n_segments=n_segments,
+            min_size=min_size,
+            standardize=standardize,
+            oracle=oracle,
+            alternation=alternation,
+            callbacks=callbacks,
+            n_jobs=n_jobs,
+            executor=executor,
+            verbose=verbose,
+        )
+        self.strengths = strengths
+        self.ratio = ratio
+        self.cv = cv
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, groups: Any = None
+    ) -> Self:
+        """Choose the strength on left-out sequences, then learn from all.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Several sequences, see :meth:`ChangePointMetricLearner.fit`.
+        groups : array (N,), optional
+            Sequences of one group stay together, for splitters that use groups.
+        """
+        check_parameters(self)
+        who = type(self).__name__
+        data = read_data_sets(who, X)
+        n = len(data.arrays)
+        if data.single or n < 2:
+            raise ValueError(
+                f"{who} needs at least 2 sequences to leave some out, got 1; pass a list of "
+                "sequences, or use ChangePointMetricLearner."
+            )
+        weights = read_weights(who, sample_weight, n)
+        parameters = self.get_params(deep=False)
+        for name in ("strengths", "ratio", "cv"):
+            del parameters[name]
+        learner = ChangePointMetricLearner(**parameters)
+        problem = learner._problem(X, y, sample_weight)
+        self.strengths_ = _strengths(self.strengths, problem, self.ratio)
+        splitter = check_cv(min(5, n) if self.cv is None else self.cv)
+        folds = list(splitter.split(np.arange(n), None, groups))
+        if not folds or not all(len(train) and len(test) for train, test in folds):
+            raise ValueError(
+                f"{who} needs folds with sequences to train on and to leave out, got "
+                f"cv={self.cv!r}."
+            )
+        losses = [self._losses(learner, X, y, weights, *fold) for fold in folds]
+        self.loss_path_ = np.array(losses).T
+        path = regularization_path(learner, X, y, self.strengths_, sample_weight=sample_weight)
+        self.path_ = replace(path, validation_loss=self.loss_path_)
+        self.strength_ = float(self.strengths_[self.path_.best])
+        chosen = self.path_.learners[self.path_.best]
+        vars(self).update({k: v for k, v in vars(chosen).items() if k not in parameters})
+        self._report()
+        return self
+
+    def _losses(
+        self,
+        learner: ChangePointMetricLearner,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        weights: NDArray | None,
+        train: NDArray,
+        test: NDArray,
+    ) -> NDArray:
+        """Loss on the left-out sequences at every strength."""
+        path = regularization_path(
+            learner,
+            [X[i] for i in train],
+            [y[i] for i in train],
+            self.strengths_,
+            validation=([X[i] for i in test], [y[i] for i in test]),
+            sample_weight=None if weights is None else weights[train],
+        )
+        if any(solution.reason == "interrupted" for solution in path.solutions):
+            raise KeyboardInterrupt  # half a comparison chooses nothing
+        assert path.validation_loss is not None
+        return path.validation_loss
