@@ -24,7 +24,7 @@ from experiments.protocol import COLUMNS
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
-from metriclearn.indices import hausdorff, partition_loss_change_points, precision_recall
+from metriclearn.indices import hausdorff, partition_loss, precision_recall
 from metriclearn.problem.partition import Partition
 
 __all__ = ["evaluate", "main", "score"]
@@ -54,12 +54,13 @@ def score(
 
 def _measures(truth: NDArray, found: NDArray, margin: float) -> dict[str, float]:
     n_samples = int(truth[-1])
-    loss = partition_loss_change_points(truth, found, n_samples)
-    precision, recall = precision_recall(truth, found, n_samples, margin=margin)
+    true, pred = (Partition.from_change_points(ends, n_samples) for ends in (truth, found))
+    loss = partition_loss(true, pred)
+    precision, recall = precision_recall(true, pred, margin=margin)
     return {
         "partition_loss": n_samples * loss,
         "relative_loss": loss,
-        "hausdorff": min(hausdorff(truth, found, n_samples), n_samples),
+        "hausdorff": min(hausdorff(true, pred), n_samples),
         "f1": 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0,
         "n_segments": len(found),
     }

@@ -297,13 +297,14 @@ def _compared(
     import numpy as np
 
     from metriclearn.datasets.annotations import row_labels
-    from metriclearn.indices import partition_loss_change_points, precision_recall
+    from metriclearn.indices import partition_loss, precision_recall
+    from metriclearn.problem.partition import Partition
 
     rate = 10.0
     n_rows = max(1, round(rate * max(truth[-1][1], found[-1][1])))
     a, b = row_labels(truth, n_rows, rate), row_labels(found, n_rows, rate)
-    true, pred = ([*(np.flatnonzero(x[1:] != x[:-1]) + 1), n_rows] for x in (a, b))
-    loss = partition_loss_change_points(true, pred, normalized=False)
+    true, pred = map(Partition.from_runs, (a, b))
+    loss = partition_loss(true, pred, normalized=False)
     scores = precision_recall(true, pred, margin=round(tolerance * rate))
     both = scores.precision + scores.recall
     f1 = 2 * scores.precision * scores.recall / both if both else 0.0

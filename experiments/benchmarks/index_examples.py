@@ -3,7 +3,7 @@
     python -m experiments.benchmarks.index_examples [--output docs/images]
 
 Chains and Gaussian points of Hussain & Meilă, "Graph-sensitive indices for comparing clusterings"
-(sections 5.1 and 5.2), the 13 points of the lecture on comparing clusterings, and the bootstrap
+(sections 5.1 and 5.2), thirteen points in three clusters each way, and the bootstrap
 stability it recommends. Prints the tables and writes the pictures of docs/indices.md.
 """
 
@@ -23,7 +23,7 @@ import metriclearn.indices as indices
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00")
 INK = "#1f2328"
-LECTURE = (
+THIRTEEN = (
     [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3],
     [0, 0, 0, 2, 2, 2, 2, 1, 1, 3, 2, 3, 1],
 )
@@ -204,7 +204,7 @@ def main() -> None:
     pictures = {
         "indices_chains": draw_chains(),
         "indices_gaussian": draw_gaussian(table),
-        "indices_lecture": indices.plot_contingency(*LECTURE),
+        "indices_table": indices.plot_contingency(*THIRTEEN),
         "indices_stability": draw_stability(),
     }
     for name, figure in pictures.items():

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import metriclearn.indices as indices
+from metriclearn.problem.partition import Partition
 
 _PATIENCE = 10.0  # seconds
 
@@ -118,23 +119,24 @@ def change_point_cases() -> Iterator[Case]:
     )
     lists = a.tolist(), b.tolist()
     theirs = _bound(peer("ruptures.metrics", "randindex"), *lists)
-    name = "rand_score_change_points, 1e5"
-    yield Case(f"{name}, arrays", lambda: indices.rand_score_change_points(a, b), theirs,
+    true, pred = map(Partition.from_change_points, (a, b))
+    yield Case("rand_score, 1e5 change-points", lambda: indices.rand_score(true, pred), theirs,
                "ruptures", 100.0)  # fmt: skip
-    yield Case(f"{name}, lists", lambda: indices.rand_score_change_points(*lists), theirs,
+    yield Case("the same from lists",
+               lambda: indices.rand_score(*map(Partition.from_change_points, lists)), theirs,
                "ruptures")  # fmt: skip
     yield Case("hausdorff, 1e5", lambda: indices.hausdorff(a, b), below=0.1)
     small = [*a[:3000].tolist(), n], [*b[:3000].tolist(), n]
     yield Case("hausdorff, 3e3", lambda: indices.hausdorff(*small),
                _bound(peer("ruptures.metrics", "hausdorff"), *small), "ruptures")  # fmt: skip
     for function in (
-        indices.adjusted_rand_score_change_points,
-        indices.variation_of_information_change_points,
-        indices.misclassification_error_change_points,
-        indices.partition_loss_change_points,
+        indices.adjusted_rand_score,
+        indices.variation_of_information,
+        indices.misclassification_error,
+        indices.partition_loss,
         indices.precision_recall,
     ):
-        yield Case(f"{function.__name__}, 1e5", partial(function, a, b))
+        yield Case(f"{function.__name__}, 1e5 change-points", partial(function, true, pred))
 
 
 def internal_cases() -> Iterator[Case]:

@@ -5,26 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Hashable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from metriclearn.indices import information, pairs
 from metriclearn.indices.contingency import ContingencyTable, Labels, contingency_table
-from metriclearn.indices.information import (
-    entropy,
-    expected_mutual_information,
-    mutual_info_score,
-    variation_of_information,
-)
-from metriclearn.indices.pairs import (
-    fowlkes_mallows_score,
-    pair_counts,
-    partition_loss,
-    rand_score,
-)
-
-__all__ = ["Estimate", "adjusted", "expected_under_permutation"]
 
 _ENUMERATED_TABLES = 5000
 
@@ -63,7 +50,7 @@ def adjusted(
     contingency: Any = None,
     ignore_label: Hashable = None,
 ) -> Estimate:
-    """Any index corrected for chance, (i − E[i]) / (maximum − E[i]), seed 004.
+    """Any index corrected for chance, (i − E[i]) / (maximum − E[i]).
 
     0 on average for random labels with the given cluster sizes, 1 at the optimum. The standard
     error of a sampled expectation is carried through the ratio to first order. When every
@@ -106,7 +93,7 @@ def expected_under_permutation(
     Closed form for Rand, Fowlkes–Mallows, mutual information, variation of information and ℓ. For
     any other index all tables with these margins are enumerated while there are at most 5 000
     (exact, hypergeometric weights); beyond that, seeded random tables with a standard error,
-    O(n_permutations (n + K K′)). Seed 004, the mean in adj(i); Hubert & Arabie 1985.
+    O(n_permutations (n + K K′)).
 
     Parameters
     ----------
@@ -116,42 +103,54 @@ def expected_under_permutation(
         Random tables, when sampling.
     random_state : int, Generator or None
         Seed of the sampling; the default makes the result reproducible.
+
+    References
+    ----------
+    L. Hubert and P. Arabie, "Comparing partitions", Journal of Classification 2, 1985 (Rand); E. B.
+    Fowlkes and C. L. Mallows, Journal of the American Statistical Association 78, 1983; N. X. Vinh,
+    J. Epps and J. Bailey, Journal of Machine Learning Research 11, 2010 (information).
     """
+    from scipy.stats import random_table
+
     table = contingency_table(
         labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
     )
     if index in _CLOSED_FORMS:
         return Estimate(_CLOSED_FORMS[index](table), 0.0, "closed form")
     evaluate = _on_table(index)
-    tables = _all_tables(table.row_sizes, table.column_sizes)
-    if tables is not None:
-        mean = math.fsum(weight * evaluate(ContingencyTable.from_array(t)) for t, weight in tables)
+    tables = _all_tables(table.row_sizes.tolist(), table.column_sizes.tolist())
+    every = list(islice(tables, _ENUMERATED_TABLES + 1))
+    distribution = random_table(table.row_sizes, table.column_sizes)
+    if len(every) <= _ENUMERATED_TABLES:
+        mean = math.fsum(distribution.pmf(one) * evaluate(one) for one in every)
         return Estimate(mean, 0.0, "enumeration")
     if n_permutations < 2:
         raise ValueError(f"adjusted needs n_permutations of at least 2, got {n_permutations}.")
-    drawn = _random_tables(table, n_permutations, np.random.default_rng(random_state))
-    values = np.array([evaluate(ContingencyTable.from_array(t)) for t in drawn])
+    generator = np.random.default_rng(random_state)
+    drawn = (distribution.rvs(random_state=generator) for _ in range(n_permutations))
+    values = np.array([evaluate(one) for one in drawn])
     error = float(values.std(ddof=1) / math.sqrt(n_permutations))
     return Estimate(float(values.mean()), error, "sampling")
 
 
-def _on_table(index: Callable[..., float]) -> Callable[[ContingencyTable], float]:
+def _on_table(index: Callable[..., float]) -> Callable[[Any], float]:
+    """The index as a function of a contingency table, or of the array of its counts."""
     if "contingency" in inspect.signature(index).parameters:
         return lambda table: float(index(contingency=table))
-    return lambda table: float(index(*table.to_labels()))
+    return lambda table: float(index(*contingency_table(contingency=table).to_labels()))
 
 
 def _expected_rand(table: ContingencyTable) -> float:
-    n11, n10, n01, n00 = pair_counts(contingency=table)
-    pairs = n11 + n10 + n01 + n00
-    if pairs == 0:
+    n11, n10, n01, n00 = pairs.pair_counts(contingency=table)
+    total = n11 + n10 + n01 + n00
+    if total == 0:
         return 1.0
     true, pred = n11 + n10, n11 + n01
-    return (true * pred + (pairs - true) * (pairs - pred)) / pairs**2
+    return (true * pred + (total - true) * (total - pred)) / total**2
 
 
 def _expected_fowlkes_mallows(table: ContingencyTable) -> float:
-    n11, n10, n01, n00 = pair_counts(contingency=table)
+    n11, n10, n01, n00 = pairs.pair_counts(contingency=table)
     true, pred = n11 + n10, n11 + n01
     if true == 0 or pred == 0:
         return 1.0 if true == pred else 0.0
@@ -159,16 +158,15 @@ def _expected_fowlkes_mallows(table: ContingencyTable) -> float:
 
 
 def _expected_information(table: ContingencyTable) -> float:
-    return expected_mutual_information(table.row_sizes, table.column_sizes)
+    return information.expected_mutual_information(table.row_sizes, table.column_sizes)
 
 
 def _expected_variation(table: ContingencyTable) -> float:
-    h = _size_entropy(table.row_sizes) + _size_entropy(table.column_sizes)
-    return max(0.0, h - 2.0 * _expected_information(table))
-
-
-def _size_entropy(sizes: NDArray[np.int64]) -> float:
-    return entropy(contingency=sizes[:, None])
+    h, g = (
+        information.entropy(contingency=sizes[:, None])
+        for sizes in (table.row_sizes, table.column_sizes)
+    )
+    return max(0.0, h + g - 2.0 * _expected_information(table))
 
 
 def _expected_loss(table: ContingencyTable) -> float:
@@ -179,38 +177,22 @@ def _expected_loss(table: ContingencyTable) -> float:
 
 
 _CLOSED_FORMS: dict[Callable[..., float], Callable[[ContingencyTable], float]] = {
-    rand_score: _expected_rand,
-    fowlkes_mallows_score: _expected_fowlkes_mallows,
-    mutual_info_score: _expected_information,
-    variation_of_information: _expected_variation,
-    partition_loss: _expected_loss,
+    pairs.rand_score: _expected_rand,
+    pairs.fowlkes_mallows_score: _expected_fowlkes_mallows,
+    information.mutual_info_score: _expected_information,
+    information.variation_of_information: _expected_variation,
+    pairs.partition_loss: _expected_loss,
 }
 
 
-def _all_tables(rows: NDArray, columns: NDArray) -> list[tuple[NDArray, float]] | None:
-    """All tables with the given margins and their probabilities; None when there are too many.
-
-    A table has probability Π a_k! Π b_l! / (n! Π n_kl!).
-    """
-    found: list[tuple[NDArray, float]] = []
-    margins = sum(math.lgamma(size + 1) for size in (*rows, *columns))
-    total = math.lgamma(rows.sum() + 1)
-    for table in _fill(rows.tolist(), columns.tolist()):
-        if len(found) == _ENUMERATED_TABLES:
-            return None
-        cells = sum(math.lgamma(count + 1) for row in table for count in row)
-        found.append((np.array(table), math.exp(margins - total - cells)))
-    return found
-
-
-def _fill(rows: list[int], columns: list[int]) -> Iterator[list[list[int]]]:
-    """Every table, row by row."""
+def _all_tables(rows: list[int], columns: list[int]) -> Iterator[list[list[int]]]:
+    """Every table with the given margins, row by row."""
     if len(rows) == 1:
         yield [columns]
         return
     for row in _splits(rows[0], columns):
         left = [column - count for column, count in zip(columns, row)]
-        for rest in _fill(rows[1:], left):
+        for rest in _all_tables(rows[1:], left):
             yield [row, *rest]
 
 
@@ -224,13 +206,3 @@ def _splits(total: int, caps: list[int]) -> Iterator[list[int]]:
     for count in range(max(0, total - room), min(total, caps[0]) + 1):
         for rest in _splits(total - count, caps[1:]):
             yield [count, *rest]
-
-
-def _random_tables(
-    table: ContingencyTable, n_tables: int, generator: np.random.Generator
-) -> Iterator[NDArray]:
-    from scipy.stats import random_table
-
-    distribution = random_table(table.row_sizes, table.column_sizes)
-    for _ in range(n_tables):
-        yield distribution.rvs(random_state=generator)

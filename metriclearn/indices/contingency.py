@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.problem.partition import Partition
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["ContingencyTable", "Labels", "contingency_table", "label_codes", "plot_contingency"]
-
 Labels = Iterable[Hashable] | Partition
-_DRAWN_CELLS = 4_000_000
-_EXACT_INTEGER = 2**53  # beyond it, NumPy may have merged different Python integers as floats
+Value = TypeVar("Value")
+# kinds of arrays in which different labels of one Python type stay different
+_FAITHFUL: dict[type, str] = {int: "iu", bool: "b", float: "f", str: "U"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,30 +49,25 @@ class ContingencyTable:
         Two contiguous :class:`~metriclearn.problem.partition.Partition` objects take O(K + K′).
         """
         if isinstance(labels_true, Partition) and isinstance(labels_pred, Partition):
-            if ignore_label is None:
-                return cls.from_partitions(labels_true, labels_pred)
-            raise ValueError(
-                "ContingencyTable needs labels, not Partition objects, to know which samples to "
-                "ignore; pass the two labelings."
-            )
-        true, pred = _as_array(labels_true), _as_array(labels_pred)
+            if ignore_label is not None:
+                raise ValueError(
+                    "ContingencyTable needs labels, not Partition objects, to know which samples "
+                    "to ignore; pass the two labelings."
+                )
+            cells = labels_true.intersections(labels_pred)
+            return cls(*cells, labels_true.sizes, labels_pred.sizes, labels_true.n_samples)
+        true, pred = label_array(labels_true), label_array(labels_pred)
         if len(true) != len(pred):
             raise ValueError(
                 "Comparing partitions needs two labels for every sample, got "
                 f"{len(true)} and {len(pred)} labels; pass labelings of the same samples."
             )
         if ignore_label is not None:
-            keep = _differs(true, ignore_label) & _differs(pred, ignore_label)
+            keep = differs(true, ignore_label) & differs(pred, ignore_label)
             true, pred = true[keep], pred[keep]
         if len(true) == 0:
             raise ValueError("Comparing partitions needs at least one labeled sample, got none.")
         return cls.from_codes(label_codes(true), label_codes(pred))
-
-    @classmethod
-    def from_partitions(cls, true: Partition, pred: Partition) -> ContingencyTable:
-        """Table of two partitions, O(K + K′) when both are contiguous."""
-        rows, columns, counts = true.intersections(pred)
-        return cls(rows, columns, counts, true.sizes, pred.sizes, true.n_samples)
 
     @classmethod
     def from_array(cls, table: Any) -> ContingencyTable:
@@ -98,6 +91,7 @@ class ContingencyTable:
         n_rows, n_columns = int(a.max()) + 1, int(b.max()) + 1
         cells = a * n_columns
         cells += b
+        # counting into all K K′ cells beats sorting while they are not many more than the samples
         if n_rows * n_columns <= 8 * len(a) + 65536:
             table = np.bincount(cells, minlength=n_rows * n_columns)
             return cls._from_dense(table.reshape(n_rows, n_columns))
@@ -114,17 +108,16 @@ class ContingencyTable:
         filled = np.flatnonzero(table != 0)  # ten times faster on booleans
         rows = filled // max(len(column_sizes), 1)
         columns = filled - rows * len(column_sizes)
-        n_samples = _positive(int(row_sizes.sum()))
-        return cls(rows, columns, table.ravel()[filled], row_sizes, column_sizes, n_samples)
+        counts = table.ravel()[filled]
+        return cls(rows, columns, counts, row_sizes, column_sizes, int(row_sizes.sum()))
 
     @classmethod
     def _from_cells(
         cls, rows: NDArray, columns: NDArray, counts: NDArray, shape: tuple[int, int]
     ) -> ContingencyTable:
-        n_samples = _positive(int(counts.sum()))
         rows, row_sizes = _compress(rows, counts, shape[0])
         columns, column_sizes = _compress(columns, counts, shape[1])
-        return cls(rows, columns, counts, row_sizes, column_sizes, n_samples)
+        return cls(rows, columns, counts, row_sizes, column_sizes, int(counts.sum()))
 
     def to_array(self) -> NDArray[np.int64]:
         """Dense table of shape (K, K′)."""
@@ -154,7 +147,8 @@ def contingency_table(
     Parameters
     ----------
     labels_true, labels_pred : sequences of n hashable labels, or Partition
-        The two partitions; the names of the labels do not matter.
+        The two partitions; the names of the labels do not matter. Segmentations are quickest as
+        ``Partition.from_change_points(ends)``: two of them take O(K + K′), whatever n is.
     contingency : ContingencyTable or dense or sparse (K, K′) array of counts, optional
         The table itself, instead of the labels.
     ignore_label : hashable, optional
@@ -182,13 +176,50 @@ def contingency_table(
     return ContingencyTable.from_array(contingency)
 
 
+def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
+    """Let an index of a table be called with the arguments of :func:`contingency_table`.
+
+    ``index(table, *, options)`` becomes ``index(labels_true, labels_pred, *, options,
+    contingency, ignore_label)``, which is also what ``help`` and ``inspect`` then show.
+    """
+    true, pred, *table_given = signature(contingency_table).parameters.values()
+    _, *options = signature(index).parameters.values()
+
+    @wraps(index)
+    def of_labels(
+        labels_true: Labels | None = None,
+        labels_pred: Labels | None = None,
+        *,
+        contingency: Any = None,
+        ignore_label: Hashable = None,
+        **chosen: Any,
+    ) -> Value:
+        table = contingency_table(
+            labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
+        )
+        return index(table, **chosen)
+
+    parameters: list[Parameter] = [true, pred, *options, *table_given]
+    shown = signature(index).replace(parameters=parameters)
+    of_labels.__signature__ = shown  # type: ignore[attr-defined]
+    return of_labels
+
+
+def choice(who: str, what: str, value: str, allowed: Iterable[str]) -> str:
+    """The value, or a ValueError that names what is allowed."""
+    allowed = list(allowed)
+    if value not in allowed:
+        raise ValueError(f"{who} needs {what} to be one of {', '.join(allowed)}, got {value!r}.")
+    return value
+
+
 def label_codes(labels: Labels) -> NDArray[np.int64]:
     """Integers ≥ 0, equal exactly where the labels are: O(n) for integers in a small range."""
-    values = _as_array(labels)
+    values = label_array(labels)
     if values.ndim == 1 and values.size and values.dtype.kind in "biu":
         low, high = int(values.min()), int(values.max())
         if high - low < 4 * values.size + 1024:
-            if values.dtype.kind == "u":
+            if values.dtype.kind == "u":  # may not fit into 64 bits with a sign
                 return (values - values.dtype.type(low)).astype(np.int64)
             codes = values.astype(np.int64, copy=False)
             return codes - low if low else codes
@@ -197,57 +228,11 @@ def label_codes(labels: Labels) -> NDArray[np.int64]:
     return Partition.from_labels(values).labels
 
 
-def plot_contingency(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
-) -> Figure:
-    """Heat map of the table, ordered by the best matching so that agreement is on the diagonal.
+def label_array(labels: Labels) -> NDArray:
+    """The labels as an array in which no two different labels became equal.
 
-    Shades are shares of the true cluster; counts are written in while the table is small.
-    Returns a matplotlib figure that belongs to no window. O(K³) at worst; at most 4 million cells.
+    NumPy turns [1, "1"] into strings and [2**63, -1] into floats: such lists stay objects.
     """
-    from matplotlib.figure import Figure
-
-    from metriclearn.indices.matching import matched_order
-
-    table = contingency_table(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
-    if len(table.row_sizes) * len(table.column_sizes) > _DRAWN_CELLS:
-        raise ValueError(
-            f"plot_contingency draws at most {_DRAWN_CELLS} cells, got {len(table.row_sizes)} × "
-            f"{len(table.column_sizes)} clusters; merge or leave out small ones."
-        )
-    rows, columns = matched_order(table)
-    counts = table.to_array()[np.ix_(rows, columns)]
-    shares = counts / table.row_sizes[rows, None]
-    height, width = 1.4 + 0.32 * min(len(counts), 20), 2.6 + 0.36 * min(len(columns), 20)
-    figure = Figure(figsize=(max(width, 4.2), max(height, 2.6)), layout="constrained")
-    axes = figure.add_subplot()
-    image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-    if counts.size <= 150:
-        for (k, l), count in np.ndenumerate(counts):  # noqa: E741
-            color = "white" if shares[k, l] > 0.55 else "#1f2328"
-            if count:
-                axes.text(l, k, f"{count:,}", ha="center", va="center", fontsize=8, color=color)
-        axes.set(xticks=range(len(columns)), xticklabels=columns)
-        axes.set(yticks=range(len(rows)), yticklabels=rows)
-    matched = int(np.trace(counts))
-    axes.set(xlabel="predicted cluster", ylabel="true cluster")
-    axes.set_title(
-        f"{matched / table.n_samples:.0%} of {table.n_samples:,} samples on the diagonal",
-        loc="left",
-        fontsize=10,
-        fontweight="bold",
-    )
-    figure.colorbar(image, ax=axes, label="share of the true cluster", shrink=0.9)
-    return figure
-
-
-def _as_array(labels: Labels) -> NDArray:
     if isinstance(labels, Partition):
         return labels.labels
     if isinstance(labels, np.ma.MaskedArray):
@@ -255,70 +240,38 @@ def _as_array(labels: Labels) -> NDArray:
             "Comparing partitions needs arrays without a mask; pass labels.filled(-1) and "
             "ignore_label=-1."
         )
-    if isinstance(labels, np.ndarray):
-        return labels if labels.ndim else _no_sequence(labels)
-    if not isinstance(labels, Iterable):
-        return _no_sequence(labels)
-    if not hasattr(labels, "__array__"):
-        labels = labels if isinstance(labels, list | tuple) else list(labels)
-        return _faithful(labels)
-    return np.asarray(labels)
-
-
-def _no_sequence(labels: Any) -> NDArray:
-    raise ValueError(
-        f"Comparing partitions needs a sequence of labels, got {labels!r}; pass one per sample."
-    )
-
-
-def _faithful(labels: list | tuple) -> NDArray:
-    """The labels as an array in which no two different labels became equal.
-
-    NumPy turns [1, "1"] into strings and [2**63, -1] into floats; such lists stay objects.
-    """
-    try:
+    if not isinstance(labels, Iterable) or (isinstance(labels, np.ndarray) and labels.ndim == 0):
+        raise ValueError(
+            f"Comparing partitions needs a sequence of labels, got {labels!r}; one per sample."
+        )
+    if hasattr(labels, "__array__"):
+        return np.asarray(labels)
+    labels = list(labels)
+    kinds = {type(label) for label in labels}
+    if len(kinds) == 1 and (faithful := _FAITHFUL.get(kinds.pop())):
         values = np.asarray(labels)
-    except (ValueError, OverflowError):  # ragged tuples
-        values = np.empty((len(labels), 0))
-    kind = values.dtype.kind
-    if values.ndim == 1 and (
-        kind in "biu"
-        or (kind in "US" and all(isinstance(label, str | bytes) for label in labels))
-        or (kind == "f" and not any(_huge_integer(label) for label in labels))
-    ):
-        return values
-    values = np.empty(len(labels), dtype=object)
-    values[:] = labels
-    return values
+        if values.dtype.kind in faithful:  # integers beyond 64 bits become floats or objects
+            return values
+    return np.fromiter(labels, dtype=object, count=len(labels))
 
 
-def _huge_integer(label: Hashable) -> bool:
-    return isinstance(label, int) and abs(label) > _EXACT_INTEGER
-
-
-def _differs(values: NDArray, label: Hashable) -> NDArray[np.bool_]:
+def differs(values: NDArray, label: Hashable) -> NDArray[np.bool_]:
+    """Where the values are not the label, NaN being equal to NaN."""
     if label != label:  # NaN, the only label that differs from itself
         return values == values
     return np.broadcast_to(np.asarray(values != label, dtype=bool), values.shape)
 
 
 def _counts(values: NDArray) -> NDArray[np.int64]:
-    if values.dtype.kind not in "biuf" or not np.all(np.isfinite(values)):
-        raise ValueError("A contingency table needs finite counts; replace missing ones by 0.")
-    if np.any(values < 0) or np.any(values != np.floor(values)):
+    whole = values.dtype.kind in "biuf" and np.all(np.isfinite(values) & (values >= 0))
+    total = values.sum(dtype=np.float64) if whole else 0.0
+    if not (whole and np.array_equal(values, np.floor(values)) and 0 < total < 2.0**62):
         raise ValueError(
-            "A contingency table needs whole, non-negative counts, got others; pass the number of "
-            "samples per cell, not shares."
+            "A contingency table needs finite, whole, non-negative counts, at least one of them "
+            "positive and fewer than 2**62 samples in all; pass the number of samples per cell, "
+            "not shares, and 0 for missing ones."
         )
-    if values.sum(dtype=np.float64) >= 2.0**62:
-        raise ValueError("A contingency table needs fewer than 2**62 samples in all.")
     return values.astype(np.int64)
-
-
-def _positive(n_samples: int) -> int:
-    if n_samples == 0:
-        raise ValueError("A contingency table needs at least one positive count, got none.")
-    return n_samples
 
 
 def _compress(
@@ -327,8 +280,7 @@ def _compress(
     """Codes renumbered without gaps, and the total count of each."""
     used = np.zeros(n_codes, dtype=bool)
     used[codes] = True
-    if not used.all():
-        codes = (np.cumsum(used) - 1)[codes]
+    codes = (np.cumsum(used) - 1)[codes]
     sizes = np.zeros(int(used.sum()), dtype=np.int64)
     np.add.at(sizes, codes, counts)
-    return codes.astype(np.int64, copy=False), sizes
+    return codes, sizes

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels, label_codes
 
-__all__ = ["ClusteredPoints", "clustered_points"]
-
 _BLOCK_ENTRIES = 4_000_000  # distances held at once, 32 MB
 
 
@@ -35,31 +33,23 @@ class ClusteredPoints:
     centroids: NDArray[np.float64]
 
     @property
-    def owners(self) -> NDArray[np.int64]:
-        """Cluster of every sorted point, shape (n,)."""
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
-
-    @property
     def squared_spreads(self) -> NDArray[np.float64]:
         """Squared distance of every sorted point to its centroid, shape (n,)."""
         offsets = _relative(self.points, self.centroids, self.sizes)
         return np.einsum("ij,ij->i", offsets, offsets)
 
-    def to_centroids(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Blocks of rows and their distances to the K centroids, O(n K d) in all."""
-        yield from self._blocks(self.centroids)
+    def distances_to(self, targets: NDArray) -> Iterator[tuple[int, slice, NDArray[np.float64]]]:
+        """Cluster, rows and distances to all targets of blocks of points of one cluster each.
 
-    def to_points(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Blocks of rows and their distances to all n points, O(n² d) in all."""
-        yield from self._blocks(self.points)
-
-    def _blocks(self, targets: NDArray) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        O(n d) time per target; a block holds at most 32 MB, or one row.
+        """
         from scipy.spatial.distance import cdist
 
         step = max(1, _BLOCK_ENTRIES // len(targets))
-        for first in range(0, len(self.points), step):
-            rows = slice(first, min(first + step, len(self.points)))
-            yield rows, cdist(self.points[rows], targets)
+        for k, stop in enumerate(np.cumsum(self.sizes).tolist()):
+            for first in range(int(self.starts[k]), stop, step):
+                rows = slice(first, min(first + step, stop))
+                yield k, rows, cdist(self.points[rows], targets)
 
     def unsorted(self, values: NDArray) -> NDArray:
         """Values of the sorted points back in the order of X."""

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.indices.contingency import Labels
+from metriclearn.indices.contingency import Labels, choice
 from metriclearn.indices.distances import ClusteredPoints, clustered_points
-
-__all__ = ["DIAMETERS", "SEPARATIONS", "dunn_score", "dunn_scores"]
 
 SEPARATIONS = ("single", "complete", "average", "centroid", "average_to_centroids", "hausdorff")
 DIAMETERS = ("complete", "average", "centroid")
@@ -26,9 +24,9 @@ def dunn_score(
 ) -> float:
     """Dunn's index min_{p≠q} δ(p, q) / max_l Δ(l); large is good.
 
-    Seed 002, "Dunn's Index" and its variants (Bezdek & Pal 1998): 6 × 3 = 18 indices, the original
-    and 17 variants. The slide's i ≠ j *across* clusters is dropped. In [0, ∞]: inf when every
-    diameter is 0. O(n² d) time, O(n K d) for centroid-only choices; see :func:`dunn_scores`.
+    6 × 3 = 18 indices: Dunn's own and the 17 variants that Vendramin, Campello and Hruschka
+    compare. In [0, ∞]: inf when every diameter is 0. O(n² d) time, O(n K d) for centroid-only
+    choices; see :func:`dunn_scores`.
 
     Parameters
     ----------
@@ -40,16 +38,20 @@ def dunn_score(
         Δ: "complete" (max) or "average" (mean over pairs; 0 for a single point) distance inside,
         or "centroid", twice the mean distance to the centroid.
     metric : see :func:`~metriclearn.indices.davies_bouldin_score`
+
+    References
+    ----------
+    J. C. Dunn, "Well-separated clusters and optimal fuzzy partitions", Journal of Cybernetics 4,
+    1974. J. C. Bezdek and N. R. Pal, "Some new indexes of cluster validity", IEEE Transactions on
+    Systems, Man and Cybernetics B 28, 1998. L. Vendramin, R. J. G. B. Campello and E. R. Hruschka,
+    "Relative clustering validity criteria: a comparative overview", Statistical Analysis and Data
+    Mining 3, 2010.
     """
-    if separation not in SEPARATIONS or diameter not in DIAMETERS:
-        raise ValueError(
-            f"dunn_score needs separation among {', '.join(SEPARATIONS)} and diameter among "
-            f"{', '.join(DIAMETERS)}, got {separation!r} and {diameter!r}."
-        )
+    choice("dunn_score", "separation", separation, SEPARATIONS)
+    choice("dunn_score", "diameter", diameter, DIAMETERS)
     clusters = clustered_points(X, labels, metric)
-    if "centroid" in separation and diameter == "centroid":
-        separations, diameters = _by_centroids(clusters)
-    else:
+    separations, diameters = _by_centroids(clusters)
+    if separation not in separations or diameter not in diameters:
         separations, diameters = _all(clusters)
     return _ratio(separations[separation], diameters[diameter])
 
@@ -73,33 +75,14 @@ def _ratio(separation: float, diameter: float) -> float:
     return separation / diameter if diameter > 0 else float("inf")
 
 
-def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
-    """Smallest separation and largest diameter of every kind."""
-    separations, diameters = _by_centroids(clusters)
-    lows, highs, sums, nearest = _set_distances(clusters)
-    sizes = clusters.sizes
-    separations |= {
-        "single": _smallest(lows),
-        "complete": _smallest(highs),
-        "average": _smallest(sums / np.multiply.outer(sizes, sizes)),
-        "hausdorff": _smallest(np.maximum(nearest, nearest.T)),
-    }
-    pairs = np.maximum(sizes * (sizes - 1), 1)
-    diameters |= {
-        "complete": float(np.diag(highs).max()),
-        "average": float((np.diag(sums) / pairs).max()),
-    }
-    return separations, diameters
-
-
 def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
+    """Smallest separation and largest diameter of the kinds that need centroids only."""
     from scipy.spatial.distance import cdist
 
     sizes = clusters.sizes
     sums = np.zeros((len(sizes), len(sizes)))  # of distances from the points of p to centroid q
-    for rows, distances in clusters.to_centroids():
-        present, starts = _clusters_in(clusters, rows)
-        sums[present] += np.add.reduceat(distances, starts, axis=0)
+    for p, _, distances in clusters.distances_to(clusters.centroids):
+        sums[p] += distances.sum(axis=0)
     separations = {
         "centroid": _smallest(cdist(clusters.centroids, clusters.centroids)),
         "average_to_centroids": _smallest((sums + sums.T) / np.add.outer(sizes, sizes)),
@@ -107,29 +90,32 @@ def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str
     return separations, {"centroid": float((2.0 * np.diag(sums) / sizes).max())}
 
 
-def _set_distances(clusters: ClusteredPoints) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Min, max and sum of the distances from p to q, and max_i min_j (one-sided Hausdorff)."""
-    shape = (len(clusters.sizes),) * 2
-    lows, highs = np.full(shape, np.inf), np.zeros(shape)
-    sums, nearest = np.zeros(shape), np.zeros(shape)
-    for rows, distances in clusters.to_points():
-        present, starts = _clusters_in(clusters, rows)
-        low = np.minimum.reduceat(distances, clusters.starts, axis=1)
-        high = np.maximum.reduceat(distances, clusters.starts, axis=1)
-        total = np.add.reduceat(distances, clusters.starts, axis=1)
-        lows[present] = np.minimum(lows[present], np.minimum.reduceat(low, starts, axis=0))
-        highs[present] = np.maximum(highs[present], np.maximum.reduceat(high, starts, axis=0))
-        sums[present] += np.add.reduceat(total, starts, axis=0)
-        nearest[present] = np.maximum(nearest[present], np.maximum.reduceat(low, starts, axis=0))
-    return lows, highs, sums, nearest
-
-
-def _clusters_in(clusters: ClusteredPoints, rows: slice) -> tuple[NDArray, NDArray]:
-    """Clusters that have points among the sorted rows, and where each starts in the block."""
-    first = np.searchsorted(clusters.starts, rows.start, side="right") - 1
-    last = np.searchsorted(clusters.starts, rows.stop, side="left")
-    starts = np.maximum(clusters.starts[first:last] - rows.start, 0)
-    return np.arange(first, last), starts
+def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
+    """Smallest separation and largest diameter of every kind."""
+    sizes = clusters.sizes
+    shape = len(sizes), len(sizes)
+    # of the distances from the points of p to those of q; nearest is max_i min_j, one-sided
+    low, high, total, nearest = np.full(shape, np.inf), *np.zeros((3, *shape))
+    for p, _, distances in clusters.distances_to(clusters.points):
+        closest = np.minimum.reduceat(distances, clusters.starts, axis=1)
+        low[p] = np.minimum(low[p], closest.min(axis=0))
+        nearest[p] = np.maximum(nearest[p], closest.max(axis=0))
+        farthest = np.maximum.reduceat(distances, clusters.starts, axis=1)
+        high[p] = np.maximum(high[p], farthest.max(axis=0))
+        total[p] += np.add.reduceat(distances, clusters.starts, axis=1).sum(axis=0)
+    separations, diameters = _by_centroids(clusters)
+    separations |= {
+        "single": _smallest(low),
+        "complete": _smallest(high),
+        "average": _smallest(total / np.multiply.outer(sizes, sizes)),
+        "hausdorff": _smallest(np.maximum(nearest, nearest.T)),
+    }
+    pairs = np.maximum(sizes * (sizes - 1), 1)
+    diameters |= {
+        "complete": float(np.diag(high).max()),
+        "average": float((np.diag(total) / pairs).max()),
+    }
+    return separations, diameters
 
 
 def _smallest(values: NDArray) -> float:

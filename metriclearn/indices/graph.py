@@ -1,13 +1,16 @@
 """Indices that know the positions of the samples: random walk index and VI with neighbors.
 
-Both compare two labelings of the nodes of a graph (Hussain & Meilă, seed 001). Helpers build the
-graph from points or for the pixels of an image.
+Both compare two labelings of the nodes of a graph. Helpers build the graph from points or for the
+pixels of an image.
+
+References
+----------
+Z. Hussain and M. Meilă, "Graph-sensitive indices for comparing clusterings", arXiv:1411.7582, 2014.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,19 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.indices.contingency import Labels, label_codes
 from metriclearn.indices.information import variation_of_information
 
-__all__ = [
-    "epsilon_graph",
-    "grid_graph",
-    "knn_graph",
-    "random_walk_index",
-    "vi_with_neighbors",
-]
-
 
 def random_walk_index(
     S: Any, labels_true: Labels, labels_pred: Labels, *, base: float | None = None
 ) -> float:
-    """Random walk index H(k_t | k′_t, k_{t−1}) + H(k′_t | k_t, k′_{t−1}), Eq. (12) of seed 001.
+    """Random walk index H(k_t | k′_t, k_{t−1}) + H(k′_t | k_t, k′_{t−1}), Eq. (12).
 
     Uncertainty of a label given the other labeling there and the label of the node before, for a
     random walk on S in its stationary distribution (Eqs. (8)–(11); Eq. (10) conditions on C_k).
@@ -55,11 +50,13 @@ def random_walk_index(
     """
     a, b = _two_codes(labels_true, labels_pred)
     S = _similarities(S, len(a))
-    joint, first = _pairs(a, b)
+    # the number of the pair (a_i, b_i) of every node, and a node that shows each pair
+    _, first, joint = np.unique(a * (int(b.max()) + 1) + b, return_index=True, return_inverse=True)
     total = 0.0
     for before, given in ((a, b[first]), (b, a[first])):
         flow = _flow(S, before, joint)
-        total += _plogp(_flow_to(flow, given)) - _plogp(flow)  # H(all) − H(condition), as Σ p ln p
+        to_given = flow @ _indicator(given)  # P(k_{t−1}, k′_t): pairs replaced by the other label
+        total += _plogp(to_given) - _plogp(flow)  # H(all) − H(condition), as Σ p ln p
     return max(0.0, float(total)) / (np.log(base) if base else 1.0)
 
 
@@ -98,7 +95,7 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
     """Sparse 0/1 graph linking points at most ``radius`` apart, no self-loops, (n, n).
 
     About O(n log n + edges) in few dimensions. For similarities exp(−d²) above a threshold s, the
-    graph of section 5.2 of seed 001, pass ``radius = sqrt(−log s)``.
+    graph of section 5.2, pass ``radius = sqrt(−log s)``.
     """
     from sklearn.neighbors import radius_neighbors_graph
 
@@ -127,26 +124,18 @@ def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) 
     shape : sequence of int
         Grid shape, e.g. ``image.shape[:2]``; nodes are numbered in C order, as by ``ravel()``.
     """
-    from scipy.sparse import coo_array
+    from scipy.sparse import diags_array, eye_array, kron
 
-    nodes = np.arange(int(np.prod(shape))).reshape(shape)
-    rows, columns, weights = [], [], []
-    steps = (range(-min(reach, size - 1), min(reach, size - 1) + 1) for size in shape)
-    for offset in product(*steps):
-        if not any(offset):
-            continue
-        here = tuple(
-            slice(max(0, -step), min(size, size - step)) for step, size in zip(offset, shape)
-        )
-        there = tuple(
-            slice(max(0, step), min(size, size + step)) for step, size in zip(offset, shape)
-        )
-        rows.append(nodes[here].ravel())
-        columns.append(nodes[there].ravel())
-        weight = np.exp(-float(np.dot(offset, offset))) if weighted else 1.0
-        weights.append(np.full(rows[-1].size, weight))
-    cells = (np.concatenate(rows), np.concatenate(columns))
-    return coo_array((np.concatenate(weights), cells), shape=(nodes.size,) * 2).tocsr()
+    # both the neighborhood and exp(−d²) are products over the axes
+    graph = eye_array(1)
+    for size in shape:
+        steps = np.arange(-min(reach, size - 1), min(reach, size - 1) + 1)
+        weights = np.exp(-(steps**2.0)) if weighted else np.ones(len(steps))
+        graph = kron(graph, diags_array(weights, offsets=steps, shape=(size, size)))
+    graph = graph.tocsr()
+    graph.setdiag(0.0)
+    graph.eliminate_zeros()
+    return graph
 
 
 def _two_codes(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDArray]:
@@ -204,33 +193,17 @@ def _indicator(codes: NDArray) -> Any:
     return csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, int(codes.max()) + 1))
 
 
-def _pairs(a: NDArray, b: NDArray) -> tuple[NDArray, NDArray]:
-    """Number of the pair (a_i, b_i) of every node, and a node that shows each pair."""
-    _, first, joint = np.unique(a * (int(b.max()) + 1) + b, return_index=True, return_inverse=True)
-    return joint, first
-
-
 def _flow(S: Any, before: NDArray, joint: NDArray) -> Any:
-    """P(k_{t−1}, (k, k′)_t) ∝ Σ S_ij over i in the one, j in the other, COO (K, pairs)."""
+    """P(k_{t−1}, (k, k′)_t) ∝ Σ S_ij over i in the one, j in the other, sparse (K, pairs)."""
     from scipy.sparse import csr_array
 
     if hasattr(S, "indptr"):  # renaming the columns is S Y without the product
         width = int(joint.max()) + 1
         renamed = csr_array((S.data, joint[S.indices], S.indptr), shape=(len(joint), width))
-        flow = (_indicator(before).T @ renamed).tocoo()
+        flow = _indicator(before).T @ renamed
     else:
-        flow = csr_array(_indicator(before).T @ S @ _indicator(joint)).tocoo()
-    flow.data = flow.data / flow.data.sum()
-    return flow
-
-
-def _flow_to(flow: Any, given: NDArray) -> Any:
-    """The flow with each pair replaced by the label of the other labeling: P(k_{t−1}, k′_t)."""
-    from scipy.sparse import coo_array
-
-    rows, pairs = flow.coords
-    shape = (flow.shape[0], int(given.max()) + 1)
-    return coo_array((flow.data, (rows, given[pairs])), shape=shape).tocsr().tocoo()
+        flow = csr_array(_indicator(before).T @ S @ _indicator(joint))
+    return flow / flow.data.sum()
 
 
 def _plogp(flow: Any) -> float:

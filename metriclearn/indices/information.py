@@ -1,9 +1,17 @@
 """Indices of information theory: entropy, mutual information, variation of information.
 
 A sample drawn at random has cluster k with probability a_k / n in the truth, l with b_l / n in the
-prediction and both with n_kl / n (seed 001, Eqs. (1)–(5); seed 004). Natural logarithms unless a
-``base`` is given. Every function takes labels or ``contingency=``, and ``ignore_label=``; each
-costs O(n) for labels and O(cells) for a table.
+prediction and both with n_kl / n. Natural logarithms unless a ``base`` is given. Every function
+takes labels or partitions, or ``contingency=``, and ``ignore_label=``; each costs O(n) for labels,
+O(cells) for a table and O(K + K′) for two segmentations.
+
+References
+----------
+M. Meilă, "Comparing clusterings: an information based distance", Journal of Multivariate Analysis
+98, 2007. N. X. Vinh, J. Epps and J. Bailey, "Information theoretic measures for clusterings
+comparison", Journal of Machine Learning Research 11, 2010. Equations (1)–(7) of Z. Hussain and
+M. Meilă, "Graph-sensitive indices for comparing clusterings", arXiv:1411.7582, 2014, collect the
+definitions.
 """
 
 from __future__ import annotations
@@ -15,17 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.indices.contingency import ContingencyTable, Labels, contingency_table
-
-__all__ = [
-    "adjusted_mutual_info_score",
-    "entropy",
-    "expected_mutual_information",
-    "mutual_info_score",
-    "normalized_mutual_info_score",
-    "normalized_variation_of_information",
-    "variation_of_information",
-]
+from metriclearn.indices.contingency import (
+    ContingencyTable,
+    Labels,
+    choice,
+    contingency_table,
+    of_partitions,
+)
 
 _NORMALIZERS: dict[str, Callable[[float, float, float], float]] = {
     "arithmetic": lambda h, g, joint: (h + g) / 2.0,
@@ -48,85 +52,61 @@ def entropy(
 ) -> float:
     """Entropy H(C) = −Σ_k (a_k/n) ln(a_k/n) of one labeling, or joint entropy H(C, C′) of two.
 
-    Seed 001, Eq. (4). In [0, ln K]; the joint entropy is at most H(C) + H(C′). O(n).
+    In [0, ln K]; the joint entropy is at most H(C) + H(C′). Hussain & Meilă 2014, Eq. (4).
     """
-    if labels_true is not None and labels_pred is None and contingency is None:
-        table = ContingencyTable.from_labels(labels_true, labels_true, ignore_label)
-        return _entropy(table.row_sizes) / _log(base)
+    if labels_pred is None and contingency is None:  # cells of C with itself are its clusters
+        labels_pred = labels_true
     table = contingency_table(
         labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
     )
     return _entropy(table.counts) / _log(base)
 
 
-def mutual_info_score(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    base: float | None = None,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
-) -> float:
-    """Mutual information I = Σ_kl (n_kl/n) ln(n n_kl / (a_k b_l)), seed 001, Eq. (5).
+@of_partitions
+def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> float:
+    """Mutual information I = Σ_kl (n_kl/n) ln(n n_kl / (a_k b_l)), Hussain & Meilă 2014, Eq. (5).
 
-    In [0, min(H, H′)], 0 for independent partitions. Symmetric. O(n), or O(cells) for a table.
+    In [0, min(H, H′)], 0 for independent partitions. Symmetric.
     """
-    table = contingency_table(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
     return _information(table) / _log(base)
 
 
+@of_partitions
 def normalized_mutual_info_score(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    average_method: str = "arithmetic",
-    contingency: Any = None,
-    ignore_label: Hashable = None,
+    table: ContingencyTable, *, average_method: str = "arithmetic"
 ) -> float:
     """Mutual information over a normalizer, 2 I / (H + H′) by default.
 
-    Range [0, 1] (``"sum"``: [0, 1/2], Eq. (1) of seed 004). Symmetric. When the normalizer is 0:
-    1 for equal partitions, 0 otherwise. scikit-learn lacks "joint" and "sum".
-    O(n), or O(cells) for a table.
+    Range [0, 1] (``"sum"``: [0, 1/2]). Symmetric. When the normalizer is 0: 1 for equal
+    partitions, 0 otherwise. scikit-learn lacks "joint" and "sum". Vinh, Epps & Bailey
+    2010 list the variants.
 
     Parameters
     ----------
     average_method : "arithmetic", "joint", "sum", "geometric", "min" or "max"
         (H + H′)/2, H(C, C′), H + H′, √(H H′), min(H, H′) or max(H, H′).
     """
-    table = contingency_table(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
     normalizer = _normalizer(table, average_method)
     if normalizer == 0.0:
         return 1.0 if table.equal else 0.0
     return _information(table) / normalizer
 
 
+@of_partitions
 def adjusted_mutual_info_score(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    average_method: str = "arithmetic",
-    contingency: Any = None,
-    ignore_label: Hashable = None,
+    table: ContingencyTable, *, average_method: str = "arithmetic"
 ) -> float:
     """Mutual information corrected for chance, (I − E[I]) / (normalizer − E[I]).
 
     0 on average for random labels of the same sizes, 1 for equal partitions (except with "sum").
-    Symmetric. Vinh, Epps & Bailey 2010; adjustment as in seed 004. E[I] visits every *distinct*
-    pair of cluster sizes once: O(n + d d′ w), w the width of the hypergeometric distribution.
-    0 when the normalizer equals E[I] and the partitions differ (0/0).
+    Symmetric. Vinh, Epps & Bailey 2010. E[I] visits every *distinct* pair of cluster sizes once:
+    O(n + d d′ w), w the width of the hypergeometric distribution. 0 when the normalizer equals
+    E[I] and the partitions differ (0/0).
 
     Parameters
     ----------
     average_method : see :func:`normalized_mutual_info_score`.
     """
-    table = contingency_table(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
     normalizer = _normalizer(table, average_method)
     if table.equal and average_method != "sum":
         return 1.0
@@ -137,47 +117,31 @@ def adjusted_mutual_info_score(
     return (_information(table) - expected) / room
 
 
-def variation_of_information(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    base: float | None = None,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
-) -> float:
+@of_partitions
+def variation_of_information(table: ContingencyTable, *, base: float | None = None) -> float:
     """Variation of information H(C|C′) + H(C′|C) = H + H′ − 2I, a metric on partitions.
 
-    Seed 001, Eqs. (6) and (7) (Eq. (6) prints H(C) twice: the second is H(C′)). In [0, ln n],
-    and at most 2 ln max(K, K′). Equal partitions give exactly 0. The paper's table in section 5.2
-    uses base 10. O(n), or O(cells) for a table.
+    In [0, ln n], and at most 2 ln max(K, K′). Equal partitions give exactly 0. Meilă 2007;
+    Hussain & Meilă 2014, Eqs. (6) and (7) (Eq. (6) prints H(C) twice: the second is H(C′)), whose
+    table in section 5.2 uses base 10.
     """
-    table = contingency_table(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
     return _variation(table) / _log(base)
 
 
+@of_partitions
 def normalized_variation_of_information(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    average_method: str = "joint",
-    contingency: Any = None,
-    ignore_label: Hashable = None,
+    table: ContingencyTable, *, average_method: str = "joint"
 ) -> float:
     """Variation of information over a normalizer, VI / H(C, C′) by default, in [0, 1].
 
     With "joint" it is 1 − I / H(C, C′) and still a metric, and so it is with "log_n"; "sum" keeps
     [0, 1] too, the other normalizers go up to 2 or more. 0 for equal partitions. Symmetric.
-    Seed 004, "Normalized Mutual Information" (the joint variant). O(n), or O(cells) for a table.
+    Vinh, Epps & Bailey 2010 (the joint variant).
 
     Parameters
     ----------
     average_method : as in :func:`normalized_mutual_info_score`, or "log_n" for ln n, the largest VI
     """
-    table = contingency_table(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
     log_n = average_method == "log_n"
     normalizer = math.log(table.n_samples) if log_n else _normalizer(table, average_method)
     if table.equal:
@@ -227,15 +191,13 @@ def _information(table: ContingencyTable) -> float:
 
 
 def _variation(table: ContingencyTable) -> float:
+    # H(C|C′) + H(C′|C) term by term: nothing cancels, and equal partitions give exactly 0
     rows = table.row_sizes[table.rows] / table.counts
     columns = table.column_sizes[table.columns] / table.counts
     return float(np.sum(table.counts * (np.log(rows) + np.log(columns))) / table.n_samples)
 
 
 def _normalizer(table: ContingencyTable, average_method: str) -> float:
-    if average_method not in _NORMALIZERS:
-        raise ValueError(
-            f"average_method must be one of {', '.join(_NORMALIZERS)}, got {average_method!r}."
-        )
+    choice("An index of information", "average_method", average_method, _NORMALIZERS)
     h, g = _entropy(table.row_sizes), _entropy(table.column_sizes)
     return _NORMALIZERS[average_method](h, g, _entropy(table.counts))

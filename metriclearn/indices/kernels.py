@@ -6,16 +6,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = [
-    "chain_matching",
-    "concordance",
-    "disagreements",
-    "disagreements_wide",
-    "expected_information",
-    "margin_matches",
-    "weighted_concordance",
-]
-
 Ints = NDArray[np.int64]
 _NEGLIGIBLE = 1e-20  # a hypergeometric weight relative to the one at the mode
 
@@ -58,24 +48,13 @@ def _expected_cell(a: int, b: int, n: int) -> float:
 
 
 @njit(nogil=True, cache=True)
-def disagreements(a: Ints, b: Ints) -> int:
-    """Pairs split by exactly one of two segmentations, Algorithm 1 of seed 000, O(r+s), O(1).
+def disagreements(a: Ints, b: Ints) -> tuple[np.uint64, np.uint64]:
+    """Pairs split by exactly one of two segmentations, as (high, low) words of 64 bits.
 
-    ``a`` and ``b`` are sorted segment ends, the last one N. Fits 64 bits for N ≤ 4·10⁹.
+    Algorithm 1 of L. Prates, "A more efficient algorithm to compute the Rand index for
+    change-point problems", arXiv, 2021: O(r + s) time, O(1) memory. ``a`` and ``b`` are sorted
+    segment ends, the last one N, any number below 2⁶³.
     """
-    total = 0
-    i = j = start = 0
-    while i < len(a):
-        end = min(a[i], b[j])
-        total += (end - start) * abs(a[i] - b[j])
-        start = end
-        i, j = i + (a[i] == end), j + (b[j] == end)
-    return total
-
-
-@njit(nogil=True, cache=True)
-def disagreements_wide(a: Ints, b: Ints) -> tuple[np.uint64, np.uint64]:
-    """The same sum in 128 bits, as (high, low) words: for any N below 2⁶³."""
     high, low = np.uint64(0), np.uint64(0)
     i = j = start = 0
     while i < len(a):

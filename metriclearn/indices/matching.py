@@ -2,69 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.indices.contingency import ContingencyTable, Labels, contingency_table
+from metriclearn.indices.contingency import ContingencyTable, of_partitions
 
-__all__ = ["matched_order", "misclassification_error"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _DENSE_CELLS = 1_000_000  # larger tables are matched, faster, through their non-empty cells
+_DRAWN_CELLS = 4_000_000
 
 
-def misclassification_error(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
-) -> float:
+@of_partitions
+def misclassification_error(table: ContingencyTable) -> float:
     """Misclassification error 1 − max_π Σ_k n_{k,π(k)} / n over one-to-one matchings π, a metric.
 
-    Seed 004, "The Misclassification Error (ME) distance". Symmetric, 0 for equal partitions only,
-    at most 1 − 1/max(K, K′). The matching is exact (linear assignment), O(K³) at worst; of two
-    contiguous partitions it takes O(K + K′), see
-    :func:`~metriclearn.indices.misclassification_error_change_points`.
+    Symmetric, 0 for equal partitions only, at most 1 − 1/max(K, K′). The matching is exact (linear
+    assignment), O(K³) at worst. The overlaps of two segmentations form a staircase, which needs no
+    assignment: dynamic programming takes O(K + K′).
+
+    References
+    ----------
+    M. Meilă and D. Heckerman, "An experimental comparison of model-based clustering methods",
+    Machine Learning 42, 2001; M. Meilă, "Comparing clusterings: an axiomatic view", ICML 2005.
     """
-    table = contingency_table(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
     return (table.n_samples - _matched(table)) / table.n_samples
 
 
-def matched_order(table: ContingencyTable) -> tuple[list[int], list[int]]:
-    """Orders of the rows and columns that put the best matching on the diagonal."""
-    from scipy.optimize import linear_sum_assignment
+@of_partitions
+def plot_contingency(table: ContingencyTable) -> Figure:
+    """Heat map of the table, ordered by the best matching so that agreement is on the diagonal.
 
-    rows, columns = (side.tolist() for side in linear_sum_assignment(table.to_array(), True))
-    return (
-        rows + sorted(set(range(len(table.row_sizes))) - set(rows)),
-        columns + sorted(set(range(len(table.column_sizes))) - set(columns)),
-    )
+    Shades are shares of the true cluster; counts are written in while the table is small.
+    Returns a matplotlib figure that belongs to no window. O(K³) at worst; at most 4 million cells.
+    """
+    from matplotlib.figure import Figure
+
+    n_rows, n_columns = len(table.row_sizes), len(table.column_sizes)
+    if n_rows * n_columns > _DRAWN_CELLS:
+        raise ValueError(
+            f"plot_contingency draws at most {_DRAWN_CELLS} cells, got {n_rows} × {n_columns} "
+            "clusters; merge or leave out small ones."
+        )
+    # matched rows and columns first, in the same order, then those without a partner
+    matched_rows, matched_columns = _assignment(table.to_array())
+    rows = np.append(matched_rows, np.setdiff1d(np.arange(n_rows), matched_rows))
+    columns = np.append(matched_columns, np.setdiff1d(np.arange(n_columns), matched_columns))
+    counts = table.to_array()[np.ix_(rows, columns)]
+    shares = counts / table.row_sizes[rows, None]
+    size = max(2.6 + 0.36 * min(n_columns, 20), 4.2), max(1.4 + 0.32 * min(n_rows, 20), 2.6)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot(xlabel="predicted cluster", ylabel="true cluster")
+    image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    if counts.size <= 150:
+        for k, l in np.argwhere(counts):  # noqa: E741
+            color = "white" if shares[k, l] > 0.55 else "#1f2328"
+            text = f"{counts[k, l]:,}"
+            axes.text(l, k, text, ha="center", va="center", fontsize=8, color=color)
+        axes.set_xticks(range(n_columns), columns.tolist())
+        axes.set_yticks(range(n_rows), rows.tolist())
+    share = np.trace(counts) / table.n_samples
+    message = f"{share:.0%} of {table.n_samples:,} samples on the diagonal"
+    axes.set_title(message, loc="left", fontsize=10, fontweight="bold")
+    figure.colorbar(image, ax=axes, label="share of the true cluster", shrink=0.9)
+    return figure
 
 
 def _matched(table: ContingencyTable) -> int:
     """Samples in the cells of the heaviest matching."""
+    if np.all(table.columns[1:] >= table.columns[:-1]):  # a staircase: cells are sorted by row
+        from metriclearn.indices.kernels import chain_matching
+
+        return int(chain_matching(table.rows, table.columns, table.counts))
     if len(table.row_sizes) * len(table.column_sizes) <= _DENSE_CELLS:
         return _matched_densely(table.to_array())
     # clusters that overlap, directly or through others, are matched apart from the rest
     counts, rows, columns, starts = _by_component(table)
-    stops = np.append(starts[1:], len(counts))
-    lone = np.minimum(_distinct(rows, starts), _distinct(columns, starts)) == 1
+    # where all cells share a row or a column, only the largest can be matched
+    lone = np.minimum(_spread(rows, starts), _spread(columns, starts)) == 0
     total = int(np.maximum.reduceat(counts, starts)[lone].sum())
-    for first, last in zip(starts[~lone].tolist(), stops[~lone].tolist()):
-        cells = slice(first, last)
+    stops = np.append(starts[1:], len(counts))
+    for cells in map(slice, starts[~lone].tolist(), stops[~lone].tolist()):
         total += _matched_component(rows[cells], columns[cells], counts[cells])
     return total
 
 
-def _matched_densely(table: NDArray[np.int64]) -> int:
+def _assignment(table: NDArray[np.int64]) -> tuple[NDArray, NDArray]:
     from scipy.optimize import linear_sum_assignment
 
-    return int(table[linear_sum_assignment(table, maximize=True)].sum())
+    return linear_sum_assignment(table, maximize=True)
+
+
+def _matched_densely(table: NDArray[np.int64]) -> int:
+    return int(table[_assignment(table)].sum())
 
 
 def _by_component(table: ContingencyTable) -> tuple[NDArray, NDArray, NDArray, NDArray]:
@@ -81,22 +114,19 @@ def _by_component(table: ContingencyTable) -> tuple[NDArray, NDArray, NDArray, N
     return table.counts[order], table.rows[order], table.columns[order], starts
 
 
-def _distinct(codes: NDArray, starts: NDArray) -> NDArray[np.int64]:
-    """1 where all codes of a component are the same, more elsewhere."""
-    return 1 + np.maximum.reduceat(codes, starts) - np.minimum.reduceat(codes, starts)
+def _spread(codes: NDArray, starts: NDArray) -> NDArray[np.int64]:
+    """Largest minus smallest code of every component."""
+    return np.maximum.reduceat(codes, starts) - np.minimum.reduceat(codes, starts)
 
 
 def _matched_component(rows: NDArray, columns: NDArray, counts: NDArray) -> int:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-    _, rows = np.unique(rows, return_inverse=True)
-    _, columns = np.unique(columns, return_inverse=True)
+    rows, columns = (np.unique(codes, return_inverse=True)[1] for codes in (rows, columns))
     n_rows, n_columns = int(rows.max()) + 1, int(columns.max()) + 1
     if n_rows * n_columns <= _DENSE_CELLS:
-        dense = np.zeros((n_rows, n_columns), dtype=np.int64)
-        dense[rows, columns] = counts
-        return _matched_densely(dense)
+        return _matched_densely(coo_array((counts, (rows, columns))).toarray())
     # a private spare column per row makes a full matching exist; every row then gains exactly 1
     spare = np.arange(n_rows)
     weights = np.concatenate([counts + 1.0, np.ones(n_rows)])

@@ -1,8 +1,9 @@
 """Indices that count pairs of samples: Rand, Jaccard, Fowlkes–Mallows and the paper's loss ℓ.
 
 All pair counts are exact integers of any size; the one division at the end is correctly rounded.
-Every function takes labels or ``contingency=``, and ``ignore_label=``; see
-:func:`~metriclearn.indices.contingency_table`. Each costs O(n) for labels, O(cells) for a table.
+Every function takes labels or partitions, or ``contingency=``, and ``ignore_label=``; see
+:func:`~metriclearn.indices.contingency_table`. Each costs O(n) for labels, O(cells) for a table
+and O(K + K′) for two segmentations.
 """
 
 from __future__ import annotations
@@ -14,18 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.indices.contingency import ContingencyTable, Labels, contingency_table
-
-__all__ = [
-    "PairCounts",
-    "adjusted_rand_score",
-    "fowlkes_mallows_score",
-    "jaccard_score",
-    "pair_confusion_matrix",
-    "pair_counts",
-    "partition_loss",
-    "rand_score",
-]
+from metriclearn.indices.contingency import (
+    ContingencyTable,
+    Labels,
+    of_partitions,
+)
+from metriclearn.problem.partition import Partition
 
 _SAFE_SIZE = 3_000_000_000  # largest n whose square fits in 64 bits
 
@@ -42,43 +37,40 @@ class PairCounts(NamedTuple):
     n00: int
 
 
-def pair_counts(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
-) -> PairCounts:
+@of_partitions
+def pair_counts(table: ContingencyTable) -> PairCounts:
     """Pairs of samples by whether the two partitions put them together (N11, N10, N01, N00).
 
-    O(n), or O(cells) for a table. Each is at least 0; they sum to C(n, 2).
-    Σ_kl C(n_kl, 2) and the same of the margins (seed 004, "Rand, Jaccard and Fowlkes–Mallows";
-    seed 002, a, b, c, d).
+    Each is at least 0; they sum to C(n, 2). N11 = Σ_kl C(n_kl, 2), and the same sum over the
+    margins gives N11 + N10 and N11 + N01.
+
+    References
+    ----------
+    L. Hubert and P. Arabie, "Comparing partitions", Journal of Classification 2, 1985.
     """
-    table = contingency_table(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
+    n = table.n_samples
+    together, true, pred = (
+        _sum_of_squares(counts, n) for counts in (table.counts, table.row_sizes, table.column_sizes)
     )
-    return _pair_counts(table)
+    n11, n10, n01 = (together - n) // 2, (true - together) // 2, (pred - together) // 2
+    return PairCounts(n11, n10, n01, n * (n - 1) // 2 - n11 - n10 - n01)
 
 
-def pair_confusion_matrix(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
-) -> NDArray[np.int64]:
+@of_partitions
+def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
     """Ordered pairs [[2 N00, 2 N01], [2 N10, 2 N11]], laid out as in scikit-learn.
 
-    O(n), or O(cells) for a table. Seed 002, "Adjusted Rand Index (5)–(6)". Sums to n(n − 1).
-    Shape (2, 2); integers of 64 bits while they fit, exact Python integers (dtype object) beyond.
+    Shape (2, 2), the sum is n(n − 1); integers of 64 bits while they fit, exact Python integers
+    (dtype object) beyond, where scikit-learn's overflow.
+
+    References
+    ----------
+    L. Hubert and P. Arabie, "Comparing partitions", Journal of Classification 2, 1985.
     """
-    n11, n10, n01, n00 = pair_counts(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
-    entries = [[2 * n00, 2 * n01], [2 * n10, 2 * n11]]
+    n11, n10, n01, n00 = pair_counts(contingency=table)
     fits = 2 * max(n11, n10, n01, n00) < 2**63
-    return np.array(entries, dtype=np.int64 if fits else object)
+    dtype = np.int64 if fits else object
+    return np.array([[2 * n00, 2 * n01], [2 * n10, 2 * n11]], dtype=dtype)
 
 
 def rand_score(
@@ -90,75 +82,81 @@ def rand_score(
 ) -> float:
     """Rand index (N11 + N00) / C(n, 2), the share of pairs on which two partitions agree.
 
-    In [0, 1], 1 for equal partitions only; 1 when there are no pairs (n = 1). Symmetric.
-    Seed 000, Eq. (1); seed 002, "Adjusted Rand Index (7)". Not corrected for chance.
-    O(n), or O(cells) for a table.
+    In [0, 1], 1 for equal partitions only; 1 when there are no pairs (n = 1). Symmetric. Not
+    corrected for chance. Two segmentations, given as
+    :class:`~metriclearn.problem.partition.Partition`, are compared through their change-points
+    c and c*, 1 − Σ_ij n_ij |c_{i+1} − c*_{j+1}| / C(n, 2), in one merge of O(K + K′) time and O(1)
+    memory, in integers of 128 bits, divided once.
+
+    References
+    ----------
+    W. M. Rand, "Objective criteria for the evaluation of clustering methods", Journal of the
+    American Statistical Association 66, 1971. L. Prates, "A more efficient algorithm to compute
+    the Rand index for change-point problems", arXiv, 2021: Eq. (1), Theorem 3.1 and Algorithm 1
+    (there begj has to start at 1, and |A_x| in the last step of the proof counts disagreements).
     """
-    n11, n10, n01, n00 = pair_counts(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
+    pair = labels_true, labels_pred
+    if contingency is None and ignore_label is None and all(map(_is_segmentation, pair)):
+        from metriclearn.indices.kernels import disagreements
+
+        ends = [partition.change_points for partition in pair]  # type: ignore[union-attr]
+        n = int(ends[0][-1])
+        if n == int(ends[1][-1]):  # otherwise the table below explains what is wrong
+            high, low = disagreements(*ends)
+            total = n * (n - 1) // 2
+            return (total - (int(high) << 64) - int(low)) / total if total else 1.0
+    n11, n10, n01, n00 = pair_counts(*pair, contingency=contingency, ignore_label=ignore_label)
     total = n11 + n10 + n01 + n00
     return (n11 + n00) / total if total else 1.0
 
 
-def adjusted_rand_score(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
-) -> float:
+@of_partitions
+def adjusted_rand_score(table: ContingencyTable) -> float:
     """Rand index corrected for chance: 0 on average for random labels of given sizes, 1 if equal.
 
     2(N11 N00 − N10 N01) / ((N11+N10)(N10+N00) + (N11+N01)(N01+N00)), in [−1/2, 1]. Symmetric.
-    Hubert & Arabie 1985; seed 002, "Adjusted Rand Index (9)". 1 when there are no pairs.
-    O(n), or O(cells) for a table.
+    1 when there are no pairs.
+
+    References
+    ----------
+    L. Hubert and P. Arabie, "Comparing partitions", Journal of Classification 2, 1985, Eq. (5).
     """
-    n11, n10, n01, n00 = pair_counts(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
+    n11, n10, n01, n00 = pair_counts(contingency=table)
     if n10 == 0 and n01 == 0:
         return 1.0
     chance = (n11 + n10) * (n10 + n00) + (n11 + n01) * (n01 + n00)
     return 2 * (n11 * n00 - n10 * n01) / chance
 
 
-def jaccard_score(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
-) -> float:
+@of_partitions
+def jaccard_score(table: ContingencyTable) -> float:
     """Jaccard index of the pairs put together, N11 / (N11 + N10 + N01), in [0, 1]. Symmetric.
 
-    Seed 004 (its slide divides by all pairs, which is not the Jaccard index: corrected here).
-    1 when both partitions are all singletons, where the formula is 0/0. O(n), or O(cells) for a
-    table.
+    1 when both partitions are all singletons, where the formula is 0/0. (Some lecture notes
+    divide by all pairs, which is not the Jaccard index.)
+
+    References
+    ----------
+    A. Ben-Hur, A. Elisseeff and I. Guyon, "A stability based method for discovering structure in
+    clustered data", Pacific Symposium on Biocomputing, 2002.
     """
-    n11, n10, n01, _ = pair_counts(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
+    n11, n10, n01, _ = pair_counts(contingency=table)
     total = n11 + n10 + n01
     return n11 / total if total else 1.0
 
 
-def fowlkes_mallows_score(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
-) -> float:
+@of_partitions
+def fowlkes_mallows_score(table: ContingencyTable) -> float:
     """Geometric mean of pair precision and recall, N11 / √((N11+N10)(N11+N01)), in [0, 1].
 
-    Symmetric. Seed 002, "Adjusted Rand Index (8)"; seed 004 omits the root: corrected here.
-    1 when both partitions are all singletons (scikit-learn: 0), 0 when only one is.
-    O(n), or O(cells) for a table.
+    Symmetric. 1 when both partitions are all singletons (scikit-learn: 0), 0 when only one is.
+
+    References
+    ----------
+    E. B. Fowlkes and C. L. Mallows, "A method for comparing two hierarchical clusterings",
+    Journal of the American Statistical Association 78, 1983.
     """
-    n11, n10, n01, _ = pair_counts(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
+    n11, n10, n01, _ = pair_counts(contingency=table)
     if n10 == 0 and n01 == 0:
         return 1.0
     if n11 == 0:
@@ -166,28 +164,23 @@ def fowlkes_mallows_score(
     return math.sqrt(n11 / (n11 + n10)) * math.sqrt(n11 / (n11 + n01))
 
 
-def partition_loss(
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
-    *,
-    normalized: bool = True,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
-) -> float:
+@of_partitions
+def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float:
     """The loss ℓ = ‖M − N‖²_F / n of the metric-learning paper, or ‖M − N‖²_F itself.
 
-    M = Y(YᵀY)⁻¹Yᵀ, and ‖M − N‖² = K + K′ − 2 Σ_kl n_kl² / (a_k b_l) (seed 003, Eq. (8)).
+    M = Y(YᵀY)⁻¹Yᵀ, and ‖M − N‖² = K + K′ − 2 Σ_kl n_kl² / (a_k b_l).
     Symmetric, a squared metric, 0 for equal partitions only, at most (K + K′ − 2) / n.
-    O(n), or O(cells) for a table.
 
     Parameters
     ----------
     normalized : bool
         True for ℓ; False for n ℓ = ‖M − N‖²_F, which the tables of the paper report.
+
+    References
+    ----------
+    R. Lajugie, S. Arlot and F. Bach, "Large-margin metric learning for partitioning problems",
+    2013 (ICML 2014), Eq. (8).
     """
-    table = contingency_table(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
     row_share = table.counts / table.row_sizes[table.rows]
     column_share = table.counts / table.column_sizes[table.columns]
     # K + K′ − 2 Σ pq, summed so that equal partitions give exactly 0 and nothing cancels
@@ -195,15 +188,8 @@ def partition_loss(
     return squared / table.n_samples if normalized else squared
 
 
-def _pair_counts(table: ContingencyTable) -> PairCounts:
-    together = _sum_of_squares(table.counts, table.n_samples)
-    true = _sum_of_squares(table.row_sizes, table.n_samples)
-    pred = _sum_of_squares(table.column_sizes, table.n_samples)
-    n = table.n_samples
-    n11 = (together - n) // 2
-    n10 = (true - together) // 2
-    n01 = (pred - together) // 2
-    return PairCounts(n11, n10, n01, n * (n - 1) // 2 - n11 - n10 - n01)
+def _is_segmentation(labels: Labels | None) -> bool:
+    return isinstance(labels, Partition) and labels.contiguous
 
 
 def _sum_of_squares(counts: NDArray[np.int64], n_samples: int) -> int:

@@ -10,17 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.indices.contingency import ContingencyTable
-
-__all__ = [
-    "MannWhitney",
-    "goodman_kruskal_gamma",
-    "mann_whitney_critical",
-    "mann_whitney_exact_p",
-    "mann_whitney_u",
-    "mann_whitney_z",
-    "weighted_goodman_kruskal",
-]
+from metriclearn.indices.contingency import ContingencyTable, choice, contingency_table
 
 Ties = Literal["agree", "ignore"]
 _COUNTABLE = 4_000_000_000  # pairs fit in 63 bits
@@ -45,8 +35,7 @@ def goodman_kruskal_gamma(
 ) -> float:
     """Goodman–Kruskal γ = (S₊ − S₋) / (S₊ + S₋), concordant against discordant pairs.
 
-    Seed 002, "WGK Correlation Index (1)". In [−1, 1]; nan when no pair counts (0/0).
-    O(n log n); counts are exact integers.
+    In [−1, 1]; nan when no pair counts (0/0). O(n log n); counts are exact integers.
 
     Parameters
     ----------
@@ -54,10 +43,20 @@ def goodman_kruskal_gamma(
     contingency : ContingencyTable or (K, K′) array, optional
         Counts of *ordered* categories, instead of a and b.
     ties : "ignore" or "agree"
-        "agree" counts pairs tied in both as agreement, as the slides' rewriting (2) does.
+        "agree" counts pairs tied in both as agreement.
+
+    References
+    ----------
+    L. A. Goodman and W. H. Kruskal, "Measures of association for cross classifications", Journal
+    of the American Statistical Association 49, 1954.
     """
-    concordant, discordant, tied = _pair_signs(_ordered_table(a, b, contingency))
-    agreeing = tied if _check(ties) == "agree" else 0
+    if contingency is None:
+        table = _ordered_table(a, b)
+    elif a is None and b is None:
+        table = contingency_table(contingency=contingency)
+    else:
+        raise ValueError("goodman_kruskal_gamma needs either a and b or contingency=, got both.")
+    concordant, discordant, agreeing = _pair_signs(table, ties)
     total = concordant + discordant + agreeing
     return (concordant + agreeing - discordant) / total if total else float("nan")
 
@@ -71,27 +70,27 @@ def weighted_goodman_kruskal(
 ) -> float:
     """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|, between rank and Pearson correlation.
 
-    ŵ is the smaller of the two scaled differences over the larger, with the sign of their product
-    (seed 002, "WGK Correlation Index (4)–(8)"). In [−1, 1]; ±1 exactly when b is an affine
-    function of a. For that the denominator must sum the *sign* weights |w|, not |ŵ| (which the
-    last slide suggests; ``denominator="weights"`` gives it). nan when no pair counts (0/0).
-    O(n²) time, O(n) memory.
+    ŵ is the smaller of the two scaled differences over the larger, with the sign of their product.
+    In [−1, 1]; ±1 exactly when b is an affine function of a. For that the denominator must sum the
+    *sign* weights |w|, not |ŵ| (``denominator="weights"`` gives that). nan when no pair counts
+    (0/0). O(n²) time, O(n) memory.
 
     Parameters
     ----------
     a, b : sequences of n finite numbers
-    ties : "agree" (default, as on the slides) or "ignore"
+    ties : "agree" (default) or "ignore"
         Whether pairs tied in both count as full agreement.
+
+    References
+    ----------
+    R. J. G. B. Campello and E. R. Hruschka, "On comparing two sequences of numbers and its
+    applications to clustering analysis", Information Sciences 179, 2009.
     """
     from metriclearn.indices.kernels import weighted_concordance
 
     a, b = _finite(a), _finite(b)
-    concordant, discordant, tied = _pair_signs(_ordered_table(a, b, None))
-    agreeing = tied if _check(ties) == "agree" else 0
-    if denominator not in ("signs", "weights"):
-        raise ValueError(
-            f"weighted_goodman_kruskal needs denominator signs or weights, got {denominator!r}."
-        )
+    concordant, discordant, agreeing = _pair_signs(_ordered_table(a, b), ties)
+    choice("weighted_goodman_kruskal", "denominator", denominator, ("signs", "weights"))
     value, weight = weighted_concordance(a / (np.ptp(a) or 1.0), b / (np.ptp(b) or 1.0))
     total = agreeing + (weight if denominator == "weights" else concordant + discordant)
     return float((value + agreeing) / total) if total else float("nan")
@@ -102,19 +101,21 @@ def mann_whitney_u(
 ) -> MannWhitney:
     """Wilcoxon–Mann–Whitney test of two independent samples, U and a two-sided p-value.
 
-    U1 counts, for every x, the smaller y, ties half (seed 002). "exact" is the permutation
-    distribution given the ties, P(|U − n1 n2/2| ≥ observed), by dynamic programming over the
-    groups of tied values, O((n1+n2)² n1 n2) at most; "asymptotic" is scipy's, tie-corrected, with
-    continuity correction. "auto" is exact up to 60 samples in all.
+    U1 counts, for every x, the smaller y, ties half. "exact" is the permutation distribution given
+    the ties, P(|U − n1 n2/2| ≥ observed), by dynamic programming over the groups of tied values,
+    O((n1+n2)² n1 n2) at most; "asymptotic" is scipy's, tie-corrected, with continuity correction.
+    "auto" is exact up to 60 samples in all. scipy's own exact method ignores ties.
+
+    References
+    ----------
+    H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables is
+    stochastically larger than the other", Annals of Mathematical Statistics 18, 1947.
     """
-    x, y = _sample(x), _sample(y)
-    ranks, _ = _midranks(x, y)
-    u1 = float(ranks[: len(x)].sum() - len(x) * (len(x) + 1) / 2)
+    choice("mann_whitney_u", "method", method, ("auto", "exact", "asymptotic"))
+    x, y, ranks, u1 = _ranked(x, y)
     u2 = len(x) * len(y) - u1
     if method == "exact" or (method == "auto" and len(ranks) <= _EXACT_SIZE):
         return MannWhitney(u1, u2, _permutation_p(u1, len(x), len(y), ranks), "exact")
-    if method not in ("auto", "asymptotic"):
-        raise ValueError(f"mann_whitney_u needs method auto, exact or asymptotic, got {method!r}.")
     from scipy.stats import mannwhitneyu
 
     p_value = float(mannwhitneyu(x, y, method="asymptotic").pvalue) if np.ptp(ranks) else 1.0
@@ -124,25 +125,22 @@ def mann_whitney_u(
 def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> float:
     """Normal score (U − n1 n2/2) / σ of the smaller U, σ² corrected for ties; at most 0.
 
-    Seed 002, below table A5.07, whose σ² has no correction.
-    σ² = n1 n2/12 · (N + 1 − Σ(t³ − t)/(N(N−1))). ``continuity=True`` moves U by 1/2 towards its
-    mean. 0 when all values are tied. O(N log N).
+    σ² = n1 n2/12 · (N + 1) (1 − Σ(t³ − t)/(N³ − N)) for groups of t tied values.
+    ``continuity=True`` moves U by 1/2 towards its mean. 0 when all values are tied. O(N log N).
     """
-    x, y = _sample(x), _sample(y)
-    ranks, groups = _midranks(x, y)
-    n1, n2, total = len(x), len(y), len(x) + len(y)
-    u1 = float(ranks[:n1].sum() - n1 * (n1 + 1) / 2)
-    ties = float(np.sum(groups.astype(float) ** 3 - groups)) / (total * (total - 1))
-    deviation = (n1 * n2 / 12 * (total + 1 - ties)) ** 0.5
-    below = min(0.0, min(u1, n1 * n2 - u1) - n1 * n2 / 2 + (0.5 if continuity else 0.0))
+    from scipy.stats import tiecorrect
+
+    x, y, ranks, u1 = _ranked(x, y)
+    product = len(x) * len(y)
+    deviation = (product / 12 * (len(ranks) + 1) * tiecorrect(ranks)) ** 0.5
+    below = min(0.0, min(u1, product - u1) - product / 2 + (0.5 if continuity else 0.0))
     return below / deviation if deviation > 0 else 0.0
 
 
 def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
     """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) without ties.
 
-    Seed 002, "Wilcoxon Mann Whitney Test". In (0, 1]. Integer counts, one division: correct to the
-    last bit. O(n1 · n1 n2).
+    In (0, 1]. Integer counts, one division: correct to the last bit. O(n1 · n1 n2).
     """
     counts = _u_counts(n1, n2)
     if not 0 <= u <= n1 * n2:
@@ -154,8 +152,8 @@ def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
 def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | None:
     """Largest U that is significant at two-sided level alpha, None when no U is.
 
-    Exact rational comparison, for any sizes; from 0 to n1 n2, O(n1 · n1 n2). Table A5.07 of seed
-    002 is wrong at level .05 for sizes (4, 20), (9, 10), (14, 17) and (17, 14).
+    Exact rational comparison, for any sizes; from 0 to n1 n2, O(n1 · n1 n2). Printed tables err: a
+    common one is wrong at level .05 for sizes (4, 20), (9, 10), (14, 17) and (17, 14).
     """
     level = Fraction(str(alpha)) * comb(n1 + n2, n1)
     if not 0 < Fraction(str(alpha)) < 1:
@@ -168,12 +166,6 @@ def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | 
     return n1 * n2
 
 
-def _check(ties: str) -> str:
-    if ties not in ("agree", "ignore"):
-        raise ValueError(f"A Goodman–Kruskal index needs ties agree or ignore, got {ties!r}.")
-    return ties
-
-
 def _finite(values: ArrayLike) -> NDArray[np.float64]:
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not np.all(np.isfinite(numbers)):
@@ -181,20 +173,8 @@ def _finite(values: ArrayLike) -> NDArray[np.float64]:
     return numbers
 
 
-def _sample(values: ArrayLike) -> NDArray[np.float64]:
-    sample = _finite(values)
-    if len(sample) == 0:
-        raise ValueError("The Mann–Whitney test needs two non-empty samples, got an empty one.")
-    return sample
-
-
-def _ordered_table(a: ArrayLike | None, b: ArrayLike | None, contingency: Any) -> ContingencyTable:
-    if contingency is not None:
-        if a is not None or b is not None:
-            raise ValueError("goodman_kruskal_gamma needs either a and b or contingency=.")
-        if isinstance(contingency, ContingencyTable):
-            return contingency
-        return ContingencyTable.from_array(contingency)
+def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable:
+    """Contingency table of two sequences, rows and columns in the order of the values."""
     rows, columns = np.asarray(a), np.asarray(b)
     if rows.ndim != 1 or rows.shape != columns.shape or rows.size == 0:
         raise ValueError(
@@ -207,30 +187,40 @@ def _ordered_table(a: ArrayLike | None, b: ArrayLike | None, contingency: Any) -
     return ContingencyTable.from_codes(*codes)
 
 
-def _pair_signs(table: ContingencyTable) -> tuple[int, int, int]:
-    """Concordant, discordant and doubly tied pairs."""
+def _pair_signs(table: ContingencyTable, ties: Ties) -> tuple[int, int, int]:
+    """Concordant pairs, discordant ones, and those tied in both if these agree."""
     from metriclearn.indices.kernels import concordance
 
+    choice("A Goodman–Kruskal index", "ties", ties, ("agree", "ignore"))
     if table.n_samples > _COUNTABLE:
         raise ValueError(
             f"A Goodman–Kruskal index counts pairs of at most {_COUNTABLE} samples, got "
             f"{table.n_samples}; scale the table down."
         )
     signs = concordance(table.rows, table.columns, table.counts, len(table.column_sizes))
-    tied = sum(count * (count - 1) // 2 for count in table.counts[table.counts > 1].tolist())
+    repeated = table.counts[table.counts > 1].tolist()  # Python integers do not overflow
+    tied = sum(comb(count, 2) for count in repeated) if ties == "agree" else 0
     return int(signs[0]), int(signs[1]), tied
 
 
-def _midranks(x: NDArray, y: NDArray) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Ranks of the pooled values, ties averaged, and the sizes of the tied groups."""
-    _, group, sizes = np.unique(np.concatenate([x, y]), return_inverse=True, return_counts=True)
-    return (np.cumsum(sizes) - (sizes - 1) / 2)[group], sizes
+def _ranked(
+    x: ArrayLike, y: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]:
+    """Both samples checked, the ranks of the pooled values (ties averaged), and U1."""
+    from scipy.stats import rankdata
+
+    x, y = _finite(x), _finite(y)
+    if len(x) == 0 or len(y) == 0:
+        raise ValueError("The Mann–Whitney test needs two non-empty samples, got an empty one.")
+    ranks = rankdata(np.concatenate([x, y]))
+    return x, y, ranks, float(ranks[: len(x)].sum() - len(x) * (len(x) + 1) / 2)
 
 
 def _permutation_p(u1: float, n1: int, n2: int, ranks: NDArray[np.float64]) -> float:
     """P(|U − n1 n2/2| ≥ |u1 − n1 n2/2|) over all choices of n1 of the midranks."""
-    doubled, sizes = np.unique(np.rint(2 * ranks).astype(np.int64), return_counts=True)
-    ways = np.zeros((n1 + 1, int(np.sort(np.rint(2 * ranks))[-n1:].sum()) + 1))
+    whole = np.rint(2 * ranks).astype(np.int64)  # midranks are multiples of ½
+    doubled, sizes = np.unique(whole, return_counts=True)
+    ways = np.zeros((n1 + 1, int(np.sort(whole)[-n1:].sum()) + 1))
     ways[0, 0] = 1.0  # ways[k, s]: choices of k values whose doubled ranks sum to s
     for rank, size in zip(doubled.tolist(), sizes.tolist()):
         before = ways.copy()

@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.indices.contingency import label_codes
+from metriclearn.indices.contingency import choice, differs, label_array, label_codes
 from metriclearn.indices.information import variation_of_information
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = [
-    "Stability",
-    "stability",
-    "stability_pairwise",
-    "stability_reference",
-    "stability_summary",
-]
 
 Distance = Callable[..., float]
 _ABSENT = -1
@@ -49,12 +41,12 @@ class Stability:
     @property
     def mean(self) -> float:
         """Mean distance."""
-        return float(self.distances.mean())
+        return stability_summary(self.distances)["mean"]
 
     @property
     def median(self) -> float:
         """Median distance."""
-        return self.quantile(0.5)
+        return stability_summary(self.distances)["median"]
 
     def quantile(self, level: float = 0.9) -> float:
         """Quantile of the distances, by linear interpolation."""
@@ -68,17 +60,13 @@ class Stability:
         axes = figure.add_subplot()
         bins = min(30, max(5, len(self.distances) // 5))
         axes.hist(self.distances, bins=bins, color="#56B4E9", edgecolor="white")
-        summary = stability_summary(self.distances)
-        for (name, value), color in zip(summary.items(), ("#D55E00", "#1f2328", "#CC79A7")):
-            label = {"q90": "90 % quantile"}.get(name, name)
-            axes.axvline(value, color=color, linewidth=1.8, label=f"{label} {value:.3g}")
+        values = stability_summary(self.distances).values()
+        names = ("mean", "median", "90 % quantile")
+        for name, value, color in zip(names, values, ("#D55E00", "#1f2328", "#CC79A7")):
+            axes.axvline(value, color=color, linewidth=1.8, label=f"{name} {value:.3g}")
         against = "each other" if self.reference is None else "the clustering of all data"
-        axes.set_title(
-            f"{len(self.distances)} distances of bootstrap clusterings to {against}",
-            loc="left",
-            fontsize=10,
-            fontweight="bold",
-        )
+        message = f"{len(self.distances)} distances of bootstrap clusterings to {against}"
+        axes.set_title(message, loc="left", fontsize=10, fontweight="bold")
         axes.set(xlabel=self.distance.replace("_", " "), ylabel="replicates")
         axes.legend(frameon=False)
         return figure
@@ -94,7 +82,7 @@ def stability(
     n_jobs: int | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> Stability:
-    """Bootstrap stability of a clustering method (seed 004, "Evaluation of Δ's in practice").
+    """Bootstrap stability of a clustering method.
 
     Each replicate clusters n points drawn with replacement; it is compared, on the points it
     holds, with the clustering of all points, or with every other replicate on the points both
@@ -112,6 +100,11 @@ def stability(
     n_jobs : int, optional
         Parallel fits, as in scikit-learn. The result does not depend on it.
     random_state : int, Generator or None
+
+    References
+    ----------
+    U. von Luxburg, "Clustering stability: an overview", Foundations and Trends in Machine Learning
+    2, 2010.
     """
     from sklearn.utils.parallel import Parallel, delayed
 
@@ -121,18 +114,17 @@ def stability(
             "stability needs at least 2 points and n_bootstrap of at least 2, got "
             f"{len(X)} and {n_bootstrap}."
         )
-    if compare not in ("reference", "pairwise"):
-        raise ValueError(f"stability needs compare reference or pairwise, got {compare!r}.")
+    choice("stability", "compare", compare, ("reference", "pairwise"))
     generators = np.random.default_rng(random_state).spawn(n_bootstrap + 1)
-    labelings = np.array(
-        Parallel(n_jobs=n_jobs)(delayed(_replicate)(estimator, X, g) for g in generators[1:])
-    )
-    name = getattr(distance, "__name__", "distance")
+    fits = (delayed(_replicate)(estimator, X, generator) for generator in generators[1:])
+    labelings = np.array(Parallel(n_jobs=n_jobs)(fits))
+    reference = None
     if compare == "pairwise":
         distances = stability_pairwise(list(labelings), distance, absent=_ABSENT)
-        return Stability(np.array(distances), labelings, None, name)
-    reference = label_codes(_seeded(estimator, generators[0]).fit_predict(X))
-    distances = stability_reference(reference, list(labelings), distance, absent=_ABSENT)
+    else:
+        reference = label_codes(_reseeded(estimator, generators[0]).fit_predict(X))
+        distances = stability_reference(reference, list(labelings), distance, absent=_ABSENT)
+    name = getattr(distance, "__name__", "distance")
     return Stability(np.array(distances), labelings, reference, name)
 
 
@@ -180,11 +172,11 @@ def _replicate(estimator: Any, X: NDArray, generator: np.random.Generator) -> ND
     """Labels of the points drawn in one bootstrap sample, −1 for the others."""
     drawn = generator.integers(0, len(X), size=len(X))
     labels = np.full(len(X), _ABSENT)
-    labels[drawn] = label_codes(_seeded(estimator, generator).fit_predict(X[drawn]))
+    labels[drawn] = label_codes(_reseeded(estimator, generator).fit_predict(X[drawn]))
     return labels
 
 
-def _seeded(estimator: Any, generator: np.random.Generator) -> Any:
+def _reseeded(estimator: Any, generator: np.random.Generator) -> Any:
     from sklearn.base import clone
 
     copy = clone(estimator)
@@ -192,23 +184,14 @@ def _seeded(estimator: Any, generator: np.random.Generator) -> Any:
     return copy.set_params(**{name: int(generator.integers(2**31)) for name in names})
 
 
-def _common(a: Any, b: Any, absent: Hashable) -> tuple[Any, Any]:
+def _common(a: Any, b: Any, absent: Hashable) -> tuple[NDArray, NDArray]:
     """The labels of two labelings on the points that both have."""
     if len(a) != len(b):
         raise ValueError(
             f"stability needs labelings of the same points, got {len(a)} and {len(b)} labels."
         )
-    kept = np.flatnonzero(_present(a, absent) & _present(b, absent))
-    if len(kept) == 0:
+    a, b = label_array(a), label_array(b)
+    kept = differs(a, absent) & differs(b, absent)
+    if not kept.any():
         raise ValueError("stability needs labelings that share a point, got two that do not.")
-    return _take(a, kept), _take(b, kept)
-
-
-def _present(labels: Any, absent: Hashable) -> NDArray[np.bool_]:
-    if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":
-        return labels != absent
-    return np.array([not (label is absent or label == absent) for label in labels], dtype=bool)
-
-
-def _take(labels: Any, kept: NDArray) -> Any:
-    return labels[kept] if isinstance(labels, np.ndarray) else [labels[i] for i in kept]
+    return a[kept], b[kept]

@@ -2,25 +2,25 @@
 
 They judge a clustering by the points alone. All raise ValueError for fewer than two clusters and
 take ``metric=``: None, a learned matrix B or its diagonal, or anything with ``transform``.
+Compared with scikit-learn's, degenerate clusters have exact values, and nothing cancels far from
+the origin.
+
+References
+----------
+L. Vendramin, R. J. G. B. Campello and E. R. Hruschka, "Relative clustering validity criteria: a
+comparative overview", Statistical Analysis and Data Mining 3, 2010, define all of them; each
+function names where its index comes from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.indices.contingency import Labels
-from metriclearn.indices.distances import ClusteredPoints, clustered_points
-
-__all__ = [
-    "calinski_harabasz_score",
-    "davies_bouldin_score",
-    "silhouette_samples",
-    "silhouette_score",
-]
+from metriclearn.indices.contingency import Labels, choice
+from metriclearn.indices.distances import clustered_points
 
 SilhouetteKind = Literal["original", "simplified", "alternative", "hybrid"]
 
@@ -28,15 +28,20 @@ SilhouetteKind = Literal["original", "simplified", "alternative", "hybrid"]
 def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) -> float:
     """Davies–Bouldin index (1/K) Σ_i max_{j≠i} (s_i + s_j) / ‖c_i − c_j‖; small is good.
 
-    s_i is the mean distance to the centroid c_i (seed 002). In [0, ∞]: inf when two centroids
-    coincide (scikit-learn drops such pairs and returns 0). O(n d + K² d).
+    s_i is the mean distance to the centroid c_i. In [0, ∞]: inf when two centroids coincide
+    (scikit-learn drops such pairs and returns 0). O(n d + K² d).
+
+    References
+    ----------
+    D. L. Davies and D. W. Bouldin, "A cluster separation measure", IEEE Transactions on Pattern
+    Analysis and Machine Intelligence 1, 1979.
     """
     from scipy.spatial.distance import cdist
 
     clusters = clustered_points(X, labels, metric)
     spreads = np.add.reduceat(np.sqrt(clusters.squared_spreads), clusters.starts) / clusters.sizes
-    worst = np.zeros(len(spreads))
-    step = max(1, 4_000_000 // len(spreads))
+    worst = np.empty(len(spreads))
+    step = max(1, 4_000_000 // len(spreads))  # rows of the K × K ratios held at once
     for first in range(0, len(spreads), step):
         rows = np.arange(first, min(first + step, len(spreads)))
         apart = cdist(clusters.centroids[rows], clusters.centroids)
@@ -50,7 +55,12 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
 def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None) -> float:
     """Variance ratio criterion (tr B / tr W) · (n − K) / (K − 1); large is good. O(n d).
 
-    Seed 002, "Calinski-Harabasz Index (VRC)". In [0, ∞]: inf when W = 0 (scikit-learn: 1).
+    In [0, ∞]: inf when W = 0 (scikit-learn: 1).
+
+    References
+    ----------
+    T. Caliński and J. Harabasz, "A dendrite method for cluster analysis", Communications in
+    Statistics 3, 1974.
 
     Raises
     ------
@@ -78,7 +88,7 @@ def silhouette_score(
     metric: Any = None,
     epsilon: float = 1e-6,
 ) -> float:
-    """Mean silhouette of all points, seed 002; large is good.
+    """Mean silhouette of all points; large is good.
 
     Kinds, ranges and costs: see :func:`silhouette_samples`.
     """
@@ -96,7 +106,7 @@ def silhouette_samples(
 ) -> NDArray[np.float64]:
     """Silhouette of every point: distance a to its own cluster against b to the nearest other.
 
-    Seed 002, "Silhouette Width Criterion" and "Silhouette Variations" (b is over *other* clusters).
+    b is over the *other* clusters only.
 
     ============= ============================ ================= ==================
     kind          distance to a cluster        value             range, cost
@@ -114,45 +124,30 @@ def silhouette_samples(
     ----------
     epsilon : float > 0
         ε of "alternative" and "hybrid", in the unit of the distances.
+
+    References
+    ----------
+    P. J. Rousseeuw, "Silhouettes: a graphical aid to the interpretation and validation of cluster
+    analysis", Journal of Computational and Applied Mathematics 20, 1987 (the original); Vendramin,
+    Campello and Hruschka 2010 (the others).
     """
-    if kind not in ("original", "simplified", "alternative", "hybrid"):
-        raise ValueError(
-            "silhouette_samples needs kind original, simplified, alternative or hybrid, got "
-            f"{kind!r}."
-        )
+    choice("silhouette_samples", "kind", kind, ("original", "simplified", "alternative", "hybrid"))
     clusters = clustered_points(X, labels, metric)
-    centroids = kind in ("simplified", "hybrid")
-    blocks = clusters.to_centroids() if centroids else _mean_distances(clusters)
-    a, b = _own_and_nearest(clusters, blocks)
-    if kind in ("original", "simplified"):
-        larger = np.maximum(a, b)
-        values = np.divide(b - a, larger, out=np.zeros_like(a), where=larger > 0)
-    else:
-        values = b / (a + epsilon)
-    values[clusters.sizes[clusters.owners] == 1] = 0.0
+    sizes, by_centroids = clusters.sizes, kind in ("simplified", "hybrid")
+    values = np.zeros(len(clusters.points))
+    targets = clusters.centroids if by_centroids else clusters.points
+    for k, rows, distances in clusters.distances_to(targets):
+        if sizes[k] == 1:
+            continue
+        if not by_centroids:  # means over the (other) points of every cluster
+            counts = sizes - (np.arange(len(sizes)) == k)
+            distances = np.add.reduceat(distances, clusters.starts, axis=1) / np.maximum(counts, 1)
+        a = distances[:, k].copy()
+        distances[:, k] = np.inf
+        b = distances.min(axis=1)
+        if kind in ("original", "simplified"):
+            larger = np.maximum(a, b)
+            values[rows] = np.divide(b - a, larger, out=np.zeros_like(a), where=larger > 0)
+        else:
+            values[rows] = b / (a + epsilon)
     return clusters.unsorted(values)
-
-
-def _mean_distances(clusters: ClusteredPoints) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """Mean distance of every point to the (other) points of each cluster, in blocks."""
-    owners = clusters.owners
-    for rows, distances in clusters.to_points():
-        sums = np.add.reduceat(distances, clusters.starts, axis=1)
-        counts = np.broadcast_to(clusters.sizes, sums.shape).copy()
-        own = (np.arange(len(sums)), owners[rows])
-        counts[own] = np.maximum(counts[own] - 1, 1)
-        yield rows, sums / counts
-
-
-def _own_and_nearest(
-    clusters: ClusteredPoints, blocks: Iterator[tuple[slice, NDArray[np.float64]]]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """a and b of every sorted point, from its distances to all clusters."""
-    owners = clusters.owners
-    a, b = np.empty(len(owners)), np.empty(len(owners))
-    for rows, distances in blocks:
-        own = (np.arange(len(distances)), owners[rows])
-        a[rows] = distances[own]
-        distances[own] = np.inf
-        b[rows] = distances.min(axis=1)
-    return a, b

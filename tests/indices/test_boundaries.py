@@ -10,15 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import metriclearn.indices as indices
-from metriclearn.indices.kernels import disagreements, disagreements_wide
-
-BY_MERGE = {
-    indices.rand_score_change_points: indices.rand_score,
-    indices.adjusted_rand_score_change_points: indices.adjusted_rand_score,
-    indices.variation_of_information_change_points: indices.variation_of_information,
-    indices.misclassification_error_change_points: indices.misclassification_error,
-    indices.partition_loss_change_points: indices.partition_loss,
-}
+from metriclearn.problem.partition import Partition
 
 
 @st.composite
@@ -34,13 +26,14 @@ def labels(change_points: list[int], n: int) -> np.ndarray:
 
 @settings(max_examples=150, deadline=None)
 @given(segmentations())
-def test_merge_equals_the_table_of_labels(case: tuple[list[int], list[int], int]) -> None:
+def test_indices_of_change_points_are_those_of_labels(
+    case: tuple[list[int], list[int], int],
+) -> None:
     a, b, n = case
-    for of_change_points, of_labels in BY_MERGE.items():
-        value = of_change_points([*a, n], [*b, n])
-        assert value == pytest.approx(of_labels(labels(a, n), labels(b, n)), abs=1e-14)
-        assert of_change_points(a, b, n) == value
-        assert of_change_points(b[::-1], [n, *a], n_samples=n) == pytest.approx(value, abs=1e-14)
+    true, pred = (Partition.from_change_points(ends, n) for ends in (a, b))
+    assert indices.compare(true, pred) == pytest.approx(
+        indices.compare(labels(a, n), labels(b, n)), abs=1e-14
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -60,41 +53,24 @@ def test_hausdorff_is_the_definition(case: tuple[list[int], list[int], int]) -> 
 def test_inputs_of_any_integer_type(kind) -> None:
     convert = kind if kind in (list, tuple) else lambda x: np.array(x, dtype=kind)
     a, b = convert([10, 40, 50, 100]), convert([20, 70, 100])
-    assert indices.rand_score_change_points(a, b) == pytest.approx(0.6565656565656566)
-    assert indices.hausdorff(a, b) == 20.0
-
-
-def test_32_bit_input_does_not_overflow() -> None:
-    n = 2_000_000_000
-    a, b = np.array([n // 2, n], dtype=np.int32), np.array([n // 4, n], dtype=np.int32)
-    exact = (n * (n - 1) // 2 - (n // 4) * (n // 4) - (n // 4) * (n // 2)) / (n * (n - 1) // 2)
-    assert indices.rand_score_change_points(a, b) == exact
+    assert indices.hausdorff(a, b) == indices.hausdorff(b[::-1], a, 100) == 20.0
+    true, pred = map(Partition.from_change_points, (a, b))
+    assert indices.hausdorff(true, pred) == 20.0
+    assert indices.rand_score(true, pred) == pytest.approx(0.6565656565656566)
 
 
 @pytest.mark.parametrize("n", [10**12, 2**62])
 def test_rand_of_huge_samples_is_exact(n: int) -> None:
     rng = np.random.default_rng(0)
-    a, b = (np.unique(rng.integers(1, n, 100_000)) for _ in range(2))
-    table = indices.contingency_change_points(a, b, n)
-
-    def pairs(counts: np.ndarray) -> int:
-        return sum(c * (c - 1) // 2 for c in counts.tolist())
-
-    different = (
-        pairs(table.row_sizes) + pairs(table.column_sizes) - 2 * pairs(table.counts)
-    )  # in Python integers
-    high, low = disagreements_wide(np.append(a, n), np.append(b, n))
-    assert (int(high) << 64) + int(low) == different
-    total = n * (n - 1) // 2
-    assert indices.rand_score_change_points(a, b, n) == (total - different) / total
+    a, b = (Partition.from_change_points(np.unique(rng.integers(1, n, 10**5)), n) for _ in "ab")
+    counts = indices.pair_counts(a, b)
+    assert sum(counts) == n * (n - 1) // 2
+    assert indices.rand_score(a, b) == (counts.n11 + counts.n00) / sum(counts)
 
 
-def test_wide_and_narrow_sums_agree() -> None:
-    rng = np.random.default_rng(1)
-    a, b = (np.append(np.unique(rng.integers(1, 10**9, 500)), 10**9) for _ in range(2))
-    high, low = disagreements_wide(a, b)
-    assert high == 0
-    assert int(low) == disagreements(a, b)
+def test_segmentations_of_different_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="9 and 10 samples"):
+        indices.rand_score(*map(Partition.from_change_points, ([9], [10])))
 
 
 @pytest.mark.parametrize(
@@ -113,12 +89,12 @@ def test_wide_and_narrow_sums_agree() -> None:
         ([None], [5], 10, "integers"),
         ([[3]], [5], 10, "flat"),
         ([True], [5], 10, "integers"),
-        (np.array([2**63], dtype=np.uint64), [5], None, r"2\*\*63"),
+        (np.array([2**63], dtype=np.uint64), [5], None, "from 1"),
         ([], [], 0, "from 1"),
     ],
 )
 def test_hostile_change_points(true, pred, n, message) -> None:
-    for function in (*BY_MERGE, indices.hausdorff, indices.precision_recall):
+    for function in (indices.hausdorff, indices.precision_recall):
         with pytest.raises(ValueError, match=message):
             function(true, pred, n)
 
@@ -155,8 +131,8 @@ def test_agreement_with_ruptures_where_both_define_the_same() -> None:
     for _ in range(20):
         a, b = (sorted({*rng.integers(1, 200, 6).tolist(), 200}) for _ in range(2))
         assert indices.hausdorff(a, b) == metrics.hausdorff(a, b)
-        ours, theirs = indices.rand_score_change_points(a, b), metrics.randindex(a, b)
-        assert ours == pytest.approx(theirs, abs=1e-12)
+        true, pred = map(Partition.from_change_points, (a, b))
+        assert indices.rand_score(true, pred) == pytest.approx(metrics.randindex(a, b), abs=1e-12)
         # ruptures: strictly closer than the margin, matched greedily, so never more than here
         ours, theirs = indices.precision_recall(a, b, margin=4), metrics.precision_recall(a, b, 5)
         assert all(best >= greedy - 1e-15 for best, greedy in zip(ours, theirs))

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 import metriclearn.clusterers as clusterers
 import metriclearn.indices as indices
 from metriclearn.features.fourier import fourier_features, primal_svm
-from metriclearn.indices.kernels import disagreements_wide
 from metriclearn.problem.partition import Partition
 
 DATA = os.environ.get("METRICLEARN_DATA")
@@ -33,14 +32,9 @@ def _normalized(function: Callable[..., float]) -> Callable[..., float]:
 
 
 def _change_points(function: Callable[..., float]) -> Callable[..., float]:
-    return lambda cps_true, cps_pred, n: function(cps_true, cps_pred, n)
-
-
-def _theorem(cps_true: list, cps_pred: list, n: int) -> float:
-    """The same Rand index by the 128-bit kernel, whatever n."""
-    high, low = disagreements_wide(np.array([*cps_true, n]), np.array([*cps_pred, n]))
-    pairs = n * (n - 1) // 2
-    return (pairs - (int(high) << 64) - int(low)) / pairs
+    return lambda cps_true, cps_pred, n: function(
+        Partition.from_change_points(cps_true, n), Partition.from_change_points(cps_pred, n)
+    )
 
 
 def _of_index(function: Callable[..., float]) -> Callable[..., float]:
@@ -87,8 +81,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "misclassification_error": indices.misclassification_error,
     "adjusted": _of_index(indices.adjusted),
     "expected_under_permutation": _of_index(indices.expected_under_permutation),
-    "rand_index_changepoints": _change_points(indices.rand_score_change_points),
-    "rand_index_changepoints_theorem": _theorem,
+    "rand_index_changepoints": _change_points(indices.rand_score),
+    "rand_index_changepoints_theorem": _change_points(indices.rand_score),
     "hausdorff_changepoints": _change_points(indices.hausdorff),
     "random_walk_index": indices.random_walk_index,
     "vi_with_neighbors": indices.vi_with_neighbors,

@@ -65,7 +65,7 @@ def test_summary_and_bad_arguments(blobs: np.ndarray) -> None:
         indices.stability_summary([])
     with pytest.raises(ValueError, match="n_bootstrap"):
         indices.stability(KMeans(2), blobs, n_bootstrap=1)
-    with pytest.raises(ValueError, match="reference or pairwise"):
+    with pytest.raises(ValueError, match="reference, pairwise"):
         indices.stability(KMeans(2), blobs, compare="all")
 
 

@@ -1,4 +1,4 @@
-"""Theorems 1 and 2 of the appendix of seed 003, checked on random partitions."""
+"""Theorems 1 and 2 of the appendix of Lajugie, Arlot & Bach 2013, on random partitions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import metriclearn.indices as indices
+from metriclearn.problem.partition import Partition
 
 
 @pytest.mark.parametrize("n_clusters", [2, 5, 8])
@@ -33,6 +34,11 @@ def _segmentation(rng: np.random.Generator, n: int, n_segments: int) -> np.ndarr
     return np.append(np.sort(inner), n)
 
 
+def _squared_distance(P: np.ndarray, Q: np.ndarray) -> float:
+    true, pred = map(Partition.from_change_points, (P, Q))
+    return indices.partition_loss(true, pred, normalized=False)
+
+
 def test_equivalence_of_the_loss_with_the_hausdorff_distance() -> None:
     """Theorem 2: ε/l_max(P) ≤ d² ≤ 12 K ε/l_min(P) when |P| = |Q| and ε < l_min(P)/2.
 
@@ -48,7 +54,9 @@ def test_equivalence_of_the_loss_with_the_hausdorff_distance() -> None:
         epsilon, lengths = indices.hausdorff(P, Q), np.diff(P, prepend=0)
         if len(P) != len(Q) or not 0 < epsilon < lengths.min() / 2:
             continue
-        squared = indices.partition_loss_change_points(P, Q, normalized=False)
+        squared = indices.partition_loss(
+            *map(Partition.from_change_points, (P, Q)), normalized=False
+        )
         lowest = min(lowest, squared / (epsilon / lengths.max()))
         highest = max(highest, squared / (12 * n_segments * epsilon / lengths.min()))
         checked += 1
@@ -64,7 +72,9 @@ def test_hausdorff_bounds_the_loss_from_below_for_any_segmentations() -> None:
         n = int(rng.integers(8, 60))
         P, Q = (_segmentation(rng, n, int(rng.integers(2, 7))) for _ in range(2))
         epsilon = indices.hausdorff(P, Q)
-        squared = indices.partition_loss_change_points(P, Q, normalized=False)
+        squared = indices.partition_loss(
+            *map(Partition.from_change_points, (P, Q)), normalized=False
+        )
         longest = max(np.diff(P, prepend=0).max(), np.diff(Q, prepend=0).min())
         if epsilon:
             ratios.append(squared * longest / epsilon)
