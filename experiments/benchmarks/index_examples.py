@@ -1,10 +1,10 @@
-"""The seeds' own examples of graph-sensitive indices, with the paper's numbers beside ours.
+"""The worked examples of graph-sensitive indices, with the paper's numbers beside ours.
 
     python -m experiments.benchmarks.index_examples [--output docs/images]
 
 Chains and Gaussian points of Hussain & Meilă, "Graph-sensitive indices for comparing clusterings"
-(sections 5.1 and 5.2), thirteen points in three clusters each way, and the bootstrap
-stability it recommends. Prints the tables and writes the pictures of docs/indices.md.
+(sections 5.1 and 5.2), thirteen points in four clusters each way, and the bootstrap
+stability of K-means. Prints the tables and writes the pictures of docs/indices.md.
 """
 
 from __future__ import annotations
