@@ -17,7 +17,7 @@ from metriclearn.estimators.first_completion import (
     complete_segmentations,
     known_stretches,
 )
-from metriclearn.estimators.inputs import DataSets, read_partial_segmentations
+from metriclearn.estimators.inputs import DataSets, read_segmentations
 from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.constrained import ConstrainedChangePoints
@@ -190,7 +190,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 
         The hinge is an upper bound only if the labels are among what inference may answer.
         """
-        known = read_partial_segmentations(type(self).__name__, y, data)
+        known = read_segmentations(type(self).__name__, y, data, partial=True)
         incomplete = [truth for truth in known if isinstance(truth, PartialPartition)]
         if incomplete:
             return list(self._first_completions(data, incomplete))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
 
 from metriclearn.clusterers.dp_means import DPMeans
-from metriclearn.estimators.inputs import DataSets, read_partial_clusterings, read_weights
+from metriclearn.estimators.inputs import DataSets, read_clusterings, read_counts, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.rounding import _completed
@@ -62,7 +60,7 @@ class MahalanobisClusterer(LearnedMetric):
         loss is that of the labeled samples alone.
         """
         data = self._read(X)
-        known: Any = read_partial_clusterings(type(self).__name__, y, data)
+        known: Any = read_clusterings(type(self).__name__, y, data, partial=True)
         rows = [np.flatnonzero(truth.labels >= 0) for truth in known]
         truths = [Partition.from_labels(truth.labels[own]) for truth, own in zip(known, rows)]
         counts = [t.n_clusters for t in truths] if self.n_clusters == "given" else None
@@ -81,30 +79,9 @@ class MahalanobisClusterer(LearnedMetric):
                     "clusters and has no penalty; pass n_clusters to predict, or fit with "
                     "n_clusters=None."
                 )
-        counts = self._counts(n_clusters, data)
+        who, unknown = type(self).__name__, self.penalty_ is not None
+        counts = read_counts(who, "n_clusters", n_clusters, data, optional=unknown)
         return [self._cluster_one(X, count) for X, count in zip(data.arrays, counts)]
-
-    def _counts(self, n_clusters: Any, data: DataSets) -> list[int | None]:
-        """One number of clusters, or None, per data set."""
-        if isinstance(n_clusters, np.ndarray) and n_clusters.ndim == 0:
-            n_clusters = n_clusters.item()
-        several = isinstance(n_clusters, (Sequence, np.ndarray)) and not isinstance(n_clusters, str)
-        counts = list(n_clusters) if several else [n_clusters] * len(data.arrays)
-        if len(counts) != len(data.arrays):
-            raise ValueError(
-                f"{type(self).__name__} needs one n_clusters for each of the {len(data.arrays)} "
-                f"data sets, or one for all, got {len(counts)}."
-            )
-        for i, (count, array) in enumerate(zip(counts, data.arrays)):
-            if count is None and self.penalty_ is not None:
-                continue
-            whole = isinstance(count, numbers.Integral) and not isinstance(count, bool)
-            if not whole or not 1 <= int(count) <= len(array):
-                raise ValueError(
-                    f"{type(self).__name__} needs a whole n_clusters from 1 to {len(array)} for "
-                    f"the {len(array)} samples of data set {i}, got {count!r}."
-                )
-        return counts
 
     def _cluster_one(self, X: NDArray, count: int | None) -> Partition:
         some = len(self.components_) > 0

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.estimators.alternation import Alternation, PartialHinge
 from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.first_completion import PrincipalStart, labeled_samples
-from metriclearn.estimators.inputs import DataSets, read_partial_clusterings
+from metriclearn.estimators.inputs import DataSets, read_clusterings
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
 from metriclearn.oracles.seeded import SeededKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation
@@ -265,7 +265,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
     def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
         """Equal labels are one cluster, wherever they are."""
-        known = read_partial_clusterings(type(self).__name__, y, data)
+        known = read_clusterings(type(self).__name__, y, data, partial=True)
         incomplete = [truth for truth in known if isinstance(truth, PartialPartition)]
         truths = [truth for truth in known if isinstance(truth, Partition)]
         if incomplete:

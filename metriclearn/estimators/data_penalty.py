@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metriclearn.estimators.alternation import Alternation
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.first_completion import FirstMetric, KnownStart
-from metriclearn.estimators.inputs import read_partial_segmentations
+from metriclearn.estimators.inputs import read_segmentations
 from metriclearn.estimators.penalty import (
     IntervalRegression,
     PenaltyLearner,
@@ -197,7 +197,7 @@ class DataPenaltyMetricLearner(PenaltyLearner):
             that comes out as zero.
         """
         data, represented = self._begin(X)
-        truths: list[Any] = list(read_partial_segmentations(type(self).__name__, y, data))
+        truths: list[Any] = list(read_segmentations(type(self).__name__, y, data, partial=True))
         if not isinstance(self.start, IdentityStart):
             nothing: Any = None  # what a start needs to learn from what is known
             self.components_ = self.start.components(represented, truths, nothing, nothing)

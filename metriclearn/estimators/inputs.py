@@ -1,4 +1,7 @@
-"""Reading what users pass to estimators: lists of data sets, one data set, labels, weights."""
+"""Reading what users pass to estimators: data sets, labels, weights and numbers of clusters.
+
+Everything is checked here, once: what comes out of these functions is not checked again.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import number
 from metriclearn.running.stored import Measures, StoredArrays, is_stored, measure
 
 __all__ = [
     "DataSets",
     "read_clusterings",
+    "read_counts",
     "read_data_sets",
-    "read_partial_clusterings",
-    "read_partial_segmentations",
     "read_segmentations",
     "read_weights",
+    "unlabeled",
 ]
-
 
 _LEAST_WEIGHT = 1e-9  # of the largest: what less does to a sum is rounding
 
@@ -35,7 +38,7 @@ class DataSets:
     Attributes
     ----------
     arrays : list of float64 arrays or StoredArrays
-        The latter, :class:`~metriclearn.running.stored.StoredArrays`, are read when they are asked for.
+        The latter, of :mod:`metriclearn.running.stored`, are read when they are asked for.
     single : bool
         Whether the user passed one (T, P) array, and so expects one result.
     feature_names : array of str or None
@@ -48,7 +51,7 @@ class DataSets:
 
     @property
     def n_features(self) -> int:
-        """P."""
+        """P, the number of features."""
         if isinstance(self.arrays, StoredArrays):
             return self.arrays.n_features
         return self.arrays[0].shape[1]
@@ -112,82 +115,49 @@ def read_data_sets(who: str, X: Any, *, single_precision: bool = False) -> DataS
     ]
     names = [_column_names(item) for item in items]
     first = names[0]
-    for i, (array, own) in enumerate(zip(arrays, names)):
-        if array.shape[1] != arrays[0].shape[1]:
-            raise ValueError(
-                f"{who} needs the same features in every data set, got {arrays[0].shape[1]} in "
-                f"data set 0 and {array.shape[1]} in data set {i}."
-            )
-        if own is not None and first is not None and list(own) != list(first):
+    for i, (array, given) in enumerate(zip(arrays, names)):
+        _check_n_features(who, array, i, arrays[0].shape[1])
+        if given is not None and first is not None and list(given) != list(first):
             raise ValueError(
                 f"{who} needs the same feature names in the same order, but data set {i} has "
-                f"{list(own)[:5]} where data set 0 has {list(first)[:5]}."
+                f"{list(given)[:5]} where data set 0 has {list(first)[:5]}."
             )
     return DataSets(arrays, single, first)
 
 
-def read_segmentations(who: str, y: Any, data: DataSets) -> list[Partition]:
+def read_segmentations(who: str, y: Any, data: DataSets, *, partial: bool = False) -> list[Any]:
     """Check one labeling per data set and read each as a segmentation by its runs.
 
-    Raises
-    ------
-    ValueError
-        If lengths differ, or labels are missing (−1, None or NaN).
-    """
-    return _read_labelings(who, y, data, _read_complete)
-
-
-def read_partial_segmentations(
-    who: str, y: Any, data: DataSets
-) -> list[Partition] | list[PartialPartition]:
-    """As :func:`read_segmentations`, but −1 and PartialPartition say that not all is known.
+    Parameters
+    ----------
+    who : str
+        Name used in errors.
+    y : sequence of (T_i,) labels, of Partition or of PartialPartition; or one
+    data : DataSets
+    partial : bool
+        Whether −1, and a PartialPartition, may say that not all is known.
 
     Returns
     -------
-    list of Partition where every labeling is complete, else of PartialPartition
-    """
-    found = _read_labelings(who, y, data, _read_known)
-    complete = [truth for truth in found if isinstance(truth, Partition)]
-    if len(complete) == len(found):
-        return complete
-    return [
-        PartialPartition.from_partition(truth) if isinstance(truth, Partition) else truth
-        for truth in found
-    ]
-
-
-def read_clusterings(who: str, y: Any, data: DataSets) -> list[Partition]:
-    """Check one labeling per data set and read each as a clustering: equal labels are together.
+    list of Partition; of PartialPartition where ``partial`` and not all is known
 
     Raises
     ------
     ValueError
-        If lengths differ, or labels are missing (−1, None or NaN).
+        If lengths differ, or labels are missing (None or NaN; −1 unless ``partial``).
     """
-    return _read_labelings(who, y, data, _read_clusters)
+    return _read_labelings(who, y, data, partial, segments=True)
 
 
-def read_partial_clusterings(
-    who: str, y: Any, data: DataSets
+def read_clusterings(who: str, y: Any, data: DataSets, *, partial: bool = False) -> list[Any]:
+    """As :func:`read_segmentations`, but samples of equal labels are together, wherever they are."""
+    return _read_labelings(who, y, data, partial, segments=False)
+
+
+def _read_labelings(
+    who: str, y: Any, data: DataSets, partial: bool, segments: bool
 ) -> list[Partition] | list[PartialPartition]:
-    """As :func:`read_clusterings`, but −1 and PartialPartition say that not all is known.
-
-    Returns
-    -------
-    list of Partition where every sample is labeled, else of PartialPartition
-    """
-    found = _read_labelings(who, y, data, _read_known_clusters)
-    complete = [truth for truth in found if isinstance(truth, Partition)]
-    if len(complete) == len(found):
-        return complete
-    return [
-        PartialPartition(truth.n_samples, truth.labels) if isinstance(truth, Partition) else truth
-        for truth in found
-    ]
-
-
-def _read_labelings(who: str, y: Any, data: DataSets, read: Callable[..., Any]) -> list[Any]:
-    """One labeling per data set, each read by ``read(who, labels, place)``."""
+    """One labeling per data set, each as long as its data set."""
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
     if not data.single and not hasattr(y, "__len__"):
@@ -195,23 +165,120 @@ def _read_labelings(who: str, y: Any, data: DataSets, read: Callable[..., Any]) 
             f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
             f"a {type(y).__name__}; pass a list of label arrays."
         )
-    labelings = [y] if data.single else y if is_stored(y) else list(y)
+    labelings = [y] if data.single else y
     if len(labelings) != len(data.arrays):
         raise ValueError(
             f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
             f"{len(labelings)} labeling(s)."
         )
-    truths = []
-    for i, length in enumerate(data.lengths):
+    truths: list[Any] = []
+    for i, (length, labels) in enumerate(zip(data.lengths, _each(labelings))):
         place = _place(i, data.single)
-        truth = read(who, labelings[i], place)
+        truth = _read_labeling(who, labels, place, partial, segments)
         if truth.n_samples != length:
             raise ValueError(
                 f"{who} needs one label per sample, got {truth.n_samples} labels for the "
                 f"{length} samples of {place}."
             )
         truths.append(truth)
-    return truths
+    if all(isinstance(truth, Partition) for truth in truths):
+        return truths
+    whole = PartialPartition.from_partition if segments else _known_clustering
+    return [whole(truth) if isinstance(truth, Partition) else truth for truth in truths]
+
+
+def _each(labelings: Any) -> Any:
+    """Labelings one after another, as lazy sequences and data frames of them give them."""
+    return (labelings[i] for i in range(len(labelings))) if is_stored(labelings) else labelings
+
+
+def _known_clustering(truth: Partition) -> PartialPartition:
+    return PartialPartition(truth.n_samples, truth.labels)
+
+
+def _read_labeling(
+    who: str, labels: Any, place: str, partial: bool, segments: bool
+) -> Partition | PartialPartition:
+    if isinstance(labels, Partition):
+        return labels
+    if isinstance(labels, PartialPartition):
+        known = labels.segmentation() if segments else None
+        if not segments and np.all(labels.labels >= 0):
+            known = Partition.from_labels(labels.labels)
+        if known is None and not partial:
+            raise ValueError(
+                f"{who} needs all of {place} known, got {labels!r}, which leaves some of it open."
+            )
+        return known or labels
+    if not hasattr(labels, "__len__"):
+        labels = np.asarray(labels)
+    if np.ndim(labels) == 0:
+        raise ValueError(f"{who} needs a sequence of labels for {place}, got {labels!r}.")
+    missing = int(np.count_nonzero(unlabeled(labels)))
+    try:
+        if not missing:
+            return Partition.from_runs(labels) if segments else Partition.from_labels(labels)
+        if partial:
+            return PartialPartition(len(labels), labels)
+    except ValueError as error:
+        raise ValueError(f"{who}, labels of {place}: {error}") from error
+    if missing == len(labels):
+        raise ValueError(f"{who} needs labels, but they cover no sample of {place} (all −1).")
+    raise ValueError(
+        f"{who} needs every sample labeled, got {missing} samples with −1 in {place}; drop "
+        "them or give each gap a label of its own."
+    )
+
+
+def unlabeled(labels: Any) -> NDArray[np.bool_]:
+    """Where labels, (T,) or (H, W), are −1; they may be any hashables."""
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "if":
+        return labels == -1
+    array = labels if isinstance(labels, np.ndarray) else None
+    items = labels if array is None else array.ravel()
+    missing = [isinstance(v, (int, float, np.number)) and v == -1 for v in items]
+    return np.array(missing, dtype=bool).reshape(-1 if array is None else array.shape)
+
+
+def read_counts(
+    who: str, name: str, given: Any, data: DataSets, *, optional: bool, min_size: int = 1
+) -> list[int | None]:
+    """One number of clusters, or None where that is ``optional``, per data set.
+
+    Parameters
+    ----------
+    who, name : str
+        Of the estimator and of the parameter, for errors.
+    given : int, None, or a sequence of them
+    data : DataSets
+        Whose T_i samples hold at most T_i / ``min_size`` clusters, and always one.
+    optional : bool
+    min_size : int
+
+    Raises
+    ------
+    ValueError
+        If there are not as many numbers as data sets, or one is not whole or out of range.
+    """
+    if isinstance(given, np.ndarray) and given.ndim == 0:
+        given = given.item()
+    several = isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str)
+    counts = list(given) if several else [given] * len(data.arrays)
+    if len(counts) != len(data.arrays):
+        raise ValueError(
+            f"{who} needs one {name} for each of the {len(data.arrays)} data sets, or one for "
+            f"all, got {len(counts)}."
+        )
+    if optional and all(count is None for count in counts):
+        return counts  # without a look at the data, which may be on disk
+    for i, (count, length) in enumerate(zip(counts, data.lengths)):
+        most = max(1, length // min_size)
+        if not (number(1, most, whole=True).accepts(count) or (optional and count is None)):
+            raise ValueError(
+                f"{who} needs a whole {name} from 1 to {most} for the {length} samples of data "
+                f"set {i}, got {count!r}."
+            )
+    return counts
 
 
 def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray | None:
@@ -256,12 +323,16 @@ def _read_stored(
 ) -> NDArray:
     """One of the arrays of a lazy sequence, with as many features as the first."""
     array = _read_array(who, item, _place(i, False), single_precision)
-    if n_features is not None and array.shape[1] != n_features:
-        raise ValueError(
-            f"{who} needs the same features in every data set, got {n_features} in "
-            f"data set 0 and {array.shape[1]} in data set {i}."
-        )
+    _check_n_features(who, array, i, n_features or array.shape[1])
     return array
+
+
+def _check_n_features(who: str, array: NDArray, i: int, expected: int) -> None:
+    if array.shape[1] != expected:
+        raise ValueError(
+            f"{who} needs the same features in every data set, got {expected} in data set 0 and "
+            f"{array.shape[1]} in data set {i}."
+        )
 
 
 def _column_names(item: Any) -> NDArray | None:
@@ -313,81 +384,3 @@ def _first_bad_row(array: NDArray, block: int = 2**16) -> int | None:
         if not good.all():
             return start + int(np.argmin(good.all(axis=1)))
     return None
-
-
-def _read_known(who: str, labels: Any, place: str) -> Partition | PartialPartition:
-    if isinstance(labels, PartialPartition):
-        return labels.segmentation() or labels
-    if isinstance(labels, Partition):
-        return labels
-    labels = _sequence(who, labels, place)
-    if not any(_is_unlabeled(label) for label in labels):
-        return _read_complete(who, labels, place)
-    try:
-        return PartialPartition(len(labels), labels)
-    except ValueError as error:
-        raise ValueError(f"{who}, labels of {place}: {error}") from error
-
-
-def _read_known_clusters(who: str, labels: Any, place: str) -> Partition | PartialPartition:
-    if not isinstance(labels, (Partition, PartialPartition)):
-        labels = _sequence(who, labels, place)
-        if any(_is_unlabeled(label) for label in labels):
-            labels = PartialPartition(len(labels), labels)
-    if not isinstance(labels, PartialPartition):
-        return _read_clusters(who, labels, place)
-    return labels if np.any(labels.labels < 0) else Partition.from_labels(labels.labels)
-
-
-def _sequence(who: str, labels: Any, place: str) -> Any:
-    if not hasattr(labels, "__len__"):
-        labels = np.asarray(labels)
-    if np.ndim(labels) == 0:
-        raise ValueError(f"{who} needs a sequence of labels for {place}, got {labels!r}.")
-    return labels
-
-
-def _read_complete(who: str, labels: Any, place: str) -> Partition:
-    if isinstance(labels, Partition):
-        return labels
-    if isinstance(labels, PartialPartition):
-        known = labels.segmentation()
-        if known is None:
-            raise ValueError(
-                f"{who} needs a complete segmentation of {place}, got {labels!r}, which leaves "
-                "some of it open."
-            )
-        return known
-    labels = _sequence(who, labels, place)
-    missing = sum(_is_unlabeled(label) for label in labels)
-    if 0 < missing == len(labels):
-        raise ValueError(f"{who} needs labels, but they cover no sample of {place} (all −1).")
-    if missing:
-        raise ValueError(
-            f"{who} needs every sample labeled, got {missing} samples with −1 in {place}; drop "
-            "them or give each gap a label of its own."
-        )
-    try:
-        return Partition.from_runs(labels)
-    except ValueError as error:
-        raise ValueError(f"{who}, labels of {place}: {error}") from error
-
-
-def _read_clusters(who: str, labels: Any, place: str) -> Partition:
-    if isinstance(labels, Partition):
-        return labels
-    labels = _sequence(who, labels, place)
-    missing = sum(_is_unlabeled(label) for label in labels)
-    if missing:
-        raise ValueError(
-            f"{who} needs every sample labeled, got {missing} samples with −1 in {place}; drop "
-            "them."
-        )
-    try:
-        return Partition.from_labels(labels)
-    except ValueError as error:
-        raise ValueError(f"{who}, labels of {place}: {error}") from error
-
-
-def _is_unlabeled(label: Any) -> bool:
-    return isinstance(label, (int, float, np.number)) and label == -1

@@ -12,8 +12,8 @@ from sklearn.utils import Tags
 
 from metriclearn.estimators.inputs import (
     DataSets,
+    read_clusterings,
     read_data_sets,
-    read_partial_clusterings,
     read_segmentations,
 )
 from metriclearn.estimators.learned_metric import (
@@ -152,7 +152,7 @@ class RelevantComponents(LearnedMetric):
         if self.contiguous:
             truths = read_segmentations(who, y, data)
         else:
-            codes = [_chunklets(known) for known in read_partial_clusterings(who, y, data)]
+            codes = [_chunklets(known) for known in read_clusterings(who, y, data, partial=True)]
             n_known = sum(int(np.count_nonzero(own >= 0)) for own in codes)
             truths = [_alone(own) for own in codes]
         if all(truth.n_clusters == truth.n_samples for truth in truths):

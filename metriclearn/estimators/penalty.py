@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from metriclearn.estimators.inputs import (
     DataSets,
     read_data_sets,
-    read_partial_segmentations,
+    read_segmentations,
     read_weights,
 )
 from metriclearn.features.sequence import SequenceFeatures
@@ -319,7 +319,7 @@ class PenaltyLearner(ComponentParameters):
             For data that cannot be used, or annotations that every penalty satisfies.
         """
         data, represented = self._begin(X)
-        truths = read_partial_segmentations(type(self).__name__, y, data)
+        truths = read_segmentations(type(self).__name__, y, data, partial=True)
         paths = self._paths_of(represented, truths) if paths is None else paths
         self._fit_penalty(data, paths, truths)
         return self
@@ -358,7 +358,7 @@ class PenaltyLearner(ComponentParameters):
         n = len(data.arrays)
         facts: Sequence[Any] = [None] * n
         if known is not None:
-            facts = read_partial_segmentations(type(self).__name__, known, data)
+            facts = read_segmentations(type(self).__name__, known, data, partial=True)
         cases = zip(self._represent(data), self._log_penalties(data), facts, paths or [None] * n)
         ends = [self._segment(*case).change_points for case in cases]
         return ends[0] if data.single else ends
@@ -373,7 +373,7 @@ class PenaltyLearner(ComponentParameters):
     def score(self, X: Any, y: Any) -> float:
         """Minus the error per annotation (PartialPartition) or per sequence (‖M − N‖²_F)."""
         data = self._read(X)
-        truths: list[Any] = list(read_partial_segmentations(type(self).__name__, y, data))
+        truths: list[Any] = list(read_segmentations(type(self).__name__, y, data, partial=True))
         found = self.predict_change_points(data.arrays)
         errors = sum(label_error(*pair) for pair in zip(found, truths))
         counts = [len(t.constraints) if isinstance(t, PartialPartition) else 1 for t in truths]

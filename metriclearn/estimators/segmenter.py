@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +10,8 @@ from sklearn.base import clone
 
 from metriclearn.estimators.inputs import (
     DataSets,
+    read_counts,
     read_data_sets,
-    read_partial_segmentations,
     read_segmentations,
     read_weights,
 )
@@ -77,8 +75,7 @@ class MahalanobisSegmenter(LearnedMetric):
         data = self._read(X)
         who = type(self).__name__
         given = self.n_segments == "given"
-        read = read_segmentations if given else read_partial_segmentations
-        truths: Any = read(who, y, data)
+        truths = read_segmentations(who, y, data, partial=not given)
         found = self._segment(data, [truth.n_clusters for truth in truths] if given else None)
         losses = np.array([_loss(partition, truth) for partition, truth in zip(found, truths)])
         weights = read_weights(who, sample_weight, len(losses))
@@ -94,31 +91,12 @@ class MahalanobisSegmenter(LearnedMetric):
                 f"{type(self).__name__} was fitted with n_segments='given' and has no penalty; "
                 "pass n_segments to predict, or fit with n_segments=None."
             )
-        counts = self._counts(n_segments, data)
+        who, unknown = type(self).__name__, self.penalty_ is not None
+        counts = read_counts(
+            who, "n_segments", n_segments, data, optional=unknown, min_size=self.min_size
+        )
         oracle = self._oracle()
         return [self._segment_one(X, count, oracle) for X, count in zip(data.arrays, counts)]
-
-    def _counts(self, n_segments: Any, data: DataSets) -> list[int | None]:
-        """One number of segments, or None, per data set."""
-        if n_segments is None:  # without a look at the data, which may be on disk
-            return [None] * len(data.arrays)
-        several = isinstance(n_segments, (Sequence, np.ndarray)) and not isinstance(n_segments, str)
-        counts = list(n_segments) if several else [n_segments] * len(data.arrays)
-        if len(counts) != len(data.arrays):
-            raise ValueError(
-                f"{type(self).__name__} needs one n_segments for each of the {len(data.arrays)} "
-                f"data sets, or one for all, got {len(counts)}."
-            )
-        for i, (count, array) in enumerate(zip(counts, data.arrays)):
-            most = len(array) // self.min_size
-            if count is None:
-                continue
-            if not isinstance(count, numbers.Integral) or not 1 <= int(count) <= most:
-                raise ValueError(
-                    f"{type(self).__name__} needs a whole n_segments from 1 to {most} for the "
-                    f"{len(array)} samples of data set {i}, got {count!r}."
-                )
-        return counts
 
     def _oracle(self) -> Oracle:
         """The oracle, with the estimator's smallest segment where it knows of one."""
