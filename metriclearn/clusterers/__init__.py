@@ -6,8 +6,11 @@ from metriclearn.clusterers.evidence_accumulation import (
     coassociation,
     evidence_accumulation,
 )
-from metriclearn.clusterers.gibbs import GibbsDPMixture, assignment_probabilities
-from metriclearn.clusterers.mixture import spherical_responsibilities
+from metriclearn.clusterers.mixtures import (
+    GibbsDPMixture,
+    assignment_probabilities,
+    spherical_responsibilities,
+)
 
 __all__ = [
     "DPMeans",

@@ -1,13 +1,14 @@
-"""DP-means: K-means that opens a new cluster when the nearest mean is too far (seed 002).
+"""DP-means: K-means that opens a new cluster when the nearest mean is too far.
 
-The small-variance limit of the Gibbs sampler for Dirichlet process mixtures (Kulis & Jordan 2012).
+The small-variance limit of the Gibbs sampler for Dirichlet process mixtures (Kulis & Jordan,
+Revisiting k-means: new algorithms via Bayesian nonparametrics, ICML 2012).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,20 +17,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from metriclearn.clusterers.checks import check_penalty, check_scale, check_whole
+from metriclearn.clusterers.checks import check_scale
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, check_parameters, either, number
 
 __all__ = ["DPMeans", "penalized_kmeans_objective"]
 
 Order = Literal["given", "random", "farthest-first"]
 _BLOCK = 1 << 18  # entries of one block of the points × clusters products: 2 MiB
-_MIN_ROWS = 64
+_MIN_ROWS = 64  # of a block, however many clusters there are
 
 
 def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty: float) -> float:
-    """Σ_c Σ_{x∈c} ‖x − μ_c‖² + λK: seed 002's objective, eq. (7) of the paper with price λ.
+    """Σ_c Σ_{x∈c} ‖x − μ_c‖² + λK: what DP-means lowers (Kulis & Jordan 2012, Eq. 1).
 
-    Eq. (7) is Tr[XBXᵀ(I−M)] + λ Tr M; X here is the data after the metric's ``transform``. O(nd).
+    It is Eq. (7) of Lajugie, Arlot & Bach, Tr[XBXᵀ(I−M)], with the price λ Tr M; X here is the
+    data after the metric's ``transform``. O(nd).
 
     Parameters
     ----------
@@ -50,14 +53,14 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
             "penalized_kmeans_objective needs one label per row of X, got "
             f"{partition.n_samples} labels for {len(X)} rows."
         )
-    check_penalty("penalized_kmeans_objective", penalty)
+    number().check("penalized_kmeans_objective", "penalty", penalty)
     residual = X - X.mean(axis=0)  # a common shift changes nothing but the rounding
     residual -= partition.project(residual)
     return float(np.sum(residual**2) + penalty * partition.n_clusters)
 
 
 class DPMeans(ClusterMixin, BaseEstimator):
-    """K-means with a price per cluster instead of their number (seed 002, Algorithm 1).
+    """K-means with a price per cluster instead of their number (Kulis & Jordan 2012, Algorithm 1).
 
     Starting from one cluster at the global mean, every pass visits the samples in order: one whose
     *squared* distance to every mean exceeds λ becomes the mean of a new cluster, any other joins
@@ -97,6 +100,13 @@ class DPMeans(ClusterMixin, BaseEstimator):
     [0, 0, 1, 1]
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "penalty": number(),
+        "order": either("given", "random", "farthest-first"),
+        "n_init": number(1, whole=True),
+        "max_iter": number(1, whole=True),
+    }
+
     def __init__(
         self,
         penalty: float = 1.0,
@@ -120,25 +130,24 @@ class DPMeans(ClusterMixin, BaseEstimator):
         ValueError
             If a parameter is out of range, or squared distances overflow.
         """
+        check_parameters(self)
         X = np.ascontiguousarray(validate_data(self, X, dtype=np.float64))
-        self._check()
         check_scale("DPMeans", X)
         random = check_random_state(self.random_state)
         orders = (
             _visits(X, self.order if run == 0 else "random", self.penalty, random)
             for run in range(self.n_init)
         )
-        best = min((self._run(X, order) for order in orders), key=lambda run: run.objective)
-        if not best.converged:
+        best = min((self._run(X, order) for order in orders), key=lambda run: run[0])
+        self.objective_, self.labels_, self.cluster_centers_, self.n_iter_, settled = best
+        self.n_clusters_ = len(self.cluster_centers_)
+        if not settled:
             warnings.warn(
                 f"DPMeans needs more than max_iter={self.max_iter} passes to settle; "
                 "raise max_iter, or keep this valid but improvable partition.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.labels_, self.cluster_centers_ = best.labels, best.means
-        self.n_clusters_, self.n_iter_ = len(best.means), best.n_iter
-        self.objective_ = best.objective
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
@@ -148,42 +157,26 @@ class DPMeans(ClusterMixin, BaseEstimator):
         check_scale("DPMeans", X)
         return _assign(X, self.cluster_centers_, np.inf)[0]
 
-    def _run(self, X: NDArray, order: NDArray[np.intp] | None) -> _Run:
-        visited = X if order is None else X[order]
+    def _run(
+        self, X: NDArray, order: NDArray[np.intp] | slice
+    ) -> tuple[float, NDArray[np.int64], NDArray[np.float64], int, bool]:
+        """Objective, labels, means, number of passes, and whether the last one changed nothing."""
+        from metriclearn.clusterers.kernels import cluster_means
+
+        visited = X[order]
         labels = np.zeros(len(X), dtype=np.int64)
-        means = _drop_empty(visited, labels, 1)[1]
-        converged, n_iter = False, 0
-        while not converged and n_iter < self.max_iter:
+        means, _ = cluster_means(visited, labels, 1)
+        settled, n_iter = False, 0
+        while not settled and n_iter < self.max_iter:
             before = labels
             labels, count = _assign(visited, means, self.penalty)
-            labels, means = _drop_empty(visited, labels, count)
-            converged, n_iter = np.array_equal(labels, before), n_iter + 1
-        if order is not None:
-            visited_labels, labels = labels, np.empty_like(labels)
-            labels[order] = visited_labels
-        objective = penalized_kmeans_objective(X, labels, self.penalty)
-        return _Run(objective, labels, means, n_iter, converged)
-
-    def _check(self) -> None:
-        check_penalty("DPMeans", self.penalty)
-        check_whole("DPMeans", "n_init", self.n_init)
-        check_whole("DPMeans", "max_iter", self.max_iter)
-        if not isinstance(self.order, str) or self.order not in (
-            "given",
-            "random",
-            "farthest-first",
-        ):
-            raise ValueError(
-                f"DPMeans needs order given, random or farthest-first, got {self.order!r}."
-            )
-
-
-class _Run(NamedTuple):
-    objective: float
-    labels: NDArray[np.int64]
-    means: NDArray[np.float64]
-    n_iter: int
-    converged: bool
+            means, sizes = cluster_means(visited, labels, count)
+            kept = sizes > 0  # the numbers of emptied clusters close up
+            labels, means = (np.cumsum(kept) - 1)[labels], means[kept]
+            settled, n_iter = np.array_equal(labels, before), n_iter + 1
+        found = np.empty_like(labels)
+        found[order] = labels
+        return penalized_kmeans_objective(X, found, self.penalty), found, means, n_iter, settled
 
 
 def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int64], int]:
@@ -214,29 +207,16 @@ def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int6
     return labels, count
 
 
-def _drop_empty(
-    X: NDArray, labels: NDArray[np.int64], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Labels without gaps, in the same order, and the means of these clusters. O(nd)."""
-    from metriclearn.clusterers.kernels import cluster_means
-
-    means, sizes = cluster_means(X, labels, count)
-    kept = sizes > 0
-    return (np.cumsum(kept) - 1)[labels], means[kept]
-
-
 def _visits(
     X: NDArray, order: Order, penalty: float, random: np.random.RandomState
-) -> NDArray[np.intp] | None:
-    if order == "given":
-        return None
-    return random.permutation(len(X)) if order == "random" else _farthest_first(X, penalty)
-
-
-def _farthest_first(X: NDArray, penalty: float) -> NDArray[np.intp]:
-    """The greedy traversal from the global mean while farther than √λ, then the rest. O(nKd)."""
+) -> NDArray[np.intp] | slice:
+    """In which order the rows are visited; for "farthest-first", O(nKd)."""
     from metriclearn.clusterers.kernels import approach
 
+    if order == "given":
+        return slice(None)
+    if order == "random":
+        return random.permutation(len(X))
     nearest, first = np.full(len(X), np.inf), []
     farthest = approach(X, X.mean(axis=0), nearest)
     while nearest[farthest] > penalty:

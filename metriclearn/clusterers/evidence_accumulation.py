@@ -1,27 +1,32 @@
-"""Evidence accumulation: many K-means partitions vote on which samples belong together (seed 002).
+"""Evidence accumulation: many K-means partitions vote on which samples belong together.
 
-Fred & Jain 2005: single link on the co-association votes_ij / R. Here samples that no run tells
-apart are one signature, and single link is the minimum spanning tree of the Hamming distances
-between signatures: nothing of size n×n exists.
+Fred & Jain, Combining multiple clusterings using evidence accumulation, IEEE Transactions on
+Pattern Analysis and Machine Intelligence 27(6), 2005: single link on the co-association
+votes_ij / R. Here samples that no run tells apart are one signature, and single link is the minimum
+spanning tree of the Hamming distances between signatures: nothing of size n×n exists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from metriclearn.clusterers.checks import check_scale, check_whole, is_number
+from metriclearn.clusterers.checks import check_scale
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, check_parameters, either, number
 
 __all__ = ["EvidenceAccumulation", "coassociation", "evidence_accumulation"]
 
 Labelings = Sequence[Iterable[Hashable]] | NDArray
+_THRESHOLD = either(None, number(0, 1))
 
 
 def coassociation(labelings: Labelings) -> NDArray[np.float64]:
@@ -39,10 +44,7 @@ def coassociation(labelings: Labelings) -> NDArray[np.float64]:
         If there is no labeling, or their lengths differ.
     """
     codes = _codes(labelings)
-    votes = np.zeros((codes.shape[1], codes.shape[1]), dtype=np.int64)
-    for run in codes:
-        votes += run[:, None] == run[None, :]
-    return votes / len(codes)
+    return sum(run[:, None] == run for run in codes) / len(codes)
 
 
 def evidence_accumulation(
@@ -72,18 +74,32 @@ def evidence_accumulation(
     ValueError
         If there is no labeling, their lengths differ, or the threshold is outside [0, 1].
     """
-    _check_threshold("evidence_accumulation", threshold)
+    from metriclearn.clusterers.kernels import hamming_tree
+
+    _THRESHOLD.check("evidence_accumulation", "threshold", threshold)
     codes = _codes(labelings)
-    tree = _signature_tree(codes)
-    distances = np.arange(len(codes) + 1)
+    n_runs, n_samples = codes.shape
+    # a column of codes is a signature: seen as one value of bytes, equal ones are found by sorting
+    rows = np.ascontiguousarray(codes.T)
+    columns = rows.view(np.dtype((np.void, rows.itemsize * n_runs))).ravel()
+    _, first, signature = np.unique(columns, return_index=True, return_inverse=True)
+    start, end, distance = hamming_tree(np.ascontiguousarray(codes[:, first]))
     if threshold is None:
-        return _cut(tree, distances <= _longest_lifetime(tree, len(codes)))
-    votes = (len(codes) - distances) / len(codes)
-    return _cut(tree, votes > threshold if strict else votes >= threshold)
+        reach = _longest_lifetime(distance, len(first) < n_samples, n_runs)
+    else:
+        votes = (n_runs - np.arange(n_runs + 1)) / n_runs  # at Hamming distance 0, 1, …, R
+        reach = np.count_nonzero(votes > threshold if strict else votes >= threshold) - 1
+    if reach < 0:  # not even samples that are together in every run are linked
+        return np.arange(n_samples)
+    kept = distance <= reach
+    edges = (np.ones(kept.sum(), dtype=bool), (start[kept], end[kept]))
+    forest = coo_array(edges, shape=(len(first), len(first)))
+    components = connected_components(forest, directed=False)[1]
+    return Partition.from_labels(components[signature]).labels
 
 
 class EvidenceAccumulation(ClusterMixin, BaseEstimator):
-    """K-means partitions with random K, combined by their votes (seed 002; Fred & Jain 2005).
+    """K-means partitions with random K, combined by their votes (Fred & Jain 2005).
 
     Finds clusters of any shape that a chain of compact pieces covers, and their number. Time: the
     K-means runs, then O(Ru²/2) for u distinct signatures, u ≤ n; memory O(Rn), one or two bytes
@@ -107,6 +123,13 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
     n_clusters_ : int
     labelings_ : (R, n) the labels of every run
     """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "n_runs": number(1, whole=True),
+        "min_clusters": either(None, number(1, whole=True)),
+        "max_clusters": either(None, number(1, whole=True)),
+        "threshold": _THRESHOLD,
+    }
 
     def __init__(
         self,
@@ -133,11 +156,19 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
         """
         from sklearn.cluster import KMeans
 
+        check_parameters(self)
         X = np.asarray(validate_data(self, X, dtype=np.float64))
-        _check_threshold("EvidenceAccumulation", self.threshold)
         check_scale("EvidenceAccumulation", X)
+        root = np.sqrt(len(X))
+        low = int(np.ceil(root / 2)) if self.min_clusters is None else self.min_clusters
+        high = max(int(np.ceil(root)), low) if self.max_clusters is None else self.max_clusters
+        if low > high:
+            raise ValueError(
+                "EvidenceAccumulation needs min_clusters <= max_clusters, got "
+                f"{low} and {high}; swap them."
+            )
         distinct = np.unique(X, axis=0)  # so that no two centers start equal
-        low, high = np.minimum(self._interval(len(X)), len(distinct))
+        low, high = min(low, len(distinct)), min(high, len(distinct))
         random = check_random_state(self.random_state)
         labelings = np.empty((self.n_runs, len(X)), dtype=np.min_scalar_type(high))
         for run in range(self.n_runs):
@@ -148,24 +179,6 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
         self.n_clusters_ = int(self.labels_.max()) + 1
         self.labelings_ = labelings
         return self
-
-    def _interval(self, n_samples: int) -> tuple[int, int]:
-        """Smallest and largest K, checked."""
-        who, root = "EvidenceAccumulation", np.sqrt(n_samples)
-        check_whole(who, "n_runs", self.n_runs)
-        for name in ("min_clusters", "max_clusters"):
-            if getattr(self, name) is not None:
-                check_whole(who, name, getattr(self, name))
-        low = int(np.ceil(root / 2)) if self.min_clusters is None else self.min_clusters
-        high = max(int(np.ceil(root)), low) if self.max_clusters is None else self.max_clusters
-        if low > high:
-            raise ValueError(f"{who} needs min_clusters <= max_clusters, got {low} and {high}.")
-        return low, high
-
-
-def _check_threshold(who: str, threshold: Any) -> None:
-    if threshold is not None and not (is_number(threshold) and 0 <= threshold <= 1):
-        raise ValueError(f"{who} needs a threshold in [0, 1] or None, got {threshold!r}.")
 
 
 def _codes(labelings: Labelings) -> NDArray:
@@ -181,43 +194,14 @@ def _codes(labelings: Labelings) -> NDArray:
     return np.array([run.labels.astype(dtype) for run in runs])
 
 
-class _SignatureTree(NamedTuple):
-    """Minimum spanning tree of the distinct columns of the labelings."""
+def _longest_lifetime(distance: NDArray[np.int64], repeated: bool, n_runs: int) -> int:
+    """Largest Hamming distance to link across; −1 to link nothing, not even equal signatures.
 
-    signature: NDArray[np.int64]  # (n,) number of every sample's signature
-    start: NDArray[np.int64]  # (u−1,) edges
-    end: NDArray[np.int64]
-    distance: NDArray[np.int64]  # Hamming, 1 … R
-
-
-def _signature_tree(codes: NDArray) -> _SignatureTree:
-    from metriclearn.clusterers.kernels import hamming_tree
-
-    rows = np.ascontiguousarray(codes.T)
-    whole = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-    _, first, signature = np.unique(whole, return_index=True, return_inverse=True)
-    return _SignatureTree(signature, *hamming_tree(np.ascontiguousarray(codes[:, first])))
-
-
-def _longest_lifetime(tree: _SignatureTree, n_runs: int) -> int:
-    """Largest Hamming distance to link across; −1 to link nothing, not even equal signatures."""
-    repeated = len(tree.signature) > len(tree.distance) + 1
-    merges = np.concatenate([[0] if repeated else [], tree.distance]).astype(np.int64)
+    ``distance`` holds those of the tree's edges, (u − 1,), and ``repeated`` says whether some
+    samples share a signature, which merge at distance 0.
+    """
+    merges = np.concatenate([[0] if repeated else [], distance]).astype(np.int64)
     levels = np.unique(np.append(merges, n_runs))
     lifetimes = np.diff(levels, prepend=0)  # before each level; the fewest clusters come last
     last = len(lifetimes) - 1 - int(np.argmax(lifetimes[::-1]))
     return int(levels[last - 1]) if last > 0 else -1
-
-
-def _cut(tree: _SignatureTree, linked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Components of the edges whose Hamming distance is linked, numbered by first appearance."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    if not linked[0]:  # not even samples that are together in every run
-        return np.arange(len(tree.signature))
-    kept = linked[tree.distance]
-    u = len(tree.distance) + 1
-    edges = (np.ones(kept.sum(), dtype=bool), (tree.start[kept], tree.end[kept]))
-    components = connected_components(coo_array(edges, shape=(u, u)), directed=False)[1]
-    return Partition.from_labels(components[tree.signature]).labels

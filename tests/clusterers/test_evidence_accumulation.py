@@ -1,4 +1,4 @@
-"""Evidence accumulation against the full co-association matrix and scipy's single link."""
+"""Evidence accumulation against the full co-association matrix."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import linkage
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import squareform
 from sklearn.datasets import make_circles
 from sklearn.metrics import adjusted_rand_score
 
 from metriclearn.clusterers import EvidenceAccumulation, coassociation, evidence_accumulation
-from metriclearn.clusterers.evidence_accumulation import _codes, _signature_tree
 from metriclearn.problem.partition import Partition
 
 labelings = st.tuples(st.integers(1, 9), st.integers(1, 25)).flatmap(
@@ -58,21 +55,6 @@ def test_longest_lifetime_over_all_levels(runs: NDArray) -> None:
     assert found == partitions[best]
 
 
-@given(runs=labelings)
-@settings(max_examples=100, deadline=None)
-def test_tree_has_the_single_link_heights(runs: NDArray) -> None:
-    tree = _signature_tree(_codes(runs))
-    repeats = runs.shape[1] - len(tree.distance) - 1
-    found = np.sort(np.concatenate([np.zeros(repeats), tree.distance]))
-    if runs.shape[1] > 1:
-        distances = squareform(1 - coassociation(runs), checks=False)
-        heights = linkage(distances, "single")[:, 2] * len(runs)
-        assert found == pytest.approx(heights, abs=1e-12)
-    hamming = np.sum(_codes(runs)[:, None, :] != _codes(runs)[:, :, None], axis=0)
-    first = np.unique(tree.signature, return_index=True)[1]
-    assert np.array_equal(hamming[first[tree.start], first[tree.end]], tree.distance)
-
-
 def test_lifetimes_at_both_ends() -> None:
     assert evidence_accumulation([[0, 0, 0], [1, 1, 1]], None).tolist() == [0, 0, 0]
     assert evidence_accumulation([[0, 1, 2], [0, 1, 2]], None).tolist() == [0, 1, 2]
@@ -90,7 +72,6 @@ def test_labels_are_any_hashables() -> None:
 
 def test_more_labels_than_a_byte_holds() -> None:
     runs = [list(range(300)), [i // 2 for i in range(300)]]
-    assert _codes(runs).dtype == np.uint16
     found = evidence_accumulation(runs, 0.25)
     assert np.array_equal(found, np.arange(300) // 2)
 
@@ -126,20 +107,16 @@ def test_memory_is_linear_in_the_samples() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_runs": 0}, "n_runs >= 1"),
-        ({"n_runs": 2.5}, "EvidenceAccumulation needs a whole n_runs >= 1, got 2.5"),
-        ({"min_clusters": 0}, "whole min_clusters >= 1, got 0"),
-        ({"min_clusters": 1.5}, "whole min_clusters >= 1, got 1.5"),
-        ({"max_clusters": "a"}, "whole max_clusters >= 1, got 'a'"),
-        ({"max_clusters": True}, "whole max_clusters >= 1, got True"),
+        ({"n_runs": 2.5}, "a whole n_runs of at least 1, got 2.5"),
+        ({"min_clusters": 0}, "min_clusters=None or a whole number of at least 1, got 0"),
+        ({"max_clusters": True}, "max_clusters=None or a whole number of at least 1, got True"),
         ({"min_clusters": 5, "max_clusters": 4}, "min_clusters <= max_clusters, got 5 and 4"),
-        ({"threshold": 1.5}, r"threshold in \[0, 1\] or None, got 1.5"),
-        ({"threshold": np.nan}, "threshold"),
-        ({"threshold": "a"}, r"EvidenceAccumulation needs a threshold in \[0, 1\] or None"),
+        ({"threshold": 1.5}, "threshold=None or a number between 0 and 1, got 1.5"),
+        ({"threshold": np.nan}, "threshold=None or a number between 0 and 1, got nan"),
     ],
 )
 def test_errors_name_the_remedy(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"EvidenceAccumulation needs {message}"):
         EvidenceAccumulation(**options).fit([[0.0], [1.0], [2.0]])
 
 

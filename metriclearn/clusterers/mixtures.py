@@ -1,24 +1,81 @@
-"""Gibbs sampling of a Dirichlet process mixture of spherical Gaussians: the parent of DP-means.
+"""Mixtures of spherical Gaussians: the E-step, and Gibbs sampling of a Dirichlet process mixture.
 
-G ~ DP(α, N(0, ρI)), φ_i ~ G, x_i ~ N(φ_i, σI) with variances σ and ρ (seed 002; Neal 2000,
-Algorithm 2). With α = (1 + ρ/σ)^{d/2} exp(−λ/2σ) and σ → 0 it becomes DP-means with penalty λ.
+G ~ DP(α, N(0, ρI)), φ_i ~ G, x_i ~ N(φ_i, σI) with variances σ and ρ (Neal, Markov chain sampling
+methods for Dirichlet process mixture models, Journal of Computational and Graphical Statistics
+9(2), 2000, Algorithm 2). With α = (1 + ρ/σ)^{d/2} exp(−λ/2σ) and σ → 0 it becomes DP-means with
+penalty λ (Kulis & Jordan, Revisiting k-means: new algorithms via Bayesian nonparametrics, ICML
+2012).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
 from scipy.special import gammaln, softmax
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from metriclearn.clusterers.checks import check_penalty, check_scale, check_whole, is_number
+from metriclearn.clusterers.checks import check_scale
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, check_parameters, either, number
 
-__all__ = ["GibbsDPMixture", "assignment_probabilities", "gibbs_sweep", "log_posterior"]
+__all__ = [
+    "GibbsDPMixture",
+    "assignment_probabilities",
+    "gibbs_sweep",
+    "log_posterior",
+    "spherical_responsibilities",
+]
+
+
+def spherical_responsibilities(
+    X: ArrayLike, weights: ArrayLike, means: ArrayLike, variance: ArrayLike
+) -> NDArray[np.float64]:
+    """γ_ic = π_c N(x_i | μ_c, σ_c I) / Σ_{j≤k} π_j N(x_i | μ_j, σ_j I), shape (n, k), in O(nkd).
+
+    The E-step of a mixture, and in the limit σ → 0 the assignment of K-means. Taken through
+    logarithms: rows sum to 1 however small the densities are. Fitting such mixtures is
+    ``sklearn.mixture.GaussianMixture(covariance_type="spherical")``.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    weights : array of shape (k,), non-negative
+        π, up to a common factor.
+    means : array of shape (k, d)
+    variance : float > 0, or array of shape (k,)
+        σ, a variance, not a standard deviation.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a variance is not positive, the weights are negative or all zero, or
+        squared distances overflow.
+    """
+    X, means = np.asarray(X, dtype=np.float64), np.asarray(means, dtype=np.float64)
+    weights, variance = np.asarray(weights, dtype=np.float64), np.asarray(variance, np.float64)
+    k = len(means)
+    shapes = [X.shape, means.shape, weights.shape, variance.shape]
+    if X.ndim != 2 or shapes[1:3] != [(k, X.shape[1]), (k,)] or shapes[3] not in ((), (k,)):
+        raise ValueError(
+            "spherical_responsibilities needs X of shape (n, d), means of shape (k, d), k weights "
+            f"and 1 or k variances, got shapes {shapes}."
+        )
+    finite = np.isfinite(X).all() and np.isfinite(means).all()
+    if not (finite and np.all(variance > 0) and np.all(weights >= 0) and weights.any()):
+        raise ValueError(
+            "spherical_responsibilities needs finite X and means, variances > 0 and weights >= 0, "
+            f"not all zero, got variances {variance} and weights {weights}."
+        )
+    check_scale("spherical_responsibilities", np.vstack([X, means]))
+    with np.errstate(divide="ignore"):  # a weight of 0 is a logarithm of −inf: never chosen
+        log_weights = np.log(weights) - 0.5 * X.shape[1] * np.log(variance)
+    return softmax(log_weights - cdist(X, means, "sqeuclidean") / (2.0 * variance), axis=1)
 
 
 def assignment_probabilities(
@@ -32,8 +89,8 @@ def assignment_probabilities(
 ) -> NDArray[np.float64]:
     """Conditional probabilities of joining each of K clusters, and last of opening one, in O(Kd).
 
-    n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ)) up to their sum (seed 002, "connection to
-    k-means"), through logarithms: exact for any small σ.
+    n_c exp(−‖x−μ_c‖²/2σ) and exp(−λ/2σ − ‖x‖²/2(ρ+σ)) up to their sum (Kulis & Jordan
+    2012, section 3.1), through logarithms: exact for any small σ.
 
     Parameters
     ----------
@@ -59,7 +116,8 @@ def assignment_probabilities(
             "assignment_probabilities needs x of shape (d,), counts (K,) and means (K, d), got "
             f"{x.shape}, {counts.shape} and {means.shape}."
         )
-    _check_variances(variance, prior_variance, "assignment_probabilities")
+    number(positive=True).check("assignment_probabilities", "variance", variance)
+    number().check("assignment_probabilities", "prior_variance", prior_variance)
     if np.any(counts < 0) or not np.isfinite([penalty, *x, *counts, *means.ravel()]).all():
         raise ValueError("assignment_probabilities needs finite arguments and counts >= 0.")
     check_scale("assignment_probabilities", np.vstack([x, means]))
@@ -117,22 +175,12 @@ def gibbs_sweep(
             means = np.vstack([means, shrinkage * x + noise])
             counts = np.append(counts, 0)
         counts[labels[i]] += 1
-    return labels, _draw_means(X, labels, counts, variance, prior_variance, random)
-
-
-def _draw_means(
-    X: NDArray,
-    labels: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    variance: float,
-    prior: float,
-    random: np.random.RandomState,
-) -> NDArray[np.float64]:
-    """μ_c ~ N(ρ Σx/(σ + ρn_c), σρ/(σ + ρn_c) I): seed 002's posterior of the means."""
+    # the posterior of a mean is N(ρ Σx/(σ + ρn), σρ/(σ + ρn) I)
     sums = np.zeros((len(counts), X.shape[1]))
     np.add.at(sums, labels, X)
-    total = (variance + prior * counts)[:, None]
-    return prior * sums / total + np.sqrt(variance * prior / total) * random.normal(size=sums.shape)
+    total = (variance + prior_variance * counts)[:, None]
+    spread = np.sqrt(variance * prior_variance / total)
+    return labels, prior_variance * sums / total + spread * random.normal(size=sums.shape)
 
 
 def log_posterior(
@@ -146,7 +194,7 @@ def log_posterior(
     """ln p(labels | X) up to a constant, the means integrated out, in O(nd).
 
     Σ_c [ln α + ln Γ(n_c) − (d/2) ln(1 + ρn_c/σ) − S_c/2σ − n_c‖x̄_c‖²/2(σ + ρn_c)], S_c the squared
-    distances to the mean x̄_c. Times −2σ, with α as in the slides and σ → 0: DP-means' objective.
+    distances to the mean x̄_c. Times −2σ, with α as above and σ → 0: DP-means' objective.
     """
     partition = Partition.from_labels(labels)
     sizes = partition.sizes.astype(np.float64)
@@ -168,7 +216,7 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     penalty : float ≥ 0, in units of squared distance
-        λ, used when no concentration is given: α = (1 + ρ/σ)^{d/2} exp(−λ/2σ), as in seed 002.
+        λ, used when no concentration is given: α = (1 + ρ/σ)^{d/2} exp(−λ/2σ).
     variance : float > 0
         σ, of every feature within a cluster.
     prior_variance : float ≥ 0
@@ -187,6 +235,14 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     n_clusters_trace_ : (n_sweeps,) number of clusters after every sweep
     log_posterior_trace_ : (n_sweeps,) ln p(labels | X) up to a constant
     """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "penalty": number(),
+        "variance": number(positive=True),
+        "prior_variance": number(),
+        "concentration": either(None, number(positive=True)),
+        "n_sweeps": number(1, whole=True),
+    }
 
     def __init__(
         self,
@@ -213,11 +269,26 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
         ValueError
             If a parameter is out of range, or squared distances overflow.
         """
+        check_parameters(self)
         X = np.asarray(validate_data(self, X, dtype=np.float64))
         check_scale("GibbsDPMixture", X)
         center = X.mean(axis=0)
-        self._check(np.sum((X - center) ** 2, axis=1).max())
-        model = self._model(X.shape[1])
+        farthest = float(np.sum((X - center) ** 2, axis=1).max())
+        largest = max(self.prior_variance, self.penalty, farthest)
+        if largest > 1e300 * self.variance:
+            raise ValueError(
+                "GibbsDPMixture needs a prior_variance, a penalty and squared distances below "
+                f"1e300 variances, got {largest:.1e} and variance={self.variance!r}; raise it."
+            )
+        log_concentration = np.log(self.concentration or 1.0)
+        if self.concentration is None:
+            ratio = np.log1p(self.prior_variance / self.variance)
+            log_concentration = 0.5 * X.shape[1] * ratio - self.penalty / (2.0 * self.variance)
+        model = {
+            "variance": self.variance,
+            "prior_variance": self.prior_variance,
+            "log_concentration": float(log_concentration),
+        }
         random = check_random_state(self.random_state)
         labels, means = np.zeros(len(X), dtype=np.int64), np.zeros((1, X.shape[1]))
         best, trace, counts = (-np.inf, labels), [], []
@@ -232,43 +303,3 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
         self.cluster_centers_ = center + partition.pool(X - center) / partition.sizes[:, None]
         self.log_posterior_trace_, self.n_clusters_trace_ = np.array(trace), np.array(counts)
         return self
-
-    def _check(self, farthest: float) -> None:
-        """Raise for parameters out of range, or too large in units of the variance."""
-        _check_variances(self.variance, self.prior_variance, "GibbsDPMixture")
-        check_whole("GibbsDPMixture", "n_sweeps", self.n_sweeps)
-        check_penalty("GibbsDPMixture", self.penalty)
-        alpha = self.concentration
-        if alpha is not None and not (is_number(alpha) and alpha > 0):
-            raise ValueError(
-                "GibbsDPMixture needs a finite concentration > 0 or None (then the penalty sets "
-                f"it), got {alpha!r}."
-            )
-        largest = max(self.prior_variance, self.penalty, float(farthest))
-        if largest > 1e300 * self.variance:
-            raise ValueError(
-                "GibbsDPMixture needs a prior_variance, a penalty and squared distances below "
-                f"1e300 variances, got {largest:.1e} and variance={self.variance!r}; raise it."
-            )
-
-    def _model(self, n_features: int) -> dict[str, float]:
-        """σ, ρ and ln α."""
-        if self.concentration is None:
-            ratio = np.log1p(self.prior_variance / self.variance)
-            log_concentration = 0.5 * n_features * ratio - self.penalty / (2.0 * self.variance)
-        else:
-            log_concentration = np.log(self.concentration)
-        return {
-            "variance": self.variance,
-            "prior_variance": self.prior_variance,
-            "log_concentration": float(log_concentration),
-        }
-
-
-def _check_variances(variance: float, prior_variance: float, who: str) -> None:
-    numeric = is_number(variance) and is_number(prior_variance)
-    if not numeric or variance <= 0 or prior_variance < 0:
-        raise ValueError(
-            f"{who} needs a finite variance > 0 and prior_variance >= 0, got {variance!r} and "
-            f"{prior_variance!r}."
-        )
