@@ -34,7 +34,7 @@ from .features.image import ImageFeatures as ImageFeatures
 from .oracles.averaged import Averaged as Averaged
 from .oracles.best_penalty import best_penalty as best_penalty
 from .oracles.change_points import ChangePoints as ChangePoints
-from .oracles.constrained import ConstrainedChangePoints as ConstrainedChangePoints
+from .oracles.change_points import ConstrainedChangePoints as ConstrainedChangePoints
 from .oracles.local_search import LocalSearch as LocalSearch
 from .oracles.path import segmentation_path as segmentation_path
 from .oracles.spectral import SpectralRelaxation as SpectralRelaxation

@@ -200,11 +200,11 @@ def known_row(
         program = ruptures.KernelCPD(kernel="linear", min_size=1, jump=1)
         calls["KernelCPD"] = lambda: program.fit(problem.Z).predict(n_bkps=count - 1)
     timings = timed(calls, repeats)
-    solve, layered = PricedSegmentation.solve, PricedSegmentation._off_hull
+    solve, layered = PricedSegmentation.solve, PricedSegmentation.inside_edge
     with (
         mock.patch.object(PricedSegmentation, "solve", autospec=True, side_effect=solve) as runs,
         mock.patch.object(
-            PricedSegmentation, "_off_hull", autospec=True, side_effect=layered
+            PricedSegmentation, "inside_edge", autospec=True, side_effect=layered
         ) as fallback,
     ):
         calls["ours"]()

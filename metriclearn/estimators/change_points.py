@@ -20,7 +20,7 @@ from metriclearn.estimators.first_completion import (
 from metriclearn.estimators.inputs import DataSets, read_segmentations
 from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
-from metriclearn.oracles.constrained import ConstrainedChangePoints
+from metriclearn.oracles.change_points import ConstrainedChangePoints
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.known_loss import KnownLoss, charges
 from metriclearn.problem.oracle import Oracle

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.estimators.learned_metric import principal_components
 from metriclearn.oracles.best_penalty import best_penalty
-from metriclearn.oracles.constrained import ConstrainedChangePoints, ConstrainedSegmentation
+from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, pieces_of
 from metriclearn.problem.known_loss import KnownLoss
@@ -164,8 +164,8 @@ def complete_segmentations(
 
 def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partition:
     """A completion with about as many segments per sample as where the labels are known."""
-    problem = ConstrainedSegmentation(form, known, min_size)
-    fewest, most = len(problem.coarsest()[1]), len(problem.finest()[1])
+    problem = PricedSegmentation(form, min_size, known)
+    fewest, most = len(problem.coarsest.ends), len(problem.finest.ends)
     pieces = pieces_of(known)
     changes = sum(len(ends) - 1 for _, ends in pieces.stretches)
     changes += sum(region.kind.fewest for region in pieces.regions)

@@ -22,8 +22,7 @@ from metriclearn.estimators.inputs import (
     read_weights,
 )
 from metriclearn.features.sequence import SequenceFeatures
-from metriclearn.oracles.change_points import PricedSegmentation
-from metriclearn.oracles.constrained import ConstrainedChangePoints
+from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
 from metriclearn.oracles.path import SegmentationPath, hull_vertices, path_along
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
@@ -427,8 +426,8 @@ class PenaltyLearner(ComponentParameters):
         most = min(len(Z) // self.min_size, max(self.max_segments, 2 * len(facts)))
         form = LowRankForm(center(Z @ self.components_.T))
         problem = PricedSegmentation(form, min(self.min_size, len(Z)))
-        vertices = hull_vertices(problem, problem.coarsest(), problem.finest(), most)
-        if len(vertices) > 2 and len(vertices[-2][1]) >= most:
+        vertices = hull_vertices(problem, problem.coarsest, problem.finest, most)
+        if len(vertices) > 2 and len(vertices[-2].ends) >= most:
             vertices.pop()  # the last one kept stands for all finer ones
         return path_along(vertices, 0.0, (0.0, np.inf))
 

@@ -43,7 +43,7 @@ def best_penalty(
     for form, truth in zip(forms, truths):
         problem = PricedSegmentation(form, min_size)
         most = min(form.n_samples // min_size, 4 * truth.n_clusters + 10)
-        vertices = hull_vertices(problem, problem.coarsest(), problem.finest(), most)
+        vertices = hull_vertices(problem, problem.coarsest, problem.finest, most)
         path = path_along(vertices, 0.0, (0.0, np.inf))
         losses = [loss(Partition(ends=ends), truth) for ends in path.change_points]
         steps.append((path.penalties, np.array(losses)))

@@ -1,19 +1,28 @@
-"""Exact change-points in near-linear time: pruned dynamic programming and search over prices."""
+"""Exact change-points in near-linear time: pruned dynamic programs and one search over prices."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.oracles.feasibility import check_count
+from metriclearn.oracles.pruned import (
+    Signal,
+    best_layers,
+    best_segmentation,
+    merge_losses,
+    segment_values,
+    truth_table,
+)
 from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.known_loss import ChargedForm
 from metriclearn.problem.partition import Partition
 
-__all__ = ["ChangePoints", "CountSearch", "PricedSegmentation"]
-
-CountSearch = Generator[float, tuple[float, NDArray[np.int64]], NDArray[np.int64]]
+__all__ = ["ChangePoints", "ConstrainedChangePoints", "PricedSegmentation", "Vertex"]
 
 
 class ChangePoints:
@@ -34,7 +43,7 @@ class ChangePoints:
     def __init__(self, min_size: int = 1) -> None:
         self.min_size = min_size
 
-    def __call__(self, form: LowRankForm, n_clusters: int | None = None) -> Partition:
+    def __call__(self, form: LowRankForm | ChargedForm, n_clusters: int | None = None) -> Partition:
         """Best segmentation, with ``n_clusters`` segments if given.
 
         Raises
@@ -43,206 +52,263 @@ class ChangePoints:
             If T samples cannot hold the segments that are asked for, or the reference partition
             of the form is not contiguous.
         """
+        return self._best(form, n_clusters, None)
+
+    def _best(
+        self,
+        form: LowRankForm | ChargedForm,
+        n_clusters: int | None,
+        known: PartialPartition | None,
+    ) -> Partition:
         check_count(type(self).__name__, form.n_samples, n_clusters, self.min_size)
-        problem = PricedSegmentation(form, self.min_size)
+        problem = PricedSegmentation(form, self.min_size, known)
         if n_clusters is None:
-            return Partition(ends=problem.solve(-form.shift)[1])
+            return Partition(ends=problem.solve(-form.shift).ends)
         return Partition(ends=problem.solve_count(n_clusters))
+
+
+class ConstrainedChangePoints(ChangePoints):
+    """argmax ⟨A, M⟩ over the segmentations that agree with a partial one, exactly.
+
+    Labeled optimal partitioning (LOPART, Hocking & Srivastava 2020) for A = ZZᵀ − λI and the
+    regions "no change" and "exactly one"; here also with known changes and "at least one", for
+    many features, inside loss-augmented inference (with −κN, or the charges of
+    :class:`~metriclearn.problem.known_loss.KnownLoss`) and for a given number of segments.
+
+    Every constraint is a condition on single segments (s, u], so that the recursion keeps its
+    form and a segmentation without training label errors is found whenever there is one. O(Tr)
+    memory and near-linear time.
+
+    Parameters
+    ----------
+    min_size : int
+        Smallest number of samples in a segment.
+
+    References
+    ----------
+    T. D. Hocking and A. Srivastava, Labeled optimal partitioning, arXiv:2006.13967, 2020.
+    """
+
+    def __call__(
+        self,
+        form: LowRankForm | ChargedForm,
+        n_clusters: int | None = None,
+        known: PartialPartition | None = None,
+    ) -> Partition:
+        """Best segmentation that agrees with ``known``, with ``n_clusters`` segments if given.
+
+        Raises
+        ------
+        ValueError
+            If no segmentation with segments of ``min_size`` samples, or into ``n_clusters``, does.
+        """
+        return self._best(form, n_clusters, known)
+
+
+class Vertex(NamedTuple):
+    """The best segmentation with its number of segments K: V(K) and the segment ends (K,)."""
+
+    value: float
+    ends: NDArray[np.int64]
 
 
 class PricedSegmentation:
     """Segmentations of one signal at any price per segment.
 
-    V(K) is the best ⟨ZZᵀ − κN, M⟩ with K segments, and :meth:`solve` maximizes V(K) − λK.
+    V(K) is the best ⟨ZZᵀ − κN, M⟩, or value with charges, among the segmentations into K segments
+    that agree with ``known``, and :meth:`solve` maximizes V(K) − λK. Its answers are vertices of
+    the upper concave hull of (K, V(K)).
 
     Parameters
     ----------
-    form : LowRankForm
+    form : LowRankForm or ChargedForm
         Its ``shift`` is not used: the price takes its place.
     min_size : int
         Smallest number of samples in a segment.
+    known : PartialPartition, optional
+
+    Raises
+    ------
+    TypeError
+        For any other form.
+    ValueError
+        If factors are not finite, or ``known`` is of another number of samples.
     """
 
-    def __init__(self, form: LowRankForm, min_size: int = 1) -> None:
-        if not isinstance(form, LowRankForm):
+    def __init__(
+        self,
+        form: LowRankForm | ChargedForm,
+        min_size: int = 1,
+        known: PartialPartition | None = None,
+    ) -> None:
+        if not isinstance(form, (LowRankForm, ChargedForm)):
             raise TypeError(
                 f"ChangePoints needs a LowRankForm, got {type(form).__name__}; "
                 "use the SummedArea oracle for other forms."
             )
-        from metriclearn.oracles import pruned
-
-        self._pruned = pruned
-        self.n_samples, self.min_size = form.n_samples, min_size
-        if form.n_samples + min_size >= 2**31:
+        if form.n_samples + min_size >= 2**31:  # positions are 32-bit integers
             raise ValueError(
                 f"ChangePoints needs fewer than 2**31 samples, got {form.n_samples}; divide the "
                 "sequence."
             )
-        self.cumulative = np.ascontiguousarray(form.cumulative, dtype=np.float64)
-        if not np.all(np.isfinite(self.cumulative[-1])):  # no sum recovers from NaN or infinity
+        if known is not None and known.n_samples != form.n_samples:
+            raise ValueError(
+                f"ConstrainedChangePoints needs partial labels for the {form.n_samples} samples, "
+                f"got some for {known.n_samples}."
+            )
+        self.form, self.min_size, self.known = form, min_size, known
+        self.n_samples = form.n_samples
+        self._signal = self._read()
+        if not np.all(np.isfinite(self._signal.cumulative[-1])):  # NaN and infinity stay in sums
             raise ValueError("ChangePoints needs finite factors, got NaN or infinity; remove them.")
-        self.weight = float(form.weight) if form.truth is not None else 0.0
-        self.truth: NDArray | None = None
-        self.table: NDArray | None = None
-        if form.truth is not None and self.weight:
-            self.truth = form.truth.change_points
-            self.table = pruned.truth_table(self.truth, form.n_samples)
 
-    def solve(self, price: float) -> tuple[float, NDArray[np.int64]]:
-        """(V(K), segment ends) of a maximizer of V(K) − price·K."""
-        _, last = self._pruned.best_segmentation(
-            self.cumulative, self.table, self.weight, -float(price), self.min_size
-        )
-        ends = [self.n_samples]
-        while last[ends[-1]] > 0:
-            ends.append(int(last[ends[-1]]))
-        return self._with_value(np.array(ends[::-1], dtype=np.int64))
+    def solve(self, price: float) -> Vertex:
+        """A maximizer of V(K) − price·K.
 
-    def finest(self) -> tuple[float, NDArray[np.int64]]:
-        """(V(K), segment ends) for the largest possible K."""
-        if self.min_size == 1:
-            return self._with_value(np.arange(1, self.n_samples + 1))
-        every = np.arange(1, self.n_samples + 1)
-        energy = self._pruned.segment_values(self.cumulative, None, 0.0, 0.0, every)
-        overlap = self.weight * (0 if self.truth is None else len(self.truth))
-        most = float(energy) + overlap  # at least the range of V
-        return self.solve(-2.0 * most if most > 0 else -1.0)
+        Raises
+        ------
+        ValueError
+            If no segmentation agrees with what is known.
+        """
+        values, ends = best_segmentation(*self._signal, -float(price), self.min_size)
+        if values[-1] == -np.inf:
+            raise ValueError(
+                "ConstrainedChangePoints needs a segmentation with segments of at least "
+                f"{self.min_size} samples that agrees with the annotations, but there is none; "
+                "lower min_size or remove annotations that lie close together."
+            )
+        return self._vertex(ends)
 
-    def coarsest(self) -> tuple[float, NDArray[np.int64]]:
-        """(V(1), segment ends)."""
-        return self._with_value(np.array([self.n_samples]))
+    @cached_property
+    def coarsest(self) -> Vertex:
+        """The vertex of the smallest possible K."""
+        if self.known is None:
+            return self._vertex(np.array([self.n_samples]))
+        return self.solve(self._beyond())
+
+    @cached_property
+    def finest(self) -> Vertex:
+        """The vertex of the largest possible K."""
+        if self.known is None and self.min_size == 1:
+            return self._vertex(np.arange(1, self.n_samples + 1))
+        return self.solve(-self._beyond())
 
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
-        """Segment ends of a maximizer with exactly ``n_segments`` segments."""
-        search = self.search(n_segments)
-        try:
-            price = next(search)
-            while True:
-                price = search.send(self.solve(price))
-        except StopIteration as found:
-            return found.value
+        """Segment ends of a maximizer with exactly ``n_segments`` segments.
 
-    def search(self, n_segments: int) -> CountSearch:
-        """:meth:`solve_count` as a generator: prices out, what :meth:`solve` finds there in.
+        All numbers from the smallest to the largest that agree with the annotations occur: the
+        constraints bound sums over intervals of positions, an interval (totally unimodular)
+        matrix, and so does the number itself.
 
-        So that several searches can be answered together.
+        Raises
+        ------
+        ValueError
+            If no segmentation into that many segments agrees with what is known.
         """
-        low, high = self.coarsest(), self.finest()
-        guessed = high
-        while len(low[1]) < n_segments < len(high[1]):
-            found = None
-            if high is not guessed:
-                guessed = high
-                found = self._inside(low, high, *(yield self._merge_price(high, n_segments)))
-            if found is None:
-                price = self._chord(low, high)
-                found = self._above(low, high, price, *(yield price))
-            if found is None:
-                return self._off_hull(n_segments, low, high)
-            low, high = (found, high) if len(found[1]) <= n_segments else (low, found)
-        return low[1] if len(low[1]) == n_segments else high[1]
+        low, high = self.coarsest, self.finest
+        if not len(low.ends) <= n_segments <= len(high.ends):
+            raise ValueError(
+                f"ConstrainedChangePoints needs from {len(low.ends)} to {len(high.ends)} segments "
+                f"to agree with the annotations, got n_clusters={n_segments}."
+            )
+        guessed_from = high
+        while len(low.ends) < n_segments < len(high.ends):
+            vertex = None
+            if high is not guessed_from:
+                guessed_from = high
+                guess = self.solve(self._merge_price(high, n_segments))
+                vertex = guess if len(low.ends) < len(guess.ends) < len(high.ends) else None
+            if vertex is None:
+                vertex = self.between(low, high)
+            if vertex is None:
+                return self.inside_edge(n_segments, low, high)
+            low, high = (vertex, high) if len(vertex.ends) <= n_segments else (low, vertex)
+        return low.ends if len(low.ends) == n_segments else high.ends
 
-    def _merge_price(self, finer: tuple[float, NDArray], n_segments: int) -> float:
+    def between(self, low: Vertex, high: Vertex) -> Vertex | None:
+        """A vertex of the hull above the chord of two vertices, if there is one."""
+        price = _slope(low, high)
+        vertex = self.solve(price)
+        gain = (vertex.value - price * len(vertex.ends)) - (low.value - price * len(low.ends))
+        rounding = 1e-12 * (abs(low.value) + abs(high.value) + abs(price) * len(high.ends))
+        inside = len(low.ends) < len(vertex.ends) < len(high.ends)
+        return vertex if gain > rounding and inside else None
+
+    def _vertex(self, ends: NDArray[np.int64]) -> Vertex:
+        return Vertex(float(segment_values(*self._signal, 0.0, ends)), ends)
+
+    def _merge_price(self, finer: Vertex, n_segments: int) -> float:
         """A price that would leave ``n_segments`` if segments merged one by one.
 
         It lies between two of the sorted losses of merging neighbors: a guess, which on clear
         data hits, and otherwise still gives a vertex of the hull.
         """
-        losses = np.sort(
-            self._pruned.merge_losses(self.cumulative, self.table, self.weight, finer[1])
-        )
-        position = len(finer[1]) - n_segments
+        losses = np.sort(merge_losses(*self._signal, finer.ends))
+        position = len(finer.ends) - n_segments
         return float(np.mean(losses[position - 1 : position + 1]))
 
-    def between(
-        self, low: tuple[float, NDArray], high: tuple[float, NDArray]
-    ) -> tuple[float, NDArray] | None:
-        """A vertex of the hull of (K, V(K)) above the chord of two vertices, if there is one."""
-        price = self._chord(low, high)
-        return self._above(low, high, price, *self.solve(price))
-
-    @staticmethod
-    def _chord(low: tuple[float, NDArray], high: tuple[float, NDArray]) -> float:
-        return (high[0] - low[0]) / (len(high[1]) - len(low[1]))
-
-    def _above(
-        self,
-        low: tuple[float, NDArray],
-        high: tuple[float, NDArray],
-        price: float,
-        value: float,
-        ends: NDArray,
-    ) -> tuple[float, NDArray] | None:
-        """What the price of the chord found, where it is a vertex above the chord."""
-        gain = (value - price * len(ends)) - (low[0] - price * len(low[1]))
-        rounding = 1e-12 * (abs(low[0]) + abs(high[0]) + abs(price) * len(high[1]))
-        return self._inside(low, high, value, ends) if gain > rounding else None
-
-    @staticmethod
-    def _inside(
-        low: tuple[float, NDArray], high: tuple[float, NDArray], value: float, ends: NDArray
-    ) -> tuple[float, NDArray] | None:
-        return (value, ends) if len(low[1]) < len(ends) < len(high[1]) else None
-
-    def _with_value(self, ends: NDArray[np.int64]) -> tuple[float, NDArray[np.int64]]:
-        value = self._pruned.segment_values(self.cumulative, self.table, self.weight, 0.0, ends)
-        return float(value), ends
-
-    def _off_hull(
-        self, n_segments: int, low: tuple[float, NDArray], high: tuple[float, NDArray]
-    ) -> NDArray[np.int64]:
+    def inside_edge(self, n_segments: int, low: Vertex, high: Vertex) -> NDArray[np.int64]:
         """K strictly inside an edge of the hull: layers over the positions still possible.
 
         At the price of the edge, a segmentation through t is worth at most forward(t) +
-        backward(t); positions where that misses a known segmentation into K are out.
+        backward(t). The positions where that is largest come first, twice as many each time until
+        they hold a segmentation into K; then all where it reaches what that one is worth.
         """
-        from metriclearn.oracles.layered import layered_segmentation
-
-        price = self._chord(low, high)
-        forward, backward = self._through(price)
-        rest = np.zeros((2, self.n_samples + 1))
-        rest[0], rest[1, 0] = backward, price
+        price, T = _slope(low, high), self.n_samples
+        forward, _ = best_segmentation(*self._signal, -price, self.min_size)
+        backward = best_segmentation(*self._read(mirrored=True), -price, self.min_size)[0][::-1]
         through = forward + backward
-        bound = float(forward[-1])
-        rounding = 1e-11 * (abs(bound) + abs(price) * n_segments)
-        positions = self._plausible(n_segments, low[1], high[1], through)
-        floor = -np.inf
+        rounding = 1e-11 * (abs(forward[-1]) + abs(price) * n_segments)
+        order = np.argsort(-through[1:], kind="stable") + 1
+        order = order[through[order] > -np.inf]
+        count, floor = 2 * n_segments + 50, -np.inf
+        positions = np.union1d(order[:count], [T])
         while True:
-            value, ends = layered_segmentation(
-                self.cumulative,
-                self.table,
-                self.weight,
-                self.min_size,
-                n_segments,
-                positions,
-                rest,
-                floor,
+            value, ends = best_layers(
+                *self._signal, -price, self.min_size, n_segments, positions, backward, floor
             )
+            if value == -np.inf:
+                count *= 2
+                positions = np.union1d(order[:count], [T])
+                continue
             floor = value - rounding
-            needed = np.flatnonzero(through[1:] >= floor) + 1
-            if floor >= bound - 2 * rounding or np.isin(needed, positions).all():
+            needed = order[through[order] >= floor]
+            if floor >= forward[-1] - 2 * rounding or np.isin(needed, positions).all():
                 return ends
-            positions = needed
+            positions = np.union1d(positions, needed)
 
-    def _plausible(
-        self, n_segments: int, low: NDArray, high: NDArray, through: NDArray
-    ) -> NDArray[np.int64]:
-        """A few hundred good positions that surely hold a segmentation into K segments."""
-        count = min(self.n_samples, 2 * n_segments + 50)
-        best = np.argpartition(through[1:], -count)[-count:] + 1
-        grid = np.arange(1, n_segments + 1) * self.min_size
-        grid[-1] = self.n_samples
-        chosen = [best, low, grid] + ([high] if len(high) <= 2 * count else [])
-        return np.unique(np.concatenate(chosen))
+    def _beyond(self) -> float:
+        """A price above the range of V."""
+        signal = self._signal
+        largest = float(np.sum(np.diff(signal.cumulative, axis=0) ** 2))
+        if isinstance(self.form, ChargedForm):  # on a piece, a segment is charged 1 at most
+            pieces = self.form.charges.pieces
+            number = 1 + len(pieces.stretches) + 2 * len(pieces.regions)
+            largest += self.form.scale * self.n_samples * number
+        elif self.form.truth is not None:
+            largest += self.form.weight * self.form.truth.n_clusters
+        return 2.0 * largest or 1.0
 
-    def _through(self, price: float) -> tuple[NDArray, NDArray]:
-        """Best priced value of every prefix and of every suffix."""
-        solve = self._pruned.best_segmentation
-        forward, _ = solve(self.cumulative, self.table, self.weight, -price, self.min_size)
-        mirrored = np.ascontiguousarray(self.cumulative[-1] - self.cumulative[::-1])
-        table = None
-        if self.truth is not None:
-            ends = np.append(self.n_samples - self.truth[-2::-1], self.n_samples)
-            table = self._pruned.truth_table(ends, self.n_samples)
-        backward, _ = solve(mirrored, table, self.weight, -price, self.min_size)
-        return forward, backward[::-1]
+    def _read(self, mirrored: bool = False) -> Signal:
+        """What the kernels read of the signal, or of its samples in reverse order."""
+        form, known, T = self.form, self.known, self.n_samples
+        cumulative = np.ascontiguousarray(form.cumulative, dtype=np.float64)
+        if mirrored:
+            cumulative = np.ascontiguousarray(cumulative[-1] - cumulative[::-1])
+        weight, truth, charges, slack, rules = 0.0, None, None, None, None
+        if isinstance(form, ChargedForm):
+            if form.scale:
+                charged = form.charges.mirrored() if mirrored else form.charges
+                weight, charges, slack = form.scale, charged.table, form.scale * charged.slack
+        elif form.truth is not None and form.weight:
+            ends = form.truth.change_points
+            ends = T - np.append(ends[-2::-1], 0) if mirrored else ends
+            weight, truth = float(form.weight), truth_table(ends, T)
+        if known is not None:
+            rules = np.array((known.mirrored() if mirrored else known).rules())
+        return Signal(cumulative, weight, truth, charges, slack, rules)
+
+
+def _slope(low: Vertex, high: Vertex) -> float:
+    """The price at which two vertices are worth the same."""
+    return (high.value - low.value) / (len(high.ends) - len(low.ends))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
 
-from metriclearn.estimators.inputs import read_data_sets
-from metriclearn.oracles.change_points import PricedSegmentation
+from metriclearn.oracles.change_points import PricedSegmentation, Vertex
 from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.forms import LowRankForm, center
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["SegmentationPath", "hull_vertices", "path_along", "segmentation_path"]
-
-Vertex = tuple[float, NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -115,23 +113,19 @@ def segmentation_path(
     ValueError
         For a range that is not 0 ≤ low ≤ high, or data that cannot be used.
     """
-    data = read_data_sets("segmentation_path", X)
-    if not data.single:
-        raise ValueError("segmentation_path needs one (T, P) array, got several; call it for each.")
-    Z = center(data.arrays[0])
+    Z = center(check_array(X, dtype=np.float64, input_name="X", estimator="segmentation_path"))
     if components is not None:
         L = np.asarray(components, dtype=np.float64)
-        if L.ndim != 2 or L.shape[1] != data.n_features:
+        if L.ndim != 2 or L.shape[1] != Z.shape[1]:
             raise ValueError(
-                f"segmentation_path needs components of shape (r, {data.n_features}), "
-                f"got {L.shape}."
+                f"segmentation_path needs components of shape (r, {Z.shape[1]}), got {L.shape}."
             )
         Z = Z @ L.T
     if max_segments is not None and max_segments < 1:
         raise ValueError(f"segmentation_path needs max_segments of at least 1, got {max_segments}.")
     check_count("segmentation_path", len(Z), None, min_size)
     problem = PricedSegmentation(LowRankForm(Z), min_size)
-    low, high = problem.coarsest(), problem.finest()
+    low, high = problem.coarsest, problem.finest
     if penalty_range is not None:
         cheap, dear = _read_range(penalty_range)
         low = low if np.isinf(dear) else problem.solve(dear)
@@ -159,10 +153,9 @@ def _read_range(penalty_range: tuple[float, float]) -> tuple[float, float]:
 def _down_to_noise(problem: PricedSegmentation, low: Vertex, high: Vertex) -> Vertex:
     """The optimum when a segment costs the mean residual of a sample around that optimum."""
     for _ in range(2):
-        if len(high[1]) > len(low[1]):
-            found = problem.between(low, high)
-            low = found if found is not None else low
-    return low if len(low[1]) > 1 else high
+        if len(high.ends) > len(low.ends):
+            low = problem.between(low, high) or low
+    return low if len(low.ends) > 1 else high
 
 
 def hull_vertices(
@@ -172,12 +165,12 @@ def hull_vertices(
     vertices, pending = [low], [(low, high)]
     while pending:
         left, right = pending.pop()
-        found = None
-        if len(right[1]) - len(left[1]) > 1 and len(left[1]) < most:
-            found = problem.between(left, right)
-        if found is not None:
-            pending += [(found, right), (left, found)]
-        elif len(right[1]) > len(left[1]):
+        middle = None
+        if len(right.ends) - len(left.ends) > 1 and len(left.ends) < most:
+            middle = problem.between(left, right)
+        if middle is not None:
+            pending += [(middle, right), (left, middle)]
+        elif len(right.ends) > len(left.ends):
             vertices.append(right)
     return vertices
 

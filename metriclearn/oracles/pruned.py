@@ -1,29 +1,89 @@
 """Numba kernels of the exact pruned dynamic program for change-points.
 
-A segment (s, u] is worth f(s,u) = (‖S_u − S_s‖² − κ g(s,u)) / (u−s) + c, where S are cumulative
-sums of the factors and g(s,u) = Σ_k |(s,u] ∩ C_k|² / |C_k| measures the overlap with the true
-segments. For every split t of (s,u]
+With S the cumulative sums of the factors, a segment (s, u] is worth
 
-    f(s,u) ≤ f(s,t) + f(t,u) + κ − c,                                              (*)
+    f(s,u) = (‖S_u − S_s‖² − κ g(s,u)) / (u−s) + c,
 
-because the difference is −v⊥ᵀ(ZZᵀ − κN)v⊥ − c for a unit vector v⊥ and N is a projection. It is
-used twice. Once F(s) + f(s,t) + κ − c ≤ F(t), the start s can never win again (PELT's rule for
-κ = 0, c = −λ). And when it still may win, F(s) + f(s,t) bounds its value at every later u through
-f(t,u), *the same number for all s*: starts are evaluated at checkpoints t only, and between two
-checkpoints just those whose bound beats the incumbent are looked at. Inequality (*) concerns f
-alone, so the bound holds for every ``min_size``; the drop needs t to be a legal split of (s,u],
-that is u ≥ t + min_size, and takes effect then.
+where g(s,u) = Σ_k |(s,u] ∩ C_k|² / |C_k| measures the overlap with the true segments C_k, or
+
+    f(s,u) = ‖S_u − S_s‖² / (u−s) + α·charge(s,u) + c
+
+with the charges of :mod:`metriclearn.problem.known_loss`. Every kernel is written once; numba
+compiles it for the terms that a :class:`Signal` has, and leaves out those that are None.
+
+For every split t of (s,u]
+
+    f(s,u) ≤ f(s,t) + f(t,u) + slack(t),                                           (*)
+
+with slack(t) = κ − c for true segments, because the difference is −v⊥ᵀ(ZZᵀ − κN)v⊥ − c for a unit
+vector v⊥ and N is a projection; with charges only what is known around t counts. (*) is used
+twice. Once F(s) + f(s,t) + slack(t) ≤ F(t), the start s can never win again (PELT's rule for
+κ = 0, c = −λ; Killick, Fearnhead & Eckley, JASA 107, 2012). And when it still may win,
+F(s) + f(s,t) bounds its value at every later u through f(t,u), *the same number for all s*: starts
+are evaluated at checkpoints t only, and between two checkpoints just those whose bound beats the
+incumbent are looked at.
+
+Inequality (*) concerns f alone, so the bound holds for every ``min_size`` and under every rule for
+segments (:class:`~metriclearn.problem.knowledge.SegmentRules`). The drop of s needs t to be a
+legal split of (s,u]: t must be an end at all (F(t) > −∞), u ≥ t + min_size, and no region with at
+most one change may hold both t and u, u > reach(t). It takes effect from there on.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-__all__ = ["best_segmentation", "merge_losses", "segment_value", "segment_values", "truth_table"]
+from metriclearn.problem.known_loss import charge
 
-_SHIFT_ONLY, _HOT = 0.5, 0.1  # fractions of κ − c below F(u), tuned for speed; any is exact
+__all__ = [
+    "Signal",
+    "best_layers",
+    "best_segmentation",
+    "merge_losses",
+    "segment_values",
+    "truth_table",
+]
+
+# Fractions of the slack below F(u): starts closer than the first are evaluated again at a
+# checkpoint, those closer than the second are looked at before all others. Any choice is exact;
+# these were the fastest of a few on steps in noise, T = 5 000 and 40 000, with and without a truth.
+_EVALUATED, _HOT = 0.5, 0.1
 _REDUCTION = {"reassoc", "contract", "nsz"}
+
+# Columns of the table of true segments, see truth_table, and rows of SegmentRules.
+_START, _SHARE, _BEFORE, _AFTER, _END, _LACK = range(6)
+_ALLOWED, _FLOOR, _CEILING, _REACH = range(4)
+
+
+class Signal(NamedTuple):
+    """What the kernels read of a signal; terms that it does not have are None.
+
+    Attributes
+    ----------
+    cumulative : array (T+1, r)
+        S.
+    weight : float
+        κ with a truth, α with charges, otherwise 0.
+    truth : array (T+1, 6), optional
+        See :func:`truth_table`.
+    charges : array (T+1, 11), optional
+        See :func:`~metriclearn.problem.known_loss.charge_table`.
+    slack : array (T+1,), optional
+        What charges add to −c in (*).
+    rules : int array (4, T+1), optional
+        The rows of ``SegmentRules``.
+    """
+
+    cumulative: NDArray[np.float64]
+    weight: float = 0.0
+    truth: NDArray[np.float64] | None = None
+    charges: NDArray[np.float64] | None = None
+    slack: NDArray[np.float64] | None = None
+    rules: NDArray[np.int64] | None = None
 
 
 @njit(nogil=True, cache=True)
@@ -34,7 +94,8 @@ def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
     contribute when the segment began earlier, and what those from t on contribute to any end
     beyond the segment that holds sample t: g(s,u) = before(u) + after(s) unless s and u lie in
     one true segment, where g(s,u) = (u−s)²/|C|. Then the end e of the segment that holds sample
-    t, and h = (e−t)(1 − (e−t)/|C|), what any (t,u] with u ≥ e lacks at its left end, see _slack.
+    t, and h = (e−t)(1 − (e−t)/|C|), what any (t,u] with u ≥ e lacks at its left end, see
+    _truth_slack.
     """
     table = np.zeros((n_samples + 1, 6))
     start = 0
@@ -42,12 +103,12 @@ def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
         size = float(end - start)
         for t in range(start, end):
             left = end - t
-            table[t + 1, 0], table[t + 1, 1] = start, 1.0 / size
-            table[t + 1, 2] = start + float(t + 1 - start) ** 2 / size
-            table[t, 3] = float(left) ** 2 / size - end
-            table[t, 4], table[t, 5] = end, left * (1.0 - left / size)
+            table[t + 1, _START], table[t + 1, _SHARE] = start, 1.0 / size
+            table[t + 1, _BEFORE] = start + float(t + 1 - start) ** 2 / size
+            table[t, _AFTER] = float(left) ** 2 / size - end
+            table[t, _END], table[t, _LACK] = end, left * (1.0 - left / size)
         start = end
-    table[-1, 4] = n_samples
+    table[-1, _END] = n_samples
     return table
 
 
@@ -61,24 +122,49 @@ def _energy(S, s, u):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _overlap(table, s, u):
+def _overlap(truth, s, u):
     """g(s,u): interior true segments count their length, the two end ones their share."""
-    if s >= table[u, 0]:
-        return float((u - s) * (u - s)) * table[u, 1]
-    return table[u, 2] + table[s, 3]
+    if s >= truth[u, _START]:
+        return float((u - s) * (u - s)) * truth[u, _SHARE]
+    return truth[u, _BEFORE] + truth[s, _AFTER]
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def segment_value(S, table, kappa, c, s, u):
-    """f(s, u); ``table`` is None when κ = 0."""
+def _value(S, weight, truth, charges, c, s, u):
+    """f(s, u)."""
     value = _energy(S, s, u)
-    if table is not None:  # settled at compile time
-        value -= kappa * _overlap(table, s, u)
-    return value / (u - s) + c
+    if truth is not None:  # settled at compile time, as below
+        value -= weight * _overlap(truth, s, u)
+    value = value / (u - s) + c
+    if charges is not None:
+        value += weight * charge(charges, s, u)
+    return value
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _slack(table, kappa, c, s, t, T):
+def _starts(rules, u, stop):
+    """(low, high): segments (s, u] are allowed for low ≤ s < high, at most ``stop``."""
+    if rules is None:
+        return 0, stop
+    if rules[_ALLOWED, u] == 0:
+        return 0, 0
+    return rules[_FLOOR, u], min(rules[_CEILING, u], stop)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _slack(slack, weight, c, t):
+    """slack(t) of (*)."""
+    return weight - c if slack is None else slack[t] - c
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _legal_from(rules, t, min_size):
+    """The first end u of which t is a legal split, whatever the start."""
+    return t + min_size if rules is None else max(t + min_size, rules[_REACH, t] + 1)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _truth_slack(truth, kappa, c, s, t, T):
     """At least f(s,u) − f(s,t) − f(t,u) for every u ≥ t: what s may gain over t after t.
 
     κ[ρ(s,t) + max_u (ρ(t,u) − ρ(s,u))] − c with ρ(s,u) = g(s,u)/(u−s) ≤ 1, never above κ − c.
@@ -88,50 +174,49 @@ def _slack(table, kappa, c, s, t, T):
     """
     if t == T:
         return kappa - c
-    missing_s, missing_t, end = table[s, 5], table[t, 5], table[t, 4]
-    if missing_t >= missing_s:
+    lack_s, lack_t, end = truth[s, _LACK], truth[t, _LACK], truth[t, _END]
+    if lack_t >= lack_s:
         u = float(T)
     else:
-        share = np.sqrt(missing_t / missing_s)
+        share = np.sqrt(lack_t / lack_s)
         u = min(float(T), max(end, (t - share * s) / (1.0 - share)))
-    gain = missing_s / (u - s) - missing_t / (u - t)
-    return kappa * (_overlap(table, s, t) / (t - s) + gain) - c
+    gain = lack_s / (u - s) - lack_t / (u - t)
+    return kappa * (_overlap(truth, s, t) / (t - s) + gain) - c
 
 
 @njit(nogil=True, cache=True)
-def segment_values(S, table, kappa, c, ends):
+def segment_values(S, weight, truth, charges, slack, rules, c, ends):
     """Sum of f over the segments with the given ends."""
     total, s = 0.0, 0
     for u in ends:
-        total += segment_value(S, table, kappa, c, s, u)
+        total += _value(S, weight, truth, charges, c, s, u)
         s = u
     return total
 
 
 @njit(nogil=True, cache=True)
-def merge_losses(S, table, kappa, ends):
+def merge_losses(S, weight, truth, charges, slack, rules, ends):
     """What Σ f (c = 0) loses when segment k is merged with segment k+1, (K−1,)."""
     losses = np.empty(len(ends) - 1)
     s = 0
     for k in range(len(ends) - 1):
         t, u = ends[k], ends[k + 1]
-        losses[k] = (
-            segment_value(S, table, kappa, 0.0, s, t)
-            + segment_value(S, table, kappa, 0.0, t, u)
-            - segment_value(S, table, kappa, 0.0, s, u)
+        apart = _value(S, weight, truth, charges, 0.0, s, t) + _value(
+            S, weight, truth, charges, 0.0, t, u
         )
+        losses[k] = apart - _value(S, weight, truth, charges, 0.0, s, u)
         s = t
     return losses
 
 
 @njit(nogil=True, cache=True)
-def best_segmentation(S, table, kappa, c, min_size):
-    """Maximize Σ f over all segmentations with segments of at least ``min_size`` samples.
+def best_segmentation(S, weight, truth, charges, slack, rules, c, min_size):
+    """Maximize Σ f over all allowed segmentations with segments of at least ``min_size`` samples.
 
-    Returns F (T+1,), the best value of every prefix (−inf where there is none), and the start of
-    its last segment (T+1,), for T + min_size < 2³¹. O(Tr) memory: that of S, 12T bytes, and about
-    20 for each live start, as pages of the other arrays are never touched. Close to O(Tr) time on
-    data with changes, and far below the O(T²r) of plain pruning without any.
+    Returns F (T+1,), the best value of every prefix (−inf where there is none), and the segment
+    ends of the best segmentation of all samples, for T + min_size < 2³¹. O(Tr) memory: that of S,
+    12T bytes, and about 20 for each live start, as pages of the other arrays are never touched.
+    Close to O(Tr) time on data with changes, and far below the O(T²r) of plain pruning without.
     """
     T = S.shape[0] - 1
     F = np.full(T + 1, -np.inf)
@@ -144,70 +229,79 @@ def best_segmentation(S, table, kappa, c, min_size):
     block_start = np.empty(T + 2, dtype=np.int32)
     n_old, n_blocks, checkpoint, work, fresh, cost = 0, 0, 0, 0, 0, 0
     incumbent = 0
-    slack = kappa - c
     for u in range(min_size, T + 1):
         newest = u - min_size
-        best = F[incumbent] + segment_value(S, table, kappa, c, incumbent, u)
-        for s in range(fresh, newest + 1):
+        low, high = _starts(rules, u, newest + 1)
+        if low >= high:
+            continue
+        best = -np.inf
+        if low <= incumbent < high:
+            best = F[incumbent] + _value(S, weight, truth, charges, c, incumbent, u)
+        for s in range(max(fresh, low), high):  # starts without a bound yet
             if F[s] > -np.inf:
-                value = F[s] + segment_value(S, table, kappa, c, s, u)
+                value = F[s] + _value(S, weight, truth, charges, c, s, u)
                 if value > best:
                     best, incumbent = value, s
         work += newest + 1 - fresh
         common = 0.0
         if n_old > 0:
-            common = segment_value(S, table, kappa, c, checkpoint, u)
+            common = _value(S, weight, truth, charges, c, checkpoint, u)
             for b in range(n_blocks):
                 if block_max[b] + common <= best:
                     continue
                 work += 1
                 for j in range(block_start[b], block_start[b + 1]):
-                    if bounds[j] + common > best:
+                    s = starts[j]
+                    if bounds[j] + common > best and low <= s < high:
                         work += 1
-                        s = starts[j]
-                        value = F[s] + segment_value(S, table, kappa, c, s, u)
+                        value = F[s] + _value(S, weight, truth, charges, c, s, u)
                         if value > best:
                             best, incumbent = value, s
-        F[u], last[u] = best, incumbent
-        if work >= cost + newest + 1 - fresh:
-            for s in range(fresh, newest + 1):
+        if best > -np.inf:
+            F[u], last[u] = best, incumbent
+        if work >= cost + newest + 1 - fresh:  # a new checkpoint costs less than going on
+            for s in range(max(fresh, low), newest + 1):
                 if F[s] > -np.inf:
-                    starts[n_old], bounds[n_old] = s, np.inf
-                    expiry[n_old] = T + min_size
+                    starts[n_old], bounds[n_old], expiry[n_old] = s, np.inf, T + min_size
                     n_old += 1
+            until = _legal_from(rules, u, min_size)
+            gain = _slack(slack, weight, c, u)
+            live = (starts, bounds, expiry)
             n_old, cost = _renew(
-                S, table, kappa, c, min_size, u, common, F, starts, bounds, expiry, n_old
+                S, weight, truth, charges, c, gain, low, until, u, common, F, live, n_old
             )
-            n_hot = _hot_first(starts, bounds, expiry, n_old, F[u] + (1.0 - _HOT) * slack)
+            n_hot = _hot_first(starts, bounds, expiry, n_old, F[u] + (1.0 - _HOT) * gain)
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
             checkpoint, work, fresh = u, 0, newest + 1
-    return F, last
+    return F, _walk_back(last)
 
 
 @njit(nogil=True, cache=True)
-def _renew(S, table, kappa, c, min_size, u, common, F, starts, bounds, expiry, n):
-    """Carry the bounds of live starts over to the checkpoint u and drop beaten starts.
+def _renew(S, weight, truth, charges, c, slack, low, until, u, common, F, live, n):
+    """Carry the bounds of live starts over to the checkpoint u and drop starts.
 
-    A value that stays low is only shifted by ``common``; one that comes within reach of F(u) is
-    computed. κ − c is added to it, or the smaller :func:`_slack` where that can matter. Returns
-    how many starts live on and what the work cost.
+    Those before ``low`` are refused from now on, those beaten at u from ``until`` on. A value
+    that stays low is only shifted by ``common``; one that comes within reach of F(u) is computed.
+    Returns how many starts live on and what the work cost.
     """
-    slack = kappa - c
-    tight = kappa > 0.1 * slack
+    starts, bounds, expiry = live
+    tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
     kept, evaluated = 0, 0
     for j in range(n):
-        s, bound, until = starts[j], bounds[j] + common, expiry[j]
-        if bound + _SHIFT_ONLY * slack > F[u] or slack <= 0.0:
-            bound = F[s] + segment_value(S, table, kappa, c, s, u)
+        s, bound, end = starts[j], bounds[j] + common, expiry[j]
+        if s < low:
+            continue
+        if bound + _EVALUATED * slack > F[u] or slack <= 0.0:
+            bound = F[s] + _value(S, weight, truth, charges, c, s, u)
             evaluated += 1
-        if table is not None and bound + slack > F[u] and (tight or bound - c <= F[u]):
-            bound += _slack(table, kappa, c, s, u, S.shape[0] - 1)
+        if truth is not None and bound + slack > F[u] and (tight or bound - c <= F[u]):
+            bound += _truth_slack(truth, weight, c, s, u, S.shape[0] - 1)
         else:
             bound += slack
         if bound <= F[u]:
-            until = min(until, u + min_size)
-        if until > u + 1:
-            starts[kept], bounds[kept], expiry[kept] = s, bound, until
+            end = min(end, until)
+        if end > u + 1:
+            starts[kept], bounds[kept], expiry[kept] = s, bound, end
             kept += 1
     return kept, evaluated + n // 4
 
@@ -240,3 +334,57 @@ def _form_blocks(bounds, n_hot, n, block_max, block_start):
         begin = end
     block_start[n_blocks] = n
     return n_blocks
+
+
+@njit(nogil=True, cache=True)
+def _walk_back(last):
+    """Segment ends, from the start of the last segment of every prefix."""
+    count, t = 0, len(last) - 1
+    while t > 0:
+        count, t = count + 1, last[t]
+    ends = np.empty(count, dtype=np.int64)
+    t = len(last) - 1
+    while t > 0:
+        count -= 1
+        ends[count], t = t, last[t]
+    return ends
+
+
+@njit(nogil=True, cache=True)
+def best_layers(
+    S, weight, truth, charges, slack, rules, c, min_size, n_segments, positions, rest, floor
+):
+    """Maximize Σ f over allowed segmentations into ``n_segments`` with ends among ``positions``.
+
+    Layer by layer, O(K n²) for n ``positions`` (increasing, the last one T). A prefix is kept
+    when its value plus ``rest`` (T+1,) at its end, an upper bound on what follows, reaches
+    ``floor``. Returns the value, −inf if there is none, and the segment ends.
+    """
+    n = len(positions)
+    parent = np.full((n_segments, n), -1, dtype=np.int32)
+    value = np.full(n, -np.inf)
+    for j in range(n):
+        low, high = _starts(rules, positions[j], positions[j] - min_size + 1)
+        if low <= 0 < high:
+            value[j] = _value(S, weight, truth, charges, c, 0, positions[j])
+    for k in range(1, n_segments):
+        following = np.full(n, -np.inf)
+        for i in range(n - 1):
+            s = positions[i]
+            if value[i] == -np.inf or value[i] + rest[s] < floor:
+                continue
+            for j in range(i + 1, n):
+                u = positions[j]
+                low, high = _starts(rules, u, u - min_size + 1)
+                if low <= s < high:
+                    candidate = value[i] + _value(S, weight, truth, charges, c, s, u)
+                    if candidate > following[j]:
+                        following[j], parent[k, j] = candidate, i
+        value = following
+    ends = np.empty(n_segments, dtype=np.int64)
+    j = n - 1
+    if value[j] > -np.inf:
+        for k in range(n_segments - 1, -1, -1):
+            ends[k] = positions[j]
+            j = parent[k, j]
+    return value[n - 1], ends

@@ -305,6 +305,11 @@ class Pieces(NamedTuple):
     stretches: list[tuple[int, NDArray[np.int64]]]
     regions: list[Region]
 
+    @property
+    def n_segments(self) -> int:
+        """How many segments the known stretches have together."""
+        return sum(len(ends) for _, ends in self.stretches)
+
 
 @lru_cache(maxsize=1024)
 def pieces_of(known: PartialPartition) -> Pieces:

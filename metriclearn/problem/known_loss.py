@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from metriclearn.problem.forms import LowRankForm
@@ -32,10 +33,23 @@ __all__ = [
     "ChargedForm",
     "Charges",
     "KnownLoss",
+    "charge",
     "charge_table",
     "charges",
     "known_loss",
+    "total_charge",
 ]
+
+
+# Columns of charge_table: what a segment (s, u] takes from the row of its end u (U) or start s (S).
+_TRUE_START_U = 0  # start of the true segment of sample u−1
+_SHARE_U = 1  # 2/|C| of that segment
+_BEFORE_U, _AFTER_S = 2, 3  # halves of 2·(overlap) where the ends lie in two true segments
+_STRETCH_U = 4  # start of the known stretch of sample u−1, T+1 outside of stretches
+_UNTIL_U, _SINCE_S = 5, 6  # halves of the charge of all stretches where the ends lie in two
+_ENDED_U, _BEGUN_S = 7, 8  # regions that end up to u, that begin before s
+_BEGUN_SINGLE_S, _ENDED_SINGLE_U = 9, 10  # the same of regions with at most one change
+_N_COLUMNS = 11
 
 
 class Charges(NamedTuple):
@@ -43,28 +57,19 @@ class Charges(NamedTuple):
 
     Attributes
     ----------
-    table : array (T+1, 12)
+    table : array (T+1, 11)
     slack : array (T+1,)
         At least charge(s,u) − charge(s,t) − charge(t,u), for every split t.
     pieces : Pieces
-    overlap, presence : float
     """
 
     table: NDArray[np.float64]
     slack: NDArray[np.float64]
     pieces: Pieces
-    overlap: float
-    presence: float
 
-    def of(self, ends: NDArray) -> NDArray[np.float64]:
-        """Charge of every segment with the given ends, (K,)."""
-        s, u = np.append(0, ends[:-1]), ends
-        at_s, at_u = self.table[s], self.table[u]
-        one = s >= at_u[:, 0]
-        shared = np.where(one, (u - s) * at_u[:, 1], (at_u[:, 2] + at_s[:, 3]) / (u - s))
-        total = np.where(s >= at_u[:, 4], at_u[:, 11] - shared, at_u[:, 5] + at_s[:, 6])
-        total += np.maximum(0.0, at_u[:, 7] - at_s[:, 8])
-        return total + np.maximum(0.0, at_s[:, 9] - at_u[:, 10])
+    def of(self, partition: Partition) -> float:
+        """The charges of all segments of a segmentation together, O(K)."""
+        return total_charge(self.table, partition.change_points)
 
     def mirrored(self) -> Charges:
         """The same with the samples in reverse order."""
@@ -74,67 +79,81 @@ class Charges(NamedTuple):
             for start, ends in reversed(self.pieces.stretches)
         ]
         regions = [Region(T - r.stop, T - r.start, r.kind) for r in self.pieces.regions[::-1]]
-        return charge_table(Pieces(stretches, regions), T, self.overlap, self.presence)
+        return charge_table(Pieces(stretches, regions), T)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def charge(table: NDArray, s: int, u: int) -> float:
+    """The charge of the segment (s, u], from a :func:`charge_table`."""
+    if s >= table[u, _STRETCH_U]:  # inside one known stretch
+        if s >= table[u, _TRUE_START_U]:
+            total = 1.0 - (u - s) * table[u, _SHARE_U]
+        else:
+            total = 1.0 - (table[u, _BEFORE_U] + table[s, _AFTER_S]) / (u - s)
+    else:
+        total = table[u, _UNTIL_U] + table[s, _SINCE_S]
+    total += max(0.0, table[u, _ENDED_U] - table[s, _BEGUN_S])  # regions without a change
+    return total + max(0.0, table[s, _BEGUN_SINGLE_S] - table[u, _ENDED_SINGLE_U])
+
+
+@njit(nogil=True, cache=True)
+def total_charge(table: NDArray, ends: NDArray) -> float:
+    """The charges of the segments with the given ends (K,) together."""
+    total, s = 0.0, 0
+    for u in ends:
+        total += charge(table, s, u)
+        s = u
+    return total
 
 
 @lru_cache(maxsize=1024)
 def charges(known: PartialPartition) -> Charges:
-    """Charges whose sum over segments is T ℓ(M, known), O(T + R²)."""
-    pieces = pieces_of(known)
-    return charge_table(pieces, known.n_samples, overlap=2.0, presence=1.0)
+    """Charges whose sum over segments is T ℓ(M, known) − (known segments), O(T + R²)."""
+    return charge_table(pieces_of(known), known.n_samples)
 
 
-def charge_table(pieces: Pieces, n_samples: int, overlap: float, presence: float) -> Charges:
-    """Charges ``presence``·1{(s,u] meets the stretch} − ``overlap``·ρ(s,u), and one per error.
+def charge_table(pieces: Pieces, n_samples: int) -> Charges:
+    """Charges of segments on what is known: ‖M|piece − N‖² written as a sum over segments.
 
-    ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|) is 1 for a whole stretch. With
-    ``overlap`` κ, no ``presence`` and everything known this is the −κN of a form. Columns, by
-    the position of a segment's end u or start s:
-
-    0 start of the true segment of sample u−1, 1 κ/|C|, 2 and 3 the two halves of κ·(overlap)
-    across true segments (as in :mod:`metriclearn.oracles.pruned`), 4 start of the stretch of
-    sample u−1, 5 and 6 the two halves of the charge across stretches, 7 and 8 the regions ended
-    before u and begun by s, whose positive difference counts jumped regions, 9 and 10 the same
-    for regions with at most one change, whose negative difference counts the changes too many,
-    11 ``presence``.
+    On a stretch with the true segments C_k, a segment that meets it is charged 1 − 2ρ(s,u) with
+    ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|), as
+    ‖M − N‖² = Tr M − 2 Tr MN + Tr N and the last term is constant. On a region it is charged 1
+    for every change that is missing or too many.
     """
-    T = n_samples
-    table, slack = np.zeros((T + 1, 12)), np.zeros(T + 1)
-    table[:, 4], table[:, 11] = T + 1, presence
-    whole = np.zeros(T + 1)  # charge of all stretches ended by a position
+    table, slack = np.zeros((n_samples + 1, _N_COLUMNS)), np.zeros(n_samples + 1)
+    table[:, _STRETCH_U] = n_samples + 1
+    whole = np.zeros(n_samples + 1)  # minus the number of stretches ended by a position
     for start, ends in pieces.stretches:
-        _fill_stretch(table, start, ends, overlap, presence)
-        whole[ends[-1] :] += presence - overlap
-        slack[start + 1 : ends[-1]] = max(overlap - presence, 0.0)
-    table[:, 5] += whole
-    table[:, 6] -= whole
+        _fill_stretch(table, start, ends)
+        whole[ends[-1] :] -= 1.0  # a whole stretch is charged 1 − 2
+        slack[start + 1 : ends[-1]] = 1.0
+    table[:, _UNTIL_U] += whole
+    table[:, _SINCE_S] -= whole
     for region in pieces.regions:
         slack[region.start + 1 : region.stop] += 1.0
-        table[region.stop :, 7] += 1.0
-        table[region.start + 1 :, 8] += 1.0
+        table[region.stop :, _ENDED_U] += 1.0
+        table[region.start + 1 :, _BEGUN_S] += 1.0
         if region.kind.most == 1:
-            table[region.start + 1 :, 9] += 1.0
-            table[region.stop :, 10] += 1.0
-    return Charges(table, slack, pieces, overlap, presence)
+            table[region.start + 1 :, _BEGUN_SINGLE_S] += 1.0
+            table[region.stop :, _ENDED_SINGLE_U] += 1.0
+    return Charges(table, slack, pieces)
 
 
-def _fill_stretch(
-    table: NDArray, start: int, ends: NDArray, overlap: float, presence: float
-) -> None:
-    """Columns 0 to 6 at the positions of one stretch."""
+def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
+    """The columns of true segments and stretches at the positions of one stretch."""
     stop = int(ends[-1])
     sizes = np.diff(ends, prepend=start)
     first, last = np.repeat(ends - sizes, sizes), np.repeat(ends, sizes)
     size, u = np.repeat(sizes, sizes), np.arange(start + 1, stop + 1)
     s = u - 1
-    table[u, 0], table[u, 1], table[u, 4] = first, overlap / size, start
+    table[u, _TRUE_START_U], table[u, _SHARE_U], table[u, _STRETCH_U] = first, 2.0 / size, start
     before = first - start + (u - first) ** 2 / size  # overlap of (start, u]
-    after = (last - s) ** 2 / size - (last - start)  # … of (s, stop], less stop − start
-    table[u, 2], table[s, 3] = overlap * before, overlap * after
+    after = (last - s) ** 2 / size - (last - start)  # overlap of (s, stop], less stop − start
+    table[u, _BEFORE_U], table[s, _AFTER_S] = 2.0 * before, 2.0 * after
     inner_u, inner_s = u[:-1], s[1:]
-    table[inner_u, 5] = presence - overlap * before[:-1] / (inner_u - start)
+    table[inner_u, _UNTIL_U] = 1.0 - 2.0 * before[:-1] / (inner_u - start)
     left = (after[1:] + stop - start) / (stop - inner_s)
-    table[inner_s, 6] = presence - overlap * left - (presence - overlap)
+    table[inner_s, _SINCE_S] = 1.0 - 2.0 * left + 1.0
 
 
 class KnownLoss:
@@ -154,16 +173,13 @@ class KnownLoss:
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
         charged = charges(truth.known)
-        blocks = sum(len(ends) for _, ends in charged.pieces.stretches)
-        return ChargedForm(form, charged, scale), scale * blocks
+        return ChargedForm(form, charged, scale), scale * charged.pieces.n_segments
 
 
 def known_loss(partition: Partition, known: PartialPartition) -> float:
     """ℓ(M, known) of a segmentation, O(K)."""
     charged = charges(known)
-    blocks = sum(len(ends) for _, ends in charged.pieces.stretches)
-    total = float(np.sum(charged.of(partition.change_points))) + blocks
-    return max(0.0, total) / known.n_samples
+    return max(0.0, charged.of(partition) + charged.pieces.n_segments) / known.n_samples
 
 
 class ChargedForm:
@@ -180,31 +196,17 @@ class ChargedForm:
 
     def __init__(self, form: LowRankForm, charges: Charges, scale: float) -> None:
         self.form, self.charges, self.scale = form, charges, float(scale)
-        self.n_samples = form.n_samples
+        self.n_samples, self.shift = form.n_samples, form.shift
 
     @property
     def cumulative(self) -> NDArray:
         """Cumulative sums of the centered factors, (T+1, r)."""
         return self.form.cumulative
 
-    @property
-    def shift(self) -> float:
-        """c, the worth of one more segment."""
-        return self.form.shift
-
     def at(self, partition: Partition) -> float:
         """Value of a segmentation."""
-        charged = np.sum(self.charges.of(partition.change_points))
-        return self.form.at(partition) + self.scale * float(charged)
+        return self.form.at(partition) + self.scale * self.charges.of(partition)
 
     def shifted(self, shift: float) -> ChargedForm:
         """The same with A + shift·I."""
         return ChargedForm(self.form.shifted(shift), self.charges, self.scale)
-
-    @classmethod
-    def from_low_rank(cls, form: LowRankForm) -> ChargedForm:
-        """A form ZZᵀ − κN + cI with its −κN turned into charges."""
-        weighted = form.truth is not None and form.weight > 0
-        stretches = [(0, form.truth.change_points)] if form.truth is not None and weighted else []
-        table = charge_table(Pieces(stretches, []), form.n_samples, form.weight, presence=0.0)
-        return cls(form.without_truth(), table, float(weighted))

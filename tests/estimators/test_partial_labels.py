@@ -28,7 +28,7 @@ from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.alternation import PartialHinge, alternate, move_cuts
 from metriclearn.estimators.first_completion import KnownStart
-from metriclearn.oracles.constrained import ConstrainedSegmentation
+from metriclearn.oracles.change_points import PricedSegmentation
 from metriclearn.problem.known_loss import known_loss
 from tests.exhaustive import all_segmentations
 from tests.training import XS, YS, assert_same, learn
@@ -179,7 +179,7 @@ def test_bad_completions_are_not_taken() -> None:
     """A heuristic completion oracle that answers badly: F still never rises."""
 
     def coarsest(form, n_clusters=None, known=None):
-        return Partition(ends=ConstrainedSegmentation(form, known).coarsest()[1])
+        return Partition(ends=PricedSegmentation(form, known=known).coarsest.ends)
 
     learner = ChangePointMetricLearner(verbose=False)
     problem = learner._problem(DATA.sequences, masked(DATA.labels, 0.4))
