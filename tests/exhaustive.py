@@ -72,12 +72,11 @@ def dense_form(
 
 def block_means(A: NDArray) -> NDArray[np.float64]:
     """Entry (s, u): the sum of A over samples s … u−1 in both directions, divided by u − s."""
-    T = len(A)
-    means = np.zeros((T + 1, T + 1))
-    for s in range(T):
-        for u in range(s + 1, T + 1):
-            means[s, u] = np.sum(A[s:u, s:u]) / (u - s)
-    return means
+    area = np.zeros((len(A) + 1, len(A) + 1))
+    area[1:, 1:] = A.cumsum(0).cumsum(1)
+    corner, position = np.diag(area), np.arange(len(A) + 1)
+    lengths = position[None, :] - position[:, None]
+    return (corner[:, None] + corner[None, :] - area - area.T) / np.maximum(lengths, 1)
 
 
 @lru_cache(maxsize=4096)

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn import ChangePoints, LowRankForm, Partition
-from metriclearn.oracles.constrained import ConstrainedChangePoints, ConstrainedSegmentation
+from metriclearn import ChangePoints, ConstrainedChangePoints, LowRankForm, Partition
 from metriclearn.problem.knowledge import (
     AT_LEAST_ONE,
     EXACTLY_ONE,
@@ -21,8 +20,14 @@ from metriclearn.problem.knowledge import (
     PartialPartition,
     Region,
 )
-from metriclearn.problem.known_loss import KnownLoss
-from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
+from metriclearn.problem.known_loss import ChargedForm, KnownLoss, charge
+from tests.exhaustive import (
+    all_segmentations,
+    block_means,
+    dense_form,
+    equivalence_matrix,
+    labels_of,
+)
 from tests.strategies import partial_partitions
 
 
@@ -38,16 +43,16 @@ def draw_form(rng: np.random.Generator, T: int, kind: int) -> LowRankForm:
 
 def best_by_enumeration(form, known, min_size: int, n_segments=None):
     """(value, winners); value is None if nothing agrees."""
-    found = [
+    answer = [
         ends
         for ends in all_segmentations(known.n_samples, n_segments, min_size)
         if known.allows(Partition.from_change_points(ends))
     ]
-    if not found:
+    if not answer:
         return None, set()
-    values = np.array([form.at(Partition.from_change_points(ends)) for ends in found])
+    values = np.array([form.at(Partition.from_change_points(ends)) for ends in answer])
     close = np.flatnonzero(values >= values.max() - 1e-9 * (1 + np.abs(values).max()))
-    return values.max(), {found[i] for i in close}
+    return values.max(), {answer[i] for i in close}
 
 
 @settings(max_examples=400, deadline=None)
@@ -78,8 +83,8 @@ def test_equals_enumeration(known, seed, kind, min_size, charged) -> None:
             with pytest.raises(ValueError, match="agree"):
                 oracle(form, K, known)
             continue
-        found = oracle(form, K, known)
-        assert tuple(found.change_points) in winners
+        answer = oracle(form, K, known)
+        assert tuple(answer.change_points) in winners
 
 
 def nearest(labels: np.ndarray, allowed: list[np.ndarray]) -> float:
@@ -113,8 +118,8 @@ def test_loss_is_the_distance_to_what_is_known(T, seed) -> None:
 @settings(max_examples=200, deadline=None)
 @given(partial_partitions(8), st.integers(0, 10**6))
 def test_loss_vanishes_exactly_where_all_agrees(known, seed) -> None:
-    found = all_segmentations(known.n_samples)
-    partition = Partition.from_change_points(found[seed % len(found)])
+    answer = all_segmentations(known.n_samples)
+    partition = Partition.from_change_points(answer[seed % len(answer)])
     loss = KnownLoss()(partition, partition.completing(known))
     assert (loss < 1e-9) == known.allows(partition)
 
@@ -137,10 +142,10 @@ def test_long_signals_equal_the_unpruned_program(seed) -> None:
         expected = unpruned(form, known, min_size)
         if expected == -np.inf:
             continue
-        found = ConstrainedChangePoints(min_size)(form, None, known)
-        assert known.allows(found)
-        assert found.sizes.min() >= min_size
-        assert form.at(found) == pytest.approx(expected, rel=1e-9, abs=1e-8)
+        answer = ConstrainedChangePoints(min_size)(form, None, known)
+        assert known.allows(answer)
+        assert answer.sizes.min() >= min_size
+        assert form.at(answer) == pytest.approx(expected, rel=1e-9, abs=1e-8)
 
 
 def random_regions(rng: np.random.Generator, T: int) -> PartialPartition:
@@ -156,24 +161,22 @@ def random_regions(rng: np.random.Generator, T: int) -> PartialPartition:
     return PartialPartition(T, regions=regions)
 
 
-def unpruned(form, known: PartialPartition, min_size: int) -> float:
+def unpruned(form: LowRankForm | ChargedForm, known: PartialPartition, min_size: int) -> float:
     """Best value by trying every allowed segment."""
-    problem = ConstrainedSegmentation(form, known, min_size)
-    arrays, T = problem._arrays, known.n_samples
-    allowed, floor, ceiling, _ = arrays.rules
-    from metriclearn.oracles.constrained_kernels import _worth
-
+    plain = form.form if isinstance(form, ChargedForm) else form
+    labels = None if plain.truth is None else plain.truth.labels
+    worth = block_means(dense_form(plain.factors, labels, plain.weight, plain.shift))
+    rules, T = known.rules(), known.n_samples
     best = np.full(T + 1, -np.inf)
     best[0] = 0.0
     for u in range(1, T + 1):
-        if allowed[u]:
-            for s in range(floor[u], min(ceiling[u], u - min_size + 1)):
-                if best[s] > -np.inf:
-                    worth = _worth(arrays.cumulative, arrays.table, problem.scale, form.shift, s, u)
-                    best[u] = max(best[u], best[s] + worth)
-    partition = Partition.from_change_points([T])
-    whole, _ = problem._with_value(partition.change_points)
-    return best[T] + form.at(partition) - whole - form.shift
+        if rules.allowed[u]:
+            for s in range(rules.floor[u], min(rules.ceiling[u], u - min_size + 1)):
+                value = best[s] + worth[s, u]
+                if isinstance(form, ChargedForm):
+                    value += form.scale * charge(form.charges.table, s, u)
+                best[u] = max(best[u], value)
+    return best[T]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -197,9 +200,9 @@ def test_overlapping_regions_equal_the_unpruned_program(seed) -> None:
             form, _ = KnownLoss().augment(form, truth, float(rng.choice([0.5, 2.0, 10.0])))
             known = known if rng.random() < 0.5 else PartialPartition(T)
         expected = unpruned(form, known, min_size)
-        found = ConstrainedChangePoints(min_size)(form, None, known)
-        assert known.allows(found)
-        assert form.at(found) == pytest.approx(expected, rel=1e-9, abs=1e-8)
+        answer = ConstrainedChangePoints(min_size)(form, None, known)
+        assert known.allows(answer)
+        assert form.at(answer) == pytest.approx(expected, rel=1e-9, abs=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -229,8 +232,8 @@ def test_lopart_definition() -> None:
     regions = [Region(0, 6, NO_CHANGE), Region(6, 9, EXACTLY_ONE), Region(9, 13, NO_CHANGE)]
     known = PartialPartition(14, regions=regions)
     for penalty in (0.5, 3.0, 1e4):
-        found = ConstrainedChangePoints()(LowRankForm(x, shift=-penalty), None, known)
-        assert known.label_errors(found) == (0, 0)
+        answer = ConstrainedChangePoints()(LowRankForm(x, shift=-penalty), None, known)
+        assert known.label_errors(answer) == (0, 0)
 
         def cost(ends, penalty=penalty):
             pieces = np.split(x.ravel(), ends[:-1])
@@ -242,7 +245,7 @@ def test_lopart_definition() -> None:
             if sum(known.label_errors(Partition.from_change_points(ends))) == 0
         ]
         least = min(cost(ends) for ends in feasible)
-        assert cost(tuple(found.change_points)) == pytest.approx(least, rel=1e-12)
+        assert cost(tuple(answer.change_points)) == pytest.approx(least, rel=1e-12)
 
 
 @settings(max_examples=150, deadline=None)
@@ -260,8 +263,8 @@ def test_lopart_on_random_labels(T, seed, penalty) -> None:
         labels.append((first, last, int(rng.integers(2))))
     regions = [Region(a - 1, b, (NO_CHANGE, EXACTLY_ONE)[changes]) for a, b, changes in labels]
     known = PartialPartition(T, regions=regions)
-    found = ConstrainedChangePoints()(LowRankForm(x[:, None], shift=-penalty), None, known)
-    assert known.label_errors(found) == (0, 0)
+    answer = ConstrainedChangePoints()(LowRankForm(x[:, None], shift=-penalty), None, known)
+    assert known.label_errors(answer) == (0, 0)
 
     def cost(ends):
         pieces = np.split(x, ends[:-1])
@@ -271,7 +274,7 @@ def test_lopart_on_random_labels(T, seed, penalty) -> None:
         return all(sum(a <= i < b for i in ends[:-1]) == n for a, b, n in labels)
 
     least = min(cost(ends) for ends in all_segmentations(T) if without_errors(ends))
-    assert cost(tuple(found.change_points)) == pytest.approx(least, rel=1e-9, abs=1e-9)
+    assert cost(tuple(answer.change_points)) == pytest.approx(least, rel=1e-9, abs=1e-9)
 
 
 def test_zero_label_error_on_every_copy_number_profile() -> None:
@@ -311,15 +314,15 @@ def test_near_linear() -> None:
     oracle = ConstrainedChangePoints()
     oracle(form, None, known)  # compiles
     begin = time.process_time()
-    found = oracle(form, None, known)
+    answer = oracle(form, None, known)
     assert time.process_time() - begin < 3.0
-    assert known.label_errors(found) == (0, 0)
-    truth = found.completing(known)
+    assert known.label_errors(answer) == (0, 0)
+    truth = answer.completing(known)
     augmented, _ = KnownLoss().augment(form, truth, 1.0)
     begin = time.process_time()
     worst = oracle(augmented)
     assert time.process_time() - begin < 3.0
-    assert augmented.at(worst) >= augmented.at(found) - 1e-6
+    assert augmented.at(worst) >= augmented.at(answer) - 1e-6
 
 
 def test_errors() -> None:
