@@ -126,7 +126,8 @@ def test_moved_cuts_stay_valid_and_tight() -> None:
     problem = learner._problem(DATA.sequences, masked(DATA.labels, 0.4))
     before = problem.risk
     solution = learner._solve(problem)
-    after = before.completed(before.complete(solution.w))
+    dearer = solution.w * np.append(np.ones(len(solution.w) - 1), 1.1)  # the price is last
+    after = before.completed(before.complete(dearer))
     assert list(after.truths) != list(before.truths)
     moved = move_cuts(solution.cuts, before, after)
     rng = np.random.default_rng(0)
