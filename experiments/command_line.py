@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-__all__ = ["CONFIGS", "one_sentence"]
+__all__ = ["CONFIGS", "folder_and_command", "one_sentence"]
 
 CONFIGS = str(Path(__file__).resolve().parents[1] / "configs")
 
@@ -24,6 +26,13 @@ def _tiny(small: Any, full: Any, *, _root_: Any) -> Any:
 
 
 OmegaConf.register_new_resolver("tiny", _tiny, replace=True)
+
+
+def folder_and_command(module: str) -> tuple[Path, str]:
+    """Hydra's folder of this run, and the command line that repeats it."""
+    settings = HydraConfig.get()
+    command = ["python", "-m", f"experiments.{module}", *settings.overrides.task]
+    return Path(settings.runtime.output_dir), shlex.join(command)
 
 
 @contextmanager

@@ -1,92 +1,172 @@
-"""From a configuration to results, models and a report: ours against the baselines."""
+"""Segmenters on sequences: ours against the baselines, number of segments estimated and given.
+
+The candidate with the least mean ‖M − N‖² on the sequences held out of the folds is fitted again on
+all training data, once for an estimated and once for a given number of segments, and scored on the
+test data.
+"""
 
 from __future__ import annotations
 
-import logging
+import copy
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from hydra.utils import instantiate
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
-from sklearn.model_selection import ParameterGrid
+from omegaconf import DictConfig
+from sklearn.model_selection import GroupKFold
+from sklearn.utils import check_random_state
 
-from experiments.protocol import (
-    COLUMNS,
-    LEARNED,
+from experiments.procedure import (
+    MEASURE,
+    Case,
+    Losses,
     Method,
     Outcome,
-    Split,
-    compare,
-    group_folds,
-    group_splits,
+    Scores,
+    Story,
+    pooled_rows,
+    read_methods,
 )
-from experiments.report import Artifacts, Strip, write_report
-from metriclearn import save
+from experiments.report import COLUMNS, Artifacts, Strip, learned_metrics, standardized_weights
+from metriclearn import FrobeniusLoss, LowRankForm, Partition, best_penalty, save
 from metriclearn.datasets import LabeledSequences
-from metriclearn.problem.partition import Partition
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.problem.forms import center
 
-__all__ = ["load_sequences", "read_methods", "read_splits", "run", "statistics", "summarize"]
+__all__ = [
+    "Comparison",
+    "group_cases",
+    "group_folds",
+    "joined",
+    "load_sequences",
+    "read_cases",
+    "sequence_losses",
+    "synthetic_sequences",
+    "with_tuned_penalty",
+]
 
-_logger = logging.getLogger(__name__)
+LEARNED, TUNED = "learned", "tuned"  # where a penalty comes from
+Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
 
 
-def run(config: DictConfig, folder: Path, command: str) -> Path:
-    """Compare all methods of ``config.methods`` and write everything to ``folder``.
+class Comparison:
+    """The procedure of a data set of sequences.
 
-    Writes ``results.json``, ``results.md``, ``report.html``, the figures, ``model.npz`` (the best
-    of ours by the training data) and ``models/`` (every method on every split).
-
-    Returns
-    -------
-    path of report.html
+    A method with ``learns_penalty`` has, for every candidate, the choice between the penalty that
+    ``fit`` leaves and the one of :func:`with_tuned_penalty`; without it ``fit`` has tuned the
+    penalty itself.
     """
-    start = time.perf_counter()
-    splits, methods = read_splits(config), read_methods(config)
-    first = splits[0]
-    _logger.info(
-        "%s: %d split(s), the first one with %d sequences for training and %d for test, P = %d",
-        config.name,
-        len(splits),
-        len(first.train),
-        len(first.test),
-        len(first.train.feature_names),
-    )
-    outcomes = compare(methods, splits, config.n_jobs)
-    for row in (rows := summarize(outcomes)):
-        if row["split"] == "test":
-            _logger.info(
-                "%-16s K %-9s ‖M−N‖² %.3f ± %.3f",
-                *(row[key] for key in ("method", "n_clusters", "mean", "standard_error")),
-            )
-    best = _best([outcome for outcome in outcomes if outcome.split is first])
-    _save_models(outcomes, best, folder)
-    results = {
-        "experiment": config.name,
-        "rows": rows,
-        "seconds": time.perf_counter() - start,
-        "config": OmegaConf.to_container(config, resolve=True),
-    }
-    return write_report(folder, results, _artifacts(outcomes, best, config), command)
 
+    backend = "threads"
+    validates_one = True
 
-def read_methods(config: DictConfig) -> list[Method]:
-    """The methods of a configuration, their grids spelled out."""
-    return [
-        Method(
-            entry.name,
-            instantiate(entry.estimator),
-            list(ParameterGrid(OmegaConf.to_container(entry.grid, resolve=True))),
-            entry.learns_penalty,
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
+
+    def methods(self) -> list[Method]:
+        return read_methods(self.config.methods)
+
+    def cases(self) -> list[Case]:
+        return read_cases(self.config)
+
+    def columns(self, method: Method) -> Sequence[str]:
+        return tuple(COLUMNS)
+
+    def fit(self, estimator: Any, data: LabeledSequences, method: Method) -> MahalanobisSegmenter:
+        return estimator.fit(data.sequences, data.labels)
+
+    def validate(
+        self, method: Method, model: Any, train: LabeledSequences, held_out: LabeledSequences
+    ) -> Losses:
+        models = {TUNED: model}
+        if method.options.get("learns_penalty"):
+            models = {LEARNED: model, TUNED: with_tuned_penalty(model, train)}
+        return {
+            "estimated": {name: sequence_losses(own, held_out) for name, own in models.items()},
+            "given": {None: sequence_losses(model, held_out, "given")},
+        }
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        if option == TUNED and hasattr(model, "solution_"):
+            model = with_tuned_penalty(model, case.train)
+        return model, {("test", MEASURE): sequence_losses(model, case.test, column)}
+
+    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
+        """Saves ``model.npz``, the best of ours by the training data, and ``models/``, all."""
+        first = [outcome for outcome in outcomes if outcome.case is outcomes[0].case]
+        best, rival = best_outcome(first), best_outcome(first, ours=False)
+        self._save(outcomes, best, folder)
+        artifacts = Artifacts(
+            strips=_typical_strips(best, rival),
+            feature_names=best.case.train.feature_names,
+            choices=_choices(outcomes),
+            model_file="model.npz",
+            notes=self._notes(best, list(dict.fromkeys(o.case.name for o in outcomes))),
+            **learned_metrics({outcome.name: outcome.models["estimated"] for outcome in first}),
         )
-        for entry in config.methods.values()
-        if entry is not None
-    ]
+        return [Story(pooled_rows(outcomes, held_out=True), artifacts)]
+
+    def _save(self, outcomes: Sequence[Outcome], best: Outcome, folder: Path) -> None:
+        (folder / "models").mkdir(parents=True, exist_ok=True)
+        several = any(outcome.case is not best.case for outcome in outcomes)
+        for outcome in outcomes:
+            name = f"{outcome.name}-{outcome.case.name}" if several else outcome.name
+            file = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
+            save(outcome.models["estimated"], folder / "models" / f"{file}.npz")
+        save(best.models["estimated"], folder / "model.npz")
+
+    def _notes(self, best: Outcome, cases: Sequence[str]) -> list[str]:
+        train, test = best.case.train, best.case.test
+        synthetic = "root" not in self.config.dataset
+        parts = " (training and validation sequences together)" if synthetic else ""
+        notes = [
+            f"Hyper-parameters have the least mean ‖M − N‖² on {len(best.case.folds)} fold(s) of "
+            "the training data; then every method is fitted again on all of the training data"
+            f"{parts}.",
+            "Penalties of baselines, and of ours where the choice says so, are tuned exactly on "
+            "the training data.",
+            f"model.npz is {best.name}, the best of ours on the folds, trained on "
+            f"{len(train)} sequences; test sequences: {', '.join(test.names[:20])}"
+            + ("." if len(test) <= 20 else ", …"),
+            "Weights are those of standardized features.",
+        ]
+        if len(cases) > 1:
+            notes.append(
+                f"{len(cases)} splits, test groups: {'; '.join(cases)}. The table has the test "
+                f"sequences of all; pictures and model.npz are of the first, {cases[0]}."
+            )
+        return notes
+
+
+def with_tuned_penalty(learner: Segmenter, data: LabeledSequences) -> Segmenter:
+    """A copy of a fitted learner with the penalty of least mean loss on the data, found exactly.
+
+    The metric stays as it was learned; :func:`metriclearn.best_penalty` searches all penalties, as
+    baselines do. A metric that is zero keeps its penalty.
+    """
+    tuned = copy.copy(learner)
+    if len(learner.components_):
+        forms = [LowRankForm(center(array) @ learner.components_.T) for array in data.sequences]
+        truths = [Partition.from_runs(labels) for labels in data.labels]
+        tuned.penalty_, _ = best_penalty(forms, truths, min_size=learner.min_size)
+    return tuned
+
+
+def sequence_losses(
+    model: MahalanobisSegmenter, data: LabeledSequences, n_clusters: str = "estimated"
+) -> NDArray[np.float64]:
+    """‖M − N‖²_F of every sequence, with the number of segments estimated or given, (N,)."""
+    truths = [Partition.from_runs(labels) for labels in data.labels]
+    counts = [truth.n_clusters for truth in truths] if n_clusters == "given" else None
+    predicted = model.predict_change_points(data.sequences, counts)
+    loss = FrobeniusLoss()
+    pairs = zip(predicted, truths)
+    return np.array([loss(Partition(ends=ends), N) * N.n_samples for ends, N in pairs])
 
 
 def load_sequences(config: DictConfig, root: str | None) -> LabeledSequences:
@@ -107,190 +187,167 @@ def load_sequences(config: DictConfig, root: str | None) -> LabeledSequences:
     return data.select(np.arange(len(data))[: dataset.n_sequences])
 
 
-def read_splits(config: DictConfig) -> list[Split]:
+def synthetic_sequences(config: DictConfig, seed: int, **options: Any) -> list[LabeledSequences]:
+    """Training, validation and test sequences, which differ in ``random_state`` only."""
+    make = instantiate(config.dataset.loader, _partial_=True)
+    return [make(random_state=3 * seed + i, **options) for i in range(3)]
+
+
+def read_cases(config: DictConfig) -> list[Case]:
     """Training and test data, with folds of the training data."""
     dataset = config.dataset
     if "root" not in dataset:
-        return [synthetic_split(config)]
+        train, validation, test = synthetic_sequences(config, config.seed)
+        both = joined(train, validation)
+        n, total = len(train), len(both)
+        return [case_of("test", both, test, [(np.arange(n), np.arange(n, total))])]
     data = load_sequences(config, dataset.root)
     if dataset.test_root is not None:
-        test = _same_features(load_sequences(config, dataset.test_root), data)
-        return [Split(str(dataset.test_root), data, test, group_folds(data, config.n_folds))]
+        test = load_sequences(config, dataset.test_root)
+        if test.feature_names != data.feature_names:
+            raise ValueError(
+                f"Test data need the {len(data.feature_names)} features of the training data in "
+                f"the same order, got {len(test.feature_names)}, beginning with "
+                f"{test.feature_names[:5]}."
+            )
+        return [case_of(str(dataset.test_root), data, test, group_folds(data, config.n_folds))]
     n_test = dataset.n_test or max(1, round(len(set(data.groups)) / 4))
-    return group_splits(data, n_test, dataset.rotate, config.n_folds, config.seed)
+    return group_cases(data, n_test, dataset.rotate, config.n_folds, config.seed)
 
 
-def synthetic_split(config: DictConfig) -> Split:
-    """Training and validation sequences, joined, with one fold that tells them apart; test ones."""
-    make = instantiate(config.dataset.loader, _partial_=True)
-    train, validation, test = (make(random_state=3 * config.seed + i) for i in range(3))
-    joined = replace(
-        train,
-        sequences=train.sequences + validation.sequences,
-        labels=train.labels + validation.labels,
-        groups=[f"train_{g}" for g in train.groups] + [f"valid_{g}" for g in validation.groups],
-        names=[f"train_{n}" for n in train.names] + [f"valid_{n}" for n in validation.names],
+def case_of(
+    name: str,
+    train: LabeledSequences,
+    test: LabeledSequences,
+    folds: Sequence[tuple[NDArray, NDArray]],
+    label: str = "",
+) -> Case:
+    """A case from folds (training, held out) of positions in ``train``."""
+    parts = [(train.select(rest), train.select(held_out)) for rest, held_out in folds]
+    return Case(name, train, test, parts, label)
+
+
+def joined(a: LabeledSequences, b: LabeledSequences) -> LabeledSequences:
+    """Training and validation sequences as one data set."""
+    return LabeledSequences(
+        name=a.name,
+        sequences=a.sequences + b.sequences,
+        labels=a.labels + b.labels,
+        groups=[f"train_{group}" for group in a.groups] + [f"valid_{group}" for group in b.groups],
+        names=a.names + b.names,
+        feature_names=a.feature_names,
     )
-    n, total = len(train), len(joined)
-    return Split("test", joined, test, [(np.arange(n), np.arange(n, total))])
 
 
-def _same_features(test: LabeledSequences, train: LabeledSequences) -> LabeledSequences:
-    if test.feature_names != train.feature_names:
+def group_cases(
+    data: LabeledSequences, n_test: int, rotate: bool, n_folds: int, seed: int
+) -> list[Case]:
+    """Cases that hold out ``n_test`` groups each, dealt out in random order.
+
+    Parameters
+    ----------
+    rotate : bool
+        Hold out every group once, in ⌈groups / n_test⌉ cases, instead of making one case.
+    n_folds : int
+        Folds of each training part, see :func:`group_folds`.
+
+    Raises
+    ------
+    ValueError
+        If no group is left for training.
+    """
+    groups = sorted(set(data.groups))
+    if not 1 <= n_test < len(groups):
         raise ValueError(
-            f"Test data need the {len(train.feature_names)} features of the training data in the "
-            f"same order, got {len(test.feature_names)}, beginning with {test.feature_names[:5]}."
+            f"{data.name} has {len(groups)} group(s), of which {n_test} cannot be held out for "
+            "test; set dataset.n_test to less, name groups, or pass dataset.test_root."
         )
-    return test
+    order = [groups[i] for i in check_random_state(seed).permutation(len(groups))]
+    parts = [order[i : i + n_test] for i in range(0, len(order), n_test)]
+    cases = []
+    for part in parts if rotate else parts[:1]:
+        rest = [group for group in groups if group not in part]
+        train, test = data.split_by_group(groups=[rest, sorted(part)])
+        cases.append(case_of(", ".join(sorted(part)), train, test, group_folds(train, n_folds)))
+    return cases
 
 
-def summarize(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Rows of results.json: for every method, test and validation losses over all splits."""
-    rows = []
-    for method in dict.fromkeys(outcome.method for outcome in outcomes):
-        mine = [outcome for outcome in outcomes if outcome.method == method]
-        for column in COLUMNS:
-            parts = {
-                "test": [outcome.losses[column] for outcome in mine],
-                "validation": [outcome.choices[column].losses for outcome in mine],
-            }
-            for part, arrays in parts.items():
-                values = np.concatenate(arrays)
-                row = {"method": method, "split": part, "n_clusters": column}
-                rows.append(row | statistics(values))
-        rows[-1]["seconds"] = sum(outcome.seconds for outcome in mine)
-    return rows
+def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDArray]]:
+    """At most ``n_folds`` folds over groups, or over sequences where all are of one group.
+
+    Raises
+    ------
+    ValueError
+        If there is only one sequence.
+    """
+    if len(data) < 2:
+        raise ValueError(
+            f"{data.name} needs 2 or more training sequences to choose hyper-parameters, got "
+            f"{len(data)}; cut long sequences into several."
+        )
+    groups = data.groups if len(set(data.groups)) > 1 else [str(i) for i in range(len(data))]
+    cutter = GroupKFold(min(n_folds, len(set(groups))))
+    return list(cutter.split(np.zeros(len(data)), groups=groups))
 
 
-def statistics(values: NDArray, measure: str = "partition_loss") -> dict[str, Any]:
-    """Measure, mean, standard error and values: the numbers of a row."""
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return {
-        "measure": measure,
-        "mean": float(values.mean()),
-        "standard_error": float(error),
-        "values": values.tolist(),
-    }
+def best_outcome(outcomes: Sequence[Outcome], ours: bool = True) -> Outcome:
+    """The least validation loss among ours or among baselines (all, where there is no such).
+
+    Of equals the one with the least loss for the given number of segments.
+    """
+    some = [outcome for outcome in outcomes if outcome.is_ours == ours]
+    return min(some or outcomes, key=lambda o: [o.held_out(column) for column in COLUMNS])
 
 
-def _best(outcomes: Sequence[Outcome], ours: bool = True) -> Outcome:
-    """The least validation loss among ours or among baselines (all, where there is no such)."""
-    some = [outcome for outcome in outcomes if outcome.method.startswith("ours/") == ours]
-    return min(some or outcomes, key=lambda outcome: outcome.choices["estimated"].losses.mean())
-
-
-def _save_models(outcomes: Sequence[Outcome], best: Outcome, folder: Path) -> None:
-    (folder / "models").mkdir(parents=True, exist_ok=True)
-    several = len({outcome.split.name for outcome in outcomes}) > 1
-    for outcome in outcomes:
-        name = f"{outcome.method}-{outcome.split.name}" if several else outcome.method
-        file = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
-        save(outcome.models["estimated"], folder / "models" / f"{file}.npz")
-    save(best.models["estimated"], folder / "model.npz")
-
-
-def _artifacts(outcomes: Sequence[Outcome], best: Outcome, config: DictConfig) -> Artifacts:
-    """Pictures and sentences; pictures are of the first split."""
-    first = [outcome for outcome in outcomes if outcome.split is best.split]
-    ours = [outcome for outcome in first if hasattr(outcome.models["estimated"], "solution_")]
-    splits = list(dict.fromkeys(outcome.split.name for outcome in outcomes))
-    return Artifacts(
-        strips=_strips(best, _best(first, ours=False)),
-        weights={outcome.method: _weights(outcome.models["estimated"]) for outcome in ours},
-        feature_names=best.split.train.feature_names,
-        traces={o.method: vars(o.models["estimated"].solution_.trace) for o in ours},
-        choices=_choices(outcomes),
-        model_file="model.npz",
-        notes=_notes(best, splits, config),
-    )
-
-
-def _strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
+def _typical_strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
     """The test sequences with the best, the median and the worst loss of ours."""
-    order = np.argsort(ours.losses["estimated"], kind="stable")
+    order = np.argsort(ours.losses(), kind="stable")
     model, last = ours.models["estimated"], len(order) - 1
-    weights = _weights(model)
+    weights = standardized_weights(model)
     diagonal = np.diag(weights) if weights.ndim == 2 else weights
     leading = np.argsort(-diagonal, kind="stable")[:3]
+    scale = getattr(model, "scale_", np.ones(model.n_features_in_))  # in baselines' metrics already
     words = {(last + 1) // 2: "median", last: "worst", 0: "best"}
-    return [
-        _strip((ours, baseline), int(order[place]), words[place], leading)
-        for place in sorted(words)
-    ]
+    strips = []
+    for place in sorted(words):
+        i = int(order[place])
+        found = strip((ours, baseline), i)
+        signal = ours.case.test.sequences[i][:, leading] / scale[leading]
+        strips.append(replace(found, name=f"{found.name} ({words[place]} of ours)", signal=signal))
+    return strips
 
 
-def _strip(pair: Sequence[Outcome], i: int, word: str, leading: NDArray) -> Strip:
+def strip(pair: Sequence[Outcome], i: int) -> Strip:
     """Test sequence i: the truth, the first method of ``pair``, and the second."""
-    data = pair[0].split.test
-    found = {o.method: o.models["estimated"].predict_change_points(data.sequences[i]) for o in pair}
+    data = pair[0].case.test
+    ends = {o.name: o.models["estimated"].predict_change_points(data.sequences[i]) for o in pair}
     return Strip(
-        f"{data.names[i]} ({word} of ours)",
-        {"truth": Partition.from_runs(data.labels[i]).change_points} | found,
-        {o.method: float(o.losses["estimated"][i]) for o in pair},
-        signal=data.sequences[i][:, leading] / _scale(pair[0].models["estimated"])[leading],
+        data.names[i],
+        {"truth": Partition.from_runs(data.labels[i]).change_points} | ends,
+        {outcome.name: float(outcome.losses()[i]) for outcome in pair},
     )
-
-
-def _scale(model: Any) -> NDArray:
-    """What features are divided by; ones for baselines, whose metric includes it."""
-    return getattr(model, "scale_", np.ones(model.n_features_in_))
-
-
-def _weights(model: Any) -> NDArray:
-    """B for standardized features: its diagonal (P,) where nothing else can be, or (P, P)."""
-    components = model.components_ * _scale(model)
-    B = components.T @ components
-    diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
-    return np.diag(B) if diagonal else B
 
 
 def _choices(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    sentences: dict[str, str] = {}
-    several = len({outcome.split.name for outcome in outcomes}) > 1
+    sentences: dict[str, list[str]] = {}
+    several = any(outcome.case is not outcomes[0].case for outcome in outcomes)
     for outcome in outcomes:
         text = "; ".join(_sentence(outcome, column) for column in COLUMNS)
-        where = f"[{outcome.split.name} held out] " if several else ""
-        before = f"{sentences[outcome.method]} " if outcome.method in sentences else ""
-        sentences[outcome.method] = f"{before}{where}{text}."
-    return sentences
+        where = f"[{outcome.case.name} held out] " if several else ""
+        sentences.setdefault(outcome.name, []).append(f"{where}{text}.")
+    return {method: " ".join(texts) for method, texts in sentences.items()}
 
 
 def _sentence(outcome: Outcome, column: str) -> str:
-    choice, model = outcome.choices[column], outcome.models[column]
-    words = [f"{key.rpartition('__')[2]} = {value}" for key, value in choice.parameters.items()]
-    if column == "estimated" and hasattr(model, "solution_"):
-        learned = choice.penalty == LEARNED
-        words.append("penalty as learned" if learned else "penalty tuned after learning")
-    text = f"K {column}: {', '.join(words) or 'nothing to choose'}"
-    text += f", validation loss {choice.losses.mean():.3g}"
-    if (solution := getattr(model, "solution_", None)) is not None:
+    choice, solution = outcome.choices[column], getattr(outcome.models[column], "solution_", None)
+    words = str(choice)
+    if column == "estimated" and solution is not None:
+        learned = "as learned" if choice.option == LEARNED else "tuned after learning"
+        words = f"{words}, penalty {learned}" if choice.parameters else f"penalty {learned}"
+    text = f"K {column}: {words}, validation loss {choice.losses.mean():.3g}"
+    if solution is not None:
         text += (
             f", training stopped after {len(solution.trace)} rounds ({solution.reason}) with a "
             f"certified gap of {100 * solution.relative_gap:.2g} % of the objective without metric"
         )
     return text
-
-
-def _notes(best: Outcome, splits: Sequence[str], config: DictConfig) -> list[str]:
-    train, test = best.split.train, best.split.test
-    notes = [
-        f"Hyper-parameters have the least mean ‖M − N‖² on {len(best.split.folds)} fold(s) of the "
-        "training data; then every method is fitted again on all of the training data"
-        + (
-            " (training and validation sequences together)."
-            if "root" not in config.dataset
-            else "."
-        ),
-        "Penalties of baselines, and of ours where the choice says so, are tuned exactly on the "
-        "training data.",
-        f"model.npz is {best.method}, the best of ours on the folds, trained on "
-        f"{len(train)} sequences; test sequences: {', '.join(test.names[:20])}"
-        + ("." if len(test) <= 20 else ", …"),
-        "Weights are those of standardized features.",
-    ]
-    if len(splits) > 1:
-        notes.append(
-            f"{len(splits)} splits, test groups: {'; '.join(splits)}. The table has the test "
-            f"sequences of all; pictures and model.npz are of the first, {splits[0]}."
-        )
-    return notes

@@ -9,193 +9,147 @@ methods are chosen on validation sequences of which the same fraction is labeled
 
 from __future__ import annotations
 
-import json
-import logging
-import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hydra.utils import instantiate
-from joblib import Parallel, delayed
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import ParameterGrid
-from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
-from experiments.comparison import statistics
-from experiments.protocol import sequence_losses
+from experiments.comparison import Comparison, sequence_losses, synthetic_sequences
+from experiments.procedure import (
+    MEASURE,
+    Case,
+    Losses,
+    Method,
+    Outcome,
+    Row,
+    Scores,
+    Story,
+    pooled_rows,
+)
+from experiments.report import Artifacts, markdown_table
 from metriclearn.datasets import LabeledSequences
-from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.plots.canvas import PALETTE, TEXT_SIZE, canvas, figure_of, say, tidy
 
-__all__ = ["label_stretches", "plot_information", "run"]
+__all__ = ["Figure1", "Stretches", "plot_information"]
 
-_logger = logging.getLogger(__name__)
+Curves = Mapping[str, tuple[NDArray, NDArray, NDArray]]  # fractions, means, standard errors
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """A method: its estimator, candidates, and whether it is told the number of segments."""
+class Stretches:
+    """Sequences of which one stretch each is labeled.
 
-    name: str
-    estimator: Any
-    grid: Sequence[Mapping[str, Any]]
-    told: bool
-
-
-def run(config: DictConfig, folder: Path, command: str) -> Path:
-    """Fit every method for every seed and fraction; write results.json, results.md, figure1.
-
-    Returns
-    -------
-    path of results.md
+    Attributes
+    ----------
+    labels : list of array (T,)
+        −1 outside the stretch.
+    spans : list of (start, stop)
     """
-    begin, processor = time.perf_counter(), time.process_time()
-    entries = [
-        _Entry(
-            entry.name,
-            instantiate(entry.estimator),
-            list(ParameterGrid(OmegaConf.to_container(entry.grid, resolve=True))),
-            entry.told,
+
+    data: LabeledSequences
+    labels: list[NDArray]
+    spans: list[tuple[int, int]]
+
+    @classmethod
+    def draw(cls, data: LabeledSequences, fraction: float, random_state: int) -> Stretches:
+        """A fraction of every sequence.
+
+        The place of a stretch is drawn once per sequence, so that stretches grow with ``fraction``.
+        """
+        rng = np.random.default_rng(random_state)
+        labels, spans = [], []
+        for full in data.labels:
+            size = max(2, round(fraction * len(full)))
+            start = int(rng.random() * (len(full) - size + 1))
+            known = np.full(len(full), -1)
+            known[start : start + size] = full[start : start + size]
+            labels.append(known)
+            spans.append((start, start + size))
+        return cls(data, labels, spans)
+
+    def training(self, told: bool) -> tuple[list[NDArray], list[NDArray]]:
+        """Whole sequences with −1 where unlabeled or, for methods that are told, the stretches."""
+        if not told:
+            return self.data.sequences, self.labels
+        places = [slice(*span) for span in self.spans]
+        return (
+            [X[place] for X, place in zip(self.data.sequences, places)],
+            [y[place] for y, place in zip(self.labels, places)],
         )
-        for entry in config.methods.values()
-        if entry is not None
-    ]
-    seeds = range(config.seed, config.seed + config.n_seeds)
-    pairs = [(seed, fraction) for fraction in config.fractions for seed in seeds]
-    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        parallel = Parallel(config.n_jobs, prefer="threads", return_as="generator")
-        jobs = (delayed(_losses)(entries, config, seed, fraction) for seed, fraction in pairs)
-        found = list(tqdm(parallel(jobs), "figure1", len(pairs), disable=None))
-    rows = []
-    for entry in entries:
-        for fraction in config.fractions:
-            values = [
-                found[i][entry.name] for i, (_, f) in enumerate(pairs) if float(f) == fraction
-            ]
-            column = "given" if entry.told else "estimated"
-            row = {"method": entry.name, "split": "test", "n_clusters": column}
-            measure = "partition_loss" if fraction == 1 else f"partition_loss at {fraction:g}"
-            rows.append(row | {"fraction": fraction} | statistics(np.array(values), measure))
-    results = {
-        "experiment": config.name,
-        "rows": rows,
-        "seconds": time.perf_counter() - begin,
-        "processor_seconds": time.process_time() - processor,
-        "config": OmegaConf.to_container(config, resolve=True),
-    }
-    return _write(folder, results, command)
 
 
-def label_stretches(
-    data: LabeledSequences, fraction: float, random_state: int
-) -> tuple[list[NDArray], list[tuple[int, int]]]:
-    """Labels with −1 outside one stretch of every sequence, and the stretches (start, stop).
+class Figure1(Comparison):
+    """The procedure: a case is a seed and a fraction; methods may be told the number of segments."""
 
-    The place of a stretch is drawn once per sequence, so that stretches grow with ``fraction``.
-    """
-    rng = np.random.default_rng(random_state)
-    labels, spans = [], []
-    for full in data.labels:
-        size = max(2, round(fraction * len(full)))
-        start = int(rng.random() * (len(full) - size + 1))
-        known = np.full(len(full), -1)
-        known[start : start + size] = full[start : start + size]
-        labels.append(known)
-        spans.append((start, start + size))
-    return labels, spans
+    def cases(self) -> list[Case]:
+        return [
+            self._case(seed, float(fraction))
+            for fraction in self.config.fractions
+            for seed in range(self.config.seed, self.config.seed + self.config.n_seeds)
+        ]
 
+    def _case(self, seed: int, fraction: float) -> Case:
+        train, validation, test = synthetic_sequences(self.config, seed, feature_seed=seed)
+        part = Stretches.draw(train, fraction, seed)
+        folds = [(part, Stretches.draw(validation, fraction, seed + 1))]
+        label = "" if fraction == 1 else f" at {fraction:g}"
+        name = f"seed {seed}, {100 * fraction:g} % labeled"
+        return Case(name, part, test, folds, label, {"fraction": fraction})
 
-def _losses(
-    entries: Sequence[_Entry], config: DictConfig, seed: int, fraction: float
-) -> dict[str, float]:
-    """Mean test ‖M − N‖² of every method."""
-    make = instantiate(config.dataset.loader, _partial_=True)
-    train, validation, test = (make(random_state=3 * seed + i, feature_seed=seed) for i in range(3))
-    found = {}
-    for entry in entries:
-        choose = _choose_told if entry.told else _choose_ours
-        model = choose(entry, train, validation, fraction, seed)
-        column = "given" if entry.told else "estimated"
-        found[entry.name] = float(sequence_losses(model, test, column).mean())
-    texts = ", ".join(f"{name} {loss:.2f}" for name, loss in found.items())
-    _logger.info("seed %d, %g %% labeled: %s", seed, 100 * fraction, texts)
-    return found
+    def columns(self, method: Method) -> Sequence[str]:
+        return ("given",) if method.options["told"] else ("estimated",)
 
+    def fit(self, estimator: Any, data: Stretches, method: Method) -> Any:
+        return estimator.fit(*data.training(method.options["told"]))
 
-def _choose_ours(
-    entry: _Entry,
-    train: LabeledSequences,
-    validation: LabeledSequences,
-    fraction: float,
-    seed: int,
-) -> MahalanobisSegmenter:
-    """The candidate with the least loss on what is known of the validation sequences."""
-    labels, _ = label_stretches(train, fraction, seed)
-    held_out, _ = label_stretches(validation, fraction, seed + 1)
-    models = [
-        clone(entry.estimator).set_params(**parameters).fit(train.sequences, labels)
-        for parameters in entry.grid
-    ]
-    return max(models, key=lambda model: model.score(validation.sequences, held_out))
+    def validate(self, method: Method, model: Any, train: Any, held_out: Stretches) -> Losses:
+        """The loss on what is known of the validation sequences.
 
+        A method that is told divides a stretch into as many segments as its labels have.
+        """
+        loss = -model.score(*held_out.training(method.options["told"]))
+        return {column: {None: np.array([loss])} for column in self.columns(method)}
 
-def _choose_told(
-    entry: _Entry,
-    train: LabeledSequences,
-    validation: LabeledSequences,
-    fraction: float,
-    seed: int,
-) -> MahalanobisSegmenter:
-    """The candidate with the least loss on the labeled stretches of the validation sequences.
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        mean = sequence_losses(model, case.test, column).mean()
+        return model, {("test", MEASURE): np.array([mean])}
 
-    A stretch is segmented into as many segments as its labels have.
-    """
-    models = [
-        clone(entry.estimator).set_params(**parameters).fit(*_stretches(train, fraction, seed))
-        for parameters in entry.grid
-    ]
-    held_out = _stretches(validation, fraction, seed + 1)
-    return max(models, key=lambda model: model.score(*held_out))
+    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
+        rows = pooled_rows(outcomes)
+        names = [method.name for method in self.methods()]
+        rows.sort(key=lambda row: names.index(row["method"]))
+        curves = _curves(rows)
+        text = (
+            f"Test ‖M − N‖², mean ± standard error over {self.config.n_seeds} draws of "
+            "training, validation and test sequences. Ours estimates the number of segments; all "
+            "others are told the true one. Hyper-parameters have the least loss on validation "
+            "sequences of which the same part is labeled."
+        )
+        figure = plot_information(curves)
+        figure.savefig(folder / "figure1.png", dpi=160)
+        figure.savefig(folder / "figure1.svg", metadata={"Date": None})
+        return [Story(rows, Artifacts(markdown="\n".join([text, "", *_table(curves)])))]
 
 
-def _stretches(
-    data: LabeledSequences, fraction: float, seed: int
-) -> tuple[list[NDArray], list[NDArray]]:
-    _, spans = label_stretches(data, fraction, seed)
-    return (
-        [X[start:stop] for X, (start, stop) in zip(data.sequences, spans)],
-        [y[start:stop] for y, (start, stop) in zip(data.labels, spans)],
-    )
-
-
-def _curves(results: Mapping[str, Any]) -> dict[str, tuple[NDArray, NDArray, NDArray]]:
+def _curves(rows: Sequence[Row]) -> Curves:
     """Fractions, means and standard errors of every method."""
-    curves: dict[str, tuple[NDArray, NDArray, NDArray]] = {}
-    for name in dict.fromkeys(row["method"] for row in results["rows"]):
-        rows = [row for row in results["rows"] if row["method"] == name]
-        x, mean, error = (
-            np.array([row[key] for row in rows]) for key in ("fraction", "mean", "standard_error")
-        )
-        curves[name] = (x, mean, error)
+    curves = {}
+    for name in dict.fromkeys(row["method"] for row in rows):
+        keys = ("fraction", "mean", "standard_error")
+        table = np.array([[row[key] for key in keys] for row in rows if row["method"] == name])
+        curves[name] = (table[:, 0], table[:, 1], table[:, 2])
     return curves
 
 
-def plot_information(curves: Mapping[str, tuple[NDArray, NDArray, NDArray]]) -> Figure:
+def plot_information(curves: Curves) -> Figure:
     """Loss against the labeled fraction with error bars; the first method is ours."""
     ax = canvas(None, 6.4, 4.2)
-    best = min(curve[1][-1] for name, curve in curves.items() if name != next(iter(curves)))
-    ours = next(iter(curves.values()))[1][-1]
-    message = f"With all labels the learned metric errs {best / ours:.0f} times less"
+    first, *others = (mean[-1] for _, mean, _ in curves.values())
+    message = f"With all labels the learned metric errs {min(others) / first:.0f} times less"
     say(ax, f"{message} than the best baseline, which knows the number of segments", None)
     ends = []
     for place, (name, (x, mean, error)) in enumerate(curves.items()):
@@ -222,39 +176,16 @@ def _name_curves(ax: Any, ends: Sequence[tuple[float, str, str]], right: float) 
     ax.set_xlim(right=1.01 * right)
 
 
-def _table(results: Mapping[str, Any]) -> str:
-    """Markdown: one line per fraction, one column per method."""
-    curves = _curves(results)
-    lines = ["| labeled | " + " | ".join(curves) + " |", "|---:|" + "---:|" * len(curves)]
-    fractions = next(iter(curves.values()))[0]
-    for i, fraction in enumerate(fractions):
+def _table(curves: Curves) -> list[str]:
+    """Markdown: one line per fraction, one column per method, the least loss bold."""
+    rows = []
+    for i, fraction in enumerate(next(iter(curves.values()))[0]):
         least = min(mean[i] for _, mean, _ in curves.values())
-        cells = []
-        for _, mean, error in curves.values():
-            text = f"{mean[i]:.2f} ± {error[i]:.2f}"
-            cells.append(f"**{text}**" if mean[i] == least else text)
-        lines.append(f"| {100 * fraction:g} % | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _write(folder: Path, results: Mapping[str, Any], command: str) -> Path:
-    """Numbers first, so that no error in the figure loses them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(results, indent=2) + "\n"
-    (folder / "results.json").write_text(text, encoding="utf-8")
-    seeds = len(results["rows"][0]["values"])
-    page = folder / "results.md"
-    page.write_text(
-        f"# {results['experiment']}\n\nTest ‖M − N‖², mean ± standard error over {seeds} draws of "
-        "training, validation and test sequences. Ours estimates the number of segments; all "
-        "others are told the true one. Hyper-parameters have the least loss on validation "
-        "sequences of which the same part is labeled.\n\n"
-        f"{_table(results)}\n\nProduced by\n\n```sh\n{command}\n```\n\nRun time: "
-        f"{results['seconds']:.0f} s ({results['processor_seconds']:.0f} processor seconds).\n",
-        encoding="utf-8",
-    )
-    _logger.info("\n%s", _table(results))
-    figure = plot_information(_curves(results))
-    figure.savefig(folder / "figure1.png", dpi=160)
-    figure.savefig(folder / "figure1.svg", metadata={"Date": None})
-    return page
+        texts = [
+            f"**{mean[i]:.2f} ± {error[i]:.2f}**"
+            if mean[i] == least
+            else f"{mean[i]:.2f} ± {error[i]:.2f}"
+            for _, mean, error in curves.values()
+        ]
+        rows.append([f"{100 * fraction:g} %", *texts])
+    return markdown_table(["labeled", *curves], rows)

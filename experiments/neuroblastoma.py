@@ -3,210 +3,195 @@
 The annotations of the source's fold 1 train what is tested on fold 2, and the other way round.
 Hyper-parameters are chosen by cross-validation over profiles *inside* the training fold. Every
 method is scored twice: segmenting without looking at the training annotations of the sequence, and
-with them as constraints (as LOPART does), which then also move the penalty of the sequence; how
-far is chosen by leaving out one training annotation at a time in profiles held out.
+with them as constraints (as in Hocking & Srivastava, Labeled optimal partitioning, Computational
+Statistics 38, 2023), which then also move the penalty of the sequence; how far is chosen by leaving
+out one training annotation at a time in profiles held out.
 """
 
 from __future__ import annotations
 
-import json
-import logging
-import time
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hydra.utils import instantiate
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
-from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, ParameterGrid
-from threadpoolctl import threadpool_limits
+from omegaconf import DictConfig
+from sklearn.model_selection import GroupKFold
 
+from experiments.procedure import (
+    Case,
+    Losses,
+    Method,
+    Outcome,
+    Row,
+    Scores,
+    Story,
+    read_methods,
+    statistics,
+)
+from experiments.report import Artifacts, markdown_table
+from metriclearn import PartialPartition, Partition
 from metriclearn.datasets import AnnotatedProfiles
 from metriclearn.estimators.penalty import (
-    PenaltyLearner,
     moved_penalty,
     path_errors,
     position_at,
     target_interval,
 )
 from metriclearn.oracles.path import SegmentationPath
-from metriclearn.plots.annotations import plot_annotations
-from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.partition import Partition
+from metriclearn.plots import plot_annotations
 
-__all__ = ["run"]
+__all__ = ["Neuroblastoma"]
 
-_logger = logging.getLogger(__name__)
 COLUMNS = {"free": "without", "constrained": "with training annotations as constraints"}
-Known = list[PartialPartition]
 
 
-@dataclass(frozen=True, eq=False)
-class _Method:
-    """An estimator, its candidates, and the paths without a learned metric, which all share."""
+@dataclass(frozen=True)
+class Profiles:
+    """Some sequences, and what is known of them.
 
-    name: str
-    estimator: PenaltyLearner
-    grid: Sequence[Mapping[str, Any]]
-    own_weights: Sequence[float]
-    learns_metric: bool
-    paths: Sequence[Sequence[SegmentationPath]]  # by place in the grid
-
-    def paths_of(
-        self, model: PenaltyLearner, data: AnnotatedProfiles, place: int, members: NDArray
-    ) -> Sequence[SegmentationPath]:
-        """Paths of the sequences ``members`` under the model's metric."""
-        if self.learns_metric:
-            return model.paths([data.sequences[i] for i in members])
-        return [self.paths[place][i] for i in members]
-
-
-@dataclass
-class _Outcome:
-    """One method in one direction; arrays (N, 2) of false positives and negatives by column."""
-
-    method: str
-    direction: str
-    errors: dict[str, NDArray] = field(default_factory=dict)
-    choices: dict[str, Any] = field(default_factory=dict)
-    held_out: dict[str, float] = field(default_factory=dict)
-    ends: dict[str, list[NDArray]] = field(default_factory=dict)
-    hindsight: int | None = None
-    seconds: float = 0.0
-
-
-def run(config: DictConfig, folder: Path, command: str) -> Path:
-    """Both directions for every method; writes results.json, results.md and pictures.
-
-    Returns
-    -------
-    path of results.md
+    Attributes
+    ----------
+    members : array of int
+        Their positions in the data set.
     """
-    start = time.perf_counter()
-    folder.mkdir(parents=True, exist_ok=True)
-    data: AnnotatedProfiles = instantiate(config.dataset.loader, _partial_=True)(
-        config.dataset.root
-    )
-    lengths = np.array([len(X) for X in data.sequences])
-    chosen = np.flatnonzero(lengths <= (config.dataset.longest or lengths.max()))
-    data = data.select(chosen[: config.dataset.n_sequences])
-    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        shared: dict[str, Sequence[SegmentationPath]] = {}
-        entries = [entry for entry in config.methods.values() if entry is not None]
-        methods = [_method(entry, data, shared) for entry in entries]
-        _logger.info("%d sequences; paths of fixed metrics are known", len(data))
-        jobs = [
-            delayed(_direction)(method, data, train, 3 - train, config)
-            for train in (1, 2)
-            for method in reversed(methods)  # the costly ones stand last
+
+    data: AnnotatedProfiles
+    known: list[PartialPartition]
+    members: NDArray
+
+    def select(self, places: NDArray) -> Profiles:
+        """Some of them."""
+        known = [self.known[i] for i in places]
+        return Profiles(self.data.select(places), known, self.members[places])
+
+
+class Neuroblastoma:
+    """The procedure: a case is a direction; a column is with or without constraints."""
+
+    backend = "threads"
+    validates_one = True
+
+    def __init__(self, config: DictConfig) -> None:
+        dataset = config.dataset
+        data = instantiate(dataset.loader, _partial_=True)(dataset.root)
+        lengths = np.array([len(X) for X in data.sequences])
+        chosen = np.flatnonzero(lengths <= (dataset.longest or lengths.max()))
+        self.config, self.data = config, data.select(chosen[: dataset.n_sequences])
+        self._paths: dict[str, Sequence[SegmentationPath]] = {}
+
+    def methods(self) -> list[Method]:
+        methods = read_methods(self.config.methods)
+        for method in methods:  # paths without a learned metric are those of the representation
+            for parameters in method.candidates:
+                model = method.with_parameters(parameters)
+                key = repr(model.representation)
+                if key not in self._paths:
+                    self._paths[key] = model.identity_paths(self.data.sequences)
+        return methods
+
+    def cases(self) -> list[Case]:
+        """Only sequences of at most ``choose_on`` points take part in the folds."""
+        longest = self.config.dataset.choose_on or np.inf
+        short = np.flatnonzero([len(X) <= longest for X in self.data.sequences])
+        groups = [self.data.groups[i] for i in short]
+        folds = list(GroupKFold(self.config.n_folds).split(short, groups=groups))
+        cases = []
+        for source, target in ((1, 2), (2, 1)):
+            train = Profiles(self.data, self.data.known(source), np.arange(len(self.data)))
+            parts = [(train.select(short[a]), train.select(short[b])) for a, b in folds]
+            test = self.data.known(target)
+            cases.append(Case(f"trained on {source}, tested on {target}", train, test, parts))
+        return cases
+
+    def columns(self, method: Method) -> Sequence[str]:
+        return tuple(COLUMNS)
+
+    def fit(self, estimator: Any, data: Profiles, method: Method) -> Any:
+        return estimator.fit(data.data.sequences, data.known, self._paths_of(estimator, data))
+
+    def _paths_of(self, model: Any, data: Profiles) -> list[SegmentationPath]:
+        return [self._paths[repr(model.representation)][i] for i in data.members]
+
+    def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:
+        """Errors on profiles held out, for every weight of a sequence's own annotations."""
+        logs = np.log(model.predict_penalties(held_out.data.sequences))
+        if method.options["learns_metric"]:
+            paths = model.paths(held_out.data.sequences)
+        else:
+            paths = self._paths_of(model, held_out)
+        cases = list(zip(paths, logs, held_out.known))
+        free = [path_errors(path, known)[position_at(path, log)] for path, log, known in cases]
+        margin = model.regression.margin
+        constrained = {
+            weight: np.array([_left_out(*case, margin, weight) for case in cases], dtype=float)
+            for weight in method.options["own_weights"]
+        }
+        return {"free": {0.0: np.array(free)}, "constrained": constrained}
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        """False positives and negatives of every sequence, and the ends found."""
+        known = case.train.known if column == "constrained" else None
+        model.set_params(own_weight=option)
+        ends = model.predict_change_points(self.data.sequences, known, model.paths_)
+        errors = [truth.label_errors(Partition(ends=e)) for e, truth in zip(ends, case.test)]
+        least = [path_errors(*pair).min() for pair in zip(model.paths_, case.test)]
+        return ends, {
+            ("test", "errors"): np.array(errors),
+            ("test", "hindsight"): np.array(least),
+        }
+
+    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
+        order = list(dict.fromkeys(outcome.name for outcome in outcomes))
+        outcomes.sort(key=lambda outcome: (order.index(outcome.name), outcome.case.name))
+        rows = [self._row(outcome, column) for outcome in outcomes for column in COLUMNS]
+        self._draw(outcomes, folder)
+        return [Story(rows, Artifacts(markdown=_markdown(rows, order)))]
+
+    def _row(self, outcome: Outcome, column: str) -> Row:
+        case, choice, scores = outcome.case, outcome.choices[column], outcome.scores[column]
+        n = sum(len(truth.regions) for truth in case.test)
+        n_known = sum(len(known.regions) for _, part in case.folds for known in part.known)
+        positives, negatives = scores["test", "errors"].sum(axis=0).tolist()
+        error = (positives + negatives) / n
+        return {
+            "method": outcome.name,
+            "split": "test",
+            "n_clusters": "estimated",
+            "direction": case.name,
+            "column": column,
+            "false_positives": positives,
+            "false_negatives": negatives,
+            "n_regions": n,
+            "error": error,
+            "held_out_error": choice.losses.sum() / n_known,
+            "hindsight": int(outcome.scores["free"]["test", "hindsight"].sum()),
+            "chosen": dict(choice.parameters) | {"own_weight": choice.option},
+            "seconds": outcome.seconds,
+            **statistics(np.array([error]), f"label_error/{column}/{case.name}"),
+        }
+
+    def _draw(self, outcomes: Sequence[Outcome], folder: Path) -> None:
+        """Sequences of the first direction where the best of ours and of the others differ most."""
+        first = [outcome for outcome in outcomes if outcome.case.name.endswith("2")]
+        parts = [
+            [outcome for outcome in first if outcome.is_ours == ours] for ours in (True, False)
         ]
-        run_all = Parallel(config.n_jobs, prefer="threads", return_as="generator_unordered")
-        outcomes = []
-        for outcome in run_all(jobs):  # an interruption loses nothing that is done
-            outcomes.append(outcome)
-            _keep(outcome, data, folder / "rows.jsonl")
-    names = [method.name for method in methods]
-    outcomes.sort(key=lambda outcome: (names.index(outcome.method), outcome.direction))
-    rows = [_row(outcome, data, column) for outcome in outcomes for column in outcome.errors]
-    results = {
-        "experiment": config.name,
-        "rows": rows,
-        "seconds": time.perf_counter() - start,
-        "config": OmegaConf.to_container(config, resolve=True),
-    }
-    text = json.dumps(results, indent=2, default=float)
-    (folder / "results.json").write_text(text + "\n", encoding="utf-8")
-    page = folder / "results.md"
-    page.write_text(_markdown(rows, names, results["seconds"], command), encoding="utf-8")
-    _pictures(outcomes, data, folder)
-    return page
-
-
-def _method(
-    entry: DictConfig, data: AnnotatedProfiles, shared: dict[str, Sequence[SegmentationPath]]
-) -> _Method:
-    """Read a configuration; paths of one representation are ``shared`` by all methods."""
-    grid = list(ParameterGrid(OmegaConf.to_container(entry.grid, resolve=True)))
-    estimator = instantiate(entry.estimator)
-    paths = []
-    for candidate in grid:
-        model = clone(estimator).set_params(**candidate)
-        key = repr(model.representation)
-        if key not in shared:
-            shared[key] = model.identity_paths(data.sequences)
-        paths.append(shared[key])
-    own_weights = list(entry.own_weights)
-    return _Method(entry.name, estimator, grid, own_weights, entry.learns_metric, paths)
-
-
-def _direction(
-    method: _Method, data: AnnotatedProfiles, train: int, test: int, config: DictConfig
-) -> _Outcome:
-    """Choose on fold ``train``, fit again on all of it, and test on fold ``test``."""
-    start = time.thread_time()
-    outcome = _Outcome(method.name, f"trained on {train}, tested on {test}")
-    known, truth = data.known(train), data.known(test)
-    longest = config.dataset.choose_on or np.inf
-    short = np.flatnonzero([len(X) <= longest for X in data.sequences])
-    scores = _validate(method, data, known, short, config.n_folds)
-    n_known = sum(len(known[i].regions) for i in short)
-    models: dict[int, PenaltyLearner] = {}
-    for column in COLUMNS:
-        place, weight = min(scores[column], key=lambda key: scores[column][key])
-        if place not in models:
-            candidate = clone(method.estimator).set_params(**method.grid[place])
-            models[place] = candidate.fit(data.sequences, known, method.paths[place])
-        model = models[place].set_params(own_weight=weight)
-        given = known if column == "constrained" else None
-        ends = model.predict_change_points(data.sequences, given, model.paths_)
-        pairs = zip(ends, truth)
-        outcome.errors[column] = np.array([t.label_errors(Partition(ends=e)) for e, t in pairs])
-        outcome.ends[column] = ends
-        outcome.choices[column] = dict(method.grid[place]) | {"own_weight": weight}
-        outcome.held_out[column] = scores[column][place, weight] / n_known
-        if column == "free":
-            errors = [path_errors(*pair) for pair in zip(model.paths_, truth)]
-            outcome.hindsight = int(sum(own.min() for own in errors))
-    outcome.seconds = time.thread_time() - start
-    counts = {column: errors.sum(axis=0).tolist() for column, errors in outcome.errors.items()}
-    _logger.info("%s, %s: done in %.0f s", method.name, outcome.direction, outcome.seconds)
-    _logger.debug("%s", counts)
-    return outcome
-
-
-def _validate(
-    method: _Method, data: AnnotatedProfiles, known: Known, members: NDArray, n_folds: int
-) -> dict[str, dict[tuple[int, float], int]]:
-    """Errors on profiles held out, by column and then (place in the grid, own weight).
-
-    Only the sequences ``members`` take part.
-    """
-    scores: dict[str, dict[tuple[int, float], int]] = {column: {} for column in COLUMNS}
-    groups = [data.groups[i] for i in members]
-    for parts in GroupKFold(n_folds).split(members, groups=groups):
-        rest, held = (members[part] for part in parts)
-        inside, outside = data.select(rest), data.select(held)
-        for place, parameters in enumerate(method.grid):
-            model = clone(method.estimator).set_params(**parameters)
-            paths = [method.paths[place][i] for i in rest]
-            model.fit(inside.sequences, [known[i] for i in rest], paths)
-            logs = np.log(model.predict_penalties(outside.sequences))
-            found = method.paths_of(model, data, place, held)
-            cases = list(zip(found, logs, [known[i] for i in held]))
-            free = sum(int(path_errors(p, k)[position_at(p, z)]) for p, z, k in cases)
-            scores["free"][place, 0.0] = scores["free"].get((place, 0.0), 0) + free
-            for weight in method.own_weights:
-                own = sum(_left_out(*case, model.regression.margin, weight) for case in cases)
-                before = scores["constrained"].get((place, weight), 0)
-                scores["constrained"][place, weight] = before + own
-    return scores
+        pair = [min(some, key=lambda outcome: outcome.held_out("free")) for some in parts if some]
+        totals = [outcome.scores["free"]["test", "errors"].sum(axis=1) for outcome in pair]
+        order = np.argsort(totals[-1] - totals[0], kind="stable")
+        places = dict.fromkeys([order[-1], order[-2], order[0], totals[0].argmax()])
+        for place, i in enumerate(places, start=1):
+            figure = plot_annotations(
+                self.data.sequences[i],
+                {outcome.name: outcome.models["free"][i] for outcome in pair},
+                pair[0].case.test[i].regions,
+                ylabel="log-ratio",
+            )
+            figure.savefig(folder / f"{place}-profile-{self.data.names[i]}.png", dpi=160)
 
 
 def _left_out(
@@ -228,61 +213,15 @@ def _left_out(
     return errors
 
 
-def _keep(outcome: _Outcome, data: AnnotatedProfiles, path: Path) -> None:
-    """Append the rows of an outcome, one JSON object per line."""
-    with path.open("a", encoding="utf-8") as file:
-        for column in outcome.errors:
-            file.write(json.dumps(_row(outcome, data, column), default=float) + "\n")
-
-
-def _row(outcome: _Outcome, data: AnnotatedProfiles, column: str) -> dict[str, Any]:
-    test = int(outcome.direction[-1])
-    n = int(sum(np.sum(folds == test) for folds in data.folds))
-    positives, negatives = outcome.errors[column].sum(axis=0).tolist()
-    return {
-        "method": outcome.method,
-        "direction": outcome.direction,
-        "column": column,
-        "false_positives": positives,
-        "false_negatives": negatives,
-        "n_regions": n,
-        "error": (positives + negatives) / n,
-        "held_out_error": outcome.held_out[column],
-        "hindsight": outcome.hindsight,
-        "chosen": outcome.choices[column],
-        "seconds": outcome.seconds,
-    }
-
-
-def _markdown(
-    rows: Sequence[Mapping[str, Any]], names: Sequence[str], seconds: float, command: str
-) -> str:
+def _markdown(rows: Sequence[Row], names: Sequence[str]) -> str:
     """One table per column, the mean of the two directions last, and what was chosen."""
-    lines = ["# Neuroblastoma: label error", ""]
+    head = ["method", "1 → 2: errors (FP + FN)", "2 → 1: errors (FP + FN)", "mean error"]
+    head += ["held out in training", "best penalty per sequence, with hindsight"]
+    lines = []
     for column, words in COLUMNS.items():
-        lines += [
-            f"## Segmented {words}" + (" training annotations" if column == "free" else ""),
-            "",
-            "| method | 1 → 2: errors (FP + FN) | 2 → 1: errors (FP + FN) | mean error | "
-            "held out in training | best penalty per sequence, with hindsight |",
-            "|---|---:|---:|---:|---:|---:|",
-        ]
-        for name in names:
-            mine = [r for r in rows if (r["method"], r["column"]) == (name, column)]
-            mine.sort(key=lambda row: row["direction"])
-            cells = [
-                f"{100 * r['error']:.1f} % ({r['false_positives']} + {r['false_negatives']} "
-                f"of {r['n_regions']})"
-                for r in mine
-            ]
-            mean = np.mean([r["error"] for r in mine])
-            held = np.mean([r["held_out_error"] for r in mine])
-            hindsight = np.mean([r["hindsight"] / r["n_regions"] for r in mine])
-            lines.append(
-                f"| {name} | {' | '.join(cells)} | {100 * mean:.1f} % | {100 * held:.1f} % | "
-                f"{100 * hindsight:.1f} % |"
-            )
-        lines.append("")
+        title = f"## Segmented {words}" + (" training annotations" if column == "free" else "")
+        both = [[r for r in rows if (r["method"], r["column"]) == (n, column)] for n in names]
+        lines += [title, "", *markdown_table(head, [_cells(*pair) for pair in both]), ""]
     lines += [
         "1 → 2: trained on the annotations of fold 1, tested on those of fold 2. Candidates and "
         "own weights have the least error on profiles held out of the training fold; nothing is "
@@ -296,27 +235,23 @@ def _markdown(
         f"* {row['method']}, {row['direction']}, {COLUMNS[row['column']]}: {row['chosen']}"
         for row in rows
     ]
-    lines += ["", "Produced by", "", "```sh", command, "```", "", f"Run time: {seconds:.0f} s."]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def _pictures(outcomes: Sequence[_Outcome], data: AnnotatedProfiles, folder: Path) -> None:
-    """Sequences of the first direction where the best baseline and the best of ours differ most."""
-    first = [outcome for outcome in outcomes if outcome.direction.endswith("2")]
-    ours = [outcome for outcome in first if outcome.method.startswith("ours")]
-    pair = [
-        min(some, key=lambda outcome: outcome.held_out["free"])
-        for some in (ours, [outcome for outcome in first if outcome not in ours])
-        if some
+def _cells(first: Row, second: Row) -> list[str]:
+    """A method in both directions."""
+    pair = (first, second)
+    shares = [
+        [row["error"] for row in pair],
+        [row["held_out_error"] for row in pair],
+        [row["hindsight"] / row["n_regions"] for row in pair],
     ]
-    totals = [outcome.errors["free"].sum(axis=1) for outcome in pair]
-    difference = totals[-1] - totals[0]
-    order = np.argsort(difference, kind="stable")
-    for place, i in enumerate(dict.fromkeys([order[-1], order[-2], order[0], totals[0].argmax()])):
-        figure = plot_annotations(
-            data.sequences[i],
-            {outcome.method: outcome.ends["free"][i] for outcome in pair},
-            data.known(2)[i].regions,
-            ylabel="log-ratio",
-        )
-        figure.savefig(folder / f"{place + 1}-profile-{data.names[i]}.png", dpi=160)
+    return [
+        first["method"],
+        *(
+            f"{100 * r['error']:.1f} % ({r['false_positives']} + {r['false_negatives']} of "
+            f"{r['n_regions']})"
+            for r in pair
+        ),
+        *(f"{100 * np.mean(share):.1f} %" for share in shares),
+    ]

@@ -14,7 +14,7 @@ import logging
 import math
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -24,7 +24,7 @@ from typing import Any
 import jinja2
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 import metriclearn
 from metriclearn.plots import (
@@ -41,9 +41,12 @@ __all__ = [
     "Strip",
     "TableRow",
     "headline",
+    "learned_metrics",
+    "markdown_table",
     "read_results",
     "results_markdown",
     "results_table",
+    "standardized_weights",
     "write_report",
 ]
 
@@ -74,15 +77,12 @@ class Strip:
     """One example sequence: its true segmentation first, then ours, then baselines.
 
     ``segmentations`` maps names to change-points (the last one T), ``losses`` some of these names
-    to ‖M − N‖²_F, ``sampling_step`` is the time between samples in ``unit``, and ``signal`` a
-    (T, P) selection of features worth looking at.
+    to ‖M − N‖²_F, and ``signal`` is a (T, P) selection of features worth looking at.
     """
 
     name: str
     segmentations: Mapping[str, ArrayLike]
     losses: Mapping[str, float] = field(default_factory=dict)
-    sampling_step: float = 1.0
-    unit: str = "samples"
     signal: ArrayLike | None = None
 
 
@@ -92,7 +92,8 @@ class Artifacts:
 
     ``weights`` maps methods to (P,) diagonals or (P, P) matrices, ``traces`` methods to tables as
     in :func:`metriclearn.plots.plot_convergence`, and ``choices`` methods to a sentence that says
-    how their hyper-parameters were chosen.
+    how their hyper-parameters were chosen. With ``markdown`` it stands in ``results.md`` in place
+    of the table, and there is no page.
     """
 
     strips: Sequence[Strip] = ()
@@ -102,6 +103,27 @@ class Artifacts:
     choices: Mapping[str, str] = field(default_factory=dict)
     model_file: str | None = None
     notes: Sequence[str] = ()
+    markdown: str | None = None
+
+
+def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -> dict[str, Any]:
+    """``weights`` and ``traces`` of the models that were trained, for :class:`Artifacts`.
+
+    Weights are those of features divided by ``scale``, by default by the models' own.
+    """
+    trained = {name: model for name, model in models.items() if hasattr(model, "solution_")}
+    return {
+        "weights": {name: standardized_weights(model, scale) for name, model in trained.items()},
+        "traces": {name: vars(model.solution_.trace) for name, model in trained.items()},
+    }
+
+
+def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
+    """B for scaled features: its diagonal (P,) where nothing else is not zero, or (P, P)."""
+    components = model.components_ * (getattr(model, "scale_", 1.0) if scale is None else scale)
+    B = components.T @ components
+    diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
+    return np.diag(B) if diagonal else B
 
 
 @dataclass(frozen=True)
@@ -268,18 +290,27 @@ def headline(results: Mapping[str, Any]) -> str:
     return f"{sentence} ({number(ratio)} times as much)."
 
 
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """The lines of a Markdown table, its first column to the left, the others to the right."""
+    lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
+    return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
+
+
 def results_markdown(
     results: Mapping[str, Any], artifacts: Artifacts | None = None, command: str | None = None
 ) -> str:
     """The table as Markdown, what produced it, and how the hyper-parameters were chosen."""
     artifacts = artifacts or Artifacts()
-    lines = [f"# {results['experiment']}", "", headline(results), ""]
-    lines += [f"| method | {' | '.join(COLUMNS.values())} |", "|---|---:|---:|"]
-    for row in results_table(results):
-        texts = [_markdown_cell(row.cells.get(column)) for column in COLUMNS]
-        name = row.method.replace("|", r"\|")
-        lines.append(f"| {name} | {' | '.join(texts)} |")
-    lines += ["", _FOOTNOTE.format(split=_first_split(results, MEASURE)), ""]
+    lines = [f"# {results['experiment']}", ""]
+    if artifacts.markdown is not None:
+        lines += [artifacts.markdown, ""]
+    else:
+        rows = [
+            [row.method.replace("|", r"\|"), *(_markdown_cell(row.cells.get(c)) for c in COLUMNS)]
+            for row in results_table(results)
+        ]
+        lines += [headline(results), "", *markdown_table(["method", *COLUMNS.values()], rows), ""]
+        lines += [_FOOTNOTE.format(split=_first_split(results, MEASURE)), ""]
     if command:
         lines += ["Produced by", "", "```sh", command, "```", ""]
     lines += [f"Run time: {_duration(results['seconds'])}.", ""]
@@ -315,6 +346,8 @@ def write_report(
 ) -> Path:
     """Write results.json, results.md, the figures and report.html; returns the page's path.
 
+    The page is results.md where that has text of its own.
+
     The numbers are written first, as they came, so that no error here loses them; a figure whose
     data are inconsistent is replaced by a sentence that says so.
 
@@ -340,7 +373,10 @@ def write_report(
     (folder / "results.json").write_text(text + "\n", encoding="utf-8")
     checked = read_results(folder / "results.json")
     markdown = results_markdown(checked, artifacts, command)
-    (folder / "results.md").write_text(markdown, encoding="utf-8")
+    page = folder / "results.md"
+    page.write_text(markdown, encoding="utf-8")
+    if artifacts.markdown is not None:
+        return page
     pictures, problems = _pictures(folder, artifacts)
     page = folder / "report.html"
     page.write_text(_page(checked, artifacts, command, pictures, problems), encoding="utf-8")
@@ -355,14 +391,7 @@ def _pictures(folder: Path, artifacts: Artifacts) -> tuple[list[_Picture], list[
     """Draw every figure; those that cannot be drawn become sentences."""
     names, jobs = artifacts.feature_names, []
     for strip in artifacts.strips:
-        draw = partial(
-            plot_segmentation,
-            strip.segmentations,
-            strip.signal,
-            strip.losses,
-            strip.sampling_step,
-            strip.unit,
-        )
+        draw = partial(plot_segmentation, strip.segmentations, strip.signal, strip.losses)
         jobs.append(("segmentation", strip.name, f"Segmentations of {strip.name}", draw, 1.1))
     for method, weights in artifacts.weights.items():
         full = np.ndim(weights) == 2

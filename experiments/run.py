@@ -3,32 +3,59 @@
 NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, paper_setting,
 figure1, neuroblastoma, beedance, mocap6, clustering, images, bsds500, shows, video, audio or
 kinect_streams. Results, models, figures and report.html go to ``outputs/NAME/DATE/``, or to
-``hydra.run.dir``; ``--multirun`` runs a product of values.
+``hydra.run.dir``, where the same command goes on if it was stopped; ``--multirun`` runs a product
+of values.
 """
 
 from __future__ import annotations
 
-import shlex
+import time
 from pathlib import Path
+from typing import Any
 
 import hydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.utils import get_method
-from omegaconf import DictConfig
+from hydra.utils import get_class
+from omegaconf import DictConfig, OmegaConf
 
-from experiments.command_line import CONFIGS, one_sentence
+from experiments.command_line import CONFIGS, folder_and_command, one_sentence
+from experiments.procedure import Finished, Procedure, compare
+from experiments.report import write_report
 
-__all__ = ["main"]
+__all__ = ["main", "run"]
+
+
+def run(config: DictConfig, folder: Path, command: str) -> Path:
+    """Run the procedure of a configuration and write everything to ``folder``.
+
+    Writes ``results.json``, ``results.md``, the figures, ``report.html`` and, in ``finished``,
+    every fit as soon as it is done.
+
+    Returns
+    -------
+    path of report.html, or of results.md where there is none
+    """
+    begun = time.perf_counter()
+    settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore
+    procedure: Procedure = get_class(config.procedure)(OmegaConf.create(settings))
+    decisive = {key: value for key, value in settings.items() if key not in ("n_jobs", "executor")}
+    outcomes = compare(procedure, Finished(folder / "finished", decisive), config.n_jobs)
+    pages = []
+    for story in procedure.stories(outcomes, folder):
+        results = {
+            "experiment": ", ".join(filter(None, (config.name, story.folder))),
+            "rows": story.rows,
+            **story.fields,
+            "seconds": time.perf_counter() - begun,
+            "config": settings,
+        }
+        pages.append(write_report(folder / story.folder, results, story.artifacts, command))
+    return pages[0]
 
 
 @hydra.main(version_base="1.3", config_path=CONFIGS, config_name="config")
 def _task(config: DictConfig) -> None:
-    settings = HydraConfig.get()
-    folder = Path(settings.runtime.output_dir)
-    command = shlex.join(["python", "-m", "experiments.run", *settings.overrides.task])
     with one_sentence():
-        page = get_method(config.procedure)(config, folder, command)
-    print(f"Report: {page}")
+        print(f"Report: {run(config, *folder_and_command('run'))}")
 
 
 def main() -> None:

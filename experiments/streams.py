@@ -1,65 +1,106 @@
 """Table 1 of the paper: methods × streams × test recordings, the loss ‖M − N‖² of each.
 
-Every stream (sound, pictures, both …) is a comparison of its own, see :mod:`experiments.protocol`:
-hyper-parameters have the least loss on validation recordings, the test recordings are looked at
-once. The row "metric learning" is that of our methods which is best on the validation recordings
-of the stream and split.
+Every stream (sound, pictures, both …) is a comparison of its own, see
+:mod:`experiments.comparison`: hyper-parameters have the least loss on validation recordings, the
+test recordings are looked at once. The row "metric learning" is that of our methods which is best
+on the validation recordings of the stream and split.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from numpy.typing import NDArray
+from omegaconf import OmegaConf
 
-from experiments.comparison import read_methods, summarize
-from experiments.protocol import COLUMNS, Outcome, Split, compare, group_folds, group_splits
-from experiments.report import Artifacts, Strip, write_report
+from experiments.comparison import (
+    Comparison,
+    best_outcome,
+    case_of,
+    group_cases,
+    group_folds,
+    joined,
+    strip,
+)
+from experiments.procedure import Case, Outcome, Story, pooled_rows, summary_rows
+from experiments.report import Artifacts, markdown_table
 from metriclearn import save
-from metriclearn.datasets import LabeledSequences
-from metriclearn.datasets.recordings import Extractor, load_recordings
+from metriclearn.datasets import LabeledSequences, load_recordings
+from metriclearn.datasets.recordings import Extractor
 from metriclearn.features.per_recording import StandardizedRecordings
-from metriclearn.problem.partition import Partition
 
-__all__ = ["StreamRecord", "folder_splits", "held_out_splits", "record_of", "run", "table"]
+__all__ = ["Streams", "folder_cases", "held_out_cases"]
 
 LEARNING = "metric learning"
-_logger = logging.getLogger(__name__)
+ByStream = Mapping[str, Sequence[Outcome]]
 Table = dict[str, dict[str, dict[str, float]]]  # method -> stream -> recording -> loss
 
 
-@dataclass(frozen=True)
-class StreamRecord:
-    """What the table needs of one stream.
+class Streams(Comparison):
+    """The procedure of several streams; a stream that is null in the configuration is left out.
 
-    Attributes
-    ----------
-    losses : dict of method to dict of test recording to loss
-    validation : dict of method to mean loss held out
-    selected : list of str
-        Which of ours "metric learning" is, split by split.
-    folds : list of int
-        Numbers of folds.
+    Beside the table of all, every stream has a folder with a report of its own and the model
+    chosen for it.
     """
 
-    losses: dict[str, dict[str, float]]
-    validation: dict[str, float]
-    selected: list[str]
-    folds: list[int]
+    def cases(self) -> list[Case]:
+        cases = []
+        for stream, description in self.config.streams.items():
+            if description is None:
+                continue
+            plain = OmegaConf.to_container(description, resolve=True)
+            for case in instantiate(plain, _convert_="all"):  # lists that are not Hydra's
+                name, label = f"{stream}: {case.name}", f"/{stream}"
+                cases.append(replace(case, name=name, label=label, facts={"stream": stream}))
+        return cases
+
+    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
+        streams: dict[str, list[Outcome]] = {}
+        for outcome in outcomes:
+            streams.setdefault(outcome.case.facts["stream"], []).append(outcome)
+        best = {stream: _best_of_each_case(own) for stream, own in streams.items()}
+        chosen = [
+            replace(outcome, method=replace(outcome.method, name=LEARNING))
+            for own in best.values()
+            for outcome in own
+        ]
+        table = _table([*chosen, *outcomes])
+        rows = pooled_rows([*chosen, *outcomes])
+        text = _markdown(table, streams, best)
+        print(text)
+        main = Story(summary_rows(rows) + rows, Artifacts(markdown=text), {"table": table})
+        return [main, *(self._story(name, own, folder) for name, own in streams.items())]
+
+    def _story(self, stream: str, outcomes: list[Outcome], folder: Path) -> Story:
+        """The comparison of one stream as a report of its own."""
+        outcomes = [replace(o, case=replace(o.case, label="")) for o in outcomes]
+        first = [outcome for outcome in outcomes if outcome.case.name == outcomes[0].case.name]
+        best, rival = best_outcome(first), best_outcome(first, ours=False)
+        (folder / stream).mkdir(parents=True, exist_ok=True)
+        save(best.models["estimated"], folder / stream / "model.npz")
+        artifacts = Artifacts(
+            strips=[strip((best, rival), i) for i in range(min(3, len(best.case.test)))],
+            choices={
+                outcome.name: f"{outcome.choices['estimated']}, validation loss "
+                f"{outcome.held_out():.3g}"
+                for outcome in outcomes
+            },
+            model_file="model.npz",
+            notes=[
+                "Choices and pictures are of the last and of the first split, if there are several."
+            ],
+        )
+        return Story(pooled_rows(outcomes, held_out=True), artifacts, folder=stream)
 
 
-def folder_splits(
+def folder_cases(
     root: str | Path | None, extractor: Extractor, n_folds: int, standardize: bool = False
-) -> list[Split]:
-    """One split from folders train, validation and test, or, without validation, with folds.
+) -> list[Case]:
+    """One case from folders train, validation and test, or, without validation, with folds.
 
     Training and validation recordings are held out for each other, both ways, to choose.
 
@@ -82,244 +123,78 @@ def folder_splits(
         parts = {name: _standardized(part) for name, part in parts.items()}
     train, test = parts["train"], parts["test"]
     if "validation" not in parts:
-        return [Split("test", train, test, group_folds(train, n_folds))]
-    joined = _joined(train, parts["validation"])
-    n, total = len(train), len(joined)
-    parts_of = np.arange(n), np.arange(n, total)
-    return [Split("test", joined, test, [parts_of, parts_of[::-1]])]
+        return [case_of("test", train, test, group_folds(train, n_folds))]
+    both, n = joined(train, parts["validation"]), len(train)
+    halves = np.arange(n), np.arange(n, len(both))
+    return [case_of("test", both, test, [halves, halves[::-1]])]
 
 
-def held_out_splits(
+def held_out_cases(
     data: LabeledSequences, n_folds: int, seed: int, rotate: bool = True, standardize: bool = False
-) -> list[Split]:
+) -> list[Case]:
     """Every group of recordings held out once (or only one of them)."""
-    if standardize:
-        data = _standardized(data)
-    return group_splits(data, 1, rotate, n_folds, seed)
-
-
-def _joined(a: LabeledSequences, b: LabeledSequences) -> LabeledSequences:
-    return LabeledSequences(
-        name=a.name,
-        sequences=a.sequences + b.sequences,
-        labels=a.labels + b.labels,
-        groups=a.groups + b.groups,
-        names=a.names + b.names,
-        feature_names=a.feature_names,
-    )
+    return group_cases(_standardized(data) if standardize else data, 1, rotate, n_folds, seed)
 
 
 def _standardized(data: LabeledSequences) -> LabeledSequences:
     return replace(data, sequences=StandardizedRecordings().transform(data.sequences))
 
 
-def run(config: DictConfig, folder: Path, command: str) -> Path:
-    """Compare all methods on every stream of ``config.streams`` and write everything to ``folder``.
-
-    Writes ``results.md`` (Table 1), ``results.json``, and a folder for every stream with
-    ``report.html``, ``results.json``, ``model.npz``, pictures and ``record.json``; a stream whose
-    record is there already, with the same settings, is not computed again. A stream that is null
-    in the configuration is left out.
-
-    Returns
-    -------
-    path of results.md
-    """
-    start = time.perf_counter()
-    records: dict[str, StreamRecord] = {}
-    for name, description in config.streams.items():
-        if description is None:
-            continue
-        settings = _settings(config, description)
-        kept = folder / str(name) / "record.json"
-        record = _read_record(kept, settings)
-        if record is None:
-            record = _compare(str(name), description, config, folder / str(name), command)
-            content = json.dumps({"settings": settings, **asdict(record)}, indent=2)
-            kept.write_text(content + "\n", encoding="utf-8")
-        records[str(name)] = record
-    found = table(records)
-    folder.mkdir(parents=True, exist_ok=True)
-    results = {
-        "experiment": config.name,
-        "table": found,
-        "seconds": time.perf_counter() - start,
-        "config": OmegaConf.to_container(config, resolve=True),
-    }
-    (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    page = folder / "results.md"
-    page.write_text(_markdown(config.name, found, records, command), encoding="utf-8")
-    print(page.read_text(encoding="utf-8"))
-    return page
+def _best_of_each_case(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    names = dict.fromkeys(outcome.case.name for outcome in outcomes)
+    return [best_outcome([o for o in outcomes if o.case.name == name]) for name in names]
 
 
-def _compare(
-    name: str, description: DictConfig, config: DictConfig, folder: Path, command: str
-) -> StreamRecord:
-    """One stream: all methods on all its splits, and the report of it."""
-    start = time.perf_counter()
-    methods = read_methods(config)
-    plain = OmegaConf.to_container(description, resolve=True)
-    splits = instantiate(plain, _convert_="all")  # lists that are not Hydra's
-    first = splits[0]
-    _logger.info(
-        "%s: %d split(s), %d recordings for training, %d features",
-        *(name, len(splits), len(first.train), len(first.train.feature_names)),
-    )
-    outcomes = compare(methods, splits, config.n_jobs)
-    _write_stream(name, outcomes, config, folder, command, time.perf_counter() - start)
-    return record_of(outcomes)
-
-
-def record_of(outcomes: Sequence[Outcome]) -> StreamRecord:
-    """What the table needs of the outcomes of one stream."""
-    losses: dict[str, dict[str, float]] = {LEARNING: {}}
-    splits = list({id(outcome.split): outcome.split for outcome in outcomes}.values())
-    best = [_best([outcome for outcome in outcomes if outcome.split is split]) for split in splits]
-    for outcome in best:
-        losses[LEARNING] |= _by_recording(outcome)
+def _table(outcomes: Sequence[Outcome]) -> Table:
+    """Losses of every recording, number of segments estimated."""
+    table: Table = {}
     for outcome in outcomes:
-        losses.setdefault(outcome.method, {}).update(_by_recording(outcome))
-    validation: dict[str, float] = {}
-    for method in dict.fromkeys(outcome.method for outcome in outcomes):
-        mine = [o.choices["estimated"].losses for o in outcomes if o.method == method]
-        validation[method] = float(np.mean(np.concatenate(mine)))
-    folds = sorted({len(split.folds) for split in splits})
-    return StreamRecord(losses, validation, [outcome.method for outcome in best], folds)
+        cells = table.setdefault(outcome.name, {}).setdefault(outcome.case.facts["stream"], {})
+        cells |= dict(zip(outcome.case.test.names, outcome.losses().tolist()))
+    return table
 
 
-def _settings(config: DictConfig, description: DictConfig) -> str:
-    """Hash of all that decides the record of a stream."""
-    rest = {k: v for k, v in config.items() if k not in ("streams", "n_jobs")}
-    plain = OmegaConf.to_container(OmegaConf.create(rest), resolve=True)
-    chosen = [plain, OmegaConf.to_container(description, resolve=True)]
-    return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
-
-
-def _read_record(path: Path, settings: str) -> StreamRecord | None:
-    """The record of an earlier run with the same settings, if there is one."""
-    if not path.is_file():
-        return None
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return StreamRecord(**content) if content.pop("settings") == settings else None
-
-
-def table(records: Mapping[str, StreamRecord]) -> Table:
-    """Losses of every method and of "metric learning", number of segments estimated."""
-    found: Table = {LEARNING: {}}
-    for stream, record in records.items():
-        for method, losses in record.losses.items():
-            found.setdefault(method, {})[stream] = losses
-    return found
-
-
-def _best(outcomes: Sequence[Outcome]) -> Outcome:
-    """The one of ours with the least validation loss; of equals, with the number given too."""
-    ours = [outcome for outcome in outcomes if outcome.method.startswith("ours/")]
-    return min(ours, key=lambda o: tuple(o.choices[c].losses.mean() for c in COLUMNS))
-
-
-def _by_recording(outcome: Outcome) -> dict[str, float]:
-    return dict(zip(outcome.split.test.names, outcome.losses["estimated"].tolist()))
-
-
-def _markdown(name: str, found: Table, records: Mapping[str, StreamRecord], command: str) -> str:
+def _markdown(table: Table, streams: ByStream, best: ByStream) -> str:
     """Table 1's layout: a row per method, a column per stream and test recording."""
-    recordings = {stream: list(cells) for stream, cells in found[LEARNING].items()}
-    head = [f"{stream} {recording}" for stream, names in recordings.items() for recording in names]
-    short = [f"{stream} mean" for stream in recordings]
-    lines = [f"# {name}", "", f"| method | {' | '.join(short + head)} |"]
-    lines.append("|---|" + "---:|" * (len(head) + len(short)))
-    order = sorted(found, key=lambda method: (method != LEARNING, _mean(found[method])))
+    recordings = {stream: list(cells) for stream, cells in table[LEARNING].items()}
+    means = {
+        method: [float(np.mean(list(cells[stream].values()))) for stream in recordings]
+        for method, cells in table.items()
+    }
+    order = sorted(table, key=lambda method: (method != LEARNING, np.mean(means[method])))
+    head = ["method", *(f"{stream} mean" for stream in recordings)]
+    head += [f"{stream} {name}" for stream, names in recordings.items() for name in names]
+    rows = []
     for method in order:
-        losses = [found[method][s][r] for s, names in recordings.items() for r in names]
-        means = [float(np.mean(list(found[method][s].values()))) for s in recordings]
-        row = " | ".join(f"{loss:.1f}" for loss in losses)
-        lines.append(f"| {method} | " + " | ".join(f"{m:.2f}" for m in means) + f" | {row} |")
-    lines += [
+        losses = [table[method][stream][name] for stream, own in recordings.items() for name in own]
+        rows.append([method, *(f"{m:.2f}" for m in means[method]), *(f"{x:.1f}" for x in losses)])
+    held_out = [
+        [method, *(f"{_held_out(own, method).mean():.2f}" for own in streams.values())]
+        for method in order
+        if method != LEARNING
+    ]
+    counts = sorted({len(o.case.folds) for own in streams.values() for o in own})
+    selected = [f"{stream}: {_selected([o.name for o in own])}" for stream, own in best.items()]
+    lines = [
+        *markdown_table(head, rows),
         "",
         "‖M − N‖²_F of every test recording, the number of segments estimated; smaller is better. "
         "Hyper-parameters have the least mean loss on recordings held out of training "
-        f"({_folds(records)}), then every method is fitted on all that are not for test. "
-        f'"{LEARNING}" is the best of ours on those: {_selected(records)}.',
+        f"({'/'.join(map(str, counts))} fold(s)), then every method is fitted on all that are not "
+        f'for test. "{LEARNING}" is the best of ours on those: {"; ".join(selected)}.',
         "",
         "Mean loss on the recordings held out of training, with which the choices were made:",
         "",
-        f"| method | {' | '.join(records)} |",
-        "|---|" + "---:|" * len(records),
+        *markdown_table(["method", *streams], held_out),
     ]
-    for method in (m for m in order if m != LEARNING):
-        cells = [f"{record.validation[method]:.2f}" for record in records.values()]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    lines += ["", "```sh", command, "```"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def _mean(cells: dict[str, dict[str, float]]) -> float:
-    return float(np.mean([np.mean(list(losses.values())) for losses in cells.values()]))
+def _held_out(outcomes: Sequence[Outcome], method: str) -> NDArray:
+    return np.concatenate([o.choices["estimated"].losses for o in outcomes if o.name == method])
 
 
-def _folds(records: Mapping[str, StreamRecord]) -> str:
-    counts = sorted({count for record in records.values() for count in record.folds})
-    return f"{'/'.join(map(str, counts))} fold(s)"
-
-
-def _selected(records: Mapping[str, StreamRecord]) -> str:
-    words = []
-    for stream, record in records.items():
-        chosen = record.selected
-        counts = {method: chosen.count(method) for method in dict.fromkeys(chosen)}
-        times = [f"{m} ({n}×)" if len(chosen) > 1 else m for m, n in counts.items()]
-        words.append(f"{stream}: {', '.join(times)}")
-    return "; ".join(words)
-
-
-def _write_stream(
-    stream: str,
-    outcomes: Sequence[Outcome],
-    config: DictConfig,
-    folder: Path,
-    command: str,
-    seconds: float,
-) -> None:
-    """The comparison of one stream as a report of its own, and the model chosen for it."""
-    first = [outcome for outcome in outcomes if outcome.split is outcomes[0].split]
-    best = _best(first)
-    baselines = [outcome for outcome in first if not outcome.method.startswith("ours/")]
-    rival = min(baselines, key=lambda o: o.choices["estimated"].losses.mean())
-    results = {
-        "experiment": f"{config.name}, {stream}",
-        "rows": summarize(outcomes),
-        "seconds": seconds,
-        "config": OmegaConf.to_container(config, resolve=True),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    save(best.models["estimated"], folder / "model.npz")
-    artifacts = Artifacts(
-        strips=[_strip(best, rival, i) for i in range(min(3, len(best.split.test)))],
-        choices={outcome.method: _choice(outcome) for outcome in outcomes},
-        model_file="model.npz",
-        notes=[
-            "Choices and pictures are of the last and of the first split, if there are several."
-        ],
-    )
-    write_report(folder, results, artifacts, command)
-
-
-def _strip(ours: Outcome, rival: Outcome, i: int) -> Strip:
-    test = ours.split.test
-    found = {
-        outcome.method: outcome.models["estimated"].predict_change_points(test.sequences[i])
-        for outcome in (ours, rival)
-    }
-    return Strip(
-        test.names[i],
-        {"truth": Partition.from_runs(test.labels[i]).change_points} | found,
-        {outcome.method: float(outcome.losses["estimated"][i]) for outcome in (ours, rival)},
-    )
-
-
-def _choice(outcome: Outcome) -> str:
-    choice = outcome.choices["estimated"]
-    words = [f"{key.rpartition('__')[2]} = {value}" for key, value in choice.parameters.items()]
-    return f"{', '.join(words) or 'nothing to choose'}, validation loss {choice.losses.mean():.3g}"
+def _selected(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    return ", ".join(f"{name} ({names.count(name)}×)" for name in dict.fromkeys(names))
