@@ -16,119 +16,184 @@ the training part.
 
 from __future__ import annotations
 
-import logging
-import time
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hydra.utils import instantiate
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
-from sklearn.base import BaseEstimator, clone
+from omegaconf import DictConfig
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import ParameterGrid, StratifiedShuffleSplit
-from threadpoolctl import threadpool_limits
-from tqdm import tqdm
+from sklearn.decomposition import PCA
+from sklearn.model_selection import StratifiedShuffleSplit
 
-from experiments.clustering_tables import Result, as_rows, markdown_tables, summary_rows
-from experiments.report import Artifacts, write_report
+from experiments.procedure import (
+    MEASURE,
+    Case,
+    Losses,
+    Method,
+    Outcome,
+    Row,
+    Scores,
+    Story,
+    pooled_rows,
+    read_methods,
+    summary_rows,
+)
+from experiments.report import Artifacts, learned_metrics, markdown_table
+from metriclearn import FrobeniusLoss, Partition
 from metriclearn.datasets import LabeledTable
 from metriclearn.indices import adjusted_rand_score
 from metriclearn.plots import plot_embeddings
 from metriclearn.problem.forms import center
-from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.partition import Partition
 
-__all__ = ["Case", "ClusteringMethod", "cases_of", "evaluate", "run"]
+__all__ = ["Clustering", "Repeated", "cases_of"]
 
-_logger = logging.getLogger(__name__)
 _SELECTION_SEED = 1001  # of K-means; never that of a result
 _RARE = 0.01  # share of samples up to which another value than the usual one tells nothing
+_PROTOCOLS = {
+    "A": "A: train = test, one metric, mean ± s.d. over K-means seeds",
+    "B": "B: learned on one half, the other half clustered, mean ± s.d. over splits",
+    "C": "C: learned on half of the classes, the others clustered, mean ± s.d. over splits",
+}
+_DRAWN = {"A": "training data", "B": "held-out samples", "C": "held-out classes"}
+_MEASURES = {
+    MEASURE: "‖M−N‖²; bold: the least; †: within one standard error of it",
+    "adjusted_rand": "Adjusted Rand index",
+    "seconds": "Processor seconds to fit, once the hyper-parameters are chosen",
+}
 
 Tables = list[LabeledTable]
 
 
 @dataclass(frozen=True)
-class Case:
-    """One training part with its inner splits, one test table, and the K-means seeds for it."""
+class Repeated:
+    """A table to cluster once for every K-means seed."""
 
-    protocol: str
-    table: str
-    repetition: int
-    train: Tables
-    test: LabeledTable
-    inner: list[tuple[Tables, Tables]]
+    table: LabeledTable
     seeds: Sequence[int]
 
 
-@dataclass(frozen=True)
-class ClusteringMethod:
-    """A name, an estimator of ``components_`` and the candidates for its parameters."""
+class Clustering:
+    """The procedure: a case is a protocol, a table and a repetition."""
 
-    name: str
-    estimator: BaseEstimator
-    candidates: list[Mapping[str, Any]]
+    backend = "processes"
+    validates_one = False
 
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
 
-def run(config: DictConfig, folder: Path, command: str) -> Path:
-    """Compare all methods in all protocols; write results, tables, figure and report to ``folder``.
+    def methods(self) -> list[Method]:
+        return read_methods(self.config.clustering_methods)
 
-    Returns
-    -------
-    path of report.html
-    """
-    begun = time.perf_counter()
-    methods = read_methods(config)
-    cases = [
-        case
-        for protocol, tables in config.protocols.items()
-        for name, count in (tables or {}).items()
-        if count
-        for case in cases_of(protocol, _load(config, name), count, config)
-    ]
-    if not cases:
-        raise ValueError("The clustering experiment needs at least one table in config.protocols.")
-    jobs = [(method, case) for case in cases for method in methods]
-    parallel = Parallel(config.n_jobs, return_as="generator")
-    starts = (config.n_init, config.inner_init)
-    calls = (delayed(evaluate)(method, case, *starts) for method, case in jobs)
-    results = []
-    for (_, case), result in tqdm(
-        zip(jobs, parallel(calls)), "clustering", len(jobs), disable=None
-    ):
-        _logger.info("%s %d %s", case.table, case.repetition, result)
-        results.append(result)
-    document = {
-        "experiment": config.name,
-        "rows": summary_rows(results) + as_rows(results),
-        "seconds": time.perf_counter() - begun,
-        "config": OmegaConf.to_container(config, resolve=True),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "clustering.md").write_text(markdown_tables(results), encoding="utf-8")
-    artifacts = _artifacts(results, cases, config)
-    page = write_report(folder, document, artifacts, command)
-    _draw(results, cases, config, folder)
-    return page
+    def cases(self) -> list[Case]:
+        cases = [
+            case
+            for protocol, tables in self.config.protocols.items()
+            for name, count in (tables or {}).items()
+            if count
+            for case in cases_of(protocol, _load(self.config, name), count, self.config)
+        ]
+        if not cases:
+            raise ValueError(
+                "The clustering experiment needs at least one table in config.protocols."
+            )
+        return cases
 
+    def columns(self, method: Method) -> Sequence[str]:
+        return ("given",)
 
-def read_methods(config: DictConfig) -> list[ClusteringMethod]:
-    """The methods of a configuration, their grids spelled out."""
-    return [
-        ClusteringMethod(
-            entry.name,
-            instantiate(entry.estimator),
-            list(ParameterGrid(instantiate(entry.grid, _convert_="all"))),
+    def fit(self, estimator: Any, data: Tables, method: Method) -> Any:
+        """Fit to the features that vary within some training table; the others get no weight.
+
+        So do those with one value in more than 99 of 100 samples: whatever a method makes of a
+        pixel that is set in two training images, it is out of proportion where other images set it.
+        """
+        varies = np.any([_share_of_others(table.X) > _RARE for table in data], axis=0)
+        truths = [Partition.from_labels(table.y) for table in data]
+        estimator.fit([table.X[:, varies] for table in data], truths)
+        components = np.zeros((len(estimator.components_), len(varies)))
+        components[:, varies] = estimator.components_
+        estimator.components_ = components
+        return estimator
+
+    def validate(self, method: Method, model: Any, train: Tables, held_out: Tables) -> Losses:
+        """One loss for every split, the mean over its tables."""
+        n_init = self.config.inner_init
+        losses = [_scores(model, table, n_init, _SELECTION_SEED)[0] for table in held_out]
+        return {"given": {None: np.array([np.mean(losses)])}}
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        test: Repeated = case.test
+        scores = [_scores(model, test.table, self.config.n_init, seed) for seed in test.seeds]
+        losses, rand = np.array(scores).T
+        split = "train" if case.facts["protocol"] == "A" else "test"
+        return model, {(split, MEASURE): losses, (split, "adjusted_rand"): rand}
+
+    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
+        rows = pooled_rows([_with_seconds(outcome) for outcome in outcomes])
+        for row in rows:
+            row["standard_deviation"] = _deviation(np.array(row["values"]))
+            mine = [o for o in outcomes if o.name == row["method"] and _is_of(o.case, row)]
+            row["choices"] = [words for outcome in mine if (words := _words(outcome))]
+        text = "\n".join(_markdown(rows))
+        (folder / "clustering.md").write_text(text, encoding="utf-8")
+        self._draw(outcomes, folder)
+        return [Story(summary_rows(rows) + rows, self._artifacts(outcomes))]
+
+    def _draw(self, outcomes: Sequence[Outcome], folder: Path) -> None:
+        """Two dimensions of one test table under two methods: before and after learning."""
+        cases = [outcome.case for outcome in outcomes]
+        drawn = list(self.config.drawn)
+        case = next((c for c in cases if list(c.facts.values()) == drawn), cases[0])
+        own = {outcome.name: outcome for outcome in outcomes if outcome.case is case}
+        table = case.test.table
+        panels = {
+            f"{name}: ‖M−N‖² = {np.mean(_losses(own[name])):.2f}": _plane(
+                _transformed(own[name].models["given"], table)
+            )
+            for name in self.config.drawn_methods
+            if name in own
+        }
+        if panels:
+            kind = _DRAWN[case.facts["protocol"]]
+            title = f"{table.name}, {kind}: before and after learning the metric"
+            figure = plot_embeddings(panels, table.y, title)
+            for suffix in ("png", "svg"):
+                figure.savefig(folder / f"clustering.{suffix}", dpi=160)
+
+    def _artifacts(self, outcomes: Sequence[Outcome]) -> Artifacts:
+        first = outcomes[0].case
+        choices: dict[str, list[str]] = {}
+        for outcome in outcomes:
+            if (words := _words(outcome)) and outcome.case.name.endswith(" 0"):
+                where = ", ".join(outcome.case.facts.values())
+                choices.setdefault(outcome.name, []).append(f"{where}: {words}")
+        models = {o.name: o.models["given"] for o in outcomes if o.case is first}
+        return Artifacts(
+            feature_names=first.test.table.feature_names,
+            choices={method: "; ".join(texts) + "." for method, texts in choices.items()},
+            notes=[
+                "The table above has one value per protocol and data set, the mean ‖M−N‖² over its "
+                "repetitions, on test data where there are some: clustering.md has them all.",
+                "A: train = test, several K-means seeds. B: stratified half/half splits. C: learn "
+                "on half of the classes, as two data sets, cluster the others. K is given. "
+                "Features with one value in more than 99 % of the training samples are left out, "
+                "for every method.",
+                "Hyper-parameters are chosen in the training part only: A by the training loss "
+                "with other K-means seeds, B on splits of the training half, a third held out, C "
+                "by holding out the classes of one of the two training data sets. The best "
+                "candidate replaces the first of its grid where it is better by more than one "
+                "standard error of their difference, corrected for splits that share samples.",
+                f"Weights and training are those of {', '.join(first.facts.values())}, "
+                "repetition 0.",
+            ],
+            **learned_metrics(
+                models, np.vstack([center(table.X) for table in first.train]).std(axis=0)
+            ),
         )
-        for entry in config.clustering_methods.values()
-        if entry is not None
-    ]
 
 
 def cases_of(protocol: str, table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
@@ -145,21 +210,41 @@ def cases_of(protocol: str, table: LabeledTable, count: int, config: DictConfig)
     return makers[protocol](table, count, config)
 
 
+def _case(
+    protocol: str,
+    repetition: int,
+    train: Tables,
+    test: Repeated,
+    folds: list[tuple[Tables, Tables]],
+) -> Case:
+    name = test.table.name
+    return Case(
+        f"{protocol}, {name}, repetition {repetition}",
+        train,
+        test,
+        folds,
+        f"/{protocol}/{name}",
+        {"protocol": protocol, "table": name},
+        float(np.mean([_n_samples(held_out) / _n_samples(part) for part, held_out in folds])),
+    )
+
+
+def _n_samples(tables: Tables) -> int:
+    return sum(map(len, tables))
+
+
 def _same(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
     some = _thinned(table, config.inner_samples, config.seed)
-    inner = [([some], [some])]
-    return [
-        Case("A", table.name, 0, [table], table, inner, range(config.seed, config.seed + count))
-    ]
+    test = Repeated(table, range(config.seed, config.seed + count))
+    return [_case("A", 0, [table], test, [([some], [some])])]
 
 
 def _halves(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
     splits = StratifiedShuffleSplit(count, test_size=0.5, random_state=config.seed)
     cases = []
     for i, (train, test) in enumerate(splits.split(table.X, table.y)):
-        part, rest = table.select(train), table.select(test)
-        inner = _inner_splits(part, config, i)
-        cases.append(Case("B", table.name, i, [part], rest, inner, [config.seed + i]))
+        part, rest = table.select(train), Repeated(table.select(test), [config.seed + i])
+        cases.append(_case("B", i, [part], rest, _inner_splits(part, config, i)))
     return cases
 
 
@@ -168,9 +253,9 @@ def _inner_splits(part: LabeledTable, config: DictConfig, i: int) -> list[tuple[
         config.inner_splits[part.name], test_size=1 / 3, random_state=config.seed + 7919 * (i + 1)
     )
     pairs = []
-    for own, other in splits.split(part.X, part.y):
-        both = [_thinned(part.select(rows), config.inner_samples, i) for rows in (own, other)]
-        pairs.append(([both[0]], [both[1]]))
+    for places in splits.split(part.X, part.y):
+        train, held_out = (_thinned(part.select(p), config.inner_samples, i) for p in places)
+        pairs.append(([train], [held_out]))
     return pairs
 
 
@@ -180,10 +265,9 @@ def _classes(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
         order = np.random.RandomState(config.seed + i).permutation(table.classes)
         n_train = len(order) // 2
         parts = [table.of_classes(half) for half in np.array_split(order[:n_train], 2)]
-        thin = [_thinned(part, config.inner_samples, i) for part in parts]
-        inner = [([thin[0]], [thin[1]]), ([thin[1]], [thin[0]])]
-        test = table.of_classes(order[n_train:])
-        cases.append(Case("C", table.name, i, parts, test, inner, [config.seed + i]))
+        first, second = ([_thinned(part, config.inner_samples, i)] for part in parts)
+        test = Repeated(table.of_classes(order[n_train:]), [config.seed + i])
+        cases.append(_case("C", i, parts, test, [(first, second), (second, first)]))
     return cases
 
 
@@ -195,89 +279,7 @@ def _thinned(table: LabeledTable, most: int, seed: int) -> LabeledTable:
     return table.select(next(split.split(table.X, table.y))[0])
 
 
-def evaluate(method: ClusteringMethod, case: Case, n_init: int, inner_init: int) -> Result:
-    """Choose on the training part, fit to it, then cluster the test table once per seed.
-
-    K-means starts ``n_init`` times for a result and ``inner_init`` times to choose.
-    """
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        parameters, words = _choose(method, case, inner_init)
-        begun = time.process_time()
-        model = _fit(method, parameters, case.train)
-        seconds = time.process_time() - begun
-        scores = [_scores(model, case.test, n_init, seed) for seed in case.seeds]
-    losses, rand = zip(*scores)
-    where = (case.protocol, case.table, case.repetition)
-    return Result(method.name, *where, list(losses), list(rand), seconds, words, model)
-
-
-def _choose(method: ClusteringMethod, case: Case, n_init: int) -> tuple[Mapping[str, Any], str]:
-    """The best candidate on the inner splits, where it clearly beats the first, and words.
-
-    Clearly: by more than one standard error of the paired differences of their losses, with the
-    factor 1/J + n_test/n_train for J splits that share samples (Nadeau & Bengio 2003). The least
-    mean of a few dozen noisy ones is often luck, and the first candidate is a sound default.
-    """
-    if len(method.candidates) == 1:
-        return method.candidates[0], ""
-    losses = np.array(
-        [
-            [_inner_loss(method, parameters, *pair, n_init) for pair in case.inner]
-            for parameters in method.candidates
-        ]
-    )
-    means = losses.mean(axis=1)
-    chosen, n_splits = int(np.argmin(means)), losses.shape[1]
-    gains = losses[0] - losses[chosen]
-    overlap = np.mean([_n_samples(test) / _n_samples(train) for train, test in case.inner])
-    error = gains.std(ddof=1) * np.sqrt(1 / n_splits + overlap) if n_splits > 1 else 0.0
-    if gains.mean() <= error:
-        chosen = 0
-    candidate = method.candidates[chosen]
-    words = ", ".join(f"{name} = {_word(value)}" for name, value in sorted(candidate.items()))
-    return candidate, f"{words} (loss {means[chosen]:.3g} on the inner splits)"
-
-
-def _n_samples(tables: Tables) -> int:
-    return sum(map(len, tables))
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, BaseEstimator):
-        return type(value).__name__
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _inner_loss(
-    method: ClusteringMethod,
-    parameters: Mapping[str, Any],
-    train: Tables,
-    held_out: Tables,
-    n_init: int,
-) -> float:
-    model = _fit(method, parameters, train)
-    scores = [_scores(model, table, n_init, _SELECTION_SEED)[0] for table in held_out]
-    return float(np.mean(scores))
-
-
-def _fit(method: ClusteringMethod, parameters: Mapping[str, Any], train: Tables) -> Any:
-    """Fit to the features that vary within some training table; the others get no weight.
-
-    So do those with one value in more than 99 of 100 samples: whatever a method makes of a pixel
-    that is set in two training images, it is out of proportion where other images set it.
-    """
-    varies = np.any([_rest(table.X) > _RARE for table in train], axis=0)
-    own = {name: clone(value, safe=False) for name, value in parameters.items()}
-    model = clone(method.estimator).set_params(**own)
-    model.fit([t.X[:, varies] for t in train], [Partition.from_labels(t.y) for t in train])
-    components = np.zeros((len(model.components_), len(varies)))
-    components[:, varies] = model.components_
-    model.components_ = components
-    return model
-
-
-def _rest(X: NDArray) -> NDArray:
+def _share_of_others(X: NDArray) -> NDArray:
     """Share of the samples without the most common value, for every feature."""
     return np.array([1 - np.unique(x, return_counts=True)[1].max() / len(x) for x in X.T])
 
@@ -306,75 +308,77 @@ def _transformed(model: Any, table: LabeledTable) -> NDArray:
     return Z if Z.shape[1] else np.zeros((len(table), 1))
 
 
-def _draw(
-    results: Sequence[Result], cases: Sequence[Case], config: DictConfig, folder: Path
-) -> None:
-    """Two dimensions of one test table under two methods: before and after learning."""
-    case = next((c for c in cases if [c.protocol, c.table] == list(config.drawn)), cases[0])
-    own = {result.method: result for result in results if result.case == case_key(case)}
-    shown = [own[name] for name in config.drawn_methods if name in own]
-    if not shown:
-        return
-    kinds = {"A": "training data", "B": "held-out samples", "C": "held-out classes"}
-    panels = {
-        f"{result.method}: ‖M−N‖² = {np.mean(result.losses):.2f}": _two(
-            _transformed(result.model, case.test)
-        )
-        for result in shown
-    }
-    title = f"{case.table}, {kinds[case.protocol]}: before and after learning the metric"
-    figure = plot_embeddings(panels, case.test.y, title)
-    for kind in ("png", "svg"):
-        figure.savefig(folder / f"clustering.{kind}", dpi=160)
-
-
-def case_key(case: Case) -> tuple[str, str, int]:
-    """What results and cases have in common."""
-    return case.protocol, case.table, case.repetition
-
-
-def _two(Z: NDArray) -> NDArray:
+def _plane(Z: NDArray) -> NDArray:
     """The two leading principal components; a zero second one for rank 1."""
-    U, s, _ = np.linalg.svd(center(Z), full_matrices=False)
-    Z = U[:, :2] * s[:2]
+    Z = PCA(min(2, Z.shape[1])).fit_transform(Z)
     return Z if Z.shape[1] == 2 else np.c_[Z, np.zeros(len(Z))]
 
 
-def _artifacts(results: Sequence[Result], cases: Sequence[Case], config: DictConfig) -> Artifacts:
-    last = cases[0]
-    own = [r for r in results if r.case == case_key(last) and hasattr(r.model, "solution_")]
-    choices: dict[str, str] = {}
-    for result in results:
-        if result.choice and result.case[2] == 0:
-            text = f"{result.case[0]}, {result.case[1]}: {result.choice}; "
-            choices[result.method] = choices.get(result.method, "") + text
-    return Artifacts(
-        weights={r.method: _weights(r.model, last.train) for r in own},
-        feature_names=last.test.feature_names,
-        traces={r.method: vars(r.model.solution_.trace) for r in own},
-        choices={method: text.rstrip("; ") + "." for method, text in choices.items()},
-        notes=[
-            "The table above has one value per protocol and data set, the mean ‖M−N‖² over its "
-            "repetitions, on test data where there are some: clustering.md has them all.",
-            "A: train = test, several K-means seeds. B: stratified half/half splits. C: learn on "
-            "half of the classes, as two data sets, cluster the others. K is given. Features with "
-            "one value in more than 99 % of the training samples are left out, for every method.",
-            "Hyper-parameters are chosen in the training part only: A by the training loss with "
-            "other K-means seeds, B on splits of the training half, a third held out, C by "
-            "holding out the classes of one of the two training data sets. The best candidate "
-            "replaces the first of its grid where it is better by more than one standard error of "
-            "their difference, corrected for splits that share samples.",
-            f"Weights and training are those of {last.protocol}, {last.table}, repetition 0.",
-        ],
-    )
+def _losses(outcome: Outcome) -> NDArray:
+    return next(iter(outcome.scores["given"].values()))
 
 
-def _weights(model: Any, train: Tables) -> NDArray:
-    """B for standardized features: its diagonal (P,) where nothing else can be, or (P, P)."""
-    components = model.components_ * np.vstack([center(table.X) for table in train]).std(axis=0)
-    B = components.T @ components
-    diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
-    return np.diag(B) if diagonal else B
+def _with_seconds(outcome: Outcome) -> Outcome:
+    """The processor's seconds of the last fit among the measures."""
+    scores = outcome.scores["given"]
+    split = next(iter(scores))[0]
+    seconds = {(split, "seconds"): np.array([outcome.fit_seconds])}
+    return replace(outcome, scores={"given": scores | seconds})
+
+
+def _is_of(case: Case, row: Row) -> bool:
+    return all(row[name] == value for name, value in case.facts.items())
+
+
+def _words(outcome: Outcome) -> str:
+    """What was chosen, if there was something to choose."""
+    choice = outcome.choices["given"]
+    if not len(choice.losses):
+        return ""
+    return f"{choice} (loss {choice.losses.mean():.3g} on the inner splits)"
+
+
+def _deviation(values: NDArray) -> float:
+    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+
+def _markdown(rows: Sequence[Row]) -> list[str]:
+    """For every protocol: losses, adjusted Rand indices and seconds of all methods and tables."""
+    lines = ["# clustering", ""]
+    for protocol, title in _PROTOCOLS.items():
+        mine = [row for row in rows if row["protocol"] == protocol]
+        tables = list(dict.fromkeys(row["table"] for row in mine))
+        methods = list(dict.fromkeys(row["method"] for row in mine))
+        if not tables:
+            continue
+        lines += [f"## {title}", ""]
+        for measure, words in _MEASURES.items():
+            columns = [
+                _column([r for r in mine if r["measure"] == f"{measure}/{protocol}/{table}"])
+                for table in tables
+            ]
+            cells = [[method, *row] for method, *row in zip(methods, *columns)]
+            lines += [f"{words}.", "", *markdown_table(["method", *tables], cells), ""]
+    return lines
+
+
+def _column(rows: Sequence[Row]) -> list[str]:
+    """One table under one measure, all methods."""
+    kind = rows[0]["measure"].partition("/")[0]
+    if kind == "seconds":
+        return [f"{row['mean']:.2g}" for row in rows]
+    texts = [f"{row['mean']:.3f} ± {row['standard_deviation']:.3f}" for row in rows]
+    if kind != MEASURE:
+        return texts
+    best = min(rows, key=lambda row: row["mean"])
+    cells = []
+    for row, text in zip(rows, texts):
+        if row["mean"] <= best["mean"] + 1e-12:
+            text = f"**{text}**"
+        elif row["mean"] <= best["mean"] + best["standard_error"]:
+            text += " †"
+        cells.append(text)
+    return cells
 
 
 def _load(config: DictConfig, name: str) -> LabeledTable:

@@ -83,7 +83,7 @@ class Comparison:
     def validate(
         self, method: Method, model: Any, train: LabeledSequences, held_out: LabeledSequences
     ) -> Losses:
-        models = {TUNED: model}
+        models = {None: model}
         if method.options.get("learns_penalty"):
             models = {LEARNED: model, TUNED: with_tuned_penalty(model, train)}
         return {
@@ -92,7 +92,7 @@ class Comparison:
         }
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        if option == TUNED and hasattr(model, "solution_"):
+        if option == TUNED:
             model = with_tuned_penalty(model, case.train)
         return model, {("test", MEASURE): sequence_losses(model, case.test, column)}
 
@@ -341,7 +341,7 @@ def _choices(outcomes: Sequence[Outcome]) -> dict[str, str]:
 def _sentence(outcome: Outcome, column: str) -> str:
     choice, solution = outcome.choices[column], getattr(outcome.models[column], "solution_", None)
     words = str(choice)
-    if column == "estimated" and solution is not None:
+    if column == "estimated" and choice.option is not None:
         learned = "as learned" if choice.option == LEARNED else "tuned after learning"
         words = f"{words}, penalty {learned}" if choice.parameters else f"penalty {learned}"
     text = f"K {column}: {words}, validation loss {choice.losses.mean():.3g}"

@@ -83,7 +83,7 @@ class Stretches:
 
 
 class Figure1(Comparison):
-    """The procedure: a case is a seed and a fraction; methods may be told the number of segments."""
+    """The procedure: a case is a seed and a fraction; a method may be told the true number."""
 
     def cases(self) -> list[Case]:
         return [

@@ -1,155 +1,58 @@
-"""The methods that the experiment ``images`` compares, each with its candidates."""
+"""What the experiment ``images`` compares that is no estimator of the package."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import SpectralClustering
 
-from metriclearn import NormalizedCutMetricLearner
-from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
-from metriclearn.estimators.graphs import Graph, pooled_scale
 from metriclearn.features.image import ImageNodes
-from metriclearn.similarities import Nodes
-from metriclearn.similarities.normalized_cut import Rounding, ThresholdCut
 
-__all__ = ["Euclidean", "Grid", "ImageMethod", "Learned", "Spectral"]
+__all__ = ["ScikitLearnSpectral", "SomeFeatures"]
 
 
-class ImageMethod(Protocol):
-    """Something that is trained on nodes of images with label maps, and then predicts."""
+class ScikitLearnSpectral(BaseEstimator):
+    """scikit-learn's SpectralClustering of standardized nodes; ``gamma`` is that of its kernel."""
 
-    grid: Mapping[str, Sequence[Any]]
+    def __init__(self, gamma: float = 1.0) -> None:
+        self.gamma = gamma
 
-    def fit(
-        self, nodes: Sequence[ImageNodes], labels: Sequence[NDArray], parameters: Mapping[str, Any]
-    ) -> Any:
-        """A fitted model with ``predict(nodes, n_clusters)``."""
-        ...
-
-    def choice(self, model: Any) -> str:
-        """What training chose, in words."""
-        ...
-
-
-@dataclass(frozen=True)
-class Learned:
-    """A learner, and the candidates for its hyper-parameters."""
-
-    learner: NormalizedCutMetricLearner
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-    def fit(
-        self, nodes: Sequence[ImageNodes], labels: Sequence[NDArray], parameters: Mapping[str, Any]
-    ) -> NormalizedCutMetricLearner:
-        return clone(self.learner).set_params(**parameters).fit(list(nodes), list(labels))
-
-    def choice(self, model: NormalizedCutMetricLearner) -> str:
-        solution = model.solution_
-        start = min(model.start_objectives_, key=lambda pair: pair[1])[0]
-        return (
-            f"start {start:g} of {len(model.start_objectives_)}, objective "
-            f"{solution.trace.objective[0]:.4g} to {solution.objective:.4g} in "
-            f"{len(solution.trace) - 1} outer steps ({solution.reason}), rank {solution.rank}"
-        )
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The exhaustive search over two scales; ``keep`` leaves out other features."""
-
-    first: Sequence[int]
-    scales: Sequence[float]
-    keep: Sequence[int] | None = None
-    rounding: Rounding = ThresholdCut()  # noqa: RUF009  # never changed
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-    def fit(
-        self, nodes: Sequence[ImageNodes], labels: Sequence[NDArray], parameters: Mapping[str, Any]
-    ) -> Any:
-        scales = [float(scale) for scale in self.scales]
-        search = SimilarityGridSearch(list(self.first), scales, rounding=self.rounding)
-        if self.keep is None:
-            return search.fit(list(nodes), list(labels))
-        return _Selected(search, list(self.keep)).fit(nodes, labels)
-
-    def choice(self, model: Any) -> str:
-        search = getattr(model, "search", model)
-        position, color = search.scales_
-        return (
-            f"weight {position:.3g} for position, {color:.3g} for the rest, of "
-            f"{search.losses_.size} pairs (training loss {search.losses_.min():.3f})"
-        )
-
-
-@dataclass(frozen=True)
-class Euclidean:
-    """Standardized features, one fixed scale."""
-
-    rounding: Rounding = ThresholdCut()  # noqa: RUF009  # never changed
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-    def fit(
-        self, nodes: Sequence[ImageNodes], labels: Sequence[NDArray], parameters: Mapping[str, Any]
-    ) -> EuclideanSimilarity:
-        model = EuclideanSimilarity(rounding=self.rounding, **parameters)
-        return model.fit(list(nodes), list(labels))
-
-    def choice(self, model: EuclideanSimilarity) -> str:
-        return ""
-
-
-@dataclass(frozen=True)
-class Spectral:
-    """scikit-learn's SpectralClustering of standardized nodes, its gamma from training images."""
-
-    grid: Mapping[str, Sequence[float]]
-
-    def fit(
-        self, nodes: Sequence[ImageNodes], labels: Sequence[NDArray], parameters: Mapping[str, Any]
-    ) -> _SpectralModel:
-        graphs = [Graph(Nodes(own.features, own.sizes)) for own in nodes]
-        return _SpectralModel(pooled_scale("Spectral", graphs, None), parameters["gamma"])
-
-    def choice(self, model: _SpectralModel) -> str:
-        return f"gamma {model.gamma:g}"
-
-
-@dataclass(frozen=True)
-class _SpectralModel:
-    scale: NDArray
-    gamma: float
-
-    def predict(self, X: Sequence[ImageNodes], n_clusters: Sequence[int]) -> list[NDArray]:
-        found = []
-        for nodes, K in zip(X, n_clusters):
-            clustering = SpectralClustering(K, gamma=self.gamma, random_state=0)
-            labels = clustering.fit_predict(nodes.features / self.scale)
-            found.append(labels[nodes.segments])
-        return found
-
-
-@dataclass(frozen=True)
-class _Selected:
-    """A search that sees some of the features."""
-
-    search: SimilarityGridSearch
-    keep: list[int]
-
-    def fit(self, nodes: Sequence[ImageNodes], labels: Sequence[NDArray]) -> _Selected:
-        self.search.fit(self._cut(nodes), list(labels))
+    def fit(self, X: Sequence[ImageNodes], y: Any = None) -> Self:
+        """Standard deviations around the means of the images, pooled over pixels."""
+        means = [np.average(nodes.features, axis=0, weights=nodes.sizes) for nodes in X]
+        squares = [(nodes.features - mean) ** 2 for nodes, mean in zip(X, means)]
+        sizes = np.concatenate([nodes.sizes for nodes in X])
+        self.scale_ = np.sqrt(np.average(np.vstack(squares), axis=0, weights=sizes))
         return self
 
     def predict(self, X: Sequence[ImageNodes], n_clusters: Sequence[int]) -> list[NDArray]:
-        return self.search.predict(self._cut(X), n_clusters)
+        """Label maps of so many regions."""
+        maps = []
+        for nodes, K in zip(X, n_clusters):
+            clustering = SpectralClustering(K, gamma=self.gamma, random_state=0)
+            maps.append(clustering.fit_predict(nodes.features / self.scale_)[nodes.segments])
+        return maps
 
-    def _cut(self, nodes: Sequence[ImageNodes]) -> list[ImageNodes]:
-        return [
-            ImageNodes(np.asarray(n.features)[:, self.keep], n.sizes, n.segments, n.positions)
-            for n in nodes
-        ]
+
+class SomeFeatures(BaseEstimator):
+    """An estimator of nodes that sees only the features ``keep``."""
+
+    def __init__(self, estimator: Any, keep: Sequence[int]) -> None:
+        self.estimator, self.keep = estimator, keep
+
+    def fit(self, X: Sequence[ImageNodes], y: Any) -> Self:
+        """Fit a copy of the estimator."""
+        self.estimator_ = clone(self.estimator).fit(self._kept(X), y)
+        return self
+
+    def predict(self, X: Sequence[ImageNodes], n_clusters: Sequence[int]) -> list[NDArray]:
+        """What the estimator predicts."""
+        return self.estimator_.predict(self._kept(X), n_clusters)
+
+    def _kept(self, X: Sequence[ImageNodes]) -> list[ImageNodes]:
+        return [replace(nodes, features=nodes.features[:, list(self.keep)]) for nodes in X]

@@ -9,9 +9,7 @@ method sees the same features of the same superpixels; losses are over all pixel
 from __future__ import annotations
 
 import logging
-import time
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,34 +18,101 @@ import numpy as np
 from hydra.utils import instantiate
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, ParameterGrid
-from threadpoolctl import threadpool_limits
+from omegaconf import DictConfig
+from scipy.stats import ttest_rel
+from sklearn.metrics.cluster import contingency_matrix
+from sklearn.model_selection import KFold
 
-from experiments.comparison import statistics
-from experiments.image_baselines import ImageMethod
-from experiments.image_losses import LOSSES, image_losses, paired_tests
-from experiments.report import Artifacts, write_report
+from experiments.procedure import (
+    MEASURE,
+    Case,
+    Losses,
+    Method,
+    Outcome,
+    Row,
+    Scores,
+    Story,
+    pooled_rows,
+    read_methods,
+)
+from experiments.report import Artifacts, learned_metrics, markdown_table
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import ImageFeatures, ImageNodes
+from metriclearn.indices import jaccard_score, partition_loss
 from metriclearn.plots import plot_image_segmentations, plot_learned_scales
 
-__all__ = ["Fold", "run"]
+__all__ = ["LOSSES", "Images", "Pictures", "image_losses", "paired_tests", "split", "words_of"]
 
 _logger = logging.getLogger(__name__)
 
 
+def squared_norm(predicted: NDArray, truth: NDArray) -> float:
+    """‖M − N‖²_F."""
+    return partition_loss(truth.ravel(), predicted.ravel(), normalized=False)
+
+
+def jaccard_distance(predicted: NDArray, truth: NDArray) -> float:
+    """One less the Jaccard index of the pairs of pixels put together."""
+    return 1.0 - float(jaccard_score(truth.ravel(), predicted.ravel()))
+
+
+def _overlaps(predicted: NDArray, truth: NDArray) -> NDArray:
+    """Intersection over union of all true regions with all predicted ones."""
+    table = contingency_matrix(truth.ravel(), predicted.ravel())
+    return table / (table.sum(axis=1, keepdims=True) + table.sum(axis=0) - table)
+
+
+def foreground_distance(predicted: NDArray, truth: NDArray) -> float:
+    """One less the intersection over union with the label 1, for the cluster that has the most."""
+    return 1.0 - float(_overlaps(predicted, truth)[np.unique(truth) == 1].max(initial=0.0))
+
+
+def covering_distance(predicted: NDArray, truth: NDArray) -> float:
+    """One less the covering of the true regions by the best ones found.
+
+    Arbeláez, Maire, Fowlkes & Malik, Contour detection and hierarchical image segmentation, IEEE
+    TPAMI 33, 2011.
+    """
+    _, sizes = np.unique(truth, return_counts=True)
+    return 1.0 - float(sizes @ _overlaps(predicted, truth).max(axis=1)) / truth.size
+
+
+LOSSES: dict[str, tuple[str, Callable[[NDArray, NDArray], float]]] = {
+    MEASURE: ("‖M−N‖²", squared_norm),
+    "jaccard": ("pairwise Jaccard distance", jaccard_distance),
+    "foreground": ("foreground IoU distance", foreground_distance),
+    "covering": ("covering distance", covering_distance),
+}
+
+
+def image_losses(
+    model: Any,
+    nodes: Sequence[ImageNodes],
+    label_maps: Sequence[Sequence[NDArray]],
+    losses: Sequence[str] = (MEASURE,),
+) -> dict[str, NDArray]:
+    """Losses of every image, averaged over its annotators, each with their own K."""
+    values: dict[str, list[float]] = {loss: [] for loss in losses}
+    for image, maps in zip(nodes, label_maps):
+        counts = [len(np.unique(truth)) for truth in maps]
+        predicted = {K: model.predict([image], [K])[0] for K in sorted(set(counts))}
+        for loss in losses:
+            measure = LOSSES[loss][1]
+            each = [measure(predicted[K], truth) for K, truth in zip(counts, maps)]
+            values[loss].append(float(np.mean(each)))
+    return {loss: np.array(column) for loss, column in values.items()}
+
+
 @dataclass(frozen=True, eq=False)
-class Fold:
+class Pictures:
     """The images of one role, with their nodes: nothing is computed twice."""
 
     data: LabeledImages
     nodes: list[ImageNodes]
 
-    def select(self, indices: Sequence[int] | NDArray) -> Fold:
+    def select(self, indices: Sequence[int] | NDArray) -> Pictures:
         """Some of the images."""
-        return Fold(self.data.select(indices), [self.nodes[i] for i in indices])
+        return Pictures(self.data.select(indices), [self.nodes[i] for i in indices])
 
     @property
     def labels(self) -> list[NDArray]:
@@ -59,79 +124,123 @@ class Fold:
         return chosen
 
 
-@dataclass(frozen=True)
-class _Result:
-    """One method on one seed: losses of the test images by name, and what was chosen."""
+class Images:
+    """The procedure: a case is a seed, which divides the images."""
 
-    method: str
-    seed: int
-    names: list[str]
-    losses: dict[str, NDArray]
-    training: NDArray
-    choice: str
-    seconds: float
-    model: Any
+    backend = "processes"
+    validates_one = False
+
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
+
+    def methods(self) -> list[Method]:
+        return read_methods(self.config.image_methods)
+
+    def cases(self) -> list[Case]:
+        everything, config = self._load(), self.config
+        cases = []
+        for seed in range(config.seed, config.seed + config.n_seeds):
+            train, test = split(everything, config.n_train, config.n_test, seed)
+            cutter = KFold(min(config.n_folds, len(train.nodes)), shuffle=True, random_state=0)
+            pairs = cutter.split(train.nodes)
+            folds = [(train.select(part), train.select(rest)) for part, rest in pairs]
+            cases.append(Case(f"seed {seed}", train, test, folds))
+        return cases
+
+    def _load(self) -> Pictures:
+        dataset = self.config.dataset
+        data = instantiate(dataset.loader, _partial_=True)(dataset.root)
+        data = data.select(np.arange(len(data))[: dataset.n_images])
+        features: ImageFeatures = instantiate(self.config.features)
+        jobs = (delayed(features.nodes)(image) for image in data.images)
+        nodes = Parallel(self.config.n_jobs)(jobs)
+        sizes = [len(image.sizes) for image in nodes]
+        text = "%s: %d images of %d to %d nodes, %d features"
+        _logger.info(text, data.name, len(data), min(sizes), max(sizes), len(features.names))
+        return Pictures(data, nodes)
+
+    def columns(self, method: Method) -> Sequence[str]:
+        return ("given",)
+
+    def fit(self, estimator: Any, data: Pictures, method: Method) -> Any:
+        return estimator.fit(data.nodes, data.labels)
+
+    def validate(self, method: Method, model: Any, train: Any, held_out: Pictures) -> Losses:
+        return {"given": {None: _losses_of_median_maps(model, held_out)}}
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        test = case.test
+        losses = image_losses(model, test.nodes, test.data.label_maps, self.config.losses)
+        scores = {("test", name): values for name, values in losses.items()}
+        return model, scores | {("train", MEASURE): _losses_of_median_maps(model, case.train)}
+
+    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
+        rows = pooled_rows(outcomes)
+        tests = paired_tests(_by_image(outcomes), self.config.compared, _image_sets(outcomes))
+        text = "\n".join(_markdown(outcomes, rows, tests))
+        _logger.info("\n%s", text)
+        (folder / "images.md").write_text(text + "\n", encoding="utf-8")
+        self._draw([o for o in outcomes if o.case is outcomes[0].case], folder)
+        return [Story(rows, self._artifacts(outcomes), {"tests": tests})]
+
+    def _draw(self, outcomes: Sequence[Outcome], folder: Path) -> None:
+        """Eight test images of the first seed, from the best to the worst of the first method."""
+        by_name = {outcome.name: outcome for outcome in outcomes}
+        first, second = (by_name[name] for name in self.config.drawn_methods)
+        order = np.argsort(first.losses("given"), kind="stable")
+        steps = np.linspace(0, len(order) - 1, self.config.n_drawn).round().astype(int)
+        places = order[np.unique(steps)]
+        shown = first.case.test.select(places)
+        counts = [len(np.unique(labels)) for labels in shown.labels]
+        maps: dict[str, list[NDArray]] = {"people": shown.labels}
+        captions = {}
+        for outcome in (first, second):
+            model, losses = outcome.models["given"], outcome.losses("given")
+            maps[outcome.name] = [model.predict([n], [K])[0] for n, K in zip(shown.nodes, counts)]
+            captions[outcome.name] = [f"loss {losses[i]:.2f}" for i in places]
+        words = [""] * len(places)
+        words[0], words[len(places) // 2], words[-1] = " (best)", " (median)", " (worst)"
+        means = [outcome.losses("given").mean() for outcome in (first, second)]
+        figure = plot_image_segmentations(
+            shown.data.images,
+            maps,
+            captions,
+            [f"{name}{word}" for name, word in zip(shown.data.names, words)],
+            f"Learned similarity: mean loss {means[0]:.2f} on test images, {second.name}: "
+            f"{means[1]:.2f}",
+        )
+        figure.savefig(folder / "segmentations.png", dpi=110)
+        model, names = first.models["given"], instantiate(self.config.features).names
+        weights = np.diag(model.get_mahalanobis_matrix())
+        plot_learned_scales(weights, model.scale_, names).savefig(folder / "scales.png", dpi=110)
+
+    def _artifacts(self, outcomes: Sequence[Outcome]) -> Artifacts:
+        config = self.config
+        first = [outcome for outcome in outcomes if outcome.case is outcomes[0].case]
+        words = {outcome.name: words_of(outcome) for outcome in first}
+        n_test = len(first[0].case.test.nodes)
+        return Artifacts(
+            feature_names=instantiate(config.features).names,
+            choices={name: f"seed {config.seed}: {text}" for name, text in words.items() if text},
+            notes=[
+                f"{config.n_seeds} seeds; each draws {config.n_train} images for training and "
+                f"{n_test} others for test. Nothing is chosen on test images.",
+                "Losses are over all pixels; K is that of each person's label map.",
+                "images.md has all losses, every seed, the paired t-tests and what was chosen; "
+                "segmentations.png shows test images from the best to the worst, scales.png the "
+                "scales that the similarity has learned.",
+                "The objective of learned similarities is not convex: no lower bound is known, and "
+                "the 0 in its place is that of every hinge.",
+            ],
+            **learned_metrics({outcome.name: outcome.models["given"] for outcome in first}),
+        )
 
 
-def run(config: DictConfig, folder: Path, command: str) -> Path:
-    """Compare the methods of ``config.image_methods``; write tables, pictures and the report."""
-    begun = time.perf_counter()
-    everything = _load(config)
-    seeds = range(config.seed, config.seed + config.n_seeds)
-    parts = [_split(everything, config.n_train, config.n_test, seed) for seed in seeds]
-    methods: dict[str, ImageMethod] = {
-        entry.name: instantiate(entry.method) for entry in config.image_methods.values()
-    }
-    with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        jobs = [
-            delayed(_evaluate)(name, method, seed, *part, config.n_folds, list(config.losses))
-            for seed, part in zip(seeds, parts)
-            for name, method in methods.items()
-        ]
-        results = []
-        for result in Parallel(config.n_jobs, return_as="generator")(jobs):
-            results.append(result)
-            loss = result.losses["partition_loss"].mean()
-            _logger.info("seed %d, %s: test ‖M−N‖² %.3f", result.seed, result.method, loss)
-    tests = paired_tests(
-        {name: _by_image(results, name) for name in methods},
-        config.compared,
-        _image_sets(results, everything),
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    table = _table(results, tests, list(methods))
-    _logger.info("\n%s", table)
-    (folder / "images.md").write_text(table + "\n", encoding="utf-8")
-    _draw(results, parts[0][1], config, folder)
-    document = {
-        "experiment": config.name,
-        "rows": _rows(results, list(methods)),
-        "tests": tests,
-        "seconds": time.perf_counter() - begun,
-        "config": OmegaConf.to_container(config, resolve=True),
-    }
-    return write_report(folder, document, _artifacts(results, config, everything), command)
+def _losses_of_median_maps(model: Any, data: Pictures) -> NDArray:
+    return image_losses(model, data.nodes, [[labels] for labels in data.labels])[MEASURE]
 
 
-def _load(config: DictConfig) -> Fold:
-    data = instantiate(config.dataset.loader, _partial_=True)(config.dataset.root)
-    data = data.select(np.arange(len(data))[: config.dataset.n_images])
-    features: ImageFeatures = instantiate(config.features)
-    nodes = Parallel(config.n_jobs)(delayed(features.nodes)(image) for image in data.images)
-    sizes = [len(own.sizes) for own in nodes]
-    _logger.info(
-        "%s: %d images of %d to %d nodes, %d features",
-        data.name,
-        len(data),
-        min(sizes),
-        max(sizes),
-        len(features.names),
-    )
-    return Fold(data, nodes)
-
-
-def _split(everything: Fold, n_train: int, n_test: int | None, seed: int) -> tuple[Fold, Fold]:
+def split(everything: Pictures, n_train: int, n_test: int | None, seed: int) -> list[Pictures]:
     """The first images of a random order for training, the others for test."""
     order = np.random.RandomState(seed).permutation(len(everything.nodes))
     if not 1 <= n_train < len(order):
@@ -140,194 +249,145 @@ def _split(everything: Fold, n_train: int, n_test: int | None, seed: int) -> tup
             f"{n_train}."
         )
     train, test = order[:n_train], order[n_train:][:n_test]
-    return everything.select(train), everything.select(test)
+    return [everything.select(train), everything.select(test)]
 
 
-def _evaluate(
-    name: str,
-    method: ImageMethod,
-    seed: int,
-    train: Fold,
-    test: Fold,
-    n_folds: int,
-    measures: list[str],
-) -> _Result:
-    """Choose on the training images, train, then look at the test images once."""
-    begun = time.process_time()
-    parameters, words = _choose(method, train, n_folds)
-    model = method.fit(train.nodes, train.labels, parameters)
-    seconds = time.process_time() - begun
-    training = image_losses(model, train.nodes, [[own] for own in train.labels])
-    losses = image_losses(model, test.nodes, test.data.label_maps, measures)
-    choice = f"{words}{method.choice(model)}"
-    names, loss = test.data.names, training["partition_loss"]
-    return _Result(name, seed, names, losses, loss, choice, seconds, model)
-
-
-def _choose(method: ImageMethod, train: Fold, n_folds: int) -> tuple[Mapping[str, Any], str]:
-    """The candidate with the least mean loss on held-out folds of the training images."""
-    candidates = list(ParameterGrid(dict(method.grid)))
-    if len(candidates) == 1:
-        return candidates[0], ""
-    folds = KFold(min(n_folds, len(train.nodes)), shuffle=True, random_state=0)
-    held_out = []
-    for parameters in candidates:
-        losses: list[float] = []
-        for inner, outer in folds.split(train.nodes):
-            part, rest = train.select(inner), train.select(outer)
-            model = method.fit(part.nodes, part.labels, parameters)
-            found = image_losses(model, rest.nodes, [[own] for own in rest.labels])
-            losses += found["partition_loss"].tolist()
-        held_out.append(float(np.mean(losses)))
-    best = int(np.argmin(held_out))
-    words = ", ".join(f"{key} = {value:g}" for key, value in candidates[best].items())
-    return candidates[best], f"{words} (held-out loss {held_out[best]:.3f}); "
-
-
-def _by_image(results: Sequence[_Result], method: str) -> dict[str, dict[str, float]]:
-    """Loss → image → mean over the seeds in which the image is for test."""
-    own = [result for result in results if result.method == method]
-    found: dict[str, dict[str, float]] = {}
-    for loss in own[0].losses:
-        values: dict[str, list[float]] = {}
-        for result in own:
-            for name, value in zip(result.names, result.losses[loss]):
-                values.setdefault(name, []).append(float(value))
-        found[loss] = {name: float(np.mean(column)) for name, column in values.items()}
-    return found
-
-
-def _image_sets(results: Sequence[_Result], everything: Fold) -> dict[str, list[str]]:
-    """All images, and those that no seed trains on (all method choices were made without them)."""
-    tested = [set(result.names) for result in results]
-    any_seed, every_seed = set.union(*tested), set.intersection(*tested)
-    names = everything.data.names
-    return {
-        "all": [name for name in names if name in any_seed],
-        "never for training": [name for name in names if name in every_seed],
-    }
-
-
-def _pooled(results: Sequence[_Result], method: str) -> dict[str, NDArray]:
-    """Losses of all seeds, one after the other."""
-    own = [result for result in results if result.method == method]
-    return {loss: np.concatenate([r.losses[loss] for r in own]) for loss in own[0].losses}
-
-
-def _rows(results: Sequence[_Result], methods: Sequence[str]) -> list[dict[str, Any]]:
-    rows = []
-    for method in methods:
-        own = [result for result in results if result.method == method]
-        head = {"method": method, "n_clusters": "given"}
-        pooled = _pooled(results, method)
-        rows += [head | {"split": "test"} | statistics(pooled[loss], loss) for loss in pooled]
-        training = np.concatenate([result.training for result in own])
-        rows.append(head | {"split": "train"} | statistics(training))
-        rows[-1]["seconds"] = float(sum(result.seconds for result in own))
-    return rows
-
-
-def _table(results: Sequence[_Result], tests: Sequence[dict[str, Any]], methods: list[str]) -> str:
-    """Markdown: means over all test images, every seed's mean, and the paired tests."""
-    seeds = sorted({result.seed for result in results})
-    measures = list(results[0].losses)
-    words = " | ".join(LOSSES[loss][0] for loss in measures)
-    lines = [
-        f"| method | {words} | training ‖M−N‖² | processor s per seed |",
-        "|---|" + "---:|" * (len(measures) + 2),
-    ]
-    for method in methods:
-        pooled = _pooled(results, method)
-        own = [result for result in results if result.method == method]
-        cells = [
-            f"{pooled[loss].mean():.3f} ± {pooled[loss].std(ddof=1) / len(pooled[loss]) ** 0.5:.3f}"
-            for loss in measures
-        ]
-        training = np.mean([result.training.mean() for result in own])
-        seconds = np.mean([result.seconds for result in own])
-        lines.append(f"| {method} | {' | '.join(cells)} | {training:.3f} | {seconds:.0f} |")
-    lines += ["", "Mean test ‖M−N‖² of every seed:", ""]
-    lines += [f"| method | {' | '.join(f'seed {seed}' for seed in seeds)} |"]
-    lines += ["|---|" + "---:|" * len(seeds)]
-    for method in methods:
-        own = [result for result in results if result.method == method]
-        cells = [f"{result.losses['partition_loss'].mean():.3f}" for result in own]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    lines += ["", "Paired differences per image, averaged over the seeds in which it is for test:"]
-    lines += ["", "| first | second | loss | images | mean difference | s.d. | lower by | t | p |"]
-    lines += ["|---|---|---|---:|---:|---:|---:|---:|---:|"]
-    for test in tests:
-        lines.append(
-            f"| {test['first']} | {test['second']} | {LOSSES[test['loss']][0]} "
-            f"| {test['images']}, {test['n']} | {test['mean']:.3f} | {test['deviation']:.3f} "
-            f"| {100 * test['relative']:.1f} % | {test['t']:.1f} | {test['p']:.1e} |"
+def words_of(outcome: Outcome) -> str:
+    """What the training images chose."""
+    choice, model = outcome.choices["given"], outcome.models["given"]
+    words = []
+    if len(choice.losses):
+        words.append(f"{choice} (held-out loss {choice.losses.mean():.3f})")
+    search = getattr(model, "estimator_", model)
+    if hasattr(search, "losses_"):
+        position, color = search.scales_
+        words.append(
+            f"weight {position:.3g} for position, {color:.3g} for the rest, of "
+            f"{search.losses_.size} pairs (training loss {search.losses_.min():.3f})"
         )
-    lines += ["", "What the training images chose:", ""]
-    lines += [f"* {r.method}, seed {r.seed}: {r.choice}" for r in results if r.choice]
-    return "\n".join(lines)
+    if hasattr(model, "solution_"):
+        solution = model.solution_
+        start = min(model.start_objectives_, key=lambda pair: pair[1])[0]
+        words.append(
+            f"start {start:g} of {len(model.start_objectives_)}, objective "
+            f"{solution.trace.objective[0]:.4g} to {solution.objective:.4g} in "
+            f"{len(solution.trace) - 1} outer steps ({solution.reason}), rank {solution.rank}"
+        )
+    return "; ".join(words)
 
 
-def _draw(
-    results: Sequence[_Result],
-    test: Fold,
-    config: DictConfig,
-    folder: Path,
-) -> None:
-    """Eight test images of the first seed, from the best to the worst of the first method."""
-    first, second = config.drawn_methods
-    own = {r.method: r for r in results if r.seed == config.seed}
-    order = np.argsort(own[first].losses["partition_loss"], kind="stable")
-    places = order[np.unique(np.linspace(0, len(order) - 1, config.n_drawn).round().astype(int))]
-    shown = test.select(places)
-    counts = [len(np.unique(labels)) for labels in shown.labels]
-    maps = {
-        name: [own[name].model.predict([n], K)[0] for n, K in zip(shown.nodes, counts)]
-        for name in (first, second)
+def _by_image(outcomes: Sequence[Outcome]) -> dict[str, dict[str, dict[str, float]]]:
+    """Method → loss → image → mean over the seeds in which the image is for test."""
+    values: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for outcome in outcomes:
+        losses = values.setdefault(outcome.name, {})
+        for (part, loss), column in outcome.scores["given"].items():
+            if part == "test":
+                images = losses.setdefault(loss, {})
+                for name, value in zip(outcome.case.test.data.names, column):
+                    images.setdefault(name, []).append(float(value))
+    return {
+        method: {
+            loss: {name: float(np.mean(column)) for name, column in images.items()}
+            for loss, images in losses.items()
+        }
+        for method, losses in values.items()
     }
-    captions = {
-        name: [f"loss {own[name].losses['partition_loss'][i]:.2f}" for i in places]
-        for name in (first, second)
-    }
-    words = [""] * len(places)
-    words[0], words[len(places) // 2], words[-1] = " (best)", " (median)", " (worst)"
-    means = [own[name].losses["partition_loss"].mean() for name in (first, second)]
-    figure = plot_image_segmentations(
-        shown.data.images,
-        {"people": shown.labels, **maps},
-        captions,
-        [f"{name}{word}" for name, word in zip(shown.data.names, words)],
-        f"Learned similarity: mean loss {means[0]:.2f} on test images, {second}: {means[1]:.2f}",
-    )
-    figure.savefig(folder / "segmentations.png", dpi=110)
-    model = own[first].model
-    weights, names = np.diag(model.get_mahalanobis_matrix()), instantiate(config.features).names
-    plot_learned_scales(weights, model.scale_, names).savefig(folder / "scales.png", dpi=110)
 
 
-def _artifacts(results: Sequence[_Result], config: DictConfig, everything: Fold) -> Artifacts:
-    own = [r for r in results if r.seed == config.seed and hasattr(r.model, "solution_")]
-    weights = {r.method: _weights(r.model) for r in own}
-    choices = {r.method: f"seed {r.seed}: {r.choice}" for r in results if r.seed == config.seed}
-    return Artifacts(
-        weights=weights,
-        feature_names=instantiate(config.features).names,
-        traces={r.method: vars(r.model.solution_.trace) for r in own},
-        choices={method: text for method, text in choices.items() if text},
-        notes=[
-            f"{config.n_seeds} seeds; each draws {config.n_train} of {len(everything.nodes)} "
-            "images for training, and tests on the others. Nothing is chosen on test images.",
-            "Losses are over all pixels; K is that of each person's label map.",
-            "images.md has all losses, every seed, the paired t-tests and what was chosen; "
-            "segmentations.png shows test images from the best to the worst, scales.png the scales "
-            "that the similarity has learned.",
-            "The objective of learned similarities is not convex: no lower bound is known, and the "
-            "0 in its place is that of every hinge.",
-        ],
-    )
+def _image_sets(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
+    """All images, and those that no seed trains on (all method choices were made without them)."""
+    tested = [outcome.case.test.data.names for outcome in outcomes]
+    every_seed = set.intersection(*map(set, tested))
+    names = sorted(set().union(*tested))
+    return {"all": names, "never for training": [name for name in names if name in every_seed]}
 
 
-def _weights(model: Any) -> NDArray:
-    components = model.components_ * model.scale_
-    B = components.T @ components
-    diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
-    return np.diag(B) if diagonal else B
+def paired_tests(
+    losses: Mapping[str, Mapping[str, Mapping[str, float]]],
+    pairs: Sequence[Sequence[str]],
+    names: Mapping[str, Sequence[str]],
+) -> list[dict[str, Any]]:
+    """Two-sided paired t-tests over images.
+
+    Parameters
+    ----------
+    losses : dict
+        Method → loss → image → value.
+    pairs : sequence of (first, second)
+        Methods to compare.
+    names : dict
+        Sets of images by their description.
+    """
+    cases = [
+        (first, second, description, loss)
+        for first, second in pairs
+        for description, chosen in names.items()
+        for loss in losses[first]
+        if len(chosen) > 1
+    ]
+    tests = []
+    for first, second, description, loss in cases:
+        a, b = (
+            np.array([losses[method][loss][name] for name in names[description]])
+            for method in (first, second)
+        )
+        test = ttest_rel(a, b)
+        tests.append(
+            {
+                "first": first,
+                "second": second,
+                "images": description,
+                "loss": loss,
+                "n": len(a),
+                "mean": float((a - b).mean()),
+                "deviation": float((a - b).std(ddof=1)),
+                "relative": float(1.0 - a.mean() / b.mean()),
+                "t": float(test.statistic),
+                "p": float(test.pvalue),
+            }
+        )
+    return tests
+
+
+def _markdown(
+    outcomes: Sequence[Outcome], rows: Sequence[Row], tests: Sequence[dict[str, Any]]
+) -> list[str]:
+    """Means over all test images, every seed's mean, the paired tests, and what was chosen."""
+    by_method: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        by_method.setdefault(outcome.name, []).append(outcome)
+    measures = [row["measure"] for row in rows if row["method"] == outcomes[0].name][:-1]
+    summary, seeds = [], []
+    for method, own in by_method.items():
+        *losses, training = [row for row in rows if row["method"] == method]
+        means = [f"{row['mean']:.3f} ± {row['standard_error']:.3f}" for row in losses]
+        seconds = f"{training['seconds'] / len(own):.0f}"
+        summary.append([method, *means, f"{training['mean']:.3f}", seconds])
+        seeds.append([method, *(f"{outcome.losses('given').mean():.3f}" for outcome in own)])
+    words = [LOSSES[measure][0] for measure in measures]
+    cases = [outcome.case.name for outcome in by_method[outcomes[0].name]]
+    comparisons = [
+        [
+            *(test["first"], test["second"], LOSSES[test["loss"]][0]),
+            f"{test['images']}, {test['n']}",
+            f"{test['mean']:.3f}",
+            f"{test['deviation']:.3f}",
+            f"{100 * test['relative']:.1f} %",
+            f"{test['t']:.1f}",
+            f"{test['p']:.1e}",
+        ]
+        for test in tests
+    ]
+    head = ["first", "second", "loss", "images", "mean difference", "s.d.", "lower by", "t", "p"]
+    return [
+        *markdown_table(["method", *words, "training ‖M−N‖²", "s per seed"], summary),
+        *("", "Mean test ‖M−N‖² of every seed:", ""),
+        *markdown_table(["method", *cases], seeds),
+        "",
+        "Paired differences per image, averaged over the seeds in which it is for test:",
+        "",
+        *markdown_table(head, comparisons),
+        *("", "What the training images chose:", ""),
+        *(f"* {o.name}, {o.case.name}: {words}" for o in outcomes if (words := words_of(o))),
+    ]

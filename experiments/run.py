@@ -9,6 +9,7 @@ of values.
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.command_line import CONFIGS, folder_and_command, one_sentence
-from experiments.procedure import Finished, Procedure, compare
+from experiments.procedure import MEASURE, Finished, Procedure, compare
 from experiments.report import write_report
 
 __all__ = ["main", "run"]
+
+_logger = logging.getLogger(__name__)
 
 
 def run(config: DictConfig, folder: Path, command: str) -> Path:
@@ -41,6 +44,10 @@ def run(config: DictConfig, folder: Path, command: str) -> Path:
     outcomes = compare(procedure, Finished(folder / "finished", decisive), config.n_jobs)
     pages = []
     for story in procedure.stories(outcomes, folder):
+        for row in story.rows:
+            if (row["split"], row["measure"]) == ("test", MEASURE):
+                numbers = row["n_clusters"], row["mean"], row["standard_error"]
+                _logger.info("%-16s K %-9s ‖M−N‖² %.3f ± %.3f", row["method"], *numbers)
         results = {
             "experiment": ", ".join(filter(None, (config.name, story.folder))),
             "rows": story.rows,

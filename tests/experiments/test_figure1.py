@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from experiments.figure1 import label_stretches, plot_information
+from experiments.figure1 import Stretches, plot_information
 from experiments.report import read_results
 from metriclearn.datasets import make_change_points
 from tests.experiments.command import call
@@ -16,14 +16,15 @@ def test_stretches_have_the_fraction_and_grow() -> None:
     data = make_change_points(4, 120, 5, 2, (3, 4), random_state=0)
     before = [(60, 60)] * 4
     for fraction in (0.1, 0.5, 1.0):
-        labels, spans = label_stretches(data, fraction, random_state=7)
-        for known, full, (start, stop), earlier in zip(labels, data.labels, spans, before):
+        part = Stretches.draw(data, fraction, random_state=7)
+        for known, full, span, earlier in zip(part.labels, data.labels, part.spans, before):
+            start, stop = span
             assert stop - start == round(120 * fraction)
             np.testing.assert_array_equal(known[start:stop], full[start:stop])
             assert np.all(np.delete(known, np.arange(start, stop)) == -1)
             if earlier != (60, 60):
                 assert start <= earlier[0] < earlier[1] <= stop
-        before = spans
+        before = part.spans
 
 
 def test_tiny_run(tmp_path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from scipy.stats import ttest_rel
 
-from experiments.image_baselines import Euclidean, Grid, Learned, Spectral
-from experiments.image_losses import LOSSES, image_losses, paired_tests
-from experiments.images import Fold, _choose, _evaluate, _split
+from experiments.image_baselines import ScikitLearnSpectral, SomeFeatures
+from experiments.images import LOSSES, Images, Pictures, image_losses, paired_tests, split, words_of
+from experiments.procedure import Case, Finished, Method, Outcome, compare
 from metriclearn import CCCP, FactorDescent, ImageFeatures, NormalizedCutMetricLearner
+from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import Color, PixelBlocks, Position
 from tests.estimators.test_normalized_cuts import images, quiet  # noqa: F401
@@ -60,59 +64,83 @@ def test_paired_tests_are_scipys() -> None:
 
 
 @pytest.fixture(scope="module")
-def everything() -> Fold:
+def everything() -> Pictures:
     pytest.importorskip("skimage")
     pixels, maps = images(6)
     data = LabeledImages("disks", pixels, [[m] for m in maps], [f"d{i}" for i in range(6)])
     features = ImageFeatures(PixelBlocks(100), (Color(), Position()))
-    return Fold(data, [features.nodes(image) for image in pixels])
+    return Pictures(data, [features.nodes(image) for image in pixels])
 
 
-def test_splits_are_disjoint_and_by_seed(everything: Fold) -> None:
-    train, test = _split(everything, 4, None, 0)
+def test_splits_are_disjoint_and_by_seed(everything: Pictures) -> None:
+    train, test = split(everything, 4, None, 0)
     assert sorted(train.data.names + test.data.names) == everything.data.names
-    assert _split(everything, 4, None, 0)[0].data.names == train.data.names
-    assert _split(everything, 4, 1, 1)[1].data.names != []
+    assert split(everything, 4, None, 0)[0].data.names == train.data.names
+    assert split(everything, 4, 1, 1)[1].data.names != []
     with pytest.raises(ValueError, match="n_train from 1 to 5"):
-        _split(everything, 6, None, 0)
+        split(everything, 6, None, 0)
+
+
+def outcome_of(method: Method, everything: Pictures, folder: Path) -> Outcome:
+    """Of one method with 4 images for training in 2 folds, and 2 for test."""
+    train, test = split(everything, 4, None, 0)
+    halves = [([0, 1], [2, 3]), ([2, 3], [0, 1])]
+    folds = [(train.select(part), train.select(rest)) for part, rest in halves]
+
+    class Given(Images):
+        def methods(self) -> list[Method]:
+            return [method]
+
+        def cases(self) -> list[Case]:
+            return [Case("seed 0", train, test, folds)]
+
+    measures = ["partition_loss", "jaccard", "foreground"]
+    (outcome,) = compare(Given(OmegaConf.create({"losses": measures})), Finished(folder, {}))
+    return outcome
+
+
+LEARNER = NormalizedCutMetricLearner(solver=CCCP(FactorDescent(8), max_rounds=2))
+SEARCH = SimilarityGridSearch([1], [1e-2, 1.0])
 
 
 @pytest.mark.parametrize(
     ("method", "words"),
     [
         (
-            Learned(
-                NormalizedCutMetricLearner(solver=CCCP(FactorDescent(8), max_rounds=2)),
-                {"regularizer__strength": [1e-2, 1e-1]},
-            ),
+            Method("ours", LEARNER, [{"regularizer__strength": s} for s in (1e-2, 1e-1)]),
             "outer steps",
         ),
-        (Grid([3, 4], [1e-2, 1.0]), "of 4 pairs"),
-        (Grid([1], [1e-2, 1.0], keep=[0, 3]), "of 4 pairs"),
-        (Euclidean(), ""),
-        (Spectral({"gamma": [0.1]}), "gamma 0.1"),
+        (Method("grid", SEARCH), "of 4 pairs"),
+        (Method("some", SomeFeatures(SEARCH, [0, 3])), "of 4 pairs"),
+        (Method("euclidean", EuclideanSimilarity()), ""),
+        (Method("scikit-learn", ScikitLearnSpectral(), [{"gamma": 0.1}, {"gamma": 0.2}]), "gamma"),
     ],
-    ids=["learned", "grid", "part of the features", "euclidean", "scikit-learn"],
+    ids=lambda value: value.name if isinstance(value, Method) else "",
 )
-def test_methods_train_and_are_scored(everything: Fold, method: object, words: str) -> None:
-    train, test = _split(everything, 4, None, 0)
-    measures = ["partition_loss", "jaccard", "foreground"]
-    result = _evaluate("name", method, 0, train, test, 2, measures)  # type: ignore[arg-type]
-    assert list(result.losses) == measures
-    assert all(len(values) == 2 for values in result.losses.values())
-    assert len(result.training) == 4
-    assert words in result.choice
+def test_methods_train_and_are_scored(
+    everything: Pictures, method: Method, words: str, tmp_path: Path
+) -> None:
+    outcome = outcome_of(method, everything, tmp_path)
+    measures = [("test", name) for name in ("partition_loss", "jaccard", "foreground")]
+    scores = outcome.scores["given"]
+    assert list(scores) == [*measures, ("train", "partition_loss")]
+    assert [len(values) for values in scores.values()] == [2, 2, 2, 4]
+    assert words in words_of(outcome)
 
 
-def test_candidates_are_chosen_on_held_out_training_images(everything: Fold) -> None:
-    train, _ = _split(everything, 4, None, 0)
-    seen: list[tuple[float, int]] = []
-
-    class Counting(Euclidean):
-        def fit(self, nodes, labels, parameters):  # type: ignore[no-untyped-def]
-            seen.append((parameters["scale"], len(nodes)))
-            return super().fit(nodes, labels, parameters)
-
-    parameters, text = _choose(Counting(grid={"scale": [1e-6, 1.0, 300.0]}), train, 2)
-    assert seen == [(scale, 2) for scale in (1e-6, 1.0, 300.0) for _ in range(2)]
-    assert f"scale = {parameters['scale']:g}" in text
+def test_candidates_are_chosen_on_held_out_training_images(
+    everything: Pictures, tmp_path: Path
+) -> None:
+    candidates = [{"scale": scale} for scale in (1e-6, 1.0, 300.0)]
+    outcome = outcome_of(Method("e", EuclideanSimilarity(), candidates), everything, tmp_path)
+    choice = outcome.choices["given"]
+    assert len(choice.losses) == 4  # every training image is held out once
+    means = []
+    train, _ = split(everything, 4, None, 0)
+    for candidate in candidates:
+        model = EuclideanSimilarity(**candidate).fit(train.nodes[:2], train.labels[:2])
+        maps = [[labels] for labels in train.labels[2:]]
+        means.append(image_losses(model, train.nodes[2:], maps)["partition_loss"])
+    place = candidates.index(dict(choice.parameters))
+    np.testing.assert_allclose(choice.losses[:2], means[place])
+    assert f"scale = {choice.parameters['scale']}" in words_of(outcome)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from experiments.report import read_results
 from tests.experiments.command import call
 
 FEW = ("tiny=true", "n_jobs=1", "~methods.hermite", "~methods.shaped_hermite", "~methods.six",
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_rows_and_errors(folder: Path) -> None:
-    rows = json.loads((folder / "results.json").read_text())["rows"]
+    rows = read_results(folder / "results.json")["rows"]
     names = {row["method"] for row in rows}
     assert len(rows) == 4 * len(names)  # two directions, two columns
     assert any(name.startswith("ours/") for name in names)

@@ -67,7 +67,7 @@ def _strips(generator: np.random.Generator) -> list[Strip]:
     }
     losses = {"ours/diagonal-l1": 1.04, "euclidean": 4.6}
     return [
-        Strip("sequence 3", segmentations, losses, 0.02, "s", signal),
+        Strip("sequence 3", segmentations, losses, signal),
         Strip("sequence 4", segmentations, losses),
     ]
 

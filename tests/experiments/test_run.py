@@ -75,7 +75,7 @@ def test_model_is_the_best_of_ours_on_validation_data(synthetic: Path) -> None:
 
 
 def test_saved_model_gives_the_losses_of_the_table(synthetic: Path) -> None:
-    from experiments.protocol import sequence_losses
+    from experiments.comparison import sequence_losses
 
     test = make_change_points(3, 120, 12, 3, (3, 4), feature_seed=0, random_state=2)
     for method in ("ours/diagonal-l2", "rca"):
@@ -112,11 +112,11 @@ def test_users_of_hapt_are_never_split(tmp_path: Path) -> None:
     from hydra import compose, initialize_config_dir
 
     from experiments.command_line import CONFIGS
-    from experiments.comparison import read_splits
+    from experiments.comparison import read_cases
 
     with initialize_config_dir(CONFIGS, version_base="1.3"):
         config = compose("config", ["experiment=hapt", "dataset.loader.window=500"])
-    (split,) = read_splits(config)
+    (split,) = read_cases(config)
     assert len(set(split.train.groups)) == 12
     assert len(set(split.test.groups)) == 6
     assert not set(split.train.groups) & set(split.test.groups)

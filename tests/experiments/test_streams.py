@@ -17,9 +17,10 @@ pytest.importorskip("torch")
 pytest.importorskip("librosa")
 
 from experiments.generated_videos import build_videos
+from experiments.report import read_results
 from experiments.scenes import KINDS, Shot, draw_shots
 from experiments.shows import PARTS, build_shows
-from experiments.streams import LEARNING, folder_splits
+from experiments.streams import folder_cases
 from metriclearn.datasets.annotations import read_segments, save_segments
 from metriclearn.features.audio import AudioFeatures
 from metriclearn.features.media import audio_blocks, duration, video_frames
@@ -44,13 +45,14 @@ def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     text = (folder / "results.md").read_text()
     assert "| method | audio mean | video mean | audio test0 | video test0 |" in text
     assert (folder / "video" / "report.html").is_file()
-    model = folder / "video" / "model.npz"
-    written = model.stat().st_mtime_ns
-    record = json.loads((folder / "video" / "record.json").read_text())
-    assert record["losses"]["pca"] == found["pca"]["video"]
-    assert set(record["validation"]) == {method for method in found if method != LEARNING}
+    rows = read_results(folder / "results.json")["rows"]
+    video = {r["method"]: r["values"] for r in rows if r["measure"] == "partition_loss/video"}
+    assert video["pca"] == list(found["pca"]["video"].values())
+    assert set(video) == set(found)
+    assert (folder / "video" / "model.npz").is_file()
+    finished = {file: file.stat().st_mtime_ns for file in (folder / "finished").iterdir()}
     call(*arguments)  # what is there already is not computed again
-    assert model.stat().st_mtime_ns == written
+    assert finished == {file: file.stat().st_mtime_ns for file in (folder / "finished").iterdir()}
 
 
 def test_training_and_validation_are_held_out_for_each_other(tmp_path: Path) -> None:
@@ -64,10 +66,11 @@ def test_training_and_validation_are_held_out_for_each_other(tmp_path: Path) -> 
             )
             tables[f"{part}{i}"] = [(0.0, 2.0, "a"), (2.0, 4.0, "b")]
         save_segments(tables, tmp_path / part / "segments.csv")
-    (split,) = folder_splits(tmp_path, AudioFeatures(), 3)
-    assert split.train.names == ["train0", "train1", "validation0"]
-    assert split.test.names == ["test0"]
-    assert [(a.tolist(), b.tolist()) for a, b in split.folds] == [([0, 1], [2]), ([2], [0, 1])]
+    (case,) = folder_cases(tmp_path, AudioFeatures(), 3)
+    assert case.train.names == ["train0", "train1", "validation0"]
+    assert case.test.names == ["test0"]
+    halves = [["train0", "train1"], ["validation0"]]
+    assert [[a.names, b.names] for a, b in case.folds] == [halves, halves[::-1]]
 
 
 def mkdir(folder: Path) -> Path:

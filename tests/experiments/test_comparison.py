@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
-from experiments.protocol import (
-    Method,
-    Split,
-    compare,
+from experiments.comparison import (
+    Comparison,
+    case_of,
+    group_cases,
     group_folds,
-    group_splits,
     sequence_losses,
     with_tuned_penalty,
 )
+from experiments.procedure import Case, Finished, Method, Outcome, choose, compare
 from metriclearn import ChangePointMetricLearner
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points
@@ -54,6 +59,27 @@ def steps(n_sequences: int = 6, groups: list[str] | None = None) -> LabeledSeque
     )
 
 
+@pytest.fixture
+def outcomes_of(tmp_path: Path) -> Callable[..., list[Outcome]]:
+    """Outcomes of methods in cases, as an experiment on sequences has them."""
+
+    def run(methods: list[Method], cases: list[Case], n_jobs: int = 1) -> list[Outcome]:
+        class Given(Comparison):
+            def methods(self) -> list[Method]:
+                return methods
+
+            def cases(self) -> list[Case]:
+                return cases
+
+        finished = Finished(tmp_path / f"finished {n_jobs}", {})
+        return compare(Given(OmegaConf.create()), finished, n_jobs)
+
+    return run
+
+
+LEARNS = {"learns_penalty": True}
+
+
 def test_loss_of_one_segment_where_there_are_three_is_two() -> None:
     # M projects on constants, inside the range of N: ‖M − N‖² = 3 − 1
     data = steps(2)
@@ -65,7 +91,7 @@ def test_loss_of_one_segment_where_there_are_three_is_two() -> None:
 def test_penalty_is_tuned_on_a_copy() -> None:
     data = steps()
     model = Fixed(penalty=100.0).fit(data.sequences, data.labels)
-    tuned = with_tuned_penalty(model, data.sequences, data.labels)
+    tuned = with_tuned_penalty(model, data)
     assert model.penalty_ == 100.0
     # two more segments pay off while 2 · penalty < 20/3
     assert 0.0 < tuned.penalty_ < 10 / 3
@@ -77,7 +103,7 @@ def test_tuned_penalty_of_the_euclidean_metric_is_that_of_the_baseline() -> None
     baseline = TunedSegmenter(Euclidean()).fit(data.sequences, data.labels)
     other = TunedSegmenter(Euclidean()).fit(data.sequences, data.labels)
     other.penalty_ = 1e9
-    tuned = with_tuned_penalty(other, data.sequences, data.labels)
+    tuned = with_tuned_penalty(other, data)
     assert tuned.penalty_ == pytest.approx(baseline.penalty_)
 
 
@@ -85,64 +111,91 @@ def test_metric_that_is_zero_keeps_its_penalty() -> None:
     data = steps()
     model = Fixed(penalty=3.0).fit(data.sequences, data.labels)
     model.components_ = np.zeros((0, 1))
-    assert with_tuned_penalty(model, data.sequences, data.labels).penalty_ == 3.0
+    assert with_tuned_penalty(model, data).penalty_ == 3.0
 
 
-def test_compare_chooses_on_folds_and_fits_again_on_all_training_data() -> None:
+def test_choices_on_folds_fits_on_all_training_data_and_results_kept(
+    outcomes_of: Callable[..., list[Outcome]],
+) -> None:
     data = steps()
     train, test = data.select(range(4)), data.select([4, 5])
-    split = Split("only", train, test, [(np.array([0, 1, 2]), np.array([3]))])
+    case = case_of("only", train, test, [(np.array([0, 1, 2]), np.array([3]))])
     Fixed.fits.clear()
     grid = [{"penalty": price} for price in (100.0, 1.0, 50.0)]
-    (outcome,) = compare([Method("fixed", Fixed(), grid)], [split])
+    (outcome,) = outcomes_of([Method("fixed", Fixed(), grid)], [case])
     assert outcome.choices["estimated"].parameters == {"penalty": 1.0}
     assert outcome.choices["estimated"].losses == pytest.approx([0.0])
     assert outcome.models["estimated"].penalty_ == 1.0
-    assert outcome.losses["estimated"] == pytest.approx([0.0, 0.0])
+    assert outcome.losses() == pytest.approx([0.0, 0.0])
     # the candidates on 3 sequences; then, once each, the choices of both columns on all 4
-    assert sorted(Fixed.fits) == [(1.0, 3), (1.0, 4), (50.0, 3), (100.0, 3), (100.0, 4)]
+    fits = [(1.0, 3), (1.0, 4), (50.0, 3), (100.0, 3), (100.0, 4)]
+    assert sorted(Fixed.fits) == fits
+    (again,) = outcomes_of([Method("fixed", Fixed(), grid)], [case])
+    assert sorted(Fixed.fits) == fits  # read from disk
+    assert again.losses() == pytest.approx(outcome.losses())
+    outcomes_of([Method("fixed", Fixed(), grid)], [replace(case, test=data.select([4]))])
+    assert len(Fixed.fits) == 2 * len(fits)  # other data
 
 
-def test_choice_between_learned_and_tuned_penalty() -> None:
-    data = steps()
-    (split, *_) = group_splits(data, 2, False, 2, 0)
-    (bad,) = compare([Method("m", Fixed(penalty=100.0), [{}], learns_penalty=True)], [split])
-    assert bad.choices["estimated"].penalty == "tuned"
-    assert bad.losses["estimated"] == pytest.approx([0.0, 0.0])
-    (good,) = compare([Method("m", Fixed(penalty=1.0), [{}], learns_penalty=True)], [split])
-    assert good.choices["estimated"].penalty == "learned"
+def test_choice_between_learned_and_tuned_penalty(
+    outcomes_of: Callable[..., list[Outcome]],
+) -> None:
+    (case, *_) = group_cases(steps(), 2, False, 2, 0)
+    methods = [
+        Method("bad", Fixed(penalty=100.0), options=LEARNS),
+        Method("good", Fixed(penalty=1.0), options=LEARNS),
+        Method("fixed", Fixed(penalty=100.0)),
+    ]
+    bad, good, fixed = outcomes_of(methods, [case])
+    assert bad.choices["estimated"].option == "tuned"
+    assert bad.losses() == pytest.approx([0.0, 0.0])
+    assert good.choices["estimated"].option == "learned"
     assert good.models["estimated"].penalty_ == 1.0
-    (fixed,) = compare([Method("m", Fixed(penalty=100.0), [{}])], [split])
-    assert fixed.losses["estimated"] == pytest.approx([2.0, 2.0])
+    assert fixed.losses() == pytest.approx([2.0, 2.0])
 
 
-def test_results_do_not_depend_on_the_number_of_threads() -> None:
+def test_another_candidate_must_be_clearly_better_where_splits_overlap() -> None:
+    @dataclass
+    class Trial:
+        losses: dict[str, dict[None, np.ndarray]]
+
+    def chosen(gain: float) -> int:
+        noise = np.array([0.0, 1.0, 2.0])
+        losses = [noise + 1.0, noise[::-1] + 1.0 - gain]
+        tried = [[Trial({"given": {None: np.array([v])}}) for v in row] for row in losses]
+        return choose([{}, {"better": True}], tried, "given", overlap=0.5)[0]  # type: ignore
+
+    # differences gain − 2, gain and gain + 2: deviation 2, error 2 √(1/3 + 1/2) = 1.83
+    assert [chosen(gain) for gain in (0.5, 1.8, 1.9)] == [0, 0, 1]
+
+
+def test_results_do_not_depend_on_the_number_of_threads(
+    outcomes_of: Callable[..., list[Outcome]],
+) -> None:
     data = make_change_points(6, 100, 4, 2, (3, 4), random_state=0)
-    splits = group_splits(data, 2, True, 2, 0)
+    cases = group_cases(data, 2, True, 2, 0)
     learner = ChangePointMetricLearner(verbose=False)
     grid = [{"regularizer__strength": s} for s in (1e-2, 1.0)]
-    methods = [Method("ours", learner, grid, True), Method("euclidean", TunedSegmenter())]
-    one, two = (compare(methods, splits, n_jobs) for n_jobs in (1, 2))
-    assert [o.method for o in one] == ["ours", "euclidean"] * 3
+    methods = [Method("ours", learner, grid, LEARNS), Method("euclidean", TunedSegmenter())]
+    one, two = (outcomes_of(methods, cases, n_jobs) for n_jobs in (1, 2))
+    assert [o.name for o in one] == ["ours", "euclidean"] * 3
     for a, b in zip(one, two):
-        np.testing.assert_array_equal(a.losses["estimated"], b.losses["estimated"])
+        np.testing.assert_array_equal(a.losses(), b.losses())
         np.testing.assert_array_equal(a.choices["given"].losses, b.choices["given"].losses)
 
 
 @pytest.mark.parametrize(("n_test", "sizes"), [(1, [1] * 5), (2, [2, 2, 1])])
-def test_rotating_splits_test_every_group_once(n_test: int, sizes: list[int]) -> None:
+def test_rotating_cases_test_every_group_once(n_test: int, sizes: list[int]) -> None:
     data = steps(10, [f"g{i // 2}" for i in range(10)])
-    splits = group_splits(data, n_test, True, 3, 7)
-    held_out = [set(split.test.groups) for split in splits]
-    assert [len(part) for part in held_out] == sizes
-    assert set().union(*held_out) == set(data.groups)
-    for split in splits:
-        assert not set(split.train.groups) & set(split.test.groups)
-        assert len(split.train) + len(split.test) == 10
-        for rest, held in split.folds:
-            groups = np.array(split.train.groups)
-            assert not set(groups[rest]) & set(groups[held])
-    assert len(group_splits(data, n_test, False, 3, 7)) == 1
+    cases = group_cases(data, n_test, True, 3, 7)
+    assert [len(set(case.test.groups)) for case in cases] == sizes
+    assert set().union(*(case.test.groups for case in cases)) == set(data.groups)
+    for case in cases:
+        assert not set(case.train.groups) & set(case.test.groups)
+        assert len(case.train) + len(case.test) == 10
+        for rest, held_out in case.folds:
+            assert not set(rest.groups) & set(held_out.groups)
+    assert len(group_cases(data, n_test, False, 3, 7)) == 1
 
 
 def test_folds_over_sequences_where_there_is_one_group() -> None:
@@ -152,17 +205,19 @@ def test_folds_over_sequences_where_there_is_one_group() -> None:
 
 def test_too_few_groups_or_sequences_are_one_clear_error() -> None:
     with pytest.raises(ValueError, match=r"steps has 3 group\(s\), of which 3 cannot be held out"):
-        group_splits(steps(3), 3, False, 2, 0)
+        group_cases(steps(3), 3, False, 2, 0)
     with pytest.raises(ValueError, match="2 or more training sequences to choose"):
         group_folds(steps(1), 2)
 
 
-def test_interrupted_training_stops_the_comparison() -> None:
+def test_interrupted_training_stops_the_comparison(
+    outcomes_of: Callable[..., list[Outcome]],
+) -> None:
     class Interrupted(Fixed):
         def fit(self, X: Any, y: Any) -> Self:
             super().fit(X, y)
-            self.solution_ = type("Solution", (), {"reason": "interrupted"})()
+            self.solution_ = SimpleNamespace(reason="interrupted")
             return self
 
     with pytest.raises(KeyboardInterrupt):
-        compare([Method("m", Interrupted())], group_splits(steps(), 2, False, 2, 0))
+        outcomes_of([Method("m", Interrupted())], group_cases(steps(), 2, False, 2, 0))
