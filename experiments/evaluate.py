@@ -6,26 +6,23 @@ printed, and written as ``results.json`` and ``results.md`` to Hydra's run direc
 
 from __future__ import annotations
 
-import json
-import shlex
 import time
 from pathlib import Path
 from typing import Any
 
 import hydra
 import numpy as np
-from hydra.core.hydra_config import HydraConfig
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
-from experiments.command_line import CONFIGS, one_sentence
-from experiments.comparison import load_sequences, statistics, synthetic_split
-from experiments.protocol import COLUMNS
-from metriclearn import load
+from experiments.command_line import CONFIGS, folder_and_command, one_sentence
+from experiments.comparison import load_sequences, synthetic_sequences
+from experiments.procedure import statistics
+from experiments.report import COLUMNS, Artifacts, markdown_table, write_report
+from metriclearn import Partition, load
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.indices import hausdorff, partition_loss, precision_recall
-from metriclearn.problem.partition import Partition
 
 __all__ = ["evaluate", "main", "score"]
 
@@ -45,65 +42,60 @@ def score(
 
     The Hausdorff distance to a prediction without change-points is T, so that means stay finite.
     """
-    truths = [Partition.from_runs(labels).change_points for labels in data.labels]
-    counts = [len(truth) for truth in truths] if n_clusters == "given" else None
-    found = model.predict_change_points(data.sequences, counts)
-    table = [_measures(truth, ends, margin) for truth, ends in zip(truths, found)]
-    return {name: np.array([row[name] for row in table]) for name in MEASURES}
+    truths = [Partition.from_runs(labels) for labels in data.labels]
+    counts = [truth.n_clusters for truth in truths] if n_clusters == "given" else None
+    predicted = model.predict_change_points(data.sequences, counts)
+    rows = [
+        _measures(truth, Partition(ends=ends), margin) for truth, ends in zip(truths, predicted)
+    ]
+    return dict(zip(MEASURES, np.array(rows).T))
 
 
-def _measures(truth: NDArray, found: NDArray, margin: float) -> dict[str, float]:
-    n_samples = int(truth[-1])
-    true, pred = (Partition.from_change_points(ends, n_samples) for ends in (truth, found))
-    loss = partition_loss(true, pred)
-    precision, recall = precision_recall(true, pred, margin=margin)
-    return {
-        "partition_loss": n_samples * loss,
-        "relative_loss": loss,
-        "hausdorff": min(hausdorff(true, pred), n_samples),
-        "f1": 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0,
-        "n_segments": len(found),
-    }
+def _measures(truth: Partition, predicted: Partition, margin: float) -> tuple[float, ...]:
+    n_samples, loss = truth.n_samples, partition_loss(truth, predicted)
+    precision, recall = precision_recall(truth, predicted, margin=margin)
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+    distance = min(hausdorff(truth, predicted), n_samples)
+    return n_samples * loss, loss, distance, f1, predicted.n_clusters
 
 
 def evaluate(config: DictConfig, folder: Path, command: str) -> str:
     """Score ``config.model`` on ``config.dataset``; writes the results and returns the table."""
-    start = time.perf_counter()
+    begun = time.perf_counter()
     model = load(config.model)
-    synthetic = "root" not in config.dataset
-    data = (
-        synthetic_split(config).test if synthetic else load_sequences(config, config.dataset.root)
-    )
-    _check_features(model, data, config.model)
+    if "root" in config.dataset:
+        data = load_sequences(config, config.dataset.root)
+    else:
+        *_, data = synthetic_sequences(config, config.seed)
+    if model.n_features_in_ != (P := len(data.feature_names)):
+        raise ValueError(
+            f"The model {config.model} was trained on {model.n_features_in_} features, but "
+            f"{data.name} has {P}; load the data with the options of the training run."
+        )
     name = _name(model)
-    scores = {column: score(model, data, column, config.margin) for column in COLUMNS}
+    rows = [
+        {"method": name, "split": "test", "n_clusters": column} | statistics(values, measure)
+        for column in COLUMNS
+        for measure, values in score(model, data, column, config.margin).items()
+    ]
     results = {
         "experiment": f"{name} on {data.name}",
-        "rows": [
-            {"method": name, "split": "test", "n_clusters": column} | statistics(values, measure)
-            for column, measures in scores.items()
-            for measure, values in measures.items()
-        ],
+        "rows": rows,
         "sequences": data.names,
-        "seconds": time.perf_counter() - start,
+        "seconds": time.perf_counter() - begun,
         "config": OmegaConf.to_container(config, resolve=True),
     }
-    table = _table(results, config.margin)
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(results, indent=2) + "\n"
-    (folder / "results.json").write_text(text, encoding="utf-8")
-    page = f"# {results['experiment']}\n\n{table}\n\nProduced by\n\n```sh\n{command}\n```\n"
-    (folder / "results.md").write_text(page, encoding="utf-8")
+    cells = [f"{row['mean']:.4g} ± {row['standard_error']:.2g}" for row in rows]
+    named = MEASURES | {"f1": f"{MEASURES['f1']}, margin {config.margin:g}"}
+    half = len(named)
+    lines = markdown_table(
+        ["measure", "segments estimated", "segments given"],
+        zip(named.values(), cells[:half], cells[half:]),
+    )
+    lines += ["", f"Mean ± standard error of {len(data)} sequences."]
+    table = "\n".join(lines)
+    write_report(folder, results, Artifacts(markdown=table), command)
     return table
-
-
-def _check_features(model: Any, data: LabeledSequences, file: str) -> None:
-    P = len(data.feature_names)
-    if model.n_features_in_ != P:
-        raise ValueError(
-            f"The model {file} was trained on {model.n_features_in_} features, but {data.name} has "
-            f"{P}; load the data with the options of the training run."
-        )
 
 
 def _name(model: Any) -> str:
@@ -113,28 +105,10 @@ def _name(model: Any) -> str:
     return " ".join(type(word).__name__ for word in words if word is not None)
 
 
-def _table(results: dict[str, Any], margin: float) -> str:
-    """Markdown: measures by column."""
-    cells = {
-        (row["measure"], row["n_clusters"]): f"{row['mean']:.4g} ± {row['standard_error']:.2g}"
-        for row in results["rows"]
-    }
-    lines = ["| measure | segments estimated | segments given |", "|---|---:|---:|"]
-    for measure, words in MEASURES.items():
-        label = f"{words}, margin {margin:g}" if measure == "f1" else words
-        lines.append(f"| {label} | {' | '.join(cells[measure, c] for c in COLUMNS)} |")
-    return "\n".join(
-        [*lines, "", f"Mean ± standard error of {len(results['sequences'])} sequences."]
-    )
-
-
 @hydra.main(version_base="1.3", config_path=CONFIGS, config_name="evaluate")
 def _task(config: DictConfig) -> None:
-    settings = HydraConfig.get()
-    folder = Path(settings.runtime.output_dir)
-    command = shlex.join(["python", "-m", "experiments.evaluate", *settings.overrides.task])
     with one_sentence():
-        print(evaluate(config, folder, command))
+        print(evaluate(config, *folder_and_command("evaluate")))
 
 
 def main() -> None:

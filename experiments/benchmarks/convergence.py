@@ -42,7 +42,7 @@ from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
 from experiments.benchmarks.machine import Report, options_of
-from experiments.protocol import group_splits
+from experiments.comparison import group_cases
 from metriclearn import (
     BundleDual,
     ChangePointMetricLearner,
@@ -224,7 +224,7 @@ def jobs(root: str | None) -> Iterator[Job]:
     few = ("bundle", _UNGROUPED, "n-slack planes", "stochastic subgradient", _FRANK_WOLFE)
     problem = known._problem(data.sequences, data.labels)
     yield Job("many, full metric, number known", problem, known.regularizer, few)
-    train = group_splits(load_hapt(root, unlabeled="keep"), 6, False, 4, 0)[0].train
+    train = group_cases(load_hapt(root, unlabeled="keep"), 6, False, 4, 0)[0].train
     X, y = train.sequences[:20], train.labels[:20]
     weak = SquaredFrobenius(1e-2)
     learner = ChangePointMetricLearner(FullMetric(), weak, verbose=False)
