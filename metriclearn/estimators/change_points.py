@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -36,6 +37,7 @@ from metriclearn.solvers.regularizers import L1, Regularizer
 __all__ = ["ChangePointMetricLearner"]
 
 
+@dataclass(eq=False, repr=False)
 class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     """Learn a Mahalanobis metric, and the price of a segment, from segmented sequences.
 
@@ -133,38 +135,22 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         "oracle": component(Oracle, "SummedArea()", optional=True),
     }
 
-    def __init__(
-        self,
-        metric: Metric = DiagonalMetric(),  # noqa: B008  # never changed, see set_params
-        regularizer: Regularizer = L1(),  # noqa: B008
-        solver: Solver = BundleDual(),  # noqa: B008
-        *,
-        penalty: str | float = "learned",
-        loss_scale: float = 1.0,
-        n_segments: str | None = None,
-        min_size: int = 1,
-        standardize: bool = True,
-        oracle: Oracle | None = None,
-        alternation: Alternation = Alternation(),  # noqa: B008
-        callbacks: Sequence[Callback] = (),
-        n_jobs: int | None = None,
-        executor: Executor | None = None,
-        verbose: bool | None = None,
-    ) -> None:
-        self.metric = metric
-        self.regularizer = regularizer
-        self.solver = solver
-        self.penalty = penalty
-        self.loss_scale = loss_scale
-        self.n_segments = n_segments
-        self.min_size = min_size
-        self.standardize = standardize
-        self.oracle = oracle
-        self.alternation = alternation
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        self.executor = executor
-        self.verbose = verbose
+    # components are never changed in place, see ComponentParameters.set_params
+    metric: Metric = DiagonalMetric()  # noqa: RUF009
+    regularizer: Regularizer = L1()  # noqa: RUF009
+    solver: Solver = BundleDual()  # noqa: RUF009
+    _: KW_ONLY
+    penalty: str | float = "learned"
+    loss_scale: float = 1.0
+    n_segments: str | None = None
+    min_size: int = 1
+    standardize: bool = True
+    oracle: Oracle | None = None
+    alternation: Alternation = Alternation()  # noqa: RUF009
+    callbacks: Sequence[Callback] = ()
+    n_jobs: int | None = None
+    executor: Executor | None = None
+    verbose: bool | None = None
 
     @classmethod
     def paper(cls, **parameters: Any) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -86,6 +86,7 @@ class Certificate:
         return self.upper - self.lower_bound
 
 
+@dataclass(eq=False, repr=False)
 class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     """Learn a Mahalanobis metric, and the price of a cluster, from tables with class labels.
 
@@ -196,42 +197,23 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         "n_clusters": either("given", None, number(1, whole=True)),
     }
 
-    n_clusters_: int | None
-
-    def __init__(
-        self,
-        metric: Metric = FullMetric(),  # noqa: B008  # never changed, see set_params
-        regularizer: Regularizer = SquaredFrobenius(10.0),  # noqa: B008
-        solver: Solver = BundleDual(),  # noqa: B008
-        *,
-        penalty: str | float = "learned",
-        loss_scale: float = 1.0,
-        n_clusters: str | int | None = "given",
-        oracle: RelaxableOracle = SpectralRelaxation(),  # noqa: B008
-        standardize: bool = True,
-        alternation: Alternation = Alternation(),  # noqa: B008
-        callbacks: Sequence[Callback] = (),
-        n_init: int = 10,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        executor: Executor | None = None,
-        verbose: bool | None = None,
-    ) -> None:
-        self.metric = metric
-        self.regularizer = regularizer
-        self.solver = solver
-        self.penalty = penalty
-        self.loss_scale = loss_scale
-        self.n_clusters = n_clusters
-        self.oracle = oracle
-        self.standardize = standardize
-        self.alternation = alternation
-        self.callbacks = callbacks
-        self.n_init = n_init
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.executor = executor
-        self.verbose = verbose
+    # components are never changed in place, see ComponentParameters.set_params
+    metric: Metric = FullMetric()  # noqa: RUF009
+    regularizer: Regularizer = SquaredFrobenius(10.0)  # noqa: RUF009
+    solver: Solver = BundleDual()  # noqa: RUF009
+    _: KW_ONLY
+    penalty: str | float = "learned"
+    loss_scale: float = 1.0
+    n_clusters: str | int | None = "given"
+    oracle: RelaxableOracle = SpectralRelaxation()  # noqa: RUF009
+    standardize: bool = True
+    alternation: Alternation = Alternation()  # noqa: RUF009
+    callbacks: Sequence[Callback] = ()
+    n_init: int = 10
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    executor: Executor | None = None
+    verbose: bool | None = None
 
     @property
     def certificate_(self) -> Certificate:

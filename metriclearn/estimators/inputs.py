@@ -183,17 +183,13 @@ def _read_labelings(
         truths.append(truth)
     if all(isinstance(truth, Partition) for truth in truths):
         return truths
-    whole = PartialPartition.from_partition if segments else _known_clustering
+    whole = PartialPartition.from_partition
     return [whole(truth) if isinstance(truth, Partition) else truth for truth in truths]
 
 
 def _each(labelings: Any) -> Any:
     """Labelings one after another, as lazy sequences and data frames of them give them."""
     return (labelings[i] for i in range(len(labelings))) if is_stored(labelings) else labelings
-
-
-def _known_clustering(truth: Partition) -> PartialPartition:
-    return PartialPartition(truth.n_samples, truth.labels)
 
 
 def _read_labeling(

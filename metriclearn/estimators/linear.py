@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -51,6 +52,7 @@ class MetricOfData(LearnedMetric, ABC):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class Euclidean(MetricOfData):
     """Features divided by their standard deviation around the data sets' means, pooled.
 
@@ -60,8 +62,7 @@ class Euclidean(MetricOfData):
         False leaves the features as they are.
     """
 
-    def __init__(self, standardize: bool = True) -> None:
-        self.standardize = standardize
+    standardize: bool = True
 
     def _components(self, data: DataSets) -> NDArray:
         if not self.standardize:
@@ -69,6 +70,7 @@ class Euclidean(MetricOfData):
         return np.diag(1.0 / pooled_deviation(type(self).__name__, data.measures))
 
 
+@dataclass(eq=False, repr=False)
 class PrincipalComponents(MetricOfData):
     """Leading principal components of the standardized, centered data sets, pooled.
 
@@ -82,9 +84,8 @@ class PrincipalComponents(MetricOfData):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {"n_components": number(1, whole=True)}
 
-    def __init__(self, n_components: int = 10, whiten: bool = False) -> None:
-        self.n_components = n_components
-        self.whiten = whiten
+    n_components: int = 10
+    whiten: bool = False
 
     def _components(self, data: DataSets) -> NDArray:
         """Leading eigenvectors of the pooled correlation matrix, over the standard deviations."""
@@ -95,6 +96,7 @@ class PrincipalComponents(MetricOfData):
         return components / np.sqrt(np.maximum(variances, 1e-12 * variances.max()))[:, None]
 
 
+@dataclass(eq=False, repr=False)
 class RelevantComponents(LearnedMetric):
     """Whiten the covariance within segments, clusters or chunklets (RCA, Bar-Hillel et al. 2003).
 
@@ -125,17 +127,10 @@ class RelevantComponents(LearnedMetric):
         "shrinkage": number(0, 1),
     }
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        diagonal: bool = False,
-        shrinkage: float = 1e-3,
-        contiguous: bool = True,
-    ) -> None:
-        self.n_components = n_components
-        self.diagonal = diagonal
-        self.shrinkage = shrinkage
-        self.contiguous = contiguous
+    n_components: int | None = None
+    diagonal: bool = False
+    shrinkage: float = 1e-3
+    contiguous: bool = True
 
     def fit(self, X: Any, y: Any) -> Self:
         """Whiten within the chunklets of y, O(TP² + P³).

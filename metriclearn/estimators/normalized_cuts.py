@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -48,6 +48,7 @@ from metriclearn.solvers.regularizers import Regularizer, Trace
 __all__ = ["NormalizedCutMetricLearner"]
 
 
+@dataclass(eq=False, repr=False)
 class NormalizedCutMetricLearner(NormalizedCutSegmenter):
     """Learn the similarity of normalized cuts from images that people have segmented.
 
@@ -149,38 +150,21 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         ),
     }
 
-    def __init__(
-        self,
-        metric: Metric = DiagonalMetric(),  # noqa: B008  # never changed, see set_params
-        regularizer: Regularizer = Trace(1e-2),  # noqa: B008
-        solver: CCCP = CCCP(),  # noqa: B008
-        *,
-        similarity: Similarity = GaussianSimilarity(),  # noqa: B008
-        features: ImageFeatures = ImageFeatures(),  # noqa: B008
-        rounding: Rounding = ThresholdCut(),  # noqa: B008
-        loss_scale: float = 0.03,
-        normalized: bool = False,
-        starts: Sequence[float] = (1e-3, 1e-2, 1e-1),
-        standardize: bool = True,
-        alternation: Alternation = Alternation(),  # noqa: B008
-        callbacks: Sequence[Callback] = (),
-        n_jobs: int | None = None,
-        verbose: bool | None = None,
-    ) -> None:
-        self.metric = metric
-        self.regularizer = regularizer
-        self.solver = solver
-        self.similarity = similarity
-        self.features = features
-        self.rounding = rounding
-        self.loss_scale = loss_scale
-        self.normalized = normalized
-        self.starts = starts
-        self.standardize = standardize
-        self.alternation = alternation
-        self.callbacks = callbacks
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    metric: Metric = DiagonalMetric()  # noqa: RUF009
+    regularizer: Regularizer = Trace(1e-2)  # noqa: RUF009
+    solver: CCCP = CCCP()  # noqa: RUF009
+    _: KW_ONLY
+    similarity: Similarity = GaussianSimilarity()  # noqa: RUF009
+    features: ImageFeatures = ImageFeatures()  # noqa: RUF009
+    rounding: Rounding = ThresholdCut()  # noqa: RUF009
+    loss_scale: float = 0.03
+    normalized: bool = False
+    starts: Sequence[float] = (1e-3, 1e-2, 1e-1)
+    standardize: bool = True
+    alternation: Alternation = Alternation()  # noqa: RUF009
+    callbacks: Sequence[Callback] = ()
+    n_jobs: int | None = None
+    verbose: bool | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from images, or arrays of features, and their label maps.

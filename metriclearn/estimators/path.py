@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,20 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 
-from metriclearn.estimators.alternation import Alternation, PartialHinge
+from metriclearn.estimators.alternation import PartialHinge
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.inputs import read_data_sets, read_weights
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
-from metriclearn.problem.oracle import Oracle
-from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, check_parameters, number
-from metriclearn.solvers.base import Callback, Solution, Solver
-from metriclearn.solvers.bundle import BundleDual
-from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric
-from metriclearn.solvers.regularizers import L1, Regularizer
+from metriclearn.solvers.base import Solution
 
 __all__ = ["ChangePointMetricLearnerCV", "RegularizationPath", "regularization_path"]
 
+_COUNT, _STRENGTH = number(1, whole=True), number(positive=True)
 _RATIO = number(1e-12, 1.0 - 1e-12)
 _STRENGTHS = Needs(
     "a number of strengths or positive ones",
@@ -38,7 +34,6 @@ _STRENGTHS = Needs(
         or (np.ndim(given) == 1 and len(given) > 0 and all(map(_STRENGTH.accepts, given)))
     ),
 )
-_COUNT, _STRENGTH = number(1, whole=True), number(positive=True)
 _STRONG = Needs("a regularizer with a strength, such as L1()", lambda one: hasattr(one, "strength"))
 _WITHOUT_CHECKPOINT = Needs(
     "a solver without checkpoint, because every strength is a problem of its own",
@@ -203,7 +198,7 @@ def _strengths(strengths: int | ArrayLike, problem: LearningProblem, ratio: floa
             "regularization_path needs labels that the data tell apart, but no segment's mean "
             "differs from that of its data set; pass strengths, or other labels."
         )
-    return np.geomspace(greatest, ratio * greatest, int(strengths))  # type: ignore[call-overload]
+    return np.geomspace(greatest, ratio * greatest, int(strengths))  # type: ignore[arg-type]
 
 
 def _weights(problem: LearningProblem, solution: Solution) -> NDArray:
@@ -216,6 +211,7 @@ def _weights(problem: LearningProblem, solution: Solution) -> NDArray:
     return np.where(np.arange(len(values)) < solution.rank, values, 0.0)  # the rest is rounding
 
 
+@dataclass(eq=False, repr=False)
 class ChangePointMetricLearnerCV(ChangePointMetricLearner):
     """Metric learner whose strength has the least mean loss on left-out sequences.
 
@@ -267,46 +263,10 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         "ratio": _RATIO,
     }
 
-    def __init__(
-        self,
-        metric: Metric = DiagonalMetric(),  # noqa: B008  # never changed, see set_params
-        regularizer: Regularizer = L1(),  # noqa: B008
-        solver: Solver = BundleDual(),  # noqa: B008
-        *,
-        strengths: int | ArrayLike = 20,
-        ratio: float = 1e-3,
-        cv: Any = None,
-        penalty: str | float = "learned",
-        loss_scale: float = 1.0,
-        n_segments: str | None = None,
-        min_size: int = 1,
-        standardize: bool = True,
-        oracle: Oracle | None = None,
-        alternation: Alternation = Alternation(),  # noqa: B008
-        callbacks: Sequence[Callback] = (),
-        n_jobs: int | None = None,
-        executor: Executor | None = None,
-        verbose: bool | None = None,
-    ) -> None:
-        super().__init__(
-            metric,
-            regularizer,
-            solver,
-            penalty=penalty,
-            loss_scale=loss_scale,
-            n_segments=n_segments,
-            min_size=min_size,
-            standardize=standardize,
-            oracle=oracle,
-            alternation=alternation,
-            callbacks=callbacks,
-            n_jobs=n_jobs,
-            executor=executor,
-            verbose=verbose,
-        )
-        self.strengths = strengths
-        self.ratio = ratio
-        self.cv = cv
+    _: KW_ONLY
+    strengths: int | ArrayLike = 20
+    ratio: float = 1e-3
+    cv: Any = None
 
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, groups: Any = None
@@ -349,7 +309,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         self.path_ = replace(path, validation_loss=self.loss_path_)
         self.strength_ = float(self.strengths_[self.path_.best])
         chosen = self.path_.learners[self.path_.best]
-        vars(self).update({k: v for k, v in vars(chosen).items() if k not in parameters})
+        self.__dict__.update({k: v for k, v in vars(chosen).items() if k not in parameters})
         self._report()
         return self
 

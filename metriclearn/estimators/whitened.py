@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -155,6 +156,7 @@ class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
             self.penalty_, _ = best_penalty(forms, truths, min_size=self.min_size)
 
 
+@dataclass(eq=False, repr=False)
 class WhitenedMetricLearner(MappedSegmenter):
     """Eq. (9) after relevant component analysis: for few sequences with many features.
 
@@ -192,24 +194,18 @@ class WhitenedMetricLearner(MappedSegmenter):
         "n_components": either(None, number(1, whole=True)),
     }
 
-    def __init__(
-        self,
-        learner: ChangePointMetricLearner = _WHITENED,
-        *,
-        shrinkage: float = 0.1,
-        n_components: int | None = None,
-        retune: bool = False,
-    ) -> None:
-        self.learner = learner
-        self.shrinkage = shrinkage
-        self.n_components = n_components
-        self.retune = retune
+    learner: ChangePointMetricLearner = _WHITENED
+    _: KW_ONLY
+    shrinkage: float = 0.1
+    n_components: int | None = None
+    retune: bool = False
 
     def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
         total, within = covariances(arrays, truths)
         return whitening(total, within, self.shrinkage, self.n_components)
 
 
+@dataclass(eq=False, repr=False)
 class ReferenceMetricLearner(MappedSegmenter):
     """Eq. (9), regularized towards a reference metric: of PCA, RCA, or of the plain features.
 
@@ -253,18 +249,11 @@ class ReferenceMetricLearner(MappedSegmenter):
         "strength": number(1e-12),
     }
 
-    def __init__(
-        self,
-        reference: MetricEstimator = PrincipalComponents(10),  # noqa: B008  # cloned
-        learner: ChangePointMetricLearner = _REFERRED,
-        *,
-        strength: float = 1e-2,
-        retune: bool = True,
-    ) -> None:
-        self.reference = reference
-        self.learner = learner
-        self.strength = strength
-        self.retune = retune
+    reference: MetricEstimator = PrincipalComponents(10)  # noqa: RUF009
+    learner: ChangePointMetricLearner = _REFERRED
+    _: KW_ONLY
+    strength: float = 1e-2
+    retune: bool = True
 
     def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
         return clone(self.reference).fit(arrays, truths).components_
@@ -282,6 +271,7 @@ class ReferenceMetricLearner(MappedSegmenter):
         return clone(self.learner).set_params(regularizer=SquaredFrobenius(strength, scale))
 
 
+@dataclass(eq=False, repr=False)
 class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     """Eq. (9) after relevant component analysis: for few samples, with a full metric.
 
@@ -324,22 +314,15 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         "between": number(0, 1),
     }
 
-    def __init__(
-        self,
-        learner: ClusteringMetricLearner = ClusteringMetricLearner(  # noqa: B008  # cloned
-            regularizer=SquaredFrobenius(10.0),  # noqa: B008
-            oracle=Averaged(),  # noqa: B008
-            standardize=False,
-        ),
-        *,
-        n_clusters: str | int | None = "given",
-        shrinkage: float = 0.1,
-        between: float = 0.0,
-    ) -> None:
-        self.learner = learner
-        self.n_clusters = n_clusters
-        self.shrinkage = shrinkage
-        self.between = between
+    learner: ClusteringMetricLearner = ClusteringMetricLearner(  # noqa: RUF009
+        regularizer=SquaredFrobenius(10.0),
+        oracle=Averaged(),
+        standardize=False,
+    )
+    _: KW_ONLY
+    n_clusters: str | int | None = "given"
+    shrinkage: float = 0.1
+    between: float = 0.0
 
     @property
     def n_init(self) -> int:  # type: ignore[override]
