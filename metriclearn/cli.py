@@ -1,12 +1,13 @@
 """The command ``metriclearn``: learn from labelled recordings, segment new ones, compare, inspect.
 
 Exit status: 0 done, 1 for an error of the input in one sentence, 2 for a wrong command line, 130
-when interrupted.
+when interrupted. The docstring of a command is what its ``--help`` shows.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import logging
 import sys
 from collections.abc import Sequence
@@ -18,56 +19,20 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_EXAMPLES = """examples:
-  metriclearn fit songs --out songs.model             # songs/*.wav and songs/segments.csv
-  metriclearn segment new.wav --model songs.model     # new.segments.csv, .txt, .vtt, .png
-  metriclearn compare truth.csv new.segments.csv
-  metriclearn info songs.model
-"""
-_FIT = """FOLDER holds recordings (wav, flac, ogg, mp3, mp4, mkv, ...) and a table segments.csv:
-
-  recording,start,end,label
-  monday,0.0,12.5,speech
-  monday,12.5,47.0,music
-
-with times in seconds; monday is the name of the file without its ending. Or FOLDER holds one
-CSV file per sequence, a row per sample, with a column of labels (--label).
-
-examples:
-  metriclearn fit songs --out songs.model
-  metriclearn fit shows --out shows.model --features both --rate 2
-  metriclearn fit gestures --out gestures.model --label phase --rate 30
-"""
-_SEGMENT = """Writes beside FILE, or to --out FOLDER:
-
-  NAME.segments.csv   recording,start,end,label in seconds
-  NAME.labels.txt     label track: in Audacity File, Import, Labels
-  NAME.vtt            WebVTT: subtitles for browsers and VLC
-  NAME.timeline.png   the picture
-
-examples:
-  metriclearn segment new.wav --model songs.model
-  metriclearn segment show.mp4 --model shows.model --out results --truth show.segments.csv
-  metriclearn segment new.csv --model gestures.model
-"""
-_COMPARE = """Compares two tables recording,start,end,label, the first one the truth.
-
-example:
-  metriclearn compare truth.csv new.segments.csv --tolerance 0.5
-"""
-_INFO = """Prints labels, recordings, features, validation loss, rank, price and largest weights.
-
-example:
-  metriclearn info songs.model
-"""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
-    parsed = _parser().parse_args(arguments)
+    """Learn where people put the boundaries in recordings, and put them there.
+
+    examples:
+      metriclearn fit songs --out songs.model             # songs/*.wav and songs/segments.csv
+      metriclearn segment new.wav --model songs.model     # new.segments.csv, .txt, .vtt, .png
+      metriclearn compare truth.csv new.segments.csv
+      metriclearn info songs.model
+    """
+    options = vars(_parser().parse_args(arguments))
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
-        parsed.run(parsed)
+        options.pop("run")(**options)
     except (ValueError, TypeError, OSError, ImportError) as error:
         text = str(error)
         if isinstance(error, OSError) and error.filename is not None and error.strerror:
@@ -80,61 +45,158 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="metriclearn",
-        description="Learn where people put the boundaries in recordings, and put them there.",
-        epilog=_EXAMPLES,
-        formatter_class=raw,
+def fit(
+    folder: Path,
+    out: Path,
+    features: str | None,
+    rate: float,
+    segments: str,
+    label: str,
+    gap: str | None,
+    cache: Path | None,
+) -> None:
+    """learn from a folder
+
+    FOLDER holds recordings (wav, flac, ogg, mp3, mp4, mkv, ...) and a table segments.csv:
+
+      recording,start,end,label
+      monday,0.0,12.5,speech
+      monday,12.5,47.0,music
+
+    with times in seconds; monday is the name of the file without its ending. Or FOLDER holds one
+    CSV file per sequence, a row per sample, with a column of labels (--label).
+
+    examples:
+      metriclearn fit songs --out songs.model
+      metriclearn fit shows --out shows.model --features both --rate 2
+      metriclearn fit gestures --out gestures.model --label phase --rate 30
+    """
+    from metriclearn.datasets.files import load_files
+    from metriclearn.datasets.recordings import load_recordings, recording_files
+    from metriclearn.estimators.recordings import RecordingSegmenter
+    from metriclearn.features.media import VIDEO_SUFFIXES
+
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
+    parent = out.absolute().parent
+    if not parent.is_dir():
+        raise FileNotFoundError(
+            f"{str(out)!r} cannot be written: there is no folder {str(parent)!r}; make it first."
+        )
+    extractor = None
+    if files := recording_files(folder):
+        all_videos = all(file.suffix.lower() in VIDEO_SUFFIXES for file in files.values())
+        extractor = _extractor(features or ("both" if all_videos else "audio"), rate)
+        data = load_recordings(folder, extractor, segments, gap=gap, cache=cache)
+    else:
+        data = load_files(folder, label, "*.csv")
+    model = RecordingSegmenter(extractor, rate=rate).fit(data)
+    model.save(out)
+    _print_summary(model)
+    print(f"Model: {out}")
+
+
+def segment(
+    file: Path, model: Path, out: Path | None, truth: Path | None, cache: Path | None
+) -> None:
+    """segment a recording
+
+    Writes beside FILE, or to --out FOLDER:
+
+      NAME.segments.csv   recording,start,end,label in seconds
+      NAME.labels.txt     label track: in Audacity File, Import, Labels
+      NAME.vtt            WebVTT: subtitles for browsers and VLC
+      NAME.timeline.png   the picture
+
+    examples:
+      metriclearn segment new.wav --model songs.model
+      metriclearn segment show.mp4 --model shows.model --out results --truth show.segments.csv
+      metriclearn segment new.csv --model gestures.model
+    """
+    import metriclearn
+    from metriclearn.datasets import annotations
+
+    segmenter = metriclearn.load(model)
+    if not isinstance(segmenter, metriclearn.RecordingSegmenter):
+        raise ValueError(
+            f"{str(model)!r} is a {type(segmenter).__name__}, not a model of recordings; make one "
+            "by metriclearn fit."
+        )
+    folder, name = out or file.absolute().parent, file.stem
+    folder.mkdir(parents=True, exist_ok=True)
+    if segmenter.extractor is None:
+        found = segmenter.segment_features(_rows(file, segmenter.feature_names_))
+    else:
+        found = segmenter.segment(file, cache)
+    written = [
+        annotations.save_segments({name: found}, folder / f"{name}.segments.csv"),
+        annotations.save_audacity(found, folder / f"{name}.labels.txt"),
+        annotations.save_webvtt(found, folder / f"{name}.vtt"),
+        folder / f"{name}.timeline.png",
+    ]
+    strips: dict[str, list[Segment]] = {}
+    if truth is not None:
+        tables = annotations.read_segments(truth)
+        if name not in tables:
+            raise ValueError(f"{str(truth)!r} has no segments of {name!r}.")
+        strips["truth"] = tables[name]
+    strips["predicted"] = found
+    _draw(file, segmenter.extractor, strips, written[-1])
+    for start, end, label in found:
+        print(f"{start:9.2f} {end:9.2f}  {label}")
+    for path in written:
+        print(f"Written: {path}")
+
+
+def compare(truth: Path, found: Path, tolerance: float) -> None:
+    """compare two tables
+
+    Compares two tables recording,start,end,label, the first one the truth.
+
+    example:
+      metriclearn compare truth.csv new.segments.csv --tolerance 0.5
+    """
+    import numpy as np
+
+    from metriclearn.datasets.annotations import read_segments
+
+    true, pred = read_segments(truth), read_segments(found)
+    shared = [recording for recording in true if recording in pred]
+    if not shared:
+        raise ValueError(
+            f"{str(truth)!r} and {str(found)!r} need a recording in common, got "
+            f"{sorted(true)[:5]} and {sorted(pred)[:5]}."
+        )
+    rows = [_compared(true[name], pred[name], tolerance) for name in shared]
+    print(f"{'recording':24s}    loss     F1 precision recall  labels")
+    for name, row in zip([*shared, "mean"], [*rows, np.mean(rows, axis=0)]):
+        print(f"{name:24.24s} {{:7.2f}} {{:6.2f}} {{:9.2f}} {{:6.2f}} {{:7.1%}}".format(*row))
+    print(
+        f"loss: ‖M − N‖² in steps of 0.1 s, 0 for equal segmentations; F1, precision, recall: "
+        f"boundaries within {tolerance:g} s; labels: time with the same label."
     )
-    parser.add_argument("--version", action="version", version=_version())
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-
-    fit = commands.add_parser("fit", help="learn from a folder", epilog=_FIT, formatter_class=raw)
-    fit.add_argument("folder", type=Path, metavar="FOLDER")
-    fit.add_argument("--out", type=Path, required=True, metavar="MODEL", help="file to write")
-    fit.add_argument(
-        "--features", choices=sorted(_EXTRACTORS), default=None,
-        help="streams to use; by default audio, or both where all files are videos",
-    )  # fmt: skip
-    fit.add_argument("--rate", type=_positive, default=1.0, help="rows per second (default 1)")
-    fit.add_argument("--segments", default="segments.csv", help="name of the table in FOLDER")
-    fit.add_argument("--label", default="label", help="column of the labels, for CSV files")
-    fit.add_argument("--gap", default=None, help="label of time that the table leaves out")
-    fit.add_argument("--cache", type=Path, default=None, help="folder for computed features")
-    fit.set_defaults(run=_fit)
-
-    segment = commands.add_parser(
-        "segment", help="segment a recording", epilog=_SEGMENT, formatter_class=raw
-    )
-    segment.add_argument("file", type=Path, metavar="FILE")
-    segment.add_argument("--model", type=Path, required=True, metavar="MODEL")
-    segment.add_argument("--out", type=Path, default=None, metavar="FOLDER")
-    segment.add_argument("--truth", type=Path, default=None, help="table to draw above the result")
-    segment.add_argument("--cache", type=Path, default=None, help="folder for computed features")
-    segment.set_defaults(run=_segment)
-
-    compare = commands.add_parser(
-        "compare", help="compare two tables", epilog=_COMPARE, formatter_class=raw
-    )
-    compare.add_argument("truth", type=Path, metavar="TRUTH.csv")
-    compare.add_argument("found", type=Path, metavar="FOUND.csv")
-    compare.add_argument(
-        "--tolerance", type=_positive, default=1.0, help="seconds for a boundary (default 1)"
-    )
-    compare.set_defaults(run=_compare)
-
-    info = commands.add_parser("info", help="what a model is", epilog=_INFO, formatter_class=raw)
-    info.add_argument("model", type=Path, metavar="MODEL")
-    info.set_defaults(run=_info)
-    return parser
+    if left_out := sorted(set(true) ^ set(pred)):
+        print(f"In one table only, left out: {', '.join(left_out[:10])}.")
 
 
-def _version() -> str:
+def info(model: Path) -> None:
+    """what a model is
+
+    Prints labels, recordings, features, validation loss, rank, price and largest weights.
+
+    example:
+      metriclearn info songs.model
+    """
     import metriclearn
 
-    return f"metriclearn {metriclearn.__version__}"
+    fitted = metriclearn.load(model)
+    if isinstance(fitted, metriclearn.RecordingSegmenter):
+        _print_summary(fitted)
+        return
+    print(f"{type(fitted).__name__} of {fitted.n_features_in_} features")
+    print(f"rank of the metric: {len(fitted.components_)}")
+    if getattr(fitted, "penalty_", None) is not None:
+        print(f"price of a segment: {fitted.penalty_:.4g}")
 
 
 def _positive(text: str) -> float:
@@ -144,98 +206,79 @@ def _positive(text: str) -> float:
     return value
 
 
-def _audio(rate: float) -> Any:
+_MODEL: dict[str, Any] = {"type": Path, "metavar": "MODEL"}
+_CACHE: dict[str, Any] = {"type": Path, "help": "folder for computed features"}
+_COMMANDS: dict[Any, dict[str, dict[str, Any]]] = {
+    fit: {
+        "folder": {"type": Path, "metavar": "FOLDER"},
+        "--out": {**_MODEL, "required": True, "help": "file to write"},
+        "--features": {
+            "choices": ["audio", "both", "video"],
+            "help": "streams to use; by default audio, or both where all files are videos",
+        },
+        "--rate": {"type": _positive, "default": 1.0, "help": "rows per second (default 1)"},
+        "--segments": {"default": "segments.csv", "help": "name of the table in FOLDER"},
+        "--label": {"default": "label", "help": "column of the labels, for CSV files"},
+        "--gap": {"help": "label of time that the table leaves out"},
+        "--cache": _CACHE,
+    },
+    segment: {
+        "file": {"type": Path, "metavar": "FILE"},
+        "--model": {**_MODEL, "required": True},
+        "--out": {"type": Path, "metavar": "FOLDER"},
+        "--truth": {"type": Path, "help": "table to draw above the result"},
+        "--cache": _CACHE,
+    },
+    compare: {
+        "truth": {"type": Path, "metavar": "TRUTH.csv"},
+        "found": {"type": Path, "metavar": "FOUND.csv"},
+        "--tolerance": {
+            "type": _positive,
+            "default": 1.0,
+            "help": "seconds for a boundary (default 1)",
+        },
+    },
+    info: {"model": _MODEL},
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    import metriclearn
+
+    def texts(function: Any) -> tuple[str, dict[str, Any]]:
+        """First line of a docstring, and the rest as what stands below the options."""
+        title, _, rest = (inspect.getdoc(function) or "").partition("\n\n")
+        raw = argparse.RawDescriptionHelpFormatter
+        return title, {"epilog": rest, "formatter_class": raw}
+
+    title, below = texts(main)
+    parser = argparse.ArgumentParser("metriclearn", description=title, **below)
+    version = f"metriclearn {metriclearn.__version__}"
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command, options in _COMMANDS.items():
+        title, below = texts(command)
+        added = commands.add_parser(command.__name__, help=title, **below)
+        added.set_defaults(run=command)
+        for name, settings in options.items():
+            added.add_argument(name, **settings)
+    return parser
+
+
+def _extractor(kind: str, rate: float) -> Any:
+    """Features of the sound ("audio"), of the pictures ("video") or "both", in rows per second."""
     from metriclearn.features.audio import AudioFeatures
-
-    return AudioFeatures(rate, flatness=True, contrast=True)
-
-
-def _video(rate: float) -> Any:
     from metriclearn.features.gist import Gist
+    from metriclearn.features.per_recording import JoinedFeatures
     from metriclearn.features.video import ColorHistogram, VideoFeatures
 
+    sound = AudioFeatures(rate, flatness=True, contrast=True)
     gist = Gist((4, 4, 4, 4), blocks=2, size=64)
-    return VideoFeatures(rate, (gist, ColorHistogram(4, 2)), (64, 64))
+    pictures = VideoFeatures(rate, (gist, ColorHistogram(4, 2)), (64, 64))
+    return {"audio": sound, "video": pictures, "both": JoinedFeatures([sound, pictures])}[kind]
 
 
-def _both(rate: float) -> Any:
-    from metriclearn.features.per_recording import JoinedFeatures
-
-    return JoinedFeatures([_audio(rate), _video(rate)])
-
-
-_EXTRACTORS = {"audio": _audio, "video": _video, "both": _both}
-
-
-def _fit(options: argparse.Namespace) -> None:
-    from metriclearn.datasets.files import load_files
-    from metriclearn.datasets.recordings import load_recordings, recording_files
-    from metriclearn.estimators.recordings import RecordingSegmenter
-    from metriclearn.features.media import VIDEO_SUFFIXES
-
-    folder: Path = options.folder
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
-    if not options.out.absolute().parent.is_dir():
-        raise FileNotFoundError(
-            f"{str(options.out)!r} cannot be written: there is no folder "
-            f"{str(options.out.absolute().parent)!r}; make it first."
-        )
-    extractor = None
-    files = recording_files(folder)
-    if files:
-        all_videos = all(file.suffix.lower() in VIDEO_SUFFIXES for file in files.values())
-        kind = options.features or ("both" if all_videos else "audio")
-        extractor = _EXTRACTORS[kind](options.rate)
-        data = load_recordings(
-            folder, extractor, options.segments, gap=options.gap, cache=options.cache
-        )
-    else:
-        data = load_files(folder, options.label, "*.csv")
-    model = RecordingSegmenter(extractor, rate=options.rate).fit(data)
-    model.save(options.out)
-    print(_summary(model))
-    print(f"Model: {options.out}")
-
-
-def _segment(options: argparse.Namespace) -> None:
-    from metriclearn.datasets.annotations import (
-        read_segments,
-        save_audacity,
-        save_segments,
-        save_webvtt,
-    )
-
-    model = _recordings_model(options.model)
-    path: Path = options.file
-    folder: Path = options.out or path.absolute().parent
-    folder.mkdir(parents=True, exist_ok=True)
-    if model.extractor is None:
-        found = model.segment_features(_rows(path, model.feature_names_))
-    else:
-        found = model.segment(path, options.cache)
-    name = path.stem
-    written = [
-        save_segments({name: found}, folder / f"{name}.segments.csv"),
-        save_audacity(found, folder / f"{name}.labels.txt"),
-        save_webvtt(found, folder / f"{name}.vtt"),
-        folder / f"{name}.timeline.png",
-    ]
-    strips: dict[str, list[Segment]] = {}
-    if options.truth is not None:
-        tables = read_segments(options.truth)
-        if name not in tables:
-            raise ValueError(f"{str(options.truth)!r} has no segments of {name!r}.")
-        strips["truth"] = tables[name]
-    strips["predicted"] = found
-    _draw(path, model, strips, written[-1])
-    for start, end, label in found:
-        print(f"{start:9.2f} {end:9.2f}  {label}")
-    for file in written:
-        print(f"Written: {file}")
-
-
-def _draw(path: Path, model: Any, strips: dict[str, list[Segment]], picture: Path) -> None:
+def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture: Path) -> None:
     """The time-line, with sound and pictures where the model uses them."""
     import numpy as np
 
@@ -243,8 +286,8 @@ def _draw(path: Path, model: Any, strips: dict[str, list[Segment]], picture: Pat
     from metriclearn.plots.timeline import plot_timeline
     from metriclearn.running.atomic import replacing
 
-    names = {type(part).__name__ for part in getattr(model.extractor, "extractors", ())}
-    names.add(type(model.extractor).__name__)
+    parts = [extractor, *getattr(extractor, "extractors", ())]
+    names = {type(part).__name__ for part in parts}
     waveform = thumbnails = None
     if "AudioFeatures" in names:
         # the loudest of every 50 ms: memory does not grow with the length
@@ -259,37 +302,6 @@ def _draw(path: Path, model: Any, strips: dict[str, list[Segment]], picture: Pat
         figure.savefig(stream, format="png", dpi=140)
 
 
-def _compare(options: argparse.Namespace) -> None:
-    import numpy as np
-
-    from metriclearn.datasets.annotations import read_segments
-
-    truth, found = read_segments(options.truth), read_segments(options.found)
-    shared = [recording for recording in truth if recording in found]
-    if not shared:
-        raise ValueError(
-            f"{str(options.truth)!r} and {str(options.found)!r} need a recording in common, got "
-            f"{sorted(truth)[:5]} and {sorted(found)[:5]}."
-        )
-    header = (
-        f"{'recording':24s} {'loss':>7s} {'F1':>6s} {'precision':>9s} {'recall':>6s} {'labels':>7s}"
-    )
-    print(header)
-    rows = [_compared(truth[name], found[name], options.tolerance) for name in shared]
-    for name, row in zip([*shared, "mean"], [*rows, np.mean(rows, axis=0)]):
-        loss, f1, precision, recall, agreement = row
-        print(
-            f"{name:24.24s} {loss:7.2f} {f1:6.2f} {precision:9.2f} {recall:6.2f} "
-            f"{100 * agreement:6.1f}%"
-        )
-    print(
-        f"loss: ‖M − N‖² in steps of 0.1 s, 0 for equal segmentations; F1, precision, recall: "
-        f"boundaries within {options.tolerance:g} s; labels: time with the same label."
-    )
-    if left_out := sorted(set(truth) ^ set(found)):
-        print(f"In one table only, left out: {', '.join(left_out[:10])}.")
-
-
 def _compared(
     truth: list[Segment], found: list[Segment], tolerance: float
 ) -> tuple[float, float, float, float, float]:
@@ -302,73 +314,44 @@ def _compared(
 
     rate = 10.0
     n_rows = max(1, round(rate * max(truth[-1][1], found[-1][1])))
-    a, b = row_labels(truth, n_rows, rate), row_labels(found, n_rows, rate)
-    true, pred = map(Partition.from_runs, (a, b))
+    labels = [row_labels(table, n_rows, rate) for table in (truth, found)]
+    true, pred = (Partition.from_runs(own) for own in labels)
+    margin = round(tolerance * rate)
+    precision, recall = precision_recall(true.change_points, pred.change_points, margin=margin)
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     loss = partition_loss(true, pred, normalized=False)
-    scores = precision_recall(true, pred, margin=round(tolerance * rate))
-    both = scores.precision + scores.recall
-    f1 = 2 * scores.precision * scores.recall / both if both else 0.0
-    return loss, f1, scores.precision, scores.recall, float(np.mean(a == b))
+    return loss, f1, precision, recall, float(np.mean(labels[0] == labels[1]))
 
 
-def _info(options: argparse.Namespace) -> None:
-    import metriclearn
-    from metriclearn.estimators.recordings import RecordingSegmenter
-
-    model = metriclearn.load(options.model)
-    if isinstance(model, RecordingSegmenter):
-        print(_summary(model))
-        return
-    print(f"{type(model).__name__} of {model.n_features_in_} features")
-    print(f"rank of the metric: {len(model.components_)}")
-    if getattr(model, "penalty_", None) is not None:
-        print(f"price of a segment: {model.penalty_:.4g}")
-
-
-def _summary(model: Any) -> str:
+def _print_summary(model: Any) -> None:
     import numpy as np
 
-    learner = model.learner_
-    kind = "tables" if model.extractor is None else type(model.extractor).__name__
+    learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
     weights = np.sqrt((learner.components_**2).sum(axis=0))
-    names = [model.feature_names_[i] for i in np.argsort(-weights, kind="stable")[:5]]
-    trained = ", ".join(model.trained_on_[:8]) + (" ..." if len(model.trained_on_) > 8 else "")
-    held_out = (
-        "not known, one recording only"
-        if model.validation_loss_ is None
-        else f"{model.validation_loss_:.2f} (mean ‖M − N‖² of held-out recordings)"
-    )
-    return "\n".join(
-        [
-            f"labels:             {', '.join(model.labels_)}",
-            f"trained on:         {len(model.trained_on_)} recordings: {trained}",
-            f"features:           {kind}, {len(model.feature_names_)} columns, "
-            f"{model.rows_per_second:g} rows per second",
-            f"validation loss:    {held_out}",
-            f"metric:             rank {len(learner.components_)}, price of a segment "
-            f"{learner.penalty_:.4g}, certified gap {learner.solution_.relative_gap:.1e}",
-            f"most weight per unit: {', '.join(names)}",
-        ]
-    )
-
-
-def _recordings_model(path: Path) -> Any:
-    import metriclearn
-    from metriclearn.estimators.recordings import RecordingSegmenter
-
-    model = metriclearn.load(path)
-    if not isinstance(model, RecordingSegmenter):
-        raise ValueError(
-            f"{str(path)!r} is a {type(model).__name__}, not a model of recordings; make one by "
-            "metriclearn fit."
-        )
-    return model
+    heaviest = [names[i] for i in np.argsort(-weights, kind="stable")[:5]]
+    kind = "tables" if model.extractor is None else type(model.extractor).__name__
+    held_out = "not known, one recording only"
+    if model.validation_loss_ is not None:
+        held_out = f"{model.validation_loss_:.2f} (mean ‖M − N‖² of held-out recordings)"
+    more = " ..." if len(recordings) > 8 else ""
+    lines = {
+        "labels": ", ".join(model.labels_),
+        "trained on": f"{len(recordings)} recordings: {', '.join(recordings[:8])}{more}",
+        "features": f"{kind}, {len(names)} columns, {model.rows_per_second:g} rows per second",
+        "validation loss": held_out,
+        "metric": f"rank {len(learner.components_)}, price of a segment {learner.penalty_:.4g}, "
+        f"certified gap {learner.solution_.relative_gap:.1e}",
+        "most weight per unit": ", ".join(heaviest),
+    }
+    for title, text in lines.items():
+        print(f"{title + ':':19} {text}")
 
 
 def _rows(path: Path, names: list[str]) -> Any:
-    """The feature columns of a CSV file, finite, in the model's order."""
-    import numpy as np
+    """The feature columns of a CSV file, finite, in the model's order, (T, P)."""
     import pandas as pd
+
+    from metriclearn.datasets.files import finite_values
 
     if path.suffix.lower() != ".csv":
         raise ValueError(f"{str(path)!r} needs to be a CSV file: the model was made from tables.")
@@ -379,14 +362,7 @@ def _rows(path: Path, names: list[str]) -> Any:
     missing = [name for name in names if name not in table.columns]
     if missing or table.empty:
         raise ValueError(f"{str(path)!r} needs rows and the columns {names[:8]}, lacks {missing}.")
-    X = table[names].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
-    if not np.isfinite(X).all():
-        row, column = np.argwhere(~np.isfinite(X))[0]
-        raise ValueError(
-            f"{str(path)!r} needs finite numbers, got another value in row {row + 1} of column "
-            f"{names[column]!r}."
-        )
-    return X
+    return finite_values(table[names], path)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from metriclearn.datasets.sequences import LabeledSequences
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["load_files", "save_files"]
+__all__ = ["finite_values", "load_files", "save_files"]
 
 
 def load_files(
@@ -68,7 +68,7 @@ def load_files(
     read = [READERS[file.suffix.lower()](file, label, group) for file in files]
     feature_names = list(read[0][0].columns)
     sequences = [
-        _values(_same_columns(features, feature_names, file, files[0]), file)
+        finite_values(_same_columns(features, feature_names, file, files[0]), file)
         for file, (features, _, _) in zip(files, read)
     ]
     return LabeledSequences(
@@ -191,7 +191,7 @@ def _same_columns(
     return features[names]
 
 
-def _values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:
+def finite_values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:
     """Finite float64 values, or a sentence with the place of the first that is not."""
     import pandas as pd
 

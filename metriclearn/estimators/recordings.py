@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold
+from sklearn.model_selection import GroupKFold, ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
@@ -25,7 +25,7 @@ from metriclearn.running.parameters import ComponentParameters
 
 __all__ = ["RecordingSegmenter"]
 
-STRENGTHS, SHRINKAGES = (1.0, 10.0), (0.03, 0.1, 0.3)
+_GRID = {"learner__regularizer__strength": (1.0, 10.0), "shrinkage": (0.03, 0.1, 0.3)}
 
 
 class RecordingSegmenter(ComponentParameters):
@@ -59,6 +59,8 @@ class RecordingSegmenter(ComponentParameters):
         Names of the recordings.
     """
 
+    validation_loss_: float | None
+
     def __init__(
         self,
         extractor: Any = None,
@@ -82,21 +84,22 @@ class RecordingSegmenter(ComponentParameters):
         progress : bool, optional
             Whether a bar is shown; None in a terminal only.
         """
-        candidates = [
-            {"learner__regularizer__strength": s, "shrinkage": h}
-            for s in STRENGTHS
-            for h in SHRINKAGES
-        ]
+        candidates = list(ParameterGrid(_GRID))
         n_folds = min(self.n_folds, len(set(data.groups)))
-        self.validation_loss_: float | None = None
-        chosen: Mapping[str, float] = {}
+        chosen, self.validation_loss_ = {}, None
         if n_folds > 1:
             folds = list(GroupKFold(n_folds).split(data.names, groups=data.groups))
-            bar = tqdm(total=len(candidates) * n_folds, desc="learning", disable=_quiet(progress))
-            with bar:
-                losses = [self._validate(data, folds, c, bar.update) for c in candidates]
+            losses = np.zeros(len(candidates))  # mean ‖M − N‖² of the recordings held out
+            hidden = None if progress is None else not progress
+            jobs = product(range(len(candidates)), folds)
+            for i, (rest, held) in tqdm(list(jobs), desc="learning", disable=hidden):
+                train, test = data.select(rest), data.select(held)
+                learner = clone(self.learner).set_params(**candidates[i])
+                learner.fit(train.sequences, train.labels)
+                for X, y in zip(test.sequences, test.labels):
+                    losses[i] -= len(y) * learner.score(X, y) / len(data.names)
             best = int(np.argmin(losses))
-            chosen, self.validation_loss_ = candidates[best], losses[best]
+            chosen, self.validation_loss_ = candidates[best], float(losses[best])
         self.learner_ = clone(self.learner).set_params(**chosen)
         self.learner_.fit(data.sequences, data.labels)
         self.feature_names_ = list(data.feature_names)
@@ -139,23 +142,6 @@ class RecordingSegmenter(ComponentParameters):
 
         return metriclearn.save(self, path)
 
-    def _validate(
-        self,
-        data: LabeledSequences,
-        folds: Sequence[tuple[NDArray, NDArray]],
-        candidate: Mapping[str, float],
-        step: Callable[[], Any],
-    ) -> float:
-        """Mean ‖M − N‖² of the recordings held out of the folds."""
-        losses: list[float] = []
-        for rest, held in folds:
-            train, test = data.select(rest), data.select(held)
-            learner = clone(self.learner).set_params(**candidate)
-            learner.fit(train.sequences, train.labels)
-            losses += [-len(y) * learner.score(X, y) for X, y in zip(test.sequences, test.labels)]
-            step()
-        return float(np.mean(losses))
-
     def _name_labels(self, data: LabeledSequences) -> None:
         """Linear scores of every label, by linear discriminant analysis of all rows, O(T P²)."""
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -183,7 +169,3 @@ class RecordingSegmenter(ComponentParameters):
         means = partition.pool(np.asarray(X, dtype=np.float64)) / partition.sizes[:, None]
         scores = means @ self.label_weights_.T + self.label_intercepts_
         return [self.labels_[i] for i in np.argmax(scores, axis=1)]
-
-
-def _quiet(progress: bool | None) -> bool | None:
-    return None if progress is None else not progress
