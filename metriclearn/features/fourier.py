@@ -1,7 +1,7 @@
 """Random Fourier features: kernels of a learned metric by an explicit map of finite dimension.
 
 k(x − y) ≈ φ(x)ᵀφ(y) with φ_j(x) = √(2/D) cos(ω_jᵀx + u_j); a kernel machine is a linear SVM
-on φ (A. Rahimi & B. Recht, Random features for large-scale kernel machines, NIPS 2007, Algorithm 1).
+on φ (A. Rahimi & B. Recht, Random features for large-scale kernel machines, NIPS 2007).
 """
 
 from __future__ import annotations
