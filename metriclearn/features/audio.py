@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ _DELTA_WIDTH = 9  # frames of the regression of a delta
 _LOWEST_BAND = 200.0  # Hz, of the spectral contrast
 
 
+@dataclass(eq=False, repr=False)
 class AudioFeatures(RecordingTransformer):
     """MFCC, optionally with deltas, energy, flatness, contrast and chroma, ``rate`` rows a second.
 
@@ -67,34 +69,19 @@ class AudioFeatures(RecordingTransformer):
     ['mfcc0_mean', 'mfcc1_mean', 'mfcc0_sd', 'mfcc1_sd']
     """
 
-    def __init__(
-        self,
-        rate: float = 1.0,
-        *,
-        sampling_rate: int = 16000,
-        window: int = 1024,
-        hop: int = 512,
-        n_mfcc: int = 13,
-        n_mels: int = 40,
-        deltas: int = 1,
-        energy: bool = True,
-        flatness: bool = False,
-        contrast: bool = False,
-        chroma: bool = False,
-        deviation: bool = True,
-    ) -> None:
-        self.rate = rate
-        self.sampling_rate = sampling_rate
-        self.window = window
-        self.hop = hop
-        self.n_mfcc = n_mfcc
-        self.n_mels = n_mels
-        self.deltas = deltas
-        self.energy = energy
-        self.flatness = flatness
-        self.contrast = contrast
-        self.chroma = chroma
-        self.deviation = deviation
+    rate: float = 1.0
+    _: KW_ONLY
+    sampling_rate: int = 16000
+    window: int = 1024
+    hop: int = 512
+    n_mfcc: int = 13
+    n_mels: int = 40
+    deltas: int = 1
+    energy: bool = True
+    flatness: bool = False
+    contrast: bool = False
+    chroma: bool = False
+    deviation: bool = True
 
     def extract(
         self, path: str | os.PathLike[str], block_seconds: float = 5.0

@@ -6,6 +6,7 @@ on φ (A. Rahimi & B. Recht, Random features for large-scale kernel machines, NI
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -49,6 +50,7 @@ def fourier_features(X: ArrayLike, omega: ArrayLike, phase: ArrayLike) -> NDArra
     return angles
 
 
+@dataclass(eq=False, repr=False)
 class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Explicit features whose inner products approximate a kernel of a Mahalanobis distance.
 
@@ -80,20 +82,12 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         "gamma": number(positive=True),
     }
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        kernel: Kernel = "gaussian",
-        metric: Any = None,
-        gamma: float = 1.0,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.metric = metric
-        self.gamma = gamma
-        self.random_state = random_state
+    n_components: int = 100
+    _: KW_ONLY
+    kernel: Kernel = "gaussian"
+    metric: Any = None
+    gamma: float = 1.0
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> RandomFourierFeatures:
         """Draw the frequencies; of X only the number of features matters."""

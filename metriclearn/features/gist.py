@@ -7,6 +7,7 @@ of Lajugie, Arlot & Bach, section 6.1.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
 
@@ -45,6 +46,7 @@ def gabor_bank(orientations: tuple[int, ...], size: int) -> NDArray[np.float64]:
     return np.array(bank)
 
 
+@dataclass(eq=False, repr=False)
 class Gist(StatelessTransformer):
     """GIST descriptors of pictures, (n, H, W) or (n, H, W, 3) -> (n, filters · blocks²).
 
@@ -68,17 +70,10 @@ class Gist(StatelessTransformer):
     None: nothing is learned.
     """
 
-    def __init__(
-        self,
-        orientations: tuple[int, ...] = (8, 8, 8, 8),
-        blocks: int = 4,
-        size: int = 128,
-        batch: int = 8,
-    ) -> None:
-        self.orientations = orientations
-        self.blocks = blocks
-        self.size = size
-        self.batch = batch
+    orientations: tuple[int, ...] = (8, 8, 8, 8)
+    blocks: int = 4
+    size: int = 128
+    batch: int = 8
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Check the parameters; nothing is learned."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -190,6 +191,7 @@ def _is_list(X: Any) -> bool:
     return isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
 
 
+@dataclass(eq=False, repr=False)
 class HermiteMoments(_PerSeries):
     """Hermite functions h_1 … h_n of every column, standardized within its series.
 
@@ -232,17 +234,10 @@ class HermiteMoments(_PerSeries):
         "width": number(positive=True),
     }
 
-    def __init__(
-        self,
-        n_moments: int = 5,
-        scale: Scale | float = "robust",
-        normalization: Normalization = "orthonormal",
-        width: float = 1.0,
-    ) -> None:
-        self.n_moments = n_moments
-        self.scale = scale
-        self.normalization = normalization
-        self.width = width
+    n_moments: int = 5
+    scale: Scale | float = "robust"
+    normalization: Normalization = "orthonormal"
+    width: float = 1.0
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """``hermite1_COLUMN``, ``hermite2_COLUMN``, … column by column."""
@@ -263,6 +258,7 @@ class HermiteMoments(_PerSeries):
         return functions.reshape(len(X), -1)
 
 
+@dataclass(eq=False, repr=False)
 class SlidingMoments(_PerSeries):
     """Median in a sliding window: signals without lone outliers, in units of their own noise.
 
@@ -287,10 +283,9 @@ class SlidingMoments(_PerSeries):
         "scale": either(*_SCALES, None),
     }
 
-    def __init__(self, window: int = 3, trend: int | None = None, scale: Scale | None = None):
-        self.window = window
-        self.trend = trend
-        self.scale = scale
+    window: int = 3
+    trend: int | None = None
+    scale: Scale | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check parameters and remember the columns; nothing else is learned."""
@@ -328,6 +323,7 @@ class SlidingMoments(_PerSeries):
         return found
 
 
+@dataclass(eq=False, repr=False)
 class SoftThresholds(_PerSeries):
     """sign(x) · (|x| − t)₊ of every column, for several thresholds t.
 
@@ -345,8 +341,7 @@ class SoftThresholds(_PerSeries):
         "thresholds": Needs("one or more {name} of at least 0", _are_thresholds)
     }
 
-    def __init__(self, thresholds: Sequence[float] = (0.0, 1.0, 2.0, 4.0)) -> None:
-        self.thresholds = thresholds
+    thresholds: Sequence[float] = (0.0, 1.0, 2.0, 4.0)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """``above1_COLUMN`` for a threshold of 1, column by column."""

@@ -136,6 +136,7 @@ class Centrality(ComponentParameters):
         return (2.0 * picture.position) ** 2
 
 
+@dataclass(eq=False, repr=False)
 class GradientEnergy(ComponentParameters):
     """Mean gradient of L at several scales, smoothed over three times the scale.
 
@@ -145,8 +146,7 @@ class GradientEnergy(ComponentParameters):
         Standard deviations of the Gaussian derivative, in pixels.
     """
 
-    def __init__(self, scales: Sequence[float] = (1.0, 2.0)) -> None:
-        self.scales = scales
+    scales: Sequence[float] = (1.0, 2.0)
 
     @property
     def names(self) -> list[str]:
@@ -162,6 +162,7 @@ class GradientEnergy(ComponentParameters):
         return picture.pool(np.stack(energies, axis=-1))
 
 
+@dataclass(eq=False, repr=False)
 class GaborEnergy(ComponentParameters):
     """Mean magnitude of Gabor filters of L, summed over orientations.
 
@@ -172,9 +173,8 @@ class GaborEnergy(ComponentParameters):
     n_orientations : int
     """
 
-    def __init__(self, frequencies: Sequence[float] = (0.1, 0.25), n_orientations: int = 4) -> None:
-        self.frequencies = frequencies
-        self.n_orientations = n_orientations
+    frequencies: Sequence[float] = (0.1, 0.25)
+    n_orientations: int = 4
 
     @property
     def names(self) -> list[str]:
@@ -194,6 +194,7 @@ class GaborEnergy(ComponentParameters):
         return picture.pool(energies)
 
 
+@dataclass(eq=False, repr=False)
 class ColorContext(ComponentParameters):
     """Lab color smoothed by a Gaussian.
 
@@ -203,8 +204,7 @@ class ColorContext(ComponentParameters):
         Its standard deviation, in √(width · height).
     """
 
-    def __init__(self, scale: float = 0.04) -> None:
-        self.scale = scale
+    scale: float = 0.04
 
     @property
     def names(self) -> list[str]:
@@ -215,6 +215,7 @@ class ColorContext(ComponentParameters):
         return picture.pool(ndimage.gaussian_filter(picture.lab, (sigma, sigma, 0)))
 
 
+@dataclass(eq=False, repr=False)
 class BorderContrast(ComponentParameters):
     """How a node's color compares with the colors at the border of the image.
 
@@ -229,9 +230,8 @@ class BorderContrast(ComponentParameters):
         Distance of similar colors, in Lab.
     """
 
-    def __init__(self, width: float = 0.05, scale: float = 15.0) -> None:
-        self.width = width
-        self.scale = scale
+    width: float = 0.05
+    scale: float = 15.0
 
     @property
     def names(self) -> list[str]:
@@ -269,6 +269,7 @@ class Segmenter(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class Superpixels(ComponentParameters):
     """SLIC superpixels (scikit-image).
 
@@ -284,9 +285,8 @@ class Superpixels(ComponentParameters):
     Achanta et al., SLIC superpixels, PAMI 2012.
     """
 
-    def __init__(self, n_segments: int = 400, compactness: float = 10.0) -> None:
-        self.n_segments = n_segments
-        self.compactness = compactness
+    n_segments: int = 400
+    compactness: float = 10.0
 
     def __call__(self, image: NDArray) -> NDArray[np.int64]:
         from skimage.segmentation import slic
@@ -295,6 +295,7 @@ class Superpixels(ComponentParameters):
         return np.unique(found, return_inverse=True)[1].reshape(found.shape)
 
 
+@dataclass(eq=False, repr=False)
 class PixelBlocks(ComponentParameters):
     """A regular grid of blocks, or single pixels where the image is small enough.
 
@@ -304,8 +305,7 @@ class PixelBlocks(ComponentParameters):
         About how many.
     """
 
-    def __init__(self, n_blocks: int = 2000) -> None:
-        self.n_blocks = n_blocks
+    n_blocks: int = 2000
 
     def __call__(self, image: NDArray) -> NDArray[np.int64]:
         H, W = image.shape[:2]
@@ -324,6 +324,7 @@ _DEFAULT_GROUPS = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class ImageFeatures(ComponentParameters):
     """From an RGB image to the features and sizes of its nodes.
 
@@ -343,13 +344,8 @@ class ImageFeatures(ComponentParameters):
     ((16, 15), 64)
     """
 
-    def __init__(
-        self,
-        segmenter: Segmenter = Superpixels(),  # noqa: B008  # never changed, see set_params
-        groups: Sequence[Any] = _DEFAULT_GROUPS,
-    ) -> None:
-        self.segmenter = segmenter
-        self.groups = groups
+    segmenter: Segmenter = Superpixels()  # noqa: RUF009
+    groups: Sequence[Any] = _DEFAULT_GROUPS
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Nothing is learned."""

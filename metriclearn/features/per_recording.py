@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -49,6 +50,7 @@ class RecordingTransformer(StatelessTransformer, ABC):
         return [self.extract(path) for path in shown]
 
 
+@dataclass(eq=False, repr=False)
 class JoinedFeatures(RecordingTransformer):
     """Several extractors side by side: the columns of all, for the audio *and* the pictures.
 
@@ -61,9 +63,8 @@ class JoinedFeatures(RecordingTransformer):
         Rows that the longest may have more than the shortest.
     """
 
-    def __init__(self, extractors: Sequence[RecordingTransformer], slack: int = 3) -> None:
-        self.extractors = extractors
-        self.slack = slack
+    extractors: Sequence[RecordingTransformer]
+    slack: int = 3
 
     @property
     def rate(self) -> float:  # type: ignore[override]

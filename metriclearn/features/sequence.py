@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -41,6 +42,7 @@ SEQUENCE_FEATURES: dict[str, Callable[[NDArray], float]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class SequenceFeatures(StatelessTransformer):
     """One row of features per sequence, for a penalty that depends on the sequence.
 
@@ -63,18 +65,14 @@ class SequenceFeatures(StatelessTransformer):
         )
     }
 
-    def __init__(
-        self,
-        names: Sequence[str] = (
-            "log_length",
-            "log_log_length",
-            "log_noise",
-            "log_spread",
-            "log_deviation",
-            "log_step_deviation",
-        ),
-    ) -> None:
-        self.names = names
+    names: Sequence[str] = (
+        "log_length",
+        "log_log_length",
+        "log_noise",
+        "log_spread",
+        "log_deviation",
+        "log_step_deviation",
+    )
 
     def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
         """Features of N sequences (T_i, P), (N, n_names), O(T log T) each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import ClassVar, Protocol
 
@@ -31,6 +32,7 @@ class PictureDescriptor(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class ColorHistogram(StatelessTransformer):
     """Square roots of the shares of hues, saturations and values, on a grid of cells.
 
@@ -47,9 +49,8 @@ class ColorHistogram(StatelessTransformer):
 
     PARAMETERS: ClassVar = {"bins": number(1, whole=True), "blocks": number(1, whole=True)}
 
-    def __init__(self, bins: int = 8, blocks: int = 1) -> None:
-        self.bins = bins
-        self.blocks = blocks
+    bins: int = 8
+    blocks: int = 1
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Histograms of pictures (n, H, W, 3), values 0 to 255: (n, blocks² · 3 · bins)."""
@@ -87,6 +88,7 @@ class ColorHistogram(StatelessTransformer):
         return np.sqrt(counts.reshape(n, 3 * self.bins) / pixels)
 
 
+@dataclass(eq=False, repr=False)
 class VideoFeatures(RecordingTransformer):
     """Descriptors of the pictures of a video, ``rate`` rows per second.
 
@@ -105,15 +107,9 @@ class VideoFeatures(RecordingTransformer):
 
     PARAMETERS: ClassVar = {"rate": number(positive=True)}
 
-    def __init__(
-        self,
-        rate: float = 1.0,
-        descriptors: Sequence[PictureDescriptor] = (Gist(),),
-        size: tuple[int, int] = (128, 128),
-    ) -> None:
-        self.rate = rate
-        self.descriptors = descriptors
-        self.size = size
+    rate: float = 1.0
+    descriptors: Sequence[PictureDescriptor] = (Gist(),)
+    size: tuple[int, int] = (128, 128)
 
     def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
         """Features of one file, (T, P).
