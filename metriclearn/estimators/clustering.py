@@ -19,9 +19,8 @@ from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.first_completion import PrincipalStart, labeled_samples
 from metriclearn.estimators.inputs import DataSets, read_clusterings
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
-from metriclearn.oracles.seeded import SeededKMeans
-from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.oracles.top_eigenvectors import TopEigenvectors
+from metriclearn.oracles.completion import ConstrainedKMeans
+from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.joint_features import Samples, TableSamples
 from metriclearn.problem.knowledge import PartialPartition
@@ -127,7 +126,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         Divide features by their pooled standard deviation within the clusters before learning;
         ``components_`` includes it and applies to data in their own units.
     alternation : Alternation
-        How partial labels (−1 where unknown) are completed, by seeded K-means, and learned from,
+        How partial labels (−1 where unknown) are completed, by constrained K-means, and learned from,
         in turns; the loss is then on the rows of labeled samples
         (:class:`~metriclearn.problem.labeled_rows.LabeledRowsLoss`), K the number of labels of each data
         set, and the relaxation over the leading eigenvectors. Not used with full labels.
@@ -236,8 +235,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         loss, oracle = LabeledRowsLoss(), TopEigenvectors()
         return partial(PartialHinge, self._completion(), loss=loss, oracle=oracle)
 
-    def _completion(self) -> SeededKMeans:
-        return SeededKMeans(self.n_init, random_state=self.random_state)
+    def _completion(self) -> ConstrainedKMeans:
+        return ConstrainedKMeans(self.n_init, random_state=self.random_state)
 
     @staticmethod
     def _sample(X: Any, truth: Partition, scale: NDArray) -> Samples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from metriclearn.oracles.rounding import PivotedRounding, Rounding
 from metriclearn.oracles.spectral import SpectralRelaxation
@@ -14,6 +15,8 @@ from metriclearn.problem.projector import Projector
 from metriclearn.running.parameters import ComponentParameters
 
 __all__ = ["Bounds", "LocalSearch"]
+
+_RISE = 1e-10  # of the cluster values involved: smaller rises of ⟨A, M⟩ are rounding
 
 
 class Bounds(NamedTuple):
@@ -98,22 +101,122 @@ class LocalSearch(ComponentParameters):
         return Bounds(ends[best], values[best], max(form.at(relaxed), values[best]))
 
     def _improve(self, form: LowRankForm, start: Partition, free: bool) -> Partition:
-        from metriclearn.oracles.moves import improve
-
-        single = Partition(ends=np.array([form.n_samples]))
-        truth = form.truth if form.truth is not None and form.weight else single
-        weight = form.weight if form.truth is not None else 0.0
+        """The start after as many moves as raise ⟨A, M⟩; ``free``: K may change."""
+        truth = form.truth if form.truth is not None and form.weight else None
         labels = start.labels.copy()
-        factors = np.ascontiguousarray(form.factors, dtype=np.float64)
-        improve(
-            factors,
+        _improve(
+            np.ascontiguousarray(form.factors, dtype=np.float64),
             labels,
-            truth.labels,
-            truth.sizes.astype(np.float64),
-            start.n_clusters,
-            float(weight),
+            np.zeros_like(labels) if truth is None else truth.labels,
+            np.ones(1) if truth is None else truth.sizes.astype(np.float64),
+            0.0 if truth is None else float(form.weight),
             float(form.shift),
             free,
             self.max_passes,
         )
         return Partition.from_labels(labels)
+
+
+@njit(nogil=True, cache=True)
+def _improve(Z, labels, truth, truth_sizes, weight, shift, free, max_passes):
+    """Move samples one at a time while ⟨ZZᵀ − κN + cI, M⟩ rises; ``labels`` is changed in place.
+
+    A cluster C is worth (‖Σ_C z‖² − κ Σ_d |C∩D_d|²/|D_d|)/|C| + c, with D_d the true clusters. Of
+    every cluster its sum of factors, its counts |C∩D_d|, its size, and the two squares in its
+    worth are kept. So each candidate move is O(r), and a sample O(Kr). With ``free`` a sample may
+    leave to a cluster of its own, and a cluster may lose its last sample.
+    """
+    n_clusters = labels.max() + 1
+    room = min(len(Z), 2 * n_clusters + 16) if free else n_clusters
+    sums, counts = np.zeros((room, Z.shape[1])), np.zeros((room, len(truth_sizes)))
+    sizes, squares, overlap = np.zeros(room), np.zeros(room), np.zeros(room)
+    for i in range(len(Z)):
+        _shift(Z[i], labels[i], truth[i], 1.0, sums, counts, sizes)
+    for k in range(n_clusters):
+        _refresh(k, sums, counts, truth_sizes, squares, overlap)
+    used = n_clusters
+    for _ in range(max_passes):
+        changed = False
+        for i in range(len(Z)):
+            a, d = labels[i], truth[i]
+            if sizes[a] == 1.0 and not free:
+                continue
+            share = 1.0 / truth_sizes[d]
+            target = _best_target(
+                Z[i], a, d, share, sums, counts, sizes, squares, overlap, used, weight, shift, free
+            )
+            if target == a:
+                continue
+            changed = True
+            if target == -1:
+                target = np.argmin(sizes[:used])  # an emptied cluster, or the next number
+                if sizes[target] > 0.0:
+                    target, used = used, used + 1
+                if used > len(sums):
+                    sums, counts = _doubled(sums), _doubled(counts)
+                    sizes, squares, overlap = _doubled(sizes), _doubled(squares), _doubled(overlap)
+            _shift(Z[i], a, d, -1.0, sums, counts, sizes)
+            _shift(Z[i], target, d, 1.0, sums, counts, sizes)
+            labels[i] = target
+            _refresh(a, sums, counts, truth_sizes, squares, overlap)
+            _refresh(target, sums, counts, truth_sizes, squares, overlap)
+        if not changed:
+            break
+
+
+@njit(nogil=True, cache=True)
+def _best_target(z, a, d, share, sums, counts, sizes, squares, overlap, used, weight, shift, free):
+    """The cluster that z of cluster a, with label d, should join; a itself, or −1 for a new one."""
+    norm, inner = _dot(z, z), _dot(sums[a], z)
+    before = (squares[a] - weight * overlap[a]) / sizes[a] + shift
+    rest = 0.0
+    if sizes[a] > 1.0:
+        left = overlap[a] - (2.0 * counts[a, d] - 1.0) * share
+        rest = (squares[a] - 2.0 * inner + norm - weight * left) / (sizes[a] - 1.0) + shift
+    best, target, scale = 0.0, a, abs(before) + abs(rest)
+    if free and sizes[a] > 1.0:
+        alone = norm - weight * share + shift
+        if rest + alone - before > _RISE * (scale + abs(alone)):
+            best, target = rest + alone - before, -1
+    for b in range(used):
+        if b == a or sizes[b] == 0.0:
+            continue
+        old = (squares[b] - weight * overlap[b]) / sizes[b] + shift
+        joined = overlap[b] + (2.0 * counts[b, d] + 1.0) * share
+        new = squares[b] + 2.0 * _dot(sums[b], z) + norm - weight * joined
+        new = new / (sizes[b] + 1.0) + shift
+        rise = rest + new - before - old
+        if rise > best and rise > _RISE * (scale + abs(old) + abs(new)):
+            best, target = rise, b
+    return target
+
+
+@njit(nogil=True, cache=True)
+def _dot(x, y):
+    total = 0.0
+    for j in range(len(x)):
+        total += x[j] * y[j]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _shift(z, k, d, sign, sums, counts, sizes):
+    """Add a sample with label d to cluster k (sign 1), or take it out (−1)."""
+    sizes[k] += sign
+    counts[k, d] += sign
+    for j in range(len(z)):
+        sums[k, j] += sign * z[j]
+
+
+@njit(nogil=True, cache=True)
+def _refresh(k, sums, counts, truth_sizes, squares, overlap):
+    """Make the two squares in the worth of cluster k anew."""
+    squares[k], overlap[k] = _dot(sums[k], sums[k]), 0.0
+    for d in range(len(truth_sizes)):
+        overlap[k] += counts[k, d] * counts[k, d] / truth_sizes[d]
+
+
+@njit(nogil=True, cache=True)
+def _doubled(rows):
+    """Room for twice as many clusters."""
+    return np.concatenate((rows, np.zeros_like(rows)))

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.oracles.top_eigenvectors import TopEigenvectors
+from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.running.parameters import ComponentParameters
 from metriclearn.similarities.engines import engine_for
 from metriclearn.similarities.forms import FactoredForm, SimilarityForm

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 
-from metriclearn.oracles.top_eigenvectors import TopEigenvectors
+from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.similarities.operators import Operator
 
 __all__ = ["Discretization", "KMeansRounding", "NormalizedCut", "Rounding", "ThresholdCut"]

@@ -23,8 +23,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from metriclearn.oracles.seeded import SeededSpectral, groups_of
-from metriclearn.oracles.top_eigenvectors import TopEigenvectors
+from metriclearn.oracles.completion import ConstrainedSpectral, groups_of
+from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.similarities.forms import SimilarityForm
@@ -209,7 +209,7 @@ def complete_nodes(form: SimilarityForm, known: KnownNodes) -> Partition:
     samples, and seeded spectral clustering. O(products with K vectors), to a local maximum.
     """
     K = int(known.known.labels.max()) + 1
-    spectral = SeededSpectral()(form, K, known.known)
+    spectral = ConstrainedSpectral()(form, K, known.known)
     starts = known.columns, known.clusters(spectral)
     runs = [_kernel_means(form, known, start) for start in starts]
     clusters = max(runs, key=lambda run: run[1])[0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metriclearn import DenseForm
-from metriclearn.oracles.top_eigenvectors import TopEigenvectors
+from metriclearn.oracles.spectral import TopEigenvectors
 
 
 def symmetric(T: int, seed: int = 0) -> DenseForm:

@@ -21,9 +21,8 @@ from metriclearn import (
 from metriclearn.estimators.alternation import Alternation, PartialHinge, alternate
 from metriclearn.estimators.clustering import ClusteringMetricLearner
 from metriclearn.estimators.first_completion import KnownStart, PrincipalStart
-from metriclearn.oracles.seeded import SeededKMeans
-from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.oracles.top_eigenvectors import TopEigenvectors
+from metriclearn.oracles.completion import ConstrainedKMeans
+from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.joint_features import LinearFeatures, Samples
 from metriclearn.problem.labeled_rows import LabeledRowsLoss
 from metriclearn.solvers.base import Problem
@@ -93,12 +92,12 @@ def test_alternation_learns_to_cluster_from_a_few_labels() -> None:
         X[:, 2:] *= 3.0
         known = PartialPartition(90, np.where(rng.random(90) < 0.2, y, -1))
         samples.append(Samples(X))
-        first = SeededKMeans()(LowRankForm(X), 3, known)
+        first = ConstrainedKMeans()(LowRankForm(X), 3, known)
         truths.append(first.completing(known))
         classes.append(Partition.from_labels(y))
     cone = MetricCone(DiagonalMetric(), 8, False)
     hinge = PartialHinge(
-        SeededKMeans(),
+        ConstrainedKMeans(),
         features=features,
         loss=LabeledRowsLoss(),
         oracle=TopEigenvectors(),

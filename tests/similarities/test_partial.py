@@ -28,7 +28,7 @@ from metriclearn import (
     save,
 )
 from metriclearn.estimators.alternation import Alternation
-from metriclearn.oracles.top_eigenvectors import TopEigenvectors
+from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.knowledge import NO_CHANGE
 from metriclearn.similarities import Neighborhood, Nodes, SimilarityFeatures
 from metriclearn.similarities.forms import SimilarityForm

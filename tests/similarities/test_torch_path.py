@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metriclearn import DiagonalMetric, FullMetric, GaussianSimilarity
-from metriclearn.oracles.top_eigenvectors import TopEigenvectors
+from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.similarities import NodeLabels, Nodes, SimilarityFeatures
 from metriclearn.similarities.engines import engine_for
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut

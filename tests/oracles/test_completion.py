@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metriclearn import DenseForm, LowRankForm, PartialPartition, Partition
-from metriclearn.oracles.seeded import SeededKMeans, SeededSpectral
+from metriclearn.oracles.completion import ConstrainedKMeans, ConstrainedSpectral
 from tests.exhaustive import all_partitions
 
 
@@ -34,9 +34,9 @@ def test_near_the_best_that_agrees() -> None:
             ]
             if not agreeing:
                 with pytest.raises(ValueError, match="clusters"):
-                    SeededKMeans()(form, K, known)
+                    ConstrainedKMeans()(form, K, known)
                 continue
-            found = SeededKMeans(n_init=20)(form, K, known)
+            found = ConstrainedKMeans(n_init=20)(form, K, known)
             assert known.allows_clusters(found)
             assert found.n_clusters == K
             best = max(form.at(partition) for partition in agreeing)
@@ -53,9 +53,9 @@ def test_unknown_number_of_clusters() -> None:
     y = np.repeat([0, 1, 2, 3], 20)
     Z = 10.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])[y] + 0.1 * rng.normal(size=(80, 2))
     known = PartialPartition(80, np.where((y < 2) & (rng.random(80) < 0.3), y, -1))
-    found = SeededKMeans()(LowRankForm(Z, shift=-50.0), None, known)
+    found = ConstrainedKMeans()(LowRankForm(Z, shift=-50.0), None, known)
     assert found == Partition.from_labels(y)
-    assert SeededKMeans()(LowRankForm(Z, shift=-1e5), None, known).n_clusters == 2
+    assert ConstrainedKMeans()(LowRankForm(Z, shift=-1e5), None, known).n_clusters == 2
 
 
 def test_spectral_completion_of_a_similarity() -> None:
@@ -72,23 +72,23 @@ def test_spectral_completion_of_a_similarity() -> None:
     labels = np.full(120, -1)
     labels[[0, 30, 60, 90]] = y[[0, 30, 60, 90]]
     known = PartialPartition(120, labels)
-    assert SeededSpectral()(
+    assert ConstrainedSpectral()(
         DenseForm(W / np.outer(degree, degree)), 2, known
     ) == Partition.from_labels(y)
     with pytest.raises(ValueError, match="number of clusters"):
-        SeededSpectral()(DenseForm(W), None, known)
+        ConstrainedSpectral()(DenseForm(W), None, known)
 
 
 def test_everything_known() -> None:
     truth = Partition.from_labels([0, 1, 0, 2, 2, 1])
     form = LowRankForm(np.random.default_rng(2).normal(size=(6, 2)))
-    assert SeededKMeans()(form, None, PartialPartition.from_partition(truth)) == truth
+    assert ConstrainedKMeans()(form, None, PartialPartition.from_partition(truth)) == truth
 
 
 def test_errors() -> None:
     known = PartialPartition(5, [0, 1, 2, -1, -1], same=[(3, 5)])
     form = LowRankForm(np.arange(5.0)[:, None])
     with pytest.raises(ValueError, match="from 3 clusters"):
-        SeededKMeans()(form, 2, known)
+        ConstrainedKMeans()(form, 2, known)
     with pytest.raises(ValueError, match="to 4 "):
-        SeededKMeans()(form, 5, known)
+        ConstrainedKMeans()(form, 5, known)

@@ -11,15 +11,15 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from metriclearn.oracles.top_eigenvectors import TopEigenvectors
+from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 
-__all__ = ["SeededKMeans", "SeededSpectral", "groups_of"]
+__all__ = ["ConstrainedKMeans", "ConstrainedSpectral", "groups_of"]
 
 
-class SeededKMeans(BaseEstimator):
+class ConstrainedKMeans(BaseEstimator):
     """A good ⟨ZZᵀ + cI, M⟩ over the clusterings that agree with labels and same spans.
 
     Samples with one label, and those of a same span, are one group and move as one (must-link by
@@ -72,7 +72,7 @@ class SeededKMeans(BaseEstimator):
         n_groups = int(groups.max()) + 1
         if n_clusters is not None and not max(n_seeds, 1) <= n_clusters <= n_groups:
             raise ValueError(
-                f"SeededKMeans needs from {max(n_seeds, 1)} clusters (one for each label) to "
+                f"ConstrainedKMeans needs from {max(n_seeds, 1)} clusters (one for each label) to "
                 f"{n_groups} (samples that must not be parted count once), got {n_clusters}."
             )
         sizes = np.bincount(groups).astype(np.float64)
@@ -108,18 +108,18 @@ class SeededKMeans(BaseEstimator):
         return min(runs, key=lambda run: run[1])[0]
 
 
-class SeededSpectral(BaseEstimator):
+class ConstrainedSpectral(BaseEstimator):
     """A completion under any form that can be multiplied by, such as a similarity.
 
-    Spectral clustering that keeps what is known: :class:`SeededKMeans` on the K leading
+    Spectral clustering that keeps what is known: :class:`ConstrainedKMeans` on the K leading
     eigenvectors of A, the relaxed maximizer of ⟨A, M⟩.
 
     Parameters
     ----------
-    rounding : SeededKMeans
+    rounding : ConstrainedKMeans
     """
 
-    def __init__(self, rounding: SeededKMeans = SeededKMeans()) -> None:  # noqa: B008
+    def __init__(self, rounding: ConstrainedKMeans = ConstrainedKMeans()) -> None:  # noqa: B008
         self.rounding = rounding
 
     def __call__(
