@@ -17,6 +17,8 @@ INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 TEXT_SIZE, TITLE_SIZE = 9.0, 11.0
 _CHARACTERS_PER_INCH = 10.8  # of the bold title font, cautiously
+_TITLE: dict[str, Any] = {"fontsize": TITLE_SIZE, "fontweight": "bold", "color": INK}
+STRIP, LABEL = 0.62, 0.38  # heights of a strip of segments and of the label above it, one per row
 
 
 def canvas(ax: Axes | None, width: float, height: float) -> Axes:
@@ -47,13 +49,21 @@ def say(ax: Axes, message: str, title: str | None) -> None:
     figure = figure_of(ax)
     width = int(width_of(ax) * _CHARACTERS_PER_INCH)
     text = textwrap.fill(message if title is None else title, max(width, 16))
-    text = text.replace("$", r"\$")  # a name is no formula
-    style: dict[str, Any] = {"fontsize": TITLE_SIZE, "fontweight": "bold", "color": INK}
-    engine = figure.get_layout_engine()
-    if len(figure.axes) == 1 and engine is not None:
-        figure.suptitle(text, x=0.012, ha="left", **style)
+    if len(figure.axes) == 1 and figure.get_layout_engine() is not None:
+        headline(figure, text)
     else:
-        ax.set_title(text, loc="left", **style)
+        ax.set_title(plain(text), loc="left", **_TITLE)
+
+
+def headline(figure: Figure, text: str | None) -> None:
+    """Write a title over the whole figure, bold and left-aligned, or nothing."""
+    if text:
+        figure.suptitle(plain(text), x=0.012, ha="left", **_TITLE)
+
+
+def plain(text: str) -> str:
+    """The text with its dollar signs as they are: a name is no formula."""
+    return text.replace("$", r"\$")
 
 
 def tidy(
@@ -74,6 +84,17 @@ def tidy(
         ax.set_axisbelow(True)
 
 
+def words(ax: Axes, x: float, y: float, text: str, **style: Any) -> None:
+    """Text in the size and color of all text, vertically centered at a place."""
+    ax.text(x, y, plain(text), **{"va": "center", "size": TEXT_SIZE, "color": INK, **style})
+
+
+def legend(ax: Axes, **style: Any) -> None:
+    """A legend without a frame, in the size and color of the text, if anything has a label."""
+    if style.get("handles") or ax.get_legend_handles_labels()[0]:
+        ax.legend(**{"frameon": False, "fontsize": TEXT_SIZE, "labelcolor": INK, **style})
+
+
 def panels(ax: Axes, ratios: Sequence[float], stacked: bool, gap: float) -> list[Axes]:
     """Split the axes into panels, left to right or top to bottom, ``gap`` inches apart."""
     figure = figure_of(ax)
@@ -89,6 +110,46 @@ def panels(ax: Axes, ratios: Sequence[float], stacked: bool, gap: float) -> list
     return [ax.inset_axes((s, 0, w, 1)) for s, w in zip(start, share)]
 
 
+def strip(
+    ax: Axes, row: int, starts: ArrayLike, widths: ArrayLike, faces: Sequence[str], **style: Any
+) -> None:
+    """Segments as colored bars of row 0, 1, …, which run downwards."""
+    rows = np.full(len(faces), row)
+    ax.barh(rows, widths, STRIP, starts, align="edge", color=faces, **style)
+
+
+def strip_axes(ax: Axes, n_rows: int, end: float, top: float, xlabel: str) -> None:
+    """Axes of strips from 0 to ``end``: what stands above the rows begins at height ``top``."""
+    ax.set(xlim=(0, end), ylim=(n_rows - LABEL + 0.08, top))
+    tidy(ax, xlabel)
+    ax.spines["left"].set_visible(False)
+    ax.set_yticks([])
+
+
+def envelope(
+    samples: NDArray, end: float, most: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Times, minima and maxima of at most ``most`` stretches: a figure shows no more."""
+    starts = np.unique(np.linspace(0, len(samples), most, endpoint=False).astype(int))
+    times = (starts + 0.5) * end / len(samples)
+    return times, np.minimum.reduceat(samples, starts), np.maximum.reduceat(samples, starts)
+
+
+def bars(ax: Axes, values: ArrayLike, names: Sequence[str], colors: Any) -> None:
+    """Horizontal bars from the top down, named beside them, or above them where it is narrow."""
+    places = np.arange(len(names))
+    if width_of(ax) < 5:  # inches: a phone's
+        ax.barh(places + 0.2, values, 0.36, color=colors)
+        ax.set_yticks([])
+        for place, name in zip(places, names):
+            text = shorten(name, int(width_of(ax) * 12))
+            words(ax, 0.02, place - 0.22, text, transform=ax.get_yaxis_transform())
+    else:
+        ax.barh(places, values, 0.72, color=colors)
+        name_ticks(ax, names)
+    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
+
+
 def name_ticks(ax: Axes, names: Sequence[str], size: float = TEXT_SIZE) -> None:
     """Name the places 0, 1, … of the vertical axis, names cut to fit if they stay distinct."""
     length = max(12, int(width_of(ax) * 5))
@@ -96,7 +157,7 @@ def name_ticks(ax: Axes, names: Sequence[str], size: float = TEXT_SIZE) -> None:
     if len(set(short)) < len(set(names)):
         short, size = list(names), min(size, 7.0)
     ax.yaxis.set_major_locator(FixedLocator(list(range(len(names)))))
-    ax.set_yticklabels([name.replace("$", r"\$") for name in short], fontsize=size)
+    ax.set_yticklabels([plain(name) for name in short], fontsize=size)
     ax.tick_params(axis="y", length=0)
 
 

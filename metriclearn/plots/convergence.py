@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,22 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.plots.canvas import (
-    INK,
-    MUTED,
-    PALETTE,
-    TEXT_SIZE,
-    canvas,
-    figure_of,
-    finite,
-    number,
-    say,
-    tidy,
-    width_of,
-)
+import metriclearn.plots.canvas as draw
 
 _ROUNDING = 1e-6  # a bound may pass the objective by this much of it, and no more
-_COLORS = (*PALETTE[:-1], INK)  # names in yellow could not be read
+_COLORS = (*draw.PALETTE[:-1], draw.INK)  # names in yellow could not be read
+_DASHED: dict[str, Any] = {"color": draw.MUTED, "lw": 1.6, "ls": (0, (4, 1.5))}
 _WIDE = 3.0  # longest over shortest curve, from which on the axis is logarithmic
 
 
@@ -85,31 +74,32 @@ def plot_convergence(
     if not traces:
         raise ValueError("plot_convergence needs at least one trace, got none.")
     curves = {name: _curve(name, table, seconds) for name, table in traces.items()}
-    ax = canvas(ax, 7.0, 3.6)
-    say(ax, _message(curves), title)
-    draw = _draw_gap if gap else _draw_band
+    ax = draw.canvas(ax, 7.0, 3.6)
+    draw.say(ax, _message(curves), title)
     colors = [_COLORS[place % len(_COLORS)] for place in range(len(curves))]
     for color, (name, curve) in zip(colors, curves.items()):
-        draw(ax, name if len(curves) > 1 else "", curve, color)
+        if gap:
+            shown = np.isfinite(curve.bound) & (curve.gap > 0)
+            ax.step(curve.x[shown], curve.gap[shown], where="post", color=color, lw=2)
+        else:
+            _draw_band(ax, f"{name}: " if len(curves) > 1 else "", curve, color)
     x = "seconds since the start" if seconds else "passes over the data"
-    tidy(ax, x, "relative gap to the lower bound" if gap else "objective", grid="y")
+    draw.tidy(ax, x, "relative gap to the lower bound" if gap else "objective", grid="y")
     if not seconds:
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     if gap:
         ax.set_yscale("log")
-        _name_ends(ax, curves, colors)
-    else:
-        ax.set_ylim(*_limits(list(curves.values())))
-    if not gap and len(curves) > 1:
-        ax.plot(
-            [], [], color=MUTED, lw=1.6, ls=(0, (4, 1.5)), label="dashed: certified lower bound"
-        )
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(frameon=False, fontsize=TEXT_SIZE, labelcolor="linecolor")
-    return figure_of(ax)
+        _name_ends(ax, list(curves), colors)
+        return draw.figure_of(ax)
+    ax.set_ylim(*_limits(list(curves.values())))
+    if len(curves) > 1:
+        ax.plot([], [], label="dashed: certified lower bound", **_DASHED)
+    draw.legend(ax, labelcolor="linecolor")
+    return draw.figure_of(ax)
 
 
 def _curve(name: str, table: Mapping[str, ArrayLike], seconds: bool) -> _Curve:
+    horizontal = "seconds" if seconds else "passes"
     for column in ("objective", "seconds") if seconds else ("objective",):
         if column not in table:
             raise ValueError(
@@ -117,14 +107,10 @@ def _curve(name: str, table: Mapping[str, ArrayLike], seconds: bool) -> _Curve:
                 f"{sorted(table)}."
             )
     who = f"plot_convergence ({name})"
-    objective = finite(who, "objective", table["objective"], 1)
-    best = np.minimum.accumulate(objective)
+    best = np.minimum.accumulate(draw.finite(who, "objective", table["objective"], 1))
     raw = np.asarray(table.get("lower_bound", np.full(len(best), -np.inf)), dtype=np.float64)
-    horizontal = "seconds" if seconds else "passes"
-    x = np.arange(1.0, len(best) + 1)
-    if horizontal in table:
-        x = finite(who, horizontal, table[horizontal], 1)
-    if raw.shape != best.shape or x.shape != best.shape:
+    x = draw.finite(who, horizontal, table.get(horizontal, np.arange(1.0, len(best) + 1)), 1)
+    if not raw.shape == x.shape == best.shape:
         raise ValueError(
             f"{who} needs columns of one length, got {len(best)} objectives, {raw.size} bounds "
             f"and {x.size} {horizontal}."
@@ -146,57 +132,43 @@ def _curve(name: str, table: Mapping[str, ArrayLike], seconds: bool) -> _Curve:
 
 
 def _message(curves: Mapping[str, _Curve]) -> str:
-    if len(curves) > 1:
-        proven = sum(np.isfinite(curve.bound[-1]) for curve in curves.values())
-        if not proven:
-            return f"{len(curves)} methods, none with a certified bound"
-        worst = max(c.gap[-1] for c in curves.values() if np.isfinite(c.bound[-1]))
-        share = f"{proven} of {len(curves)} methods" if proven < len(curves) else "All methods"
-        return f"{share} proven within {_percent(worst)} of the optimum"
-    ((name, curve),) = curves.items()
-    rounds = f"{len(curve.x)} pass{'es' if len(curve.x) > 1 else ''}"
-    if not np.isfinite(curve.bound[-1]):
-        return f"{name}: {rounds}, no certified bound"
-    return f"{name}: proven within {_percent(curve.gap[-1])} of the optimum after {rounds}"
+    gaps = [curve.gap[-1] for curve in curves.values() if np.isfinite(curve.bound[-1])]
+    worst = f"{draw.number(max(100 * max(gaps, default=0.0), 1e-3))} % of the optimum"
+    if len(curves) == 1:
+        ((name, curve),) = curves.items()
+        rounds = f"{len(curve.x)} pass{'es' if len(curve.x) > 1 else ''}"
+        if not gaps:
+            return f"{name}: {rounds}, no certified bound"
+        return f"{name}: proven within {worst} after {rounds}"
+    if not gaps:
+        return f"{len(curves)} methods, none with a certified bound"
+    share = f"{len(gaps)} of {len(curves)} methods" if len(gaps) < len(curves) else "All methods"
+    return f"{share} proven within {worst}"
 
 
-def _percent(gap: float) -> str:
-    return f"{number(max(100 * gap, 1e-3))} %"
-
-
-def _draw_band(ax: Axes, name: str, curve: _Curve, color: str) -> None:
+def _draw_band(ax: Axes, prefix: str, curve: _Curve, color: str) -> None:
     known = np.isfinite(curve.bound)
-    prefix = f"{name}: " if name else ""
     ax.step(curve.x, curve.best, where="post", color=color, lw=2, label=f"{prefix}best objective")
-    if not known.any():
-        return
-    x, best, bound = curve.x[known], curve.best[known], curve.bound[known]
-    ax.fill_between(x, bound, best, step="post", color=color, alpha=0.15, linewidth=0)
-    label = None if name else "certified lower bound"
-    ax.step(x, bound, where="post", color=color, lw=1.6, ls=(0, (4, 1.5)), label=label)
+    if known.any():
+        x, best, bound = curve.x[known], curve.best[known], curve.bound[known]
+        ax.fill_between(x, bound, best, step="post", color=color, alpha=0.15, linewidth=0)
+        label = None if prefix else "certified lower bound"
+        ax.step(x, bound, where="post", label=label, **{**_DASHED, "color": color})
 
 
-def _draw_gap(ax: Axes, name: str, curve: _Curve, color: str) -> None:
-    shown = np.isfinite(curve.bound) & (curve.gap > 0)
-    ax.step(curve.x[shown], curve.gap[shown], where="post", color=color, lw=2)
-
-
-def _name_ends(ax: Axes, curves: Mapping[str, _Curve], colors: list[str]) -> None:
+def _name_ends(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
     """Write the name of every curve behind its last point, names moved apart where they meet.
 
     From the highest to the lowest end, each name goes as high as those before it allow.
     """
-    drawn = [
-        (name, line, color)
-        for name, line, color in zip(curves, ax.lines, colors)
-        if len(curves) > 1 and len(np.asarray(line.get_xdata()))
-    ]
-    if not drawn:
+    lines = [np.asarray(line.get_xydata()) for line in ax.lines]
+    drawn = [curve for curve in zip(names, lines, colors) if len(curve[1])]
+    if len(names) == 1 or not drawn:
         return
-    ends = np.array([np.asarray(line.get_xydata())[-1] for _, line, _ in drawn])
-    first = min(float(np.asarray(line.get_xdata())[0]) for _, line, _ in drawn)
-    last = float(ends[:, 0].max())
-    room = min(0.08 * max(len(name) for name, _, _ in drawn) / width_of(ax), 0.5)  # of the width
+    ends = np.array([line[-1] for _, line, _ in drawn])
+    first, last = min(float(line[0, 0]) for _, line, _ in drawn), float(ends[:, 0].max())
+    width = draw.width_of(ax)
+    room = min(0.08 * max(len(name) for name, _, _ in drawn) / width, 0.5)  # share of the width
     if last > _WIDE * ends[:, 0].min() and first > 0:
         ax.set_xscale("log")
         ax.set_xlim(first, first * (last / first) ** (1 / (1 - room)))
@@ -210,13 +182,12 @@ def _name_ends(ax: Axes, curves: Mapping[str, _Curve], colors: list[str]) -> Non
     low, high = ax.get_ylim()
     ax.set_ylim(low * (low / high) ** 0.05, high)  # room for names below the lowest end
     at = (ax.transScale + ax.transLimits).transform(ends) + (0.012, 0.0)  # shares of the axes
-    line = 1.25 * TEXT_SIZE / 72 / (ax.get_position().height * figure_of(ax).get_figheight())
-    for (name, _, color), x, y in zip(drawn, at[:, 0], _apart(at, room, line)):
-        ax.text(
-            x, y, name.replace("$", r"\$"), color=color, fontsize=TEXT_SIZE, va="center",
-            fontweight="bold", transform=ax.transAxes, zorder=5,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
-        )  # fmt: skip
+    height = ax.get_position().height * draw.figure_of(ax).get_figheight()
+    ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
+    style = {"fontweight": "bold", "transform": ax.transAxes, "zorder": 5, "bbox": ground}
+    heights = _apart(at, room, 1.25 * draw.TEXT_SIZE / 72 / height)
+    for (name, _, color), x, y in zip(drawn, at[:, 0], heights):
+        draw.words(ax, x, y, name, color=color, **style)
 
 
 def _apart(at: NDArray, width: float, height: float) -> NDArray:

@@ -8,9 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from metriclearn.plots.canvas import INK, PALETTE, TEXT_SIZE, TITLE_SIZE, finite, tidy
-
-__all__ = ["plot_embeddings"]
+import metriclearn.plots.canvas as draw
 
 _MARKERS = "osD^vP*X<>"
 
@@ -40,35 +38,21 @@ def plot_embeddings(
     figure = Figure(figsize=(4.0 * len(panels), 4.2), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for ax, (name, coordinates) in zip(axes, panels.items()):
-        points = finite("plot_embeddings", f"coordinates of {name!r}", coordinates, 2)
+        points = draw.finite("plot_embeddings", f"coordinates of {name!r}", coordinates, 2)
         if points.shape != (len(codes), 2):
             raise ValueError(
                 f"plot_embeddings needs coordinates of shape ({len(codes)}, 2) for {name!r}, one "
                 f"row per label, got {points.shape}."
             )
-        for k, own in enumerate(classes):
-            rows = codes == k
+        for k, name_of_class in enumerate(classes):
             ax.plot(
-                *points[rows].T,
-                _MARKERS[(k // len(PALETTE) + k) % len(_MARKERS)],
-                color=PALETTE[k % len(PALETTE)],
-                ms=5 if len(codes) < 1000 else 2.5,
-                mec="white",
-                mew=0.4,
-                alpha=0.9,
-                label=str(own),
-            )
-        tidy(ax, "dimension 1", "dimension 2", grid="both")
-        ax.set_title(name, loc="left", fontsize=TEXT_SIZE + 1, color=INK)
+                *points[codes == k].T, _MARKERS[(k // len(draw.PALETTE) + k) % len(_MARKERS)],
+                color=draw.PALETTE[k % len(draw.PALETTE)], ms=5 if len(codes) < 1000 else 2.5,
+                mec="white", mew=0.4, alpha=0.9, label=str(name_of_class),
+            )  # fmt: skip
+        draw.tidy(ax, "dimension 1", "dimension 2", grid="both")
+        ax.set_title(name, loc="left", fontsize=draw.TEXT_SIZE + 1, color=draw.INK)
     if len(classes) <= 10:
-        axes[-1].legend(frameon=False, fontsize=TEXT_SIZE, labelcolor=INK)
-    if title:
-        figure.suptitle(
-            title.replace("$", r"\$"),
-            x=0.012,
-            ha="left",
-            fontsize=TITLE_SIZE,
-            fontweight="bold",
-            color=INK,
-        )
+        draw.legend(axes[-1])
+    draw.headline(figure, title)
     return figure

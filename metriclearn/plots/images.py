@@ -8,21 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.plots.canvas import (
-    INK,
-    PALETTE,
-    TEXT_SIZE,
-    canvas,
-    figure_of,
-    finite,
-    name_ticks,
-    named,
-    number,
-    say,
-    tidy,
-)
-
-__all__ = ["plot_image_segmentations", "plot_kernel_error", "plot_learned_scales"]
+import metriclearn.plots.canvas as draw
 
 
 def plot_image_segmentations(
@@ -63,20 +49,20 @@ def plot_image_segmentations(
     axes = figure.subplots(n_rows, n_columns, squeeze=False)
     pictures = {"original": list(images)}
     for place, (row, maps) in enumerate(segmentations.items()):
-        color = PALETTE[(1, 0, 4, 2, 3)[place % 5]]
+        color = draw.PALETTE[(1, 0, 4, 2, 3)[place % 5]]
         pictures[row] = [_overlaid(image, labels, color) for image, labels in zip(images, maps)]
     for panels, (row, shown) in zip(axes, pictures.items()):
         below = (captions or {}).get(row, [""] * n_columns)
         for ax, picture, caption in zip(panels, shown, below):
             ax.imshow(picture)
             ax.set(xticks=[], yticks=[])
-            ax.set_xlabel(caption, fontsize=TEXT_SIZE, color=INK, labelpad=2)
+            ax.set_xlabel(caption, fontsize=draw.TEXT_SIZE, color=draw.INK, labelpad=2)
             ax.spines[:].set_visible(False)
-        panels[0].set_ylabel(row, fontsize=TEXT_SIZE + 1, fontweight="bold", color=INK)
+        style = {"fontsize": draw.TEXT_SIZE + 1, "fontweight": "bold", "color": draw.INK}
+        panels[0].set_ylabel(row, **style)
     for ax, name in zip(axes[0], names or []):
-        ax.set_title(name, fontsize=TEXT_SIZE, color=INK)
-    if title:
-        figure.suptitle(title, x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
+        ax.set_title(name, fontsize=draw.TEXT_SIZE, color=draw.INK)
+    draw.headline(figure, title)
     return figure
 
 
@@ -124,8 +110,9 @@ def plot_learned_scales(
         If there are no positive finite deviations, or other numbers of names or weights.
     """
     who = "plot_learned_scales"
-    b, spread = finite(who, "weights", weights, 1), finite(who, "deviations", deviations, 1)
-    names = named(who, feature_names, len(b))
+    b = draw.finite(who, "weights", weights, 1)
+    spread = draw.finite(who, "deviations", deviations, 1)
+    names = draw.named(who, feature_names, len(b))
     if b.min() < 0 or b.shape != spread.shape or not spread.min() > 0:
         raise ValueError(
             f"{who} needs weights of at least 0 and a positive deviation for each, got {len(b)} "
@@ -133,19 +120,18 @@ def plot_learned_scales(
         )
     shares = np.sqrt(b) * spread
     order = np.argsort(-shares, kind="stable")[: np.count_nonzero(b)]
-    ax = canvas(None, 7.0, 1.3 + 0.22 * max(len(order), 3))
+    ax = draw.canvas(None, 7.0, 1.3 + 0.22 * max(len(order), 3))
+    draw.tidy(ax, "standard deviation of the feature over its learned scale", grid="x")
+    short = [names[p].rpartition(" [")[0] or names[p] for p in order]
+    draw.bars(ax, shares[order], short, draw.PALETTE[0])
     for place, p in enumerate(order):
         unit = names[p][names[p].rfind("[") + 1 : -1] if names[p].endswith("]") else ""
-        text = f"  {number(float(b[p] ** -0.5))} {unit.removesuffix('1')}".rstrip()
-        ax.barh(place, shares[p], height=0.7, color=PALETTE[0])
-        ax.text(shares[p], place, text, va="center", fontsize=TEXT_SIZE - 1, color=INK)
-    tidy(ax, "standard deviation of the feature over its learned scale", grid="x")
-    name_ticks(ax, [names[p].rpartition(" [")[0] or names[p] for p in order])
-    ax.set_ylim(max(len(order), 1) - 0.4, -0.6)
+        text = f"  {draw.number(float(b[p] ** -0.5))} {unit.removesuffix('1')}".rstrip()
+        draw.words(ax, shares[p], place, text, size=draw.TEXT_SIZE - 1)
     ax.margins(x=0.15)
     unused = f" ({len(b) - len(order)} not used)" if len(order) < len(b) else ""
-    say(ax, f"Learned scales{unused}: where the similarity falls to 1/e", title)
-    return figure_of(ax)
+    draw.say(ax, f"Learned scales{unused}: where the similarity falls to 1/e", title)
+    return draw.figure_of(ax)
 
 
 def plot_kernel_error(
@@ -164,16 +150,16 @@ def plot_kernel_error(
     title : str, optional
         Replaces the message.
     """
-    ax = canvas(None, 6.0, 3.6)
+    ax = draw.canvas(None, 6.0, 3.6)
     middle = np.sqrt(np.mean(errors**2, axis=1))
-    ax.plot(counts, errors, ".", color=PALETTE[0], alpha=0.35, markersize=5)
-    ax.plot(counts, middle, color=PALETTE[0], linewidth=2)
+    ax.plot(counts, errors, ".", color=draw.PALETTE[0], alpha=0.35, markersize=5)
+    ax.plot(counts, middle, color=draw.PALETTE[0], linewidth=2)
     guide = middle[0] * np.sqrt(counts[0] / np.asarray(counts, dtype=float))
-    ax.plot(counts, guide, "--", color=PALETTE[1], linewidth=1.5)
+    ax.plot(counts, guide, "--", color=draw.PALETTE[1], linewidth=1.5)
     ax.set(xscale="log", yscale="log")
-    ax.text(counts[-1], middle[-1], "  root mean square", va="center", color=PALETTE[0])
-    ax.text(counts[-2], guide[-2] * 1.15, "1/√D", va="bottom", color=PALETTE[1])
-    tidy(ax, "random features D", f"relative error of {quantity}", grid="y")
+    ax.text(counts[-1], middle[-1], "  root mean square", va="center", color=draw.PALETTE[0])
+    ax.text(counts[-2], guide[-2] * 1.15, "1/√D", va="bottom", color=draw.PALETTE[1])
+    draw.tidy(ax, "random features D", f"relative error of {quantity}", grid="y")
     slope = np.polyfit(np.log(counts), np.log(middle), 1)[0]
-    say(ax, f"Random features: error of {quantity} ~ D^{slope:.2f}", title)
-    return figure_of(ax)
+    draw.say(ax, f"Random features: error of {quantity} ~ D^{slope:.2f}", title)
+    return draw.figure_of(ax)

@@ -7,17 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from metriclearn.plots.canvas import (
-    INK,
-    MUTED,
-    PALETTE,
-    TEXT_SIZE,
-    canvas,
-    figure_of,
-    finite,
-    say,
-    tidy,
-)
+import metriclearn.plots.canvas as draw
 
 
 def plot_scaling(
@@ -54,8 +44,8 @@ def plot_scaling(
     ValueError
         If the lengths differ, a value is not positive, or there is only one size.
     """
-    size = finite("plot_scaling", "sizes", sizes, 1)
-    time = finite("plot_scaling", "seconds", seconds, 1)
+    size = draw.finite("plot_scaling", "sizes", sizes, 1)
+    time = draw.finite("plot_scaling", "seconds", seconds, 1)
     if len(size) != len(time) or min(size.min(), time.min()) <= 0 or np.ptp(size) == 0:
         raise ValueError(
             "plot_scaling needs positive seconds for two or more different positive sizes, got "
@@ -64,14 +54,14 @@ def plot_scaling(
     order = np.argsort(size, kind="stable")
     size, time = size[order], time[order]
     power = float(np.polyfit(np.log(size), np.log(time), 1)[0])
-    ax = canvas(ax, 5.6, 3.8)
+    ax = draw.canvas(ax, 5.6, 3.8)
     symbol = xlabel.split()[-1] if len(xlabel.split()[-1]) == 1 else "size"
-    say(ax, f"Time grows as {symbol} to the power {power:.2f}", title)
-    color = PALETTE[len(ax.lines) % len(PALETTE)]
+    draw.say(ax, f"Time grows as {symbol} to the power {power:.2f}", title)
+    color = draw.PALETTE[len(ax.lines) % len(draw.PALETTE)]
     ax.loglog(size, time, "o-", color=color, ms=6, lw=2, label=label)
     if slope is not None:
         line = time[-1] * (size / size[-1]) ** slope
-        ax.loglog(size, line, color=MUTED, lw=1.4, ls=(0, (4, 2)), label=f"power {slope:g}")
-    tidy(ax, xlabel, "seconds", grid="both")
-    ax.legend(frameon=False, fontsize=TEXT_SIZE, labelcolor=INK, loc="upper left")
-    return figure_of(ax)
+        ax.loglog(size, line, color=draw.MUTED, lw=1.4, ls=(0, (4, 2)), label=f"power {slope:g}")
+    draw.tidy(ax, xlabel, "seconds", grid="both")
+    draw.legend(ax, loc="upper left")
+    return draw.figure_of(ax)

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.plots.canvas import (
-    INK,
-    PALETTE,
-    TEXT_SIZE,
-    canvas,
-    figure_of,
-    finite,
-    number,
-    say,
-    shorten,
-    tidy,
-    width_of,
-)
+import metriclearn.plots.canvas as draw
 from metriclearn.problem.partition import Partition
 
-_STRIP, _LANE, _LABEL = 0.62, 0.75, 0.38  # heights, one unit per row
+_LANE = 0.75  # height of a signal, one unit per row
 _MOST_LINES, _MOST_POINTS = 6, 2000
 
 
@@ -69,37 +57,6 @@ def plot_segmentation(
         If there is no segmentation, if two of them or the signal differ in length, or if a loss
         has no strip.
     """
-    strips = _partitions(segmentations, losses or {})
-    truth = next(iter(strips.values()))
-    scaled = None if signal is None else _scaled(signal, truth.n_samples)
-    lanes = 0 if scaled is None else min(scaled.shape[1], _MOST_LINES)
-    ax = canvas(ax, 9.0, 0.95 + len(strips) * 0.62 + (0.4 + 0.42 * lanes if lanes else 0))
-    say(ax, _message(strips, losses or {}), title)
-    end = truth.n_samples * sampling_step
-    for row, (name, strip) in enumerate(strips.items()):
-        _draw_strip(ax, row, strip, truth, sampling_step)
-        label = f"{name} · {_count(strip)}"
-        if losses and name in losses:
-            label += f" · loss {number(losses[name])}"
-        _label(ax, row - _LABEL / 2, label)
-    top = 0.0
-    if scaled is not None:
-        top = _draw_signal(ax, scaled, end)
-        _label(ax, top, "signal" if lanes == 1 else f"signal, {scaled.shape[1]} scaled features")
-    for boundary in truth.change_points[:-1] * sampling_step:
-        ax.plot(
-            [boundary] * 2, [len(strips) - 1 + _STRIP + 0.1, top], color=INK, lw=0.8, ls=(0, (3, 2))
-        )
-    ax.set(xlim=(0, end), ylim=(len(strips) - _LABEL + 0.08, top - _LABEL))
-    tidy(ax, f"time ({unit})" if unit != "samples" else "samples")
-    ax.spines["left"].set_visible(False)
-    ax.set_yticks([])
-    return figure_of(ax)
-
-
-def _partitions(
-    segmentations: Mapping[str, ArrayLike], losses: Mapping[str, float]
-) -> dict[str, Partition]:
     strips = {n: Partition.from_change_points(c) for n, c in segmentations.items()}
     lengths = {strip.n_samples for strip in strips.values()}
     if len(lengths) != 1:
@@ -107,15 +64,34 @@ def _partitions(
             "plot_segmentation needs one or more segmentations of the same T samples, got last "
             f"change-points {sorted(lengths)}; end every list with T."
         )
+    losses = losses or {}
     if unknown := set(losses) - set(strips):
         raise ValueError(f"plot_segmentation needs losses of its strips, got {sorted(unknown)}.")
-    return strips
+    truth = next(iter(strips.values()))
+    scaled = None if signal is None else _scaled(signal, truth.n_samples)
+    lanes = 0 if scaled is None else min(scaled.shape[1], _MOST_LINES)
+    ax = draw.canvas(ax, 9.0, 0.95 + len(strips) * 0.62 + (0.4 + 0.42 * lanes if lanes else 0))
+    draw.say(ax, _message(strips, losses), title)
+    for row, (name, strip) in enumerate(strips.items()):
+        _draw_strip(ax, row, strip, truth, sampling_step)
+        loss = f" · loss {draw.number(losses[name])}" if name in losses else ""
+        _label(ax, row - draw.LABEL / 2, f"{name} · {_count(strip)}{loss}")
+    top, end = 0.0, truth.n_samples * sampling_step
+    if scaled is not None:
+        top = _draw_signal(ax, scaled, end)
+        _label(ax, top, "signal" if lanes == 1 else f"signal, {scaled.shape[1]} scaled features")
+    heights = [len(strips) - 1 + draw.STRIP + 0.1, top]
+    for boundary in truth.change_points[:-1] * sampling_step:
+        ax.plot([boundary] * 2, heights, color=draw.INK, lw=0.8, ls=(0, (3, 2)))
+    xlabel = f"time ({unit})" if unit != "samples" else "samples"
+    draw.strip_axes(ax, len(strips), end, top - draw.LABEL, xlabel)
+    return draw.figure_of(ax)
 
 
 def _scaled(signal: ArrayLike, n_samples: int) -> NDArray[np.float64]:
     """Every feature scaled to [0, 1], constants to ½."""
     rows = np.asarray(signal)
-    X = finite("plot_segmentation", "signal", rows[:, None] if rows.ndim == 1 else rows, 2)
+    X = draw.finite("plot_segmentation", "signal", rows[:, None] if rows.ndim == 1 else rows, 2)
     if len(X) != n_samples:
         raise ValueError(
             f"plot_segmentation needs a signal of T={n_samples} rows as the change-points say, "
@@ -126,16 +102,15 @@ def _scaled(signal: ArrayLike, n_samples: int) -> NDArray[np.float64]:
 
 
 def _message(strips: Mapping[str, Partition], losses: Mapping[str, float]) -> str:
-    names = list(strips)
-    rated = {name: losses[name] for name in names[1:] if name in losses}
+    first, *others = strips
+    rated = {name: losses[name] for name in others if name in losses}
     if len(rated) > 1:
         best = min(rated.values())
-        closest = " and ".join(name for name in rated if rated[name] == best)
-        verb = "are" if sum(loss == best for loss in rated.values()) > 1 else "is"
-        return f"{closest} {verb} closest to {names[0]}: loss {number(best)}"
-    counts = ", ".join(f"{strips[name].n_clusters} in {name}" for name in names[1:])
-    first = f"{_count(strips[names[0]])} in {names[0]}"
-    return f"{first}, {counts}" if counts else first
+        closest = [name for name in rated if rated[name] == best]
+        verb = "are" if len(closest) > 1 else "is"
+        return f"{' and '.join(closest)} {verb} closest to {first}: loss {draw.number(best)}"
+    counts = [f"{strips[name].n_clusters} in {name}" for name in others]
+    return ", ".join([f"{_count(strips[first])} in {first}", *counts])
 
 
 def _count(strip: Partition) -> str:
@@ -143,51 +118,38 @@ def _count(strip: Partition) -> str:
 
 
 def _label(ax: Axes, y: float, text: str) -> None:
-    text = shorten(text, int(width_of(ax) * 13)).replace("$", r"\$")
-    transform = ax.get_yaxis_transform()
+    text = draw.shorten(text, int(draw.width_of(ax) * 13))
     ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # covers the dashed lines
-    ax.text(0, y, text, transform=transform, va="center", size=TEXT_SIZE, color=INK, bbox=ground)
+    draw.words(ax, 0, y, text, transform=ax.get_yaxis_transform(), bbox=ground)
 
 
 def _draw_strip(ax: Axes, row: int, strip: Partition, truth: Partition, step: float) -> None:
     mine, true, counts = strip.intersections(truth)
-    colors: Sequence[str] = PALETTE
     matched = np.zeros(strip.n_clusters, dtype=int)
     order = np.argsort(counts, kind="stable")  # the largest overlap is written last
     matched[mine[order]] = true[order]
     widths, ends = strip.sizes * step, strip.change_points * step
-    faces = [colors[k % len(colors)] for k in matched]
-    ax.barh(np.full(len(ends), row), widths, _STRIP, ends - widths, align="edge", color=faces, lw=0)
+    faces = [draw.PALETTE[k % len(draw.PALETTE)] for k in matched]
+    draw.strip(ax, row, ends - widths, widths, faces, lw=0)
     width = 2.2 if len(ends) < 40 else 1.0
-    ax.vlines(ends[:-1], row, row + _STRIP, color=INK, linewidth=width)
+    ax.vlines(ends[:-1], row, row + draw.STRIP, color=draw.INK, linewidth=width)
 
 
 def _draw_signal(ax: Axes, scaled: NDArray[np.float64], end: float) -> float:
     """Draw the signal above row 0 and return the vertical place of its label."""
     n_samples, n_features = scaled.shape
-    bottom = -_LABEL - 0.12
+    bottom = -draw.LABEL - 0.12
     if n_features > _MOST_LINES:
         top = bottom - _LANE * _MOST_LINES
         pooled = scaled[:: max(1, n_samples // _MOST_POINTS)]
-        box = (0.0, end, bottom, top)
-        ax.imshow(pooled.T, cmap="Greys", extent=box, aspect="auto")
-        return top - _LABEL / 2
-    times, low, high = _envelope(scaled, end)
+        ax.imshow(pooled.T, cmap="Greys", extent=(0.0, end, bottom, top), aspect="auto")
+        return top - draw.LABEL / 2
+    times, low, high = draw.envelope(scaled, end, _MOST_POINTS)
     for lane in range(n_features):
         base = bottom - _LANE * (n_features - 1 - lane)
         lower, upper = base - 0.9 * _LANE * low[:, lane], base - 0.9 * _LANE * high[:, lane]
         if len(times) < n_samples:
-            ax.fill_between(times, lower, upper, color=INK, lw=0.4)
+            ax.fill_between(times, lower, upper, color=draw.INK, lw=0.4)
         else:
-            ax.plot(times, lower, color=INK, lw=0.9)
-    return bottom - _LANE * n_features - _LABEL / 2
-
-
-def _envelope(
-    scaled: NDArray[np.float64], end: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Times, minima and maxima of at most ``_MOST_POINTS`` stretches: a figure shows no more."""
-    n_samples = len(scaled)
-    starts = np.unique(np.linspace(0, n_samples, _MOST_POINTS, endpoint=False).astype(int))
-    low, high = np.minimum.reduceat(scaled, starts), np.maximum.reduceat(scaled, starts)
-    return (starts + 0.5) * end / n_samples, low, high
+            ax.plot(times, lower, color=draw.INK, lw=0.9)
+    return bottom - _LANE * n_features - draw.LABEL / 2

@@ -10,24 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.plots.canvas import (
-    INK,
-    MUTED,
-    PALETTE,
-    TEXT_SIZE,
-    canvas,
-    figure_of,
-    finite,
-    named,
-    number,
-    panels,
-    say,
-    shorten,
-    tidy,
-    width_of,
-)
+import metriclearn.plots.canvas as draw
 
 _MOST_COLORED = 6
+_MARKED = draw.PALETTE[1]
 
 
 def plot_elbow(
@@ -67,39 +53,34 @@ def plot_elbow(
         raise ValueError(
             f"plot_elbow needs chosen among n_segments {numbers.tolist()}, got {chosen}."
         )
-    ax = canvas(ax, 8.0 if intervals is not None else 6.0, 3.6)
-    say(ax, _elbow_message(numbers, cost, intervals, chosen), title)
+    ax = draw.canvas(ax, 8.0 if intervals is not None else 6.0, 3.6)
+    draw.say(ax, _elbow_message(numbers, cost, intervals, chosen), title)
     if intervals is not None:
-        stacked = width_of(ax) < 5
-        ax, right = panels(ax, (1, 1), stacked=stacked, gap=0.9 if not stacked else 0.7)
+        stacked = draw.width_of(ax) < 5
+        ax, right = draw.panels(ax, (1, 1), stacked=stacked, gap=0.9 if not stacked else 0.7)
         _draw_intervals(right, numbers, intervals, chosen)
-    ax.plot(numbers, cost, "o-", color=MUTED, ms=4, lw=1.6)
+    ax.plot(numbers, cost, "o-", color=draw.MUTED, ms=4, lw=1.6)
     if chosen is not None:
-        ax.plot(chosen, cost[numbers == chosen], "o", color=PALETTE[1], ms=10)
+        place = chosen, float(cost[numbers == chosen][0])
+        ax.plot(*place, "o", color=_MARKED, ms=10)
         ax.annotate(
-            f"chosen: {chosen}",
-            (chosen, float(cost[numbers == chosen][0])),
-            xytext=(9, 9),
-            textcoords="offset points",
-            color=PALETTE[1],
-            fontsize=TEXT_SIZE + 1,
-            fontweight="bold",
-        )
+            f"chosen: {chosen}", place, xytext=(9, 9), textcoords="offset points",
+            color=_MARKED, fontsize=draw.TEXT_SIZE + 1, fontweight="bold",
+        )  # fmt: skip
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-    tidy(ax, "number of segments", "residual cost", grid="y")
-    return figure_of(ax)
+    draw.tidy(ax, "number of segments", "residual cost", grid="y")
+    return draw.figure_of(ax)
 
 
 def _elbow_path(
     n_segments: ArrayLike, costs: ArrayLike, penalties: ArrayLike | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64] | None]:
     """The path sorted by number of segments, its lengths and intervals checked."""
-    numbers = finite("plot_elbow", "n_segments", n_segments, 1).astype(np.int64)
-    cost = finite("plot_elbow", "costs", costs, 1)
+    numbers = draw.finite("plot_elbow", "n_segments", n_segments, 1).astype(np.int64)
+    cost = draw.finite("plot_elbow", "costs", costs, 1)
     intervals = None if penalties is None else np.asarray(penalties, dtype=np.float64)
-    wanted = (len(numbers), 2)
-    if len(cost) != len(numbers) or (intervals is not None and intervals.shape != wanted):
-        shape = None if intervals is None else intervals.shape
+    shape = None if intervals is None else intervals.shape
+    if len(cost) != len(numbers) or shape not in (None, (len(numbers), 2)):
         raise ValueError(
             f"plot_elbow needs one cost and one penalty interval per number of segments, got "
             f"{len(numbers)} numbers, {len(cost)} costs and penalties of shape {shape}."
@@ -111,39 +92,31 @@ def _elbow_path(
 
 
 def _elbow_message(
-    numbers: NDArray[np.int64],
-    cost: NDArray[np.float64],
-    intervals: NDArray[np.float64] | None,
-    chosen: int | None,
+    numbers: NDArray, cost: NDArray, intervals: NDArray | None, chosen: int | None
 ) -> str:
     if chosen is None:
-        return (
-            f"Residual cost falls from {number(cost[0])} to {number(cost[-1])} "
-            f"between {numbers[0]} and {numbers[-1]} segments"
-        )
+        fall = f"from {draw.number(cost[0])} to {draw.number(cost[-1])}"
+        return f"Residual cost falls {fall} between {numbers[0]} and {numbers[-1]} segments"
     subject = f"{chosen} segment{'s' if chosen > 1 else ''} chosen"
     if intervals is None:
-        return f"{subject}: residual cost {number(float(cost[numbers == chosen][0]))}"
+        return f"{subject}: residual cost {draw.number(float(cost[numbers == chosen][0]))}"
     low, high = intervals[numbers == chosen][0]
     if np.isinf(high):
-        return f"{subject}: optimal for every penalty from {number(low)}"
-    return f"{subject}: optimal for penalties from {number(low)} to {number(high)}"
+        return f"{subject}: optimal for every penalty from {draw.number(low)}"
+    return f"{subject}: optimal for penalties from {draw.number(low)} to {draw.number(high)}"
 
 
-def _draw_intervals(
-    ax: Axes, numbers: NDArray[np.int64], intervals: NDArray[np.float64], chosen: int | None
-) -> None:
+def _draw_intervals(ax: Axes, numbers: NDArray, intervals: NDArray, chosen: int | None) -> None:
     """Horizontal bars over a logarithmic penalty; open ends run to the edge of the axes."""
     inner = intervals[np.isfinite(intervals) & (intervals > 0)]
     low, high = (inner.min() / 2, inner.max() * 2) if inner.size else (0.5, 2.0)
     ends = np.clip(intervals, low, high)
-    colors = [PALETTE[1] if n == chosen else MUTED for n in numbers]
+    colors = [_MARKED if n == chosen else draw.MUTED for n in numbers]
     width = float(np.clip(120 / np.ptp(numbers), 1.5, 8)) if len(numbers) > 1 else 8.0
     ax.hlines(numbers, ends[:, 0], ends[:, 1], colors=colors, linewidth=width)
-    ax.set_xscale("log")
-    ax.set_xlim(low, high)
+    ax.set(xscale="log", xlim=(low, high))
     ax.yaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-    tidy(ax, "penalty per segment", "optimal number of segments", grid="x")
+    draw.tidy(ax, "penalty per segment", "optimal number of segments", grid="x")
 
 
 def plot_regularization_path(
@@ -184,21 +157,27 @@ def plot_regularization_path(
         If a strength is negative or repeated, or lengths do not fit.
     """
     strength, path, losses = _path(strengths, weights, validation_loss)
-    names = named("plot_regularization_path", feature_names, path.shape[1])
-    best = None if losses is None else _strongest_best(losses)
-    ax = canvas(ax, 7.0, 3.4 if best is None else 4.8)
-    say(ax, _path_message(strength, path, best, noun), title)
-    if losses is None or best is None:
+    names = draw.named("plot_regularization_path", feature_names, path.shape[1])
+    kept = np.count_nonzero(path, axis=1)
+    if losses is None:
+        ax = draw.canvas(ax, 7.0, 3.4)
+        sizes = f"From {kept[0]} to {kept[-1]} of {path.shape[1]} {noun}"
+        draw.say(ax, f"{sizes} as the strength grows", title)
         _draw_path(ax, strength, path, names)
-        return figure_of(ax)
-    upper, lower = panels(ax, (1.7, 1), stacked=True, gap=0.3)
+        return draw.figure_of(ax)
+    # of the least mean losses, that of the strongest regularization
+    best = len(losses) - 1 - int(np.argmin(losses.mean(axis=1)[::-1]))
+    ax = draw.canvas(ax, 7.0, 4.8)
+    subject = f"Strength {draw.number(strength[best])} validates best"
+    draw.say(ax, f"{subject} and keeps {kept[best]} of {path.shape[1]} {noun}", title)
+    upper, lower = draw.panels(ax, (1.7, 1), stacked=True, gap=0.3)
     _draw_path(upper, strength, path, names)
     _draw_losses(lower, strength, losses, best)
     for panel in (upper, lower):
-        panel.axvline(strength[best], color=INK, lw=1, ls=(0, (3, 2)))
+        panel.axvline(strength[best], color=draw.INK, lw=1, ls=(0, (3, 2)))
     upper.set_xlabel("")
     upper.set_xticklabels([])
-    return figure_of(ax)
+    return draw.figure_of(ax)
 
 
 def _path(
@@ -206,12 +185,12 @@ def _path(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]:
     """The path sorted by strength, its lengths checked, losses as (S, F)."""
     who = "plot_regularization_path"
-    strength = finite(who, "strengths", strengths, 1)
-    path = finite(who, "weights", weights, 2)
+    strength = draw.finite(who, "strengths", strengths, 1)
+    path = draw.finite(who, "weights", weights, 2)
     losses = None
     if validation_loss is not None:
         raw = np.asarray(validation_loss)
-        losses = finite(who, "validation_loss", raw[:, None] if raw.ndim == 1 else raw, 2)
+        losses = draw.finite(who, "validation_loss", raw[:, None] if raw.ndim == 1 else raw, 2)
     n_losses = len(strength) if losses is None else len(losses)
     if not len(strength) == len(path) == n_losses:
         raise ValueError(
@@ -224,55 +203,32 @@ def _path(
     return strength[order], path[order], None if losses is None else losses[order]
 
 
-def _strongest_best(losses: NDArray[np.float64]) -> int:
-    """Row of the least mean loss, the strongest regularization among equals."""
-    return len(losses) - 1 - int(np.argmin(losses.mean(axis=1)[::-1]))
-
-
-def _path_message(
-    strength: NDArray[np.float64], path: NDArray[np.float64], best: int | None, noun: str
-) -> str:
-    kept = np.count_nonzero(path, axis=1)
-    if best is not None:
-        return (
-            f"Strength {number(strength[best])} validates best and keeps {kept[best]} of "
-            f"{path.shape[1]} {noun}"
-        )
-    return f"From {kept[0]} to {kept[-1]} of {path.shape[1]} {noun} as the strength grows"
-
-
-def _strength_axis(ax: Axes, strength: NDArray[np.float64]) -> None:
+def _strength_axis(ax: Axes, strength: NDArray[np.float64], ylabel: str) -> None:
     positive = strength[strength > 0]
     ax.set_xscale("symlog", linthresh=positive.min() if positive.size else 1.0)
     if strength[0] > 0:
         ax.set_xscale("log")
     ax.xaxis.set_minor_locator(NullLocator())
+    draw.tidy(ax, "strength of regularization", ylabel, grid="y")
 
 
 def _draw_path(
     ax: Axes, strength: NDArray[np.float64], path: NDArray[np.float64], names: Sequence[str]
 ) -> None:
     order = np.argsort(-np.abs(path).max(axis=0), kind="stable")
-    top = order[:_MOST_COLORED]
     rest = order[_MOST_COLORED:]
     if len(rest):
-        ax.plot(strength, path[:, rest], color=MUTED, lw=0.6, alpha=0.45)
-    columns = 2 if width_of(ax) < 5 else 3
-    length = int(width_of(ax) * 11 / columns) - 6
-    for color, p in zip(PALETTE, top):
-        label = shorten(names[p], length).replace("$", r"\$")
+        ax.plot(strength, path[:, rest], color=draw.MUTED, lw=0.6, alpha=0.45)
+    columns = 2 if draw.width_of(ax) < 5 else 3
+    length = int(draw.width_of(ax) * 11 / columns) - 6
+    for color, p in zip(draw.PALETTE, order[:_MOST_COLORED]):
+        label = draw.plain(draw.shorten(names[p], length))
         ax.plot(strength, path[:, p], color=color, lw=2, label=label)
-    _strength_axis(ax, strength)
-    tidy(ax, "strength of regularization", "weight", grid="y")
-    ax.legend(
-        frameon=False,
-        fontsize=TEXT_SIZE - 1,
-        loc="lower left",
-        bbox_to_anchor=(-0.02, 1.0),
-        ncols=columns,
-        handlelength=1.2,
-        labelspacing=0.3,
-    )
+    _strength_axis(ax, strength, "weight")
+    draw.legend(
+        ax, fontsize=draw.TEXT_SIZE - 1, loc="lower left", bbox_to_anchor=(-0.02, 1.0),
+        ncols=columns, handlelength=1.2, labelspacing=0.3,
+    )  # fmt: skip
 
 
 def _draw_losses(
@@ -281,8 +237,7 @@ def _draw_losses(
     mean = losses.mean(axis=1)
     if losses.shape[1] > 1:
         error = losses.std(axis=1, ddof=1) / np.sqrt(losses.shape[1])
-        ax.fill_between(strength, mean - error, mean + error, color=MUTED, alpha=0.2, lw=0)
-    ax.plot(strength, mean, "o-", color=INK, ms=3, lw=1.6)
-    ax.plot(strength[best], mean[best], "o", color=PALETTE[1], ms=9)
-    _strength_axis(ax, strength)
-    tidy(ax, "strength of regularization", "validation loss", grid="y")
+        ax.fill_between(strength, mean - error, mean + error, color=draw.MUTED, alpha=0.2, lw=0)
+    ax.plot(strength, mean, "o-", color=draw.INK, ms=3, lw=1.6)
+    ax.plot(strength[best], mean[best], "o", color=_MARKED, ms=9)
+    _strength_axis(ax, strength, "validation loss")

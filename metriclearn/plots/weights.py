@@ -6,26 +6,12 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.plots.canvas import (
-    INK,
-    PALETTE,
-    TEXT_SIZE,
-    canvas,
-    figure_of,
-    finite,
-    name_ticks,
-    named,
-    number,
-    panels,
-    say,
-    shorten,
-    tidy,
-    width_of,
-)
+import metriclearn.plots.canvas as draw
 
 _MOST_NAMES = 30
 _SHARE = 0.95
@@ -63,8 +49,8 @@ def plot_weights(
     ValueError
         If a weight is not finite, the names do not fit, or a highlighted name is unknown.
     """
-    values = finite("plot_weights", "weights", weights, 1)
-    names = named("plot_weights", feature_names, len(values))
+    values = draw.finite("plot_weights", "weights", weights, 1)
+    names = draw.named("plot_weights", feature_names, len(values))
     marked = set(highlight or ())
     if unknown := marked - set(names):
         raise ValueError(
@@ -74,47 +60,33 @@ def plot_weights(
         raise ValueError(f"plot_weights needs top of at least 1, got {top}.")
     order = np.argsort(-np.abs(values), kind="stable")[:top]
     shown = order[values[order] != 0]
-    ax = canvas(ax, 7.0, 1.1 + 0.22 * max(len(shown), 3))
-    say(ax, _weights_message(values), title)
+    ax = draw.canvas(ax, 7.0, 1.1 + 0.22 * max(len(shown), 3))
+    draw.say(ax, _weights_message(values), title)
     hidden = np.count_nonzero(values) - len(shown)
-    tidy(ax, f"weight ({hidden} smaller not shown)" if hidden else "weight", grid="x")
-    colors = [PALETTE[1] if names[p] in marked else PALETTE[0] for p in shown]
-    _draw_bars(ax, values[shown], [names[p] for p in shown], colors)
+    draw.tidy(ax, f"weight ({hidden} smaller not shown)" if hidden else "weight", grid="x")
+    colors = [draw.PALETTE[1] if names[p] in marked else draw.PALETTE[0] for p in shown]
+    draw.bars(ax, values[shown], [names[p] for p in shown], colors)
     ax.xaxis.set_major_locator(MaxNLocator(5))
     if marked:
-        swatch = ax.barh([0], [0], color=PALETTE[1], label="highlighted")
-        ax.legend(handles=[swatch], loc="lower right", frameon=False, fontsize=TEXT_SIZE)
-    return figure_of(ax)
-
-
-def _draw_bars(
-    ax: Axes, values: NDArray[np.float64], names: Sequence[str], colors: Sequence[str]
-) -> None:
-    """Names beside the bars, or above them where the width is a phone's."""
-    places = np.arange(len(values))
-    if width_of(ax) < 5:
-        ax.barh(places + 0.2, values, 0.36, color=colors)
-        ax.set_yticks([])
-        length = int(width_of(ax) * 12)
-        for place, name in zip(places, names):
-            text = shorten(name, length).replace("$", r"\$")
-            edge = ax.get_yaxis_transform()
-            ax.text(0.02, place - 0.22, text, transform=edge, va="center", size=TEXT_SIZE)
-    else:
-        ax.barh(places, values, 0.72, color=colors)
-        name_ticks(ax, names)
-    ax.set_ylim(max(len(values), 1) - 0.4, -0.6)
+        swatch = ax.barh([0], [0], color=draw.PALETTE[1], label="highlighted")
+        draw.legend(ax, handles=[swatch], loc="lower right")
+    return draw.figure_of(ax)
 
 
 def _weights_message(values: NDArray[np.float64]) -> str:
     total, zero = len(values), int(np.sum(values == 0))
     if zero == total:
         return f"All {total} weights are zero"
-    share = np.cumsum(np.sort(np.abs(values))[::-1]) / np.abs(values).sum()
-    needed = int(np.searchsorted(share, _SHARE - 1e-12)) + 1
+    needed = _carriers(values)
     verb = "carries" if needed == 1 else "carry"
     zeros = f"{zero} {'is' if zero == 1 else 'are'} zero" if zero else "none is zero"
     return f"{needed} of {total} features {verb} {_SHARE:.0%} of the weight; {zeros}"
+
+
+def _carriers(values: NDArray[np.floating]) -> int:
+    """How many of the largest magnitudes make up nearly all of their sum."""
+    magnitudes = np.sort(np.abs(values))[::-1]
+    return int(np.searchsorted(np.cumsum(magnitudes), (_SHARE - 1e-12) * magnitudes.sum())) + 1
 
 
 def plot_metric_matrix(
@@ -145,7 +117,7 @@ def plot_metric_matrix(
     ValueError
         If B is not square, finite and symmetric, or the names do not fit.
     """
-    matrix = finite("plot_metric_matrix", "a matrix B", B, 2)
+    matrix = draw.finite("plot_metric_matrix", "a matrix B", B, 2)
     rows, columns = matrix.shape
     scale = float(np.abs(matrix).max())
     if rows != columns or not np.allclose(matrix, matrix.T, atol=1e-6 * scale):
@@ -153,48 +125,45 @@ def plot_metric_matrix(
             f"plot_metric_matrix needs a symmetric square matrix, got shape {matrix.shape}; "
             "pass B or (B + B.T) / 2."
         )
-    names = named("plot_metric_matrix", feature_names, rows)
+    names = draw.named("plot_metric_matrix", feature_names, rows)
     eigenvalues = np.linalg.eigvalsh(matrix)[::-1]
-    ax = canvas(ax, 9.0, 4.3)
-    stacked = width_of(ax) < 5
-    say(ax, _spectrum_message(eigenvalues), title)
+    ax = draw.canvas(ax, 9.0, 4.3)
+    stacked = draw.width_of(ax) < 5
+    draw.say(ax, _spectrum_message(eigenvalues), title)
     ratios = (1.7, 1) if stacked else (1.15, 1)
-    left, right = panels(ax, ratios, stacked=stacked, gap=0.65 if stacked else 1.25)
+    left, right = draw.panels(ax, ratios, stacked=stacked, gap=0.65 if stacked else 1.25)
     _draw_matrix(left, matrix, names, scale)
     _draw_spectrum(right, eigenvalues)
-    return figure_of(ax)
+    return draw.figure_of(ax)
 
 
 def _spectrum_message(eigenvalues: NDArray[np.floating]) -> str:
-    size, total = len(eigenvalues), np.abs(eigenvalues).sum()
-    if total == 0:
+    size, magnitude = len(eigenvalues), np.abs(eigenvalues)
+    if not magnitude.any():
         return f"The metric of {size} features is zero"
-    magnitude = np.sort(np.abs(eigenvalues))[::-1]
-    rank = int(np.sum(magnitude > 1e-8 * magnitude[0]))
-    needed = int(np.searchsorted(np.cumsum(magnitude) / total, _SHARE - 1e-12)) + 1
+    rank, needed = int(np.sum(magnitude > 1e-8 * magnitude.max())), _carriers(eigenvalues)
     subject = "1 direction carries" if needed == 1 else f"{needed} directions carry"
     return f"{subject} {_SHARE:.0%} of the metric (rank {rank} of {size})"
 
 
 def _draw_matrix(ax: Axes, matrix: NDArray[np.float64], names: Sequence[str], scale: float) -> None:
-    typical = float(np.quantile(np.abs(matrix), _SHOWN)) if len(names) > _MOST_NAMES else scale
-    limit = typical or scale or 1.0
-    image = ax.imshow(
-        matrix, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
-    )
-    tidy(ax, "features, in the order of the rows")
-    if len(names) <= _MOST_NAMES:
-        name_ticks(ax, names, size=TEXT_SIZE if len(names) <= 16 else 6.5)
-        ax.set_xticks([])
+    many = len(names) > _MOST_NAMES
+    limit = (float(np.quantile(np.abs(matrix), _SHOWN)) if many else scale) or scale or 1.0
+    norm = Normalize(-limit, limit)
+    image = ax.imshow(matrix, "RdBu_r", norm, aspect="auto", interpolation="nearest")
+    if many:
+        draw.tidy(ax, "feature number", "feature number")
     else:
-        ax.set_xlabel("feature number", fontsize=TEXT_SIZE)
-        ax.set_ylabel("feature number", fontsize=TEXT_SIZE)
+        draw.tidy(ax, "features, in the order of the rows")
+        draw.name_ticks(ax, names, size=draw.TEXT_SIZE if len(names) <= 16 else 6.5)
+        ax.set_xticks([])
     scale_axes = ax.inset_axes((1.03, 0, 0.05, 1))
-    bar = figure_of(ax).colorbar(image, cax=scale_axes, ticks=[-limit, 0, limit])
-    beyond = ("≤ ", "≥ ") if limit < scale else ("", "")
-    bar.ax.set_yticklabels([f"{beyond[0]}−{number(limit)}", "0", f"{beyond[1]}{number(limit)}"])
+    bar = draw.figure_of(ax).colorbar(image, cax=scale_axes, ticks=[-limit, 0, limit])
+    below, above = ("≤ ", "≥ ") if limit < scale else ("", "")
+    size = draw.number(limit)
+    bar.ax.set_yticklabels([f"{below}−{size}", "0", f"{above}{size}"])
     bar.outline.set_visible(False)  # type: ignore[operator]
-    bar.ax.tick_params(labelsize=TEXT_SIZE - 1, length=0, labelcolor=INK)
+    bar.ax.tick_params(labelsize=draw.TEXT_SIZE - 1, length=0, labelcolor=draw.INK)
 
 
 def _draw_spectrum(ax: Axes, eigenvalues: NDArray[np.floating]) -> None:
@@ -206,9 +175,9 @@ def _draw_spectrum(ax: Axes, eigenvalues: NDArray[np.floating]) -> None:
     if hidden := len(eigenvalues) - len(shown):
         label = f"eigenvalue number ({hidden} more are zero)"
     if len(shown) <= _MOST_NAMES:
-        ax.bar(places, shown, 0.72, color=PALETTE[0])
+        ax.bar(places, shown, 0.72, color=draw.PALETTE[0])
     else:
-        ax.fill_between(places, shown, color=PALETTE[0], alpha=0.3, linewidth=0)
-        ax.plot(places, shown, color=PALETTE[0], linewidth=1.8)
+        ax.fill_between(places, shown, color=draw.PALETTE[0], alpha=0.3, linewidth=0)
+        ax.plot(places, shown, color=draw.PALETTE[0], linewidth=1.8)
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
-    tidy(ax, label, "eigenvalue", grid="y")
+    draw.tidy(ax, label, "eigenvalue", grid="y")
