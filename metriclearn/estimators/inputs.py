@@ -5,7 +5,7 @@ Everything is checked here, once: what comes out of these functions is not check
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
+from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import number
 from metriclearn.running.stored import Measures, StoredArrays, is_stored, measure
 
@@ -68,10 +69,10 @@ class DataSets:
             return self.measures.lengths
         return np.array([len(array) for array in self.arrays])
 
-    def measured(self, run: Callable[..., list[Measures]]) -> DataSets:
-        """The same, with the measures of stored arrays taken by an executor's ``map``."""
+    def measured(self, executor: Executor) -> DataSets:
+        """The same, with the measures of stored arrays taken where an executor reads them."""
         if isinstance(self.arrays, StoredArrays):
-            parts = run(measure, self.arrays.parts())
+            parts = executor.each(executor.place(self.arrays.parts()), measure)
             whole = Measures(*(np.concatenate(column) for column in zip(*parts)))
             self.__dict__["measures"] = whole
         return self

@@ -166,7 +166,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         """Check parameters and data, remember the features, and state the convex problem."""
         check_parameters(self)
         who = type(self).__name__
-        data = read_data_sets(who, X).measured(self._executor.map)
+        data = read_data_sets(who, X).measured(self._executor)
         truths = self._read_truths(y, data)
         weights = read_weights(who, sample_weight, len(truths))
         self._remember(data)

@@ -12,7 +12,9 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from itertools import pairwise
+from operator import call
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -20,6 +22,8 @@ from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
+
+from metriclearn.running.parameters import number
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -29,7 +33,6 @@ __all__ = ["DaskExecutor", "Executor", "Shard", "Sums", "ThreadExecutor", "add_u
 
 _LOGGER = logging.getLogger(__name__)
 _FAN_IN = 16  # sums that one task of the tree, or the client, adds up
-_PATIENCE = 60.0  # seconds for the first worker to come
 _SHARDS_PER_THREAD = 4  # of this process, as data sets may take longer than others
 
 
@@ -83,10 +86,6 @@ class Executor(Protocol):
         """``function(shard, *arguments)`` of every placed shard, in their order."""
         ...
 
-    def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """``function(item)`` of every item, in their order; both small."""
-        ...
-
 
 def add_up(parts: Sequence[Sums]) -> Sums:
     """Sums of several shards, in the order given: function by function, O(total size)."""
@@ -135,19 +134,14 @@ class ThreadExecutor(BaseEstimator):
         return shards
 
     def evaluate(self, shards: Sequence[Shard], w: NDArray, chosen: NDArray | None = None) -> Sums:
-        asked = [shard for shard in shards if _is_asked(shard, chosen)]
-        return add_up(self._run(delayed(shard)(w, chosen) for shard in asked))
+        asked = [shards[i] for i in _asked(shards, chosen)]
+        return add_up(self.each(asked, call, w, chosen))
 
     def each(
         self, shards: Sequence[Shard], function: Callable[..., Any], *arguments: Any
     ) -> list[Any]:
-        return self._run(delayed(function)(shard, *arguments) for shard in shards)
-
-    def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        return self._run(delayed(function)(item) for item in items)
-
-    def _run(self, jobs: Any) -> list[Any]:
-        return list(Parallel(n_jobs=self.n_jobs, backend="threading")(jobs))
+        threads = Parallel(n_jobs=self.n_jobs, backend="threading")
+        return list(threads(delayed(function)(shard, *arguments) for shard in shards))
 
 
 class DaskExecutor:
@@ -174,6 +168,8 @@ class DaskExecutor:
         worker go to so many others. More take more time of the scheduler, about 1 ms each.
     retries : int
         How often in a row a round is repeated after its shards were lost.
+    patience : float
+        Seconds to wait for the first worker.
 
     Raises
     ------
@@ -187,6 +183,7 @@ class DaskExecutor:
         *,
         shards_per_thread: int = 2,
         retries: int = 5,
+        patience: float = 60.0,
     ) -> None:
         known = ("scatter", "scheduler_address")  # of a client, of a cluster
         if not isinstance(client, str) and not any(hasattr(client, name) for name in known):
@@ -194,47 +191,42 @@ class DaskExecutor:
                 "DaskExecutor needs a distributed.Client, a cluster or the address of a "
                 f"scheduler, got {client!r}."
             )
-        for name, value, least in (
-            ("shards_per_thread", shards_per_thread, 1),
-            ("retries", retries, 0),
-        ):
-            if not isinstance(value, int) or value < least:
-                raise ValueError(
-                    f"DaskExecutor needs a whole {name} of at least {least}, got {value!r}."
-                )
+        number(1, whole=True).check("DaskExecutor", "shards_per_thread", shards_per_thread)
+        number(0, whole=True).check("DaskExecutor", "retries", retries)
+        number(positive=True).check("DaskExecutor", "patience", patience)
         self._given: Any = client
-        self._client: Any = client if hasattr(client, "scatter") else None
-        self.shards_per_thread, self.retries = shards_per_thread, retries
+        self.shards_per_thread, self.retries, self.patience = shards_per_thread, retries, patience
 
-    @property
+    @cached_property
     def client(self) -> Client:
         """The client, connected."""
-        if self._client is None:
-            from distributed import Client
+        if hasattr(self._given, "scatter"):
+            return self._given
+        from distributed import Client
 
-            self._client = Client(self._given, set_as_default=False)
-        return self._client
+        return Client(self._given, set_as_default=False)
 
     def count(self, n_items: int) -> int:
         try:
-            self.client.wait_for_workers(1, timeout=_PATIENCE)
+            self.client.wait_for_workers(1, timeout=self.patience)
         except TimeoutError as error:
             raise RuntimeError(
-                f"DaskExecutor needs a worker, but {self._address} had none for {_PATIENCE:g} s; "
-                "start some: dask worker ADDRESS."
+                f"DaskExecutor needs a worker, but {self._address} had none for "
+                f"{self.patience:g} s; start some: dask worker ADDRESS."
             ) from error
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        threads = sum(worker["nthreads"] for worker in workers)
+        threads = sum(self.client.nthreads().values())
         return min(n_items, self.shards_per_thread * max(1, threads))
 
     def place(self, shards: Sequence[Shard]) -> _Placed:
         return _Placed(self.client, shards)
 
     def evaluate(self, shards: _Placed, w: NDArray, chosen: NDArray | None = None) -> Sums:
-        asked = [i for i, shard in enumerate(shards.originals) if _is_asked(shard, chosen)]
+        asked = _asked(shards.originals, chosen)
 
         def one_round() -> list[Sums]:
-            parts = self._at_home("value-and-slope", _ask, shards, asked, self._sent(w), chosen)
+            # a long w travels once, and from worker to worker; a short one with every task
+            sent: Any = w if w.nbytes < 2**14 else self.client.scatter(w, hash=False)
+            parts = self._at_home("value-and-slope", call, shards, asked, sent, chosen)
             while len(parts) > _FAN_IN:
                 batches = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
                 parts = self._submit("add-up", add_up, batches)
@@ -250,10 +242,6 @@ class DaskExecutor:
             lambda: self.client.gather(self._at_home(name, function, shards, every, *arguments)),
         )
 
-    def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        name = function.__name__.strip("_").replace("_", "-")
-        return self.client.gather(self._submit(name, function, items))
-
     def _at_home(
         self,
         name: str,
@@ -268,13 +256,13 @@ class DaskExecutor:
         copied, which takes longer than to wait.
         """
         homes = shards.homes()
-        found: dict[int, Future] = {}
+        tasks: dict[int, Future] = {}
         for home in dict.fromkeys(homes[i] for i in asked):
-            own = [i for i in asked if homes[i] == home]
+            there = [i for i in asked if homes[i] == home]
             where = {"workers": [home], "allow_other_workers": True} if home else {}
-            futures = [shards.futures[i] for i in own]
-            found.update(zip(own, self._submit(name, function, futures, *arguments, **where)))
-        return [found[i] for i in asked]
+            futures = [shards.futures[i] for i in there]
+            tasks.update(zip(there, self._submit(name, function, futures, *arguments, **where)))
+        return [tasks[i] for i in asked]
 
     def _submit(
         self,
@@ -290,10 +278,6 @@ class DaskExecutor:
         rest = [[argument] * len(items) for argument in arguments]
         options = {"key": keys, "pure": False, "retries": self.retries, **where}
         return self.client.map(function, items, *rest, **options)
-
-    def _sent(self, w: NDArray) -> Any:
-        """A long w travels once, and from worker to worker; a short one with every task."""
-        return w if w.nbytes < 2**14 else self.client.scatter(w, hash=False)
 
     def _repeated(self, shards: _Placed, ask: Callable[[], list[Any]]) -> list[Any]:
         """Ask, again where shards were lost on the way."""
@@ -320,19 +304,15 @@ class DaskExecutor:
                 shards.replace_lost()
         raise AssertionError
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Nothing to search over; a connection is not copied."""
-        return {}
-
-    def __sklearn_clone__(self) -> Self:
-        return self
-
     def __deepcopy__(self, memo: Any) -> Self:
+        """A connection is not copied, also where scikit-learn clones its estimator."""
         return self
 
     def __reduce__(self) -> Any:
         """In another process: the same scheduler."""
-        return _connected, (self._address, self.shards_per_thread, self.retries)
+        numbers = ("shards_per_thread", "retries", "patience")
+        make = partial(DaskExecutor, **{name: getattr(self, name) for name in numbers})
+        return make, (self._address,)
 
     @property
     def _address(self) -> str:
@@ -342,10 +322,6 @@ class DaskExecutor:
 
     def __repr__(self) -> str:
         return f"DaskExecutor({self._address!r})"
-
-
-def _connected(address: str, shards_per_thread: int, retries: int) -> DaskExecutor:
-    return DaskExecutor(address, shards_per_thread=shards_per_thread, retries=retries)
 
 
 class _Placed:
@@ -382,8 +358,11 @@ class _Placed:
                 self.futures[i] = self._place(i)
 
 
-def _is_asked(shard: Shard, chosen: NDArray | None) -> bool:
-    return chosen is None or bool(np.isin(shard.groups, chosen).any())
+def _asked(shards: Sequence[Shard], chosen: NDArray | None) -> list[int]:
+    """Numbers of the shards that have a part in the chosen functions."""
+    if chosen is None:
+        return list(range(len(shards)))
+    return [i for i, shard in enumerate(shards) if np.isin(shard.groups, chosen).any()]
 
 
 def _load(shard: Shard, client: int) -> Shard:
@@ -391,7 +370,3 @@ def _load(shard: Shard, client: int) -> Shard:
     if os.getpid() != client:
         threadpool_limits(1, user_api="blas")
     return shard.loaded()
-
-
-def _ask(shard: Shard, w: NDArray, chosen: NDArray | None) -> Sums:
-    return shard(w, chosen)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,19 +72,17 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         to where a part is read.
     check : callable
         (item, place, n_features) -> float64 array, or an error that names the place.
-    places : int array, optional
-        Which of the data sets; all by default.
     """
 
-    def __init__(
-        self, source: Any, check: Callable[[Any, int, int | None], NDArray], places: Any = None
-    ) -> None:
-        self._source, self._check = source, check
-        self._places = np.arange(len(source)) if places is None else places
-        self._own = np.arange(len(self._places)) if places is None else self._places
-        if len(self._places) == 0:
+    stored = True
+
+    def __init__(self, source: Any, check: Callable[[Any, int, int | None], NDArray]) -> None:
+        if len(source) == 0:
             raise ValueError("metriclearn needs at least one data set, got an empty sequence.")
-        self.n_features = check(source[int(self._own[0])], int(self._places[0]), None).shape[1]
+        self._source, self._check = source, check
+        # places in the whole, which errors name, and places in the source, which a subset changes
+        self._places = self._inside = np.arange(len(source))
+        self.n_features = check(source[0], 0, None).shape[1]
 
     def __len__(self) -> int:
         return len(self._places)
@@ -91,20 +90,20 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
             return self.subset(np.arange(len(self))[i])
-        item = self._source[int(self._own[i])]
+        item = self._source[int(self._inside[i])]
         return self._check(item, int(self._places[i]), self.n_features)
-
-    def __iter__(self) -> Iterator[NDArray[np.float64]]:
-        return (self[i] for i in range(len(self)))
 
     def subset(self, places: NDArray) -> StoredArrays:
         """Some of them; errors still name their places in the whole."""
-        part = object.__new__(StoredArrays)
-        part.__dict__.update(self.__dict__)
-        part._places, part._own = self._places[places], self._own[places]
+        part = copy.copy(self)
+        part._places, part._inside = self._places[places], self._inside[places]
         if hasattr(self._source, "subset"):
-            part._source, part._own = self._source.subset(part._own), np.arange(len(places))
+            part._source, part._inside = self._source.subset(part._inside), np.arange(len(places))
         return part
+
+    def loaded(self) -> Self:
+        """The same: an executor that asks for it reads one data set at a time."""
+        return self
 
     def parts(self) -> list[StoredArrays]:
         """Slices small enough that a task over one shows progress."""
@@ -138,9 +137,6 @@ class StoredSamples(Sequence[Any]):
             return StoredSamples(self.arrays[i], self.truths[i], self.scale, self.make)
         truth = self.truths[i]
         return self.make(StoredArray(self.arrays, i, truth.n_samples), truth, self.scale)
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self)))
 
     def loaded(self) -> list[Any]:
         """All of them, to be kept: each reads its array once, for what it makes of it."""

@@ -27,7 +27,6 @@ from metriclearn import (
     save,
 )
 from metriclearn.datasets import PackedSequences, make_change_points, pack_sequences
-from metriclearn.running import executors as parallel
 from metriclearn.running.executors import DaskExecutor, Sums, ThreadExecutor, add_up, shard_bounds
 from tests.cluster import Cluster
 
@@ -249,14 +248,13 @@ def test_executor_is_not_copied_and_not_saved(client: Any, tmp_path: Path) -> No
     assert repr(again) == repr(executor) == f"DaskExecutor({client.scheduler.address!r})"
 
 
-def test_lost_scheduler_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_scheduler_is_one_sentence(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="Dask is optional: pip install metriclearn[dask]")
     cluster = Cluster(tmp_path)
     client = cluster.connect(timeout=3)
     try:
-        monkeypatch.setattr(parallel, "_PATIENCE", 0.2)
         with pytest.raises(RuntimeError, match=r"needs a worker, but .* had none for 0\.2 s"):
-            learner(executor=DaskExecutor(client)).fit(DATA.sequences, DATA.labels)
+            learner(executor=DaskExecutor(client, patience=0.2)).fit(DATA.sequences, DATA.labels)
         cluster.with_workers(client, 1)
 
         class Ends:
