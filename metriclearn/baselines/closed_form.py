@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from metriclearn.running.parameters import Needs, number
 __all__ = ["ClosedFormMetric"]
 
 
+@dataclass(eq=False, repr=False)
 class ClosedFormMetric(StandardizedMetric):
     """L = X†J with J = Y(YᵀY)^(-1/2): multivariate regression on the scaled assignments (MLCA).
 
@@ -37,8 +39,7 @@ class ClosedFormMetric(StandardizedMetric):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {"ridge": number()}
 
-    def __init__(self, ridge: float = 0.0) -> None:
-        self.ridge = ridge
+    ridge: float = 0.0
 
     def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
         squares = sum(array.T @ array for array in arrays)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ _ARMIJO = 1e-4
 _SMOOTHING = 1e-10  # of squared distances of order 1: their roots have slopes everywhere
 
 
+@dataclass(eq=False, repr=False)
 class MMC(StandardizedMetric):
     """The metric that spreads different clusters the most, similar pairs being close.
 
@@ -62,20 +64,12 @@ class MMC(StandardizedMetric):
         "tol": number(),
     }
 
-    def __init__(
-        self,
-        diagonal: bool = False,
-        *,
-        max_pairs: int = 20_000,
-        max_iter: int = 300,
-        tol: float = 1e-6,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.diagonal = diagonal
-        self.max_pairs = max_pairs
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    diagonal: bool = False
+    _: KW_ONLY
+    max_pairs: int = 20_000
+    max_iter: int = 300
+    tol: float = 1e-6
+    random_state: int | np.random.RandomState | None = None
 
     def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
         check_pairs(type(self).__name__, truths)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from metriclearn.running.parameters import Needs, either, number
 __all__ = ["NeighborhoodComponents"]
 
 
+@dataclass(eq=False, repr=False)
 class NeighborhoodComponents(StandardizedMetric):
     """Neighborhood components analysis (Goldberger et al., NIPS 2004), by scikit-learn.
 
@@ -47,22 +49,13 @@ class NeighborhoodComponents(StandardizedMetric):
         "tol": number(),
     }
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        init: str | NDArray = "auto",
-        max_samples: int = 2000,
-        max_iter: int = 50,
-        tol: float = 1e-5,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.max_samples = max_samples
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    init: str | NDArray = "auto"
+    max_samples: int = 2000
+    max_iter: int = 50
+    tol: float = 1e-5
+    random_state: int | np.random.RandomState | None = None
 
     def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
         from sklearn.neighbors import NeighborhoodComponentsAnalysis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from metriclearn.running.parameters import Needs, check_parameters, component, e
 __all__ = ["MetricKMeans", "TunedSegmenter"]
 
 
+@dataclass(eq=False, repr=False)
 class MetricKMeans(MahalanobisClusterer):
     """K-means on data transformed by a metric that ``baseline`` fits to labeled data.
 
@@ -44,16 +46,10 @@ class MetricKMeans(MahalanobisClusterer):
         "n_init": number(1, whole=True),
     }
 
-    def __init__(
-        self,
-        baseline: BaseEstimator = Euclidean(),  # noqa: B008  # cloned before use
-        *,
-        n_init: int = 10,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.baseline = baseline
-        self.n_init = n_init
-        self.random_state = random_state
+    baseline: BaseEstimator = Euclidean()  # noqa: RUF009
+    _: KW_ONLY
+    n_init: int = 10
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the metric; y holds the labels of one data set or of each of several.
@@ -75,6 +71,7 @@ class MetricKMeans(MahalanobisClusterer):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class TunedSegmenter(MahalanobisSegmenter):
     """A metric fitted by ``baseline``, with the penalty of least training loss, found exactly.
 
@@ -101,16 +98,10 @@ class TunedSegmenter(MahalanobisSegmenter):
         "min_size": number(1, whole=True),
     }
 
-    def __init__(
-        self,
-        baseline: BaseEstimator = Euclidean(),  # noqa: B008  # cloned before use
-        *,
-        n_segments: str | None = None,
-        min_size: int = 1,
-    ) -> None:
-        self.baseline = baseline
-        self.n_segments = n_segments
-        self.min_size = min_size
+    baseline: BaseEstimator = Euclidean()  # noqa: RUF009
+    _: KW_ONLY
+    n_segments: str | None = None
+    min_size: int = 1
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the metric, then choose the penalty on the same labeled sequences."""

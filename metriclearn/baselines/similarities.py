@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.estimators.cutter import NormalizedCutSegmenter
-from metriclearn.estimators.graphs import Graph, pooled_scale, read_graphs, read_labels
+from metriclearn.estimators.graphs import pooled_scale, read_graphs, read_labels
 from metriclearn.features.image import ImageFeatures
-from metriclearn.similarities import GaussianSimilarity, NodeLabels, Similarity
+from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import Rounding, ThresholdCut
 
 __all__ = ["EuclideanSimilarity", "SimilarityGridSearch"]
 
 
-class EuclideanSimilarity(NormalizedCutSegmenter):
+class WeighedSimilarity(NormalizedCutSegmenter, ABC):
+    """Normalized cuts under exp(−Σ w_p (x_p − y_p)²) of standardized features, with chosen w."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Standardize features and choose w; labels serve to count clusters, too.
+
+        Parameters
+        ----------
+        X : images, or feature arrays of their nodes, as for NormalizedCutMetricLearner
+        y : their label maps
+        """
+        who = type(self).__name__
+        graphs, single = read_graphs(who, X, self.features, False)
+        truths = read_labels(who, y, graphs, single)
+        self._remember_features(graphs[0].nodes.n_features, None)
+        self.scale_ = pooled_scale(who, graphs, None)
+        nodes = [self._scaled(graph.nodes) for graph in graphs]
+        self._accept(self._choose(nodes, truths))
+        self._set_threshold(nodes, [truth.n_clusters for truth in truths])
+        return self
+
+    def _accept(self, weights: NDArray) -> None:
+        self.components_ = np.diag(np.sqrt(weights)) / self.scale_
+
+    @abstractmethod
+    def _choose(self, nodes: list[Nodes], truths: list[NodeLabels]) -> NDArray:
+        """w for the standardized features, (P,)."""
+
+
+@dataclass(eq=False, repr=False)
+class EuclideanSimilarity(WeighedSimilarity):
     """Normalized cuts under exp(−s‖x − y‖²/P) of standardized features.
 
     Parameters
@@ -28,41 +60,19 @@ class EuclideanSimilarity(NormalizedCutSegmenter):
         As for :class:`metriclearn.NormalizedCutMetricLearner`.
     """
 
-    def __init__(
-        self,
-        scale: float = 1.0,
-        *,
-        similarity: Similarity = GaussianSimilarity(),  # noqa: B008  # never changed
-        features: ImageFeatures = ImageFeatures(),  # noqa: B008
-        rounding: Rounding = ThresholdCut(),  # noqa: B008
-    ) -> None:
-        self.scale = scale
-        self.similarity = similarity
-        self.features = features
-        self.rounding = rounding
+    scale: float = 1.0
+    _: KW_ONLY
+    similarity: Similarity = GaussianSimilarity()  # noqa: RUF009
+    features: ImageFeatures = ImageFeatures()  # noqa: RUF009
+    rounding: Rounding = ThresholdCut()  # noqa: RUF009
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Standardize features; labels serve to estimate a number of clusters."""
-        graphs, truths = self._read_training(X, y)
+    def _choose(self, nodes: list[Nodes], truths: list[NodeLabels]) -> NDArray:
         P = self.n_features_in_
-        self._accept_weights(np.full(P, self.scale / P))
-        self._set_threshold(
-            [self._scaled(graph.nodes) for graph in graphs], [t.n_clusters for t in truths]
-        )
-        return self
-
-    def _read_training(self, X: Any, y: Any) -> tuple[list[Graph], list[NodeLabels]]:
-        who = type(self).__name__
-        graphs, single = read_graphs(who, X, self.features, False)
-        self._remember_features(graphs[0].nodes.n_features, None)
-        self.scale_ = pooled_scale(who, graphs, None)
-        return graphs, read_labels(who, y, graphs, single)
-
-    def _accept_weights(self, weights: NDArray) -> None:
-        self.components_ = np.diag(np.sqrt(weights)) / self.scale_
+        return np.full(P, self.scale / P)
 
 
-class SimilarityGridSearch(EuclideanSimilarity):
+@dataclass(eq=False, repr=False)
+class SimilarityGridSearch(WeighedSimilarity):
     """Two scales, one of some features and one of the others, by an exhaustive search.
 
     The paper's baseline: every pair of scales is tried on the training images, and the one with
@@ -85,38 +95,24 @@ class SimilarityGridSearch(EuclideanSimilarity):
         Mean loss on the training images for every pair of scales.
     """
 
-    def __init__(
-        self,
-        first: Sequence[int] = (3, 4),
-        scales: Sequence[float] = tuple(10.0 ** np.arange(-4.0, 1.6, 0.5)),
-        *,
-        similarity: Similarity = GaussianSimilarity(),  # noqa: B008  # never changed
-        features: ImageFeatures = ImageFeatures(),  # noqa: B008
-        rounding: Rounding = ThresholdCut(),  # noqa: B008
-    ) -> None:
-        self.first = first
-        self.scales = scales
-        self.similarity = similarity
-        self.features = features
-        self.rounding = rounding
+    first: Sequence[int] = (3, 4)
+    scales: Sequence[float] = tuple(10.0 ** np.arange(-4.0, 1.6, 0.5))
+    _: KW_ONLY
+    similarity: Similarity = GaussianSimilarity()  # noqa: RUF009
+    features: ImageFeatures = ImageFeatures()  # noqa: RUF009
+    rounding: Rounding = ThresholdCut()  # noqa: RUF009
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Try all pairs of scales on images and their label maps."""
-        graphs, truths = self._read_training(X, y)
-        nodes = [self._scaled(graph.nodes) for graph in graphs]
+    def _choose(self, nodes: list[Nodes], truths: list[NodeLabels]) -> NDArray:
         is_first = np.isin(np.arange(self.n_features_in_), list(self.first))
         n = len(self.scales)
         self.losses_ = np.empty((n, n))
         for i, j in np.ndindex(n, n):
-            self._accept_weights(np.where(is_first, self.scales[i], self.scales[j]))
-            self.losses_[i, j] = np.mean(
-                [
-                    truth.squared_norm(self.rounding(self._cut(own), truth.n_clusters))
-                    for own, truth in zip(nodes, truths)
-                ]
-            )
+            self._accept(np.where(is_first, self.scales[i], self.scales[j]))
+            losses = [
+                truth.squared_norm(self.rounding(self._cut(scaled), truth.n_clusters))
+                for scaled, truth in zip(nodes, truths)
+            ]
+            self.losses_[i, j] = np.mean(losses)
         i, j = divmod(int(np.argmin(self.losses_)), n)
         self.scales_ = (float(self.scales[i]), float(self.scales[j]))
-        self._accept_weights(np.where(is_first, *self.scales_))
-        self._set_threshold(nodes, [truth.n_clusters for truth in truths])
-        return self
+        return np.where(is_first, *self.scales_)

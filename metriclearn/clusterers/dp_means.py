@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -59,6 +60,7 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
     return float(np.sum(residual**2) + penalty * partition.n_clusters)
 
 
+@dataclass(eq=False, repr=False)
 class DPMeans(ClusterMixin, BaseEstimator):
     """K-means with a price per cluster instead of their number (Kulis & Jordan 2012, Algorithm 1).
 
@@ -107,20 +109,12 @@ class DPMeans(ClusterMixin, BaseEstimator):
         "max_iter": number(1, whole=True),
     }
 
-    def __init__(
-        self,
-        penalty: float = 1.0,
-        *,
-        order: Order = "given",
-        n_init: int = 1,
-        max_iter: int = 300,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.penalty = penalty
-        self.order = order
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.random_state = random_state
+    penalty: float = 1.0
+    _: KW_ONLY
+    order: Order = "given"
+    n_init: int = 1
+    max_iter: int = 300
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> DPMeans:
         """Cluster the rows of X, shape (n, d).

@@ -9,6 +9,7 @@ spanning tree of the Hamming distances between signatures: nothing of size n×n 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -88,7 +89,8 @@ def evidence_accumulation(
         reach = _longest_lifetime(distance, len(first) < n_samples, n_runs)
     else:
         votes = (n_runs - np.arange(n_runs + 1)) / n_runs  # at Hamming distance 0, 1, …, R
-        reach = np.count_nonzero(votes > threshold if strict else votes >= threshold) - 1
+        linked = votes > threshold if strict else votes >= threshold
+        reach = int(linked.sum()) - 1
     if reach < 0:  # not even samples that are together in every run are linked
         return np.arange(n_samples)
     kept = distance <= reach
@@ -98,6 +100,7 @@ def evidence_accumulation(
     return Partition.from_labels(components[signature]).labels
 
 
+@dataclass(eq=False, repr=False)
 class EvidenceAccumulation(ClusterMixin, BaseEstimator):
     """K-means partitions with random K, combined by their votes (Fred & Jain 2005).
 
@@ -131,20 +134,12 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
         "threshold": _THRESHOLD,
     }
 
-    def __init__(
-        self,
-        n_runs: int = 50,
-        *,
-        min_clusters: int | None = None,
-        max_clusters: int | None = None,
-        threshold: float | None = 0.5,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_runs = n_runs
-        self.min_clusters = min_clusters
-        self.max_clusters = max_clusters
-        self.threshold = threshold
-        self.random_state = random_state
+    n_runs: int = 50
+    _: KW_ONLY
+    min_clusters: int | None = None
+    max_clusters: int | None = None
+    threshold: float | None = 0.5
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> EvidenceAccumulation:
         """Cluster the rows of X, shape (n, d).

@@ -10,6 +10,7 @@ penalty λ (Kulis & Jordan, Revisiting k-means: new algorithms via Bayesian nonp
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -206,6 +207,7 @@ def log_posterior(
     return float(prior - 0.5 * (within / variance + shrunk))
 
 
+@dataclass(eq=False, repr=False)
 class GibbsDPMixture(ClusterMixin, BaseEstimator):
     """Dirichlet process mixture of spherical Gaussians by Gibbs sampling (Neal's Algorithm 2).
 
@@ -244,22 +246,13 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
         "n_sweeps": number(1, whole=True),
     }
 
-    def __init__(
-        self,
-        penalty: float = 1.0,
-        *,
-        variance: float = 0.2,
-        prior_variance: float = 1.0,
-        concentration: float | None = None,
-        n_sweeps: int = 50,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.penalty = penalty
-        self.variance = variance
-        self.prior_variance = prior_variance
-        self.concentration = concentration
-        self.n_sweeps = n_sweeps
-        self.random_state = random_state
+    penalty: float = 1.0
+    _: KW_ONLY
+    variance: float = 0.2
+    prior_variance: float = 1.0
+    concentration: float | None = None
+    n_sweeps: int = 50
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> GibbsDPMixture:
         """Sample partitions of the rows of X, shape (n, d), in O(n_sweeps · nKd).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from metriclearn.estimators.first_completion import FirstMetric, KnownStart
 from metriclearn.estimators.inputs import read_segmentations
 from metriclearn.estimators.penalty import (
     IntervalRegression,
-    PenaltyLearner,
+    PenalizedSegmenter,
     position_at,
     with_method,
 )
@@ -72,6 +72,7 @@ class IdentityStart(BaseEstimator):
         return np.eye(arrays[0].shape[1])
 
 
+@dataclass(eq=False, repr=False)
 class GivenStart(BaseEstimator):
     """Start from components that are known already.
 
@@ -80,15 +81,15 @@ class GivenStart(BaseEstimator):
     matrix : array (r, P)
     """
 
-    def __init__(self, matrix: NDArray) -> None:
-        self.matrix = matrix
+    matrix: NDArray
 
     def components(self, *_: Any) -> NDArray:
         """The given ones."""
         return self.matrix
 
 
-class DataPenaltyMetricLearner(PenaltyLearner):
+@dataclass(eq=False, repr=False)
+class DataPenaltyMetricLearner(PenalizedSegmenter):
     """Learn a metric B and a penalty λ_i = exp(⟨v, features of sequence i⟩ + b) in turns.
 
     With λ_i = λ s_i, sequence i is segmented by maximizing ⟨XBXᵀ, M⟩ − λ s_i Tr M, which has the
@@ -139,7 +140,7 @@ class DataPenaltyMetricLearner(PenaltyLearner):
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        **PenaltyLearner.PARAMETERS,
+        **PenalizedSegmenter.PARAMETERS,
         "learner": with_method("predict_change_points", "ChangePointMetricLearner()"),
         "start": Needs(
             "a start such as IdentityStart(), which does not learn",
@@ -149,36 +150,19 @@ class DataPenaltyMetricLearner(PenaltyLearner):
         "longest": either(None, number(1)),
     }
 
-    def __init__(
-        self,
-        learner: ChangePointMetricLearner = _LEARNER,
-        representation: Any = None,
-        sequence_features: SequenceFeatures = SequenceFeatures(),  # noqa: B008  # cloned
-        regression: IntervalRegression = IntervalRegression(),  # noqa: B008  # cloned
-        *,
-        start: FirstMetric = IdentityStart(),  # noqa: B008  # has no state
-        n_turns: int = 1,
-        constrained: bool = True,
-        longest: int | None = None,
-        keep_best: bool = False,
-        min_size: int = 1,
-        max_segments: int = 40,
-        own_weight: float = 0.0,
-    ) -> None:
-        super().__init__(
-            representation,
-            sequence_features,
-            regression,
-            min_size=min_size,
-            max_segments=max_segments,
-            own_weight=own_weight,
-        )
-        self.learner = learner
-        self.start = start
-        self.n_turns = n_turns
-        self.constrained = constrained
-        self.longest = longest
-        self.keep_best = keep_best
+    learner: ChangePointMetricLearner = _LEARNER
+    representation: Any = None
+    sequence_features: SequenceFeatures = SequenceFeatures()  # noqa: RUF009
+    regression: IntervalRegression = IntervalRegression()  # noqa: RUF009
+    _: KW_ONLY
+    start: FirstMetric = IdentityStart()  # noqa: RUF009
+    n_turns: int = 1
+    constrained: bool = True
+    longest: int | None = None
+    keep_best: bool = False
+    min_size: int = 1
+    max_segments: int = 40
+    own_weight: float = 0.0
 
     def fit(self, X: Any, y: Any, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Learn from sequences and their labels or PartialPartitions.

@@ -7,7 +7,9 @@ Bioinformatics 14:164, 2013).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -54,6 +56,7 @@ def with_method(method: str, example: str, *, optional: bool = False) -> Needs:
     return Needs(f"a {{name}} such as {example}{' or None' if optional else ''}", accepts)
 
 
+@dataclass(eq=False, repr=False)
 class IntervalRegression(RegressorMixin, BaseEstimator):
     """A linear function whose values should lie well inside given intervals.
 
@@ -86,10 +89,9 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         "margin": number(),
     }
 
-    def __init__(self, strength: float = 1e-2, l1_ratio: float = 0.0, margin: float = 1.0) -> None:
-        self.strength = strength
-        self.l1_ratio = l1_ratio
-        self.margin = margin
+    strength: float = 1e-2
+    l1_ratio: float = 0.0
+    margin: float = 1.0
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to n intervals.
@@ -226,52 +228,10 @@ def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight
     return z
 
 
-class PenaltyLearner(ComponentParameters):
-    """Segment with a fixed metric and a penalty that is learned as a function of the sequence.
+class PenalizedSegmenter(ComponentParameters):
+    """Segment with a penalty that is a function of the sequence, under a metric ``components_``.
 
-    For every training sequence the interval of penalties with the least error is computed from
-    its exact segmentation path, and log λ_i = ⟨v, features of sequence i⟩ + b is fitted to the
-    logarithms of the intervals. With ``SequenceFeatures(())`` the penalty is a constant, with
-    ``("log_log_length",)`` linear in log log T.
-
-    Parameters
-    ----------
-    representation : transformer, optional
-        Applied to every sequence first, such as :class:`~metriclearn.features.HermiteMoments`
-        or a scikit-learn Pipeline; the sequence as it is by default.
-    sequence_features : SequenceFeatures
-        Computed from the sequences as given, before ``representation``.
-    regression : IntervalRegression
-    min_size : int
-        Smallest number of samples in a segment.
-    max_segments : int
-        Paths are not refined beyond this number of segments.
-    own_weight : float ≥ 0
-        How far annotations of a sequence that are given to ``predict`` move its penalty: z becomes
-        the minimizer of (z − z₀)² + own_weight · (the regression's squared hinge on the interval
-        of those annotations), as a free intercept per sequence with a ridge would do.
-
-    Attributes
-    ----------
-    components_ : array (r, P)
-        Lᵀ; the identity.
-    paths_ : list of SegmentationPath
-        Of the training sequences under the metric; not saved, :meth:`paths` makes them again.
-    intervals_ : array (N, 2)
-        Target intervals of the training sequences.
-    training_errors_ : array (N, 2)
-        Errors of the training sequences at the learned penalty, and at the best one.
-    regression_, representation_ : fitted components
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition
-    >>> X = [np.repeat([0.0, 3.0], 20)[:, None] + np.sin(np.arange(40.0))[:, None] / 4]
-    >>> known = [PartialPartition(40, regions=[(0, 15, NO_CHANGE), (15, 25, EXACTLY_ONE)])]
-    >>> learner = PenaltyLearner(sequence_features=SequenceFeatures(())).fit(X, known)
-    >>> learner.predict_change_points(X)
-    [array([20, 40])]
+    What its subclasses share; they have its parameters and fit the metric.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -282,46 +242,14 @@ class PenaltyLearner(ComponentParameters):
         "max_segments": number(1, whole=True),
         "own_weight": number(),
     }
+    representation: Any
+    sequence_features: SequenceFeatures
+    regression: IntervalRegression
+    min_size: int
+    max_segments: int
+    own_weight: float
     n_features_in_: int
-    representation_: Any
     components_: NDArray
-
-    def __init__(
-        self,
-        representation: Any = None,
-        sequence_features: SequenceFeatures = SequenceFeatures(),  # noqa: B008  # cloned
-        regression: IntervalRegression = IntervalRegression(),  # noqa: B008  # cloned
-        *,
-        min_size: int = 1,
-        max_segments: int = 40,
-        own_weight: float = 0.0,
-    ) -> None:
-        self.representation = representation
-        self.sequence_features = sequence_features
-        self.regression = regression
-        self.min_size = min_size
-        self.max_segments = max_segments
-        self.own_weight = own_weight
-
-    def fit(self, X: Any, y: Any, paths: Sequence[SegmentationPath] | None = None) -> Self:
-        """Learn the penalty from sequences and their labels or PartialPartitions.
-
-        Parameters
-        ----------
-        X, y : sequences, labels
-        paths : sequence of SegmentationPath, optional
-            :meth:`identity_paths` of these sequences, where they are known already.
-
-        Raises
-        ------
-        ValueError
-            For data that cannot be used, or annotations that every penalty satisfies.
-        """
-        data, represented = self._begin(X)
-        truths = read_segmentations(type(self).__name__, y, data, partial=True)
-        paths = self._paths_of(represented, truths) if paths is None else paths
-        self._fit_penalty(data, paths, truths)
-        return self
 
     def identity_paths(self, X: Any) -> list[SegmentationPath]:
         """Segmentation paths of the represented sequences with B = I, before any fit.
@@ -354,11 +282,10 @@ class PenaltyLearner(ComponentParameters):
             :meth:`paths` of these sequences, where they are known already; used with ``known``.
         """
         data = self._read(X)
-        n = len(data.arrays)
-        facts: Sequence[Any] = [None] * n
+        facts: Iterable[Any] = repeat(None)
         if known is not None:
             facts = read_segmentations(type(self).__name__, known, data, partial=True)
-        cases = zip(self._represent(data), self._log_penalties(data), facts, paths or [None] * n)
+        cases = zip(self._represent(data), self._log_penalties(data), facts, paths or repeat(None))
         ends = [self._segment(*case).change_points for case in cases]
         return ends[0] if data.single else ends
 
@@ -417,7 +344,7 @@ class PenaltyLearner(ComponentParameters):
     def _paths_of(
         self, represented: Sequence[NDArray], truths: Sequence[Any] | None = None
     ) -> list[SegmentationPath]:
-        return [self._path(Z, t) for Z, t in zip(represented, truths or [None] * len(represented))]
+        return [self._path(*pair) for pair in zip(represented, truths or repeat(None))]
 
     def _path(self, Z: NDArray, truth: Truth | None) -> SegmentationPath:
         """All optima with up to about as many segments as are asked for or annotated twice."""
@@ -474,6 +401,84 @@ class PenaltyLearner(ComponentParameters):
                 f"{self.n_features_in_} features as input."
             )
         return data
+
+
+@dataclass(eq=False, repr=False)
+class PenaltyLearner(PenalizedSegmenter):
+    """Segment with a fixed metric and a penalty that is learned as a function of the sequence.
+
+    For every training sequence the interval of penalties with the least error is computed from
+    its exact segmentation path, and log λ_i = ⟨v, features of sequence i⟩ + b is fitted to the
+    logarithms of the intervals. With ``SequenceFeatures(())`` the penalty is a constant, with
+    ``("log_log_length",)`` linear in log log T.
+
+    Parameters
+    ----------
+    representation : transformer, optional
+        Applied to every sequence first, such as :class:`~metriclearn.features.HermiteMoments`
+        or a scikit-learn Pipeline; the sequence as it is by default.
+    sequence_features : SequenceFeatures
+        Computed from the sequences as given, before ``representation``.
+    regression : IntervalRegression
+    min_size : int
+        Smallest number of samples in a segment.
+    max_segments : int
+        Paths are not refined beyond this number of segments.
+    own_weight : float ≥ 0
+        How far annotations of a sequence that are given to ``predict`` move its penalty: z becomes
+        the minimizer of (z − z₀)² + own_weight · (the regression's squared hinge on the interval
+        of those annotations), as a free intercept per sequence with a ridge would do.
+
+    Attributes
+    ----------
+    components_ : array (r, P)
+        Lᵀ; the identity.
+    paths_ : list of SegmentationPath
+        Of the training sequences under the metric; not saved, :meth:`paths` makes them again.
+    intervals_ : array (N, 2)
+        Target intervals of the training sequences.
+    training_errors_ : array (N, 2)
+        Errors of the training sequences at the learned penalty, and at the best one.
+    regression_, representation_ : fitted components
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition
+    >>> X = [np.repeat([0.0, 3.0], 20)[:, None] + np.sin(np.arange(40.0))[:, None] / 4]
+    >>> known = [PartialPartition(40, regions=[(0, 15, NO_CHANGE), (15, 25, EXACTLY_ONE)])]
+    >>> learner = PenaltyLearner(sequence_features=SequenceFeatures(())).fit(X, known)
+    >>> learner.predict_change_points(X)
+    [array([20, 40])]
+    """
+
+    representation: Any = None
+    sequence_features: SequenceFeatures = SequenceFeatures()  # noqa: RUF009
+    regression: IntervalRegression = IntervalRegression()  # noqa: RUF009
+    _: KW_ONLY
+    min_size: int = 1
+    max_segments: int = 40
+    own_weight: float = 0.0
+
+    def fit(self, X: Any, y: Any, paths: Sequence[SegmentationPath] | None = None) -> Self:
+        """Learn the penalty from sequences and their labels or PartialPartitions.
+
+        Parameters
+        ----------
+        X, y : sequences, labels
+        paths : sequence of SegmentationPath, optional
+            :meth:`identity_paths` of these sequences, where they are known already.
+
+        Raises
+        ------
+        ValueError
+            For data that cannot be used, or annotations that every penalty satisfies.
+        """
+        data, represented = self._begin(X)
+        truths = read_segmentations(type(self).__name__, y, data, partial=True)
+        paths = self._paths_of(represented, truths) if paths is None else paths
+        self._fit_penalty(data, paths, truths)
+        return self
 
 
 class BayesianCriterion(PenaltyLearner):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Self
@@ -28,6 +29,7 @@ __all__ = ["RecordingSegmenter"]
 _GRID = {"learner__regularizer__strength": (1.0, 10.0), "shrinkage": (0.03, 0.1, 0.3)}
 
 
+@dataclass(eq=False, repr=False)
 class RecordingSegmenter(ComponentParameters):
     """Segments of recordings, with names: a learned metric, its price, and scores of labels.
 
@@ -59,20 +61,11 @@ class RecordingSegmenter(ComponentParameters):
         Names of the recordings.
     """
 
-    validation_loss_: float | None
-
-    def __init__(
-        self,
-        extractor: Any = None,
-        learner: MahalanobisSegmenter = WhitenedMetricLearner(retune=True),  # noqa: B008  # cloned
-        *,
-        rate: float = 1.0,
-        n_folds: int = 4,
-    ) -> None:
-        self.extractor = extractor
-        self.learner = learner
-        self.rate = rate
-        self.n_folds = n_folds
+    extractor: Any = None
+    learner: MahalanobisSegmenter = WhitenedMetricLearner(retune=True)  # noqa: RUF009
+    _: KW_ONLY
+    rate: float = 1.0
+    n_folds: int = 4
 
     def fit(self, data: LabeledSequences, progress: bool | None = None) -> Self:
         """Choose, learn and name.
@@ -86,7 +79,8 @@ class RecordingSegmenter(ComponentParameters):
         """
         candidates = list(ParameterGrid(_GRID))
         n_folds = min(self.n_folds, len(set(data.groups)))
-        chosen, self.validation_loss_ = {}, None
+        chosen: dict[str, float] = {}
+        self.validation_loss_: float | None = None
         if n_folds > 1:
             folds = list(GroupKFold(n_folds).split(data.names, groups=data.groups))
             losses = np.zeros(len(candidates))  # mean ‖M − N‖² of the recordings held out

@@ -157,9 +157,9 @@ def _class_at(path: str, kind: str) -> type:
     modules = ["metriclearn", *_modules()]
     for module in [home, *modules] if home in modules else modules:
         with suppress(ImportError):  # of a package that only this module needs
-            cls = getattr(import_module(module), name, None)
+            cls: Any = getattr(import_module(module), name, None)
             estimator = isinstance(cls, type) and issubclass(cls, BaseEstimator)
-            if estimator if kind == "object" else is_dataclass(cls):
+            if estimator if kind == "object" else is_dataclass(cls) and not estimator:
                 return cls
     raise ValueError(f"metriclearn has no {name} that a model file can hold")
 
