@@ -1,6 +1,6 @@
 """Training, prediction and memory of learned normalized cuts, and the error of random features.
 
-    python -m experiments.benchmarks.normalized_cuts [--out FOLDER] [--device cuda]
+    python -m experiments.benchmarks.normalized_cuts [--out FOLDER]
 
 ``training``: 10 horses of 1500 or more nodes each, to convergence. ``prediction``: one image of
 300×225 pixels from its superpixels, features included. ``large``: 20 000 nodes under a budget of
@@ -51,6 +51,8 @@ from metriclearn.features.image import (
     Superpixels,
 )
 from metriclearn.plots import plot_kernel_error
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.risk import StructuredHinge
 from metriclearn.similarities import (
     Neighborhood,
     NodeLabels,
@@ -59,14 +61,13 @@ from metriclearn.similarities import (
     SimilarityFeatures,
 )
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
-from metriclearn.similarities.risk import SimilarityHinge
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 
 _BUDGET = 2.0**30
-_KINDS: dict[str, Callable[[str | None], Similarity]] = {
-    "all pairs": lambda device: GaussianSimilarity(memory=_BUDGET, device=device),
-    "neighbors within 5 pixels": lambda device: GaussianSimilarity(Neighborhood(5.0), _BUDGET),
-    "500 random features": lambda device: FourierSimilarity(500),
+_KINDS: dict[str, Similarity] = {
+    "all pairs": GaussianSimilarity(memory=_BUDGET),
+    "neighbors within 5 pixels": GaussianSimilarity(Neighborhood(5.0), _BUDGET),
+    "500 random features": FourierSimilarity(500),
 }
 _METRICS: dict[str, Metric] = {"diagonal": DiagonalMetric(), "full": FullMetric()}
 
@@ -144,7 +145,25 @@ def prediction() -> dict[str, Any]:
     }
 
 
-def large(n_nodes: int, kind: str, device: str | None) -> dict[str, Any]:
+def hinge_of(
+    similarity: Similarity, metric: Metric, nodes: list[Any], truths: list[Any]
+) -> StructuredHinge:
+    """The training objective without a regularizer."""
+    cone = MetricCone(metric, nodes[0].n_features, priced=False)
+    features, oracle = SimilarityFeatures(similarity, metric), similarity.oracle()
+    return StructuredHinge(
+        features,
+        FrobeniusLoss(),
+        oracle,
+        cone,
+        nodes,
+        truths,
+        loss_scale=0.01,
+        count_known=True,
+    )
+
+
+def large(n_nodes: int, kind: str) -> dict[str, Any]:
     """One value, one slope and one cut of a graph whose W exceeds the budget."""
     image, mask = _ellipse(0)
     groups = (Color(), Position(), GradientEnergy(), ColorContext())
@@ -153,10 +172,8 @@ def large(n_nodes: int, kind: str, device: str | None) -> dict[str, Any]:
     nodes = Nodes(X, own.sizes.astype(float), own.positions)
     truth = NodeLabels.from_labels(mask, own.segments)
     metric = DiagonalMetric()
-    similarity = _KINDS[kind](device)
-    features = SimilarityFeatures(similarity, metric)
-    cone = MetricCone(metric, X.shape[1], priced=False)
-    hinge = SimilarityHinge(features, cone, [nodes], [truth])
+    similarity = _KINDS[kind]
+    hinge = hinge_of(similarity, metric, [nodes], [truth])
     before = _peak()
     w = np.full(X.shape[1], 0.02)
     cuts, wall, processor = timed(lambda: hinge(w))
@@ -166,7 +183,6 @@ def large(n_nodes: int, kind: str, device: str | None) -> dict[str, Any]:
     return {
         "similarity": kind,
         "nodes": nodes.n_samples,
-        "device": device or "numpy",
         "value and slope, s": round(wall, 1),
         "processor s": round(processor, 1),
         "normalized cut, s": round(cut_wall, 1),
@@ -189,11 +205,9 @@ def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, An
         nodes.append(Nodes(X, own.sizes.astype(float)))
         truths.append(NodeLabels.from_labels(mask, own.segments))
     metric, w = DiagonalMetric(), np.full(nodes[0].n_features, 0.03)
-    cone = MetricCone(metric, len(w), priced=False)
 
-    def objective(similarity: Any) -> float:
-        features = SimilarityFeatures(similarity, metric)
-        return SimilarityHinge(features, cone, nodes, truths)(w).mean
+    def objective(similarity: Similarity) -> float:
+        return hinge_of(similarity, metric, nodes, truths)(w).mean
 
     exact, wall, _ = timed(lambda: objective(GaussianSimilarity()))
     errors, rows = np.empty((len(counts), runs)), []
@@ -237,7 +251,6 @@ def in_own_process(name: str, *arguments: Any) -> dict[str, Any]:
 def main() -> None:
     """Measure everything; print and save."""
     parser = options_of(__doc__)
-    parser.add_argument("--device", help="a torch device for 20 000 nodes, besides numpy")
     parser.add_argument("--threads", type=int, default=2, help="threads over images")
     parser.add_argument("--measure", type=json.loads, help="one measure's name and arguments")
     options = parser.parse_args()
@@ -249,9 +262,7 @@ def main() -> None:
     rows = [in_own_process("training", metric, options.threads) for metric in _METRICS]
     report.table("training", rows, "10 images, three starts, to a relative decrease of 1e-3.")
     report.table("prediction", [in_own_process("prediction")], "Superpixels and features included.")
-    rows = [in_own_process("large", 20_100, kind, None) for kind in _KINDS]
-    if options.device is not None:
-        rows.append(in_own_process("large", 20_100, "all pairs", options.device))
+    rows = [in_own_process("large", 20_100, kind) for kind in _KINDS]
     report.table("large", rows, "Budget for similarities: 1 GiB.")
     counts = (50, 100, 200, 400, 800, 1600)
     rows, errors = random_features(counts, 30)

@@ -6,12 +6,13 @@ s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score, alternation minimizes
     F(w, H) = Σ_i s_i { max_M [ α ℓ(M, known_i) + s_w(M) ] − s_w(H_i) } + Ω(w)
 
 over w = (B, λ) and the completions. ℓ(M, known) charges M only where something is known (for
-segmentations :class:`~metriclearn.problem.known_loss.KnownLoss`, for clusterings the rows of labeled
-samples, :class:`~metriclearn.problem.labeled_rows.LabeledRowsLoss`), so that missing labels cost nothing:
-where nothing is known, the hinge only asks that H_i be as good as the best M. Given H, F is convex
-in w and is Eq. (9) when everything is known; given w, the best H_i is the partition of highest
-score that agrees with known_i. This is the concave-convex procedure for the latent structured
-hinge max_M [α ℓ + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), of which F is an upper bound.
+segmentations :class:`~metriclearn.problem.known_loss.KnownLoss`, for clusterings the rows of
+labeled samples, :class:`~metriclearn.problem.losses.FrobeniusLoss`), so that missing labels cost
+nothing: where nothing is known, the hinge only asks that H_i be as good as the best M. Given H, F
+is convex in w and is Eq. (9) when everything is known; given w, the best H_i is the partition of
+highest score that agrees with known_i. This is the concave-convex procedure for the latent
+structured hinge max_M [α ℓ + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), of which F is an upper
+bound.
 
 Both steps lower F: the first one exactly when the completion oracle is exact, as it is for
 change-points; a completion that does not raise the score is not taken, and a step that would
@@ -26,19 +27,17 @@ structural SVMs with latent variables, ICML 2009.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.estimators.first_completion import FirstMetric, KnownStart
-from metriclearn.problem.forms import Form
-from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.risk import HingeShard, StructuredHinge
+from metriclearn.problem.risk import StructuredHinge, move_cuts
 from metriclearn.running.parameters import Needs, component, number
 from metriclearn.solvers.base import CutMemory, Solution, Trace
 from metriclearn.solvers.checkpoint import Checkpoint
@@ -46,22 +45,10 @@ from metriclearn.solvers.checkpoint import Checkpoint
 __all__ = [
     "Alternation",
     "AlternationTrace",
-    "CompletionOracle",
-    "PartialHinge",
     "alternate",
 ]
 
 _LOGGER = logging.getLogger(__name__)
-
-
-class CompletionOracle(Protocol):
-    """argmax ⟨A, M⟩ over the partitions that agree with a partial one."""
-
-    def __call__(
-        self, form: Any, n_clusters: int | None = None, known: PartialPartition | None = None
-    ) -> Partition:
-        """Best completion of ``known``."""
-        ...
 
 
 class Alternation(BaseEstimator):
@@ -120,100 +107,15 @@ class AlternationTrace:
         return len(self.learned)
 
 
-class PartialShard(HingeShard):
-    """Data sets with completions, which can be completed anew where they are."""
-
-    truths: Sequence[Partition]
-    completion: CompletionOracle
-
-    def complete(self, w: NDArray) -> list[Partition]:
-        """Best completions under w; an old one stays where the new one is not better."""
-        form, _, price = self.terms.at(w)
-        return [
-            self._complete(form(samples), old, price)
-            for samples, old in zip(self.samples, self.truths)
-        ]
-
-    def _complete(self, form: Form, old: Partition, price: float) -> Partition:
-        known = self.terms.count_known
-        priced = form if known else form.shifted(-price)
-        new = self.completion(priced, old.n_clusters if known else None, old.known)
-        better = priced.at(new) > priced.at(old) + 1e-12 * abs(priced.at(old))
-        return new.completing(old.known) if better else old
-
-    def slopes_of_truths(self) -> NDArray:
-        """d s_w(H_i)/dw, (N, n)."""
-        join = self.terms.cone.join
-        return np.array(
-            [
-                join(slope / truth.n_samples, -truth.n_clusters / truth.n_samples)
-                for slope, truth in zip(self.truth_slopes, self.truths)
-            ]
-        )
-
-
-class PartialHinge(StructuredHinge):
-    """The risk of F for given completions, its ``truths``, which know what is known of them.
-
-    Whether the loss says that it is ``completion_free`` decides about moving cuts.
-
-    Parameters
-    ----------
-    completion : CompletionOracle
-    *args, **kwargs
-        As for :class:`StructuredHinge`; the loss charges what is known.
-    """
-
-    truths: Sequence[Partition]
-
-    def __init__(self, completion: CompletionOracle, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.completion = completion
-        self.completion_free: bool = getattr(self.terms.loss, "completion_free", False)
-
-    def _shard(self, part: slice, owners: NDArray) -> PartialShard:
-        shard = PartialShard(
-            self.terms, self.samples[part], self.truths[part], self._shares[part], owners[part]
-        )
-        shard.completion = self.completion
-        return shard
-
-    def complete(self, w: NDArray) -> list[Partition]:
-        """Best completions under w; an old one stays where the new one is not better."""
-        parts = self.executor.each(self._shards, PartialShard.complete, w)
-        return [completion for part in parts for completion in part]
-
-    def completed(self, truths: Sequence[Partition]) -> Self:
-        """The same risk with other completions."""
-        return self.replaced(truths=truths)
-
-    def slopes_of_truths(self) -> NDArray:
-        """d s_w(H_i)/dw, (N, n)."""
-        return np.concatenate(self.executor.each(self._shards, PartialShard.slopes_of_truths))
-
-
-def move_cuts(cuts: CutMemory, before: PartialHinge, after: PartialHinge) -> CutMemory:
-    """Cuts of F with the completions of ``before``, made cuts of F with those of ``after``.
-
-    Exact where the loss does not look at the completions: F changes by the linear functions
-    s_w(H_i) − s_w(H′_i), and so do its minorants.
-    """
-    shift = before.slopes_of_truths() - after.slopes_of_truths()
-    offset, slope = cuts.anchor
-    return cuts._replace(
-        slopes=cuts.slopes + shift[cuts.groups], anchor=(offset, slope + after.weights @ shift)
-    )
-
-
 def alternate(
     problem: Any, solve: Callable[[Any], Solution], settings: Alternation
-) -> tuple[Solution, PartialHinge, AlternationTrace]:
+) -> tuple[Solution, StructuredHinge, AlternationTrace]:
     """Learn from the completions of a risk, complete, and so on until completions repeat.
 
     Parameters
     ----------
     problem : Problem
-        Whose risk, a :class:`PartialHinge`, has the first completions and one function per data
+        Whose risk, a :class:`StructuredHinge`, has the first completions and one function per data
         set.
     solve : callable (Problem) -> Solution
         Minimizes the problem with other completions, from an earlier solution where it has one.
@@ -267,7 +169,9 @@ def _facts(trace: AlternationTrace) -> tuple[int, float, int]:
     return len(trace), trace.learned[-1], trace.changed[-1]
 
 
-def _state(solution: Solution, hinge: PartialHinge, trace: AlternationTrace) -> dict[str, NDArray]:
+def _state(
+    solution: Solution, hinge: StructuredHinge, trace: AlternationTrace
+) -> dict[str, NDArray]:
     """Everything :func:`_restored` needs, as arrays."""
     state = {
         "w": solution.w,
@@ -288,8 +192,8 @@ def _state(solution: Solution, hinge: PartialHinge, trace: AlternationTrace) -> 
 
 
 def _restored(
-    state: dict[str, NDArray], hinge: PartialHinge
-) -> tuple[Solution, PartialHinge, AlternationTrace]:
+    state: dict[str, NDArray], hinge: StructuredHinge
+) -> tuple[Solution, StructuredHinge, AlternationTrace]:
     rows = state["solver"].tolist()
     cuts = None
     if "anchor_slope" in state:
@@ -310,7 +214,7 @@ def _restored(
     sizes = [truth.n_samples for truth in hinge.truths]
     parts = np.split(state["labels"], np.cumsum(sizes)[:-1])
     truths = [
-        Partition.from_labels(labels).completing(truth.known)
+        truth.with_completion(Partition.from_labels(labels))
         for labels, truth in zip(parts, hinge.truths)
     ]
     completed, learned, changed = state["steps"].tolist()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from metriclearn.estimators.alternation import Alternation, PartialHinge
+from metriclearn.estimators.alternation import Alternation
 from metriclearn.estimators.first_completion import (
     PrincipalStart,
     complete_segmentations,
@@ -165,7 +165,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         if truths[0].known is None:
             return super()._hinge(truths)
         oracle = ConstrainedChangePoints(self.min_size)
-        return partial(PartialHinge, oracle, loss=KnownLoss(), oracle=oracle)
+        return partial(StructuredHinge, loss=KnownLoss(), oracle=oracle, completion=oracle)
 
     def _dearest(self, truths: Sequence[Partition]) -> float:
         knowns = [truth.known for truth in truths if truth.known is not None]

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.alternation import Alternation, PartialHinge
+from metriclearn.estimators.alternation import Alternation
 from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.first_completion import PrincipalStart, labeled_samples
 from metriclearn.estimators.inputs import DataSets, read_clusterings
@@ -24,7 +24,7 @@ from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.joint_features import Samples, TableSamples
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.labeled_rows import LabeledRowsLoss
+from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import StructuredHinge
@@ -128,7 +128,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     alternation : Alternation
         How partial labels (−1 where unknown) are completed, by constrained K-means, and learned from,
         in turns; the loss is then on the rows of labeled samples
-        (:class:`~metriclearn.problem.labeled_rows.LabeledRowsLoss`), K the number of labels of each data
+        (:class:`~metriclearn.problem.losses.FrobeniusLoss`), K the number of labels of each data
         set, and the relaxation over the leading eigenvectors. Not used with full labels.
     callbacks : sequence of callbacks
         See :mod:`metriclearn.running.callbacks`.
@@ -232,8 +232,12 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
         if truths[0].known is None:
             return super()._hinge(truths)
-        loss, oracle = LabeledRowsLoss(), TopEigenvectors()
-        return partial(PartialHinge, self._completion(), loss=loss, oracle=oracle)
+        return partial(
+            StructuredHinge,
+            loss=FrobeniusLoss(),
+            oracle=TopEigenvectors(),
+            completion=self._completion(),
+        )
 
     def _completion(self) -> ConstrainedKMeans:
         return ConstrainedKMeans(self.n_init, random_state=self.random_state)
@@ -304,7 +308,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         counts = {truth.n_clusters for truth in problem.risk.truths}
         self.n_clusters_ = counts.pop() if len(counts) == 1 else None
         upper = solution.objective
-        complete = not isinstance(problem.risk, PartialHinge)
+        complete = not problem.risk.partial
         if complete and self.oracle.relaxation is not self.oracle:
             terms = self.regularizer.terms(problem.cone)
             hinge: Any = problem.risk

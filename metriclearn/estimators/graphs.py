@@ -14,7 +14,6 @@ from metriclearn.features.image import ImageFeatures
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.similarities import NodeLabels, Nodes
-from metriclearn.similarities.partial import KnownNodes
 
 __all__ = [
     "Graph",
@@ -58,13 +57,13 @@ class PartialLabels:
         Number of the label, by first appearance; −1 where unknown.
     values : array (K,)
         The labels.
-    nodes : KnownNodes
+    nodes : NodeLabels
         What that says of the nodes.
     """
 
     codes: NDArray[np.int64]
     values: NDArray
-    nodes: KnownNodes
+    nodes: NodeLabels
 
     @property
     def n_clusters(self) -> int:
@@ -160,16 +159,12 @@ def read_known_labels(
             for (codes, *_), graph in zip(read, graphs)
         ]
     return [
-        PartialLabels(codes, values, KnownNodes.from_labels(codes.ravel(), _owners(graph), same))
+        PartialLabels(codes, values, NodeLabels.from_labels(codes, graph.segments, same))
         for (codes, values, same), graph in zip(read, graphs)
     ]
 
 
 Spans = Sequence[tuple[int, int]]
-
-
-def _owners(graph: Graph) -> NDArray | None:
-    return None if graph.segments is None else graph.segments.ravel()
 
 
 def _read_codes(

@@ -15,12 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from metriclearn.estimators.alternation import (
-    Alternation,
-    AlternationTrace,
-    PartialHinge,
-    alternate,
-)
+from metriclearn.estimators.alternation import Alternation, AlternationTrace, alternate
 from metriclearn.estimators.inputs import DataSets, read_data_sets, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviation
 from metriclearn.problem.joint_features import LinearFeatures, Samples
@@ -130,7 +125,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     def _learn(self, problem: LearningProblem) -> Solution:
         """Minimize; with partial labels, in turns with completing them."""
         self.completions_, self.alternation_ = None, None
-        if not isinstance(problem.risk, PartialHinge):
+        if not problem.risk.partial:
             return self._solve(problem)
         solution, hinge, self.alternation_ = alternate(problem, self._solve, self.alternation)
         self.completions_ = [truth.labels for truth in hinge.truths]

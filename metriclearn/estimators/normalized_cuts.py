@@ -24,7 +24,11 @@ from metriclearn.estimators.graphs import (
 )
 from metriclearn.estimators.inputs import read_weights
 from metriclearn.features.image import ImageFeatures
+from metriclearn.oracles.spectral import TopEigenvectors
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.callbacks import ProgressBar, WithEstimator
+from metriclearn.running.executors import Executor, ThreadExecutor
 from metriclearn.running.parameters import Needs, check_parameters, component, number
 from metriclearn.similarities import (
     GaussianSimilarity,
@@ -33,13 +37,9 @@ from metriclearn.similarities import (
     Similarity,
     SimilarityFeatures,
 )
+from metriclearn.similarities.nodes import complete_nodes
 from metriclearn.similarities.normalized_cut import Rounding, ThresholdCut
-from metriclearn.similarities.partial import (
-    KnownNodes,
-    PartialSimilarityHinge,
-    complete_nodes,
-)
-from metriclearn.similarities.risk import SimilarityHinge
+from metriclearn.similarities.operators import SimilarityForm
 from metriclearn.solvers.base import Callback, Problem, Solution
 from metriclearn.solvers.cccp import CCCP
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, MetricCone
@@ -99,7 +99,10 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
     callbacks : sequence of callbacks
         As for :class:`ChangePointMetricLearner`.
     n_jobs : int, optional
-        Threads over images.
+        Threads over images, as in joblib.
+    executor : Executor, optional
+        Where the images are and oracles run, such as ``DaskExecutor(client)``, see
+        :mod:`metriclearn.running.executors`; in place of ``n_jobs``.
     verbose : bool, optional
         Progress bar at once (True), never (False), or in a terminal after a few seconds (None).
 
@@ -164,6 +167,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
     alternation: Alternation = Alternation()  # noqa: RUF009
     callbacks: Sequence[Callback] = ()
     n_jobs: int | None = None
+    executor: Executor | None = None
     verbose: bool | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -203,25 +207,41 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
             self.solution_ = self._alternate(graphs, nodes, partial, weights)
         else:
             complete = [truth for truth in truths if isinstance(truth, NodeLabels)]
-            self.solution_ = self._solve(
-                self._problem(self._hinge(SimilarityHinge, nodes, complete, weights))
-            )
+            self.solution_ = self._solve(self._problem(nodes, complete, weights))
         self._accept(self.solution_.w)
         self._set_threshold(nodes, [truth.n_clusters for truth in truths])
         self._report()
         return self
 
-    def _hinge(self, kind: Any, *arguments: Any) -> Any:
-        """The risk, given what depends on how the labels are known."""
-        features = SimilarityFeatures(self.similarity, self.metric)
-        return kind(
-            features,
-            MetricCone(self.metric, self.n_features_in_, priced=False),
-            *arguments,
+    def _problem(
+        self,
+        nodes: Sequence[Nodes],
+        truths: Sequence[NodeLabels],
+        weights: NDArray | None,
+        similarity: Similarity | None = None,
+    ) -> Problem:
+        """The risk, and where its starts are multiples of; under the learner's similarity."""
+        similarity = self.similarity if similarity is None else similarity
+        cone = MetricCone(self.metric, nodes[0].n_features, priced=False)
+        partly = any(truth.known is not None for truth in truths)
+        hinge = StructuredHinge(
+            SimilarityFeatures(similarity, self.metric, self.normalized),
+            FrobeniusLoss(),
+            TopEigenvectors() if partly else similarity.oracle(),
+            cone,
+            nodes,
+            truths,
+            weights,
             loss_scale=self.loss_scale,
-            normalized=self.normalized,
-            n_jobs=self.n_jobs,
+            count_known=True,
+            executor=self._executor,
+            completion=complete_nodes if partly else None,
         )
+        return Problem(hinge, self.regularizer, cone, self.metric.identity(cone.n_features))
+
+    @property
+    def _executor(self) -> Executor:
+        return ThreadExecutor(self.n_jobs) if self.executor is None else self.executor
 
     def _solve(self, problem: Problem) -> Solution:
         """Minimize from every start, or from an earlier solution where there is one."""
@@ -232,8 +252,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
             copy._accept(w)
             return copy
 
+        several = getattr(self._executor, "n_jobs", None) not in (None, 1)
         with (
-            threadpool_limits(1 if self.n_jobs not in (None, 1) else None, user_api="blas"),
+            threadpool_limits(1 if several else None, user_api="blas"),
             ProgressBar(type(self).__name__, self.verbose) as bar,
         ):
             watching: list[Callback] = [bar]
@@ -244,10 +265,6 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
                 if problem.warm is None
                 else self.solver.minimize(watched)
             )
-
-    def _problem(self, hinge: SimilarityHinge) -> Problem:
-        identity = hinge.cone.metric.identity(hinge.cone.n_features)
-        return Problem(hinge, self.regularizer, hinge.cone, identity)
 
     def _from_starts(self, problem: Problem) -> Solution:
         points = [start * problem.start for start in self.starts]
@@ -263,25 +280,25 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         weights: NDArray | None,
     ) -> Solution:
         """Learn from partial labels and complete them, in turns."""
-        known = [own.nodes for own in labels]
-        first = self._first_components(nodes, known, weights)
-        similarity = self.similarity
+        first = self._first_components(nodes, [own.nodes for own in labels], weights)
         truths = [
-            complete_nodes(similarity.form(similarity.operator(graph, first)), own)
-            for graph, own in zip(nodes, known)
+            own.nodes.with_completion(
+                complete_nodes(
+                    SimilarityForm(self.similarity.operator(graph, first)), None, own.nodes
+                )
+            )
+            for graph, own in zip(nodes, labels)
         ]
-        hinge = self._hinge(PartialSimilarityHinge, nodes, known, truths, weights)
-        solution, hinge, self.alternation_ = alternate(
-            self._problem(hinge), self._solve, self.alternation
-        )
+        problem = self._problem(nodes, truths, weights)
+        solution, hinge, self.alternation_ = alternate(problem, self._solve, self.alternation)
         self.completions_ = [
-            own.completed(own.nodes.clusters(truth), graph)
+            own.completed(truth.labels, graph)
             for own, truth, graph in zip(labels, hinge.truths, graphs)
         ]
         return solution
 
     def _first_components(
-        self, nodes: Sequence[Nodes], known: Sequence[KnownNodes], weights: NDArray | None
+        self, nodes: Sequence[Nodes], known: Sequence[NodeLabels], weights: NDArray | None
     ) -> NDArray:
         """Lᵀ of the first completion: a mean over components, or equal weights of given ones."""
         if self.similarity.given:
@@ -292,21 +309,13 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         def fit(arrays: list[NDArray], *_: Any) -> NDArray:
             """Learn from labeled nodes alone, and all their pairs."""
             counts = [known[i].counts[known[i].labeled] for i in used]
-            features = SimilarityFeatures(GaussianSimilarity(), self.metric)
-            hinge = SimilarityHinge(
-                features,
-                MetricCone(self.metric, arrays[0].shape[1], priced=False),
-                [Nodes(array, own.sum(axis=1)) for array, own in zip(arrays, counts)],
-                [NodeLabels(own) for own in counts],
-                shares[used],
-                loss_scale=self.loss_scale,
-                normalized=self.normalized,
-                n_jobs=self.n_jobs,
-            )
-            components = self.metric.components(self._from_starts(self._problem(hinge)).w)
+            labeled = [Nodes(array, own.sum(axis=1)) for array, own in zip(arrays, counts)]
+            truths = [NodeLabels(own) for own in counts]
+            problem = self._problem(labeled, truths, shares[used], GaussianSimilarity())
+            components = self.metric.components(self._from_starts(problem).w)
             return components * np.sqrt(len(components))
 
-        arrays, labels = [own.features for own in nodes], [own.known for own in known]
+        arrays, labels = [own.features for own in nodes], [own.nodes for own in known]
         first = self.alternation.start.components(arrays, labels, fit, labeled_samples)
         return first / np.sqrt(len(first))
 

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 
-from metriclearn.estimators.alternation import PartialHinge
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.inputs import read_data_sets, read_weights
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
@@ -157,7 +156,7 @@ def regularization_path(
     warm: Solution | None = None
     for strength in values:
         step = copy.copy(learner).set_params(regularizer__strength=float(strength))
-        if isinstance(problem.risk, PartialHinge):  # begins with completions of its own strength
+        if problem.risk.partial:  # begins with completions of its own strength
             problem = step._problem(X, y, sample_weight)
         else:
             problem = replace(problem, regularizer=step.regularizer, warm=warm)

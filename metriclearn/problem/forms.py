@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.projector import Projector, Subspace
+from metriclearn.problem.projector import Basis, Projector, Subspace
 
 __all__ = ["Compressed", "DenseForm", "Factors", "Form", "LowRankForm"]
 
@@ -19,7 +19,7 @@ class Compressed(NamedTuple):
     """A = Q·matrix·Qᵀ + shift·I: a (q, q) matrix, its subspace (None: all T dimensions), c."""
 
     matrix: NDArray
-    subspace: Subspace | None
+    subspace: Subspace | Basis | None
     shift: float
 
 
@@ -31,7 +31,7 @@ class Form(Protocol):
 
     n_samples: int
 
-    def at(self, partition: Partition | Projector) -> float:
+    def at(self, partition: Any) -> float:
         """⟨A, M⟩ = Tr AM."""
         ...
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.problem.forms import Form, LowRankForm, center, cumulative_sums
+from metriclearn.problem.forms import LowRankForm, center, cumulative_sums
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector, Subspace
 from metriclearn.solvers.mahalanobis import Metric
@@ -31,6 +31,11 @@ class Samples:
     def __init__(self, X: ArrayLike, scale: NDArray | None = None) -> None:
         self.n_samples, self.n_features = np.shape(X)
         self._X, self._scale = X, scale
+
+    @property
+    def unit(self) -> float:
+        """What scores are divided by: T, so that long data sets count as much as short ones."""
+        return float(self.n_samples)
 
     @property
     def scaled(self) -> NDArray:
@@ -92,25 +97,41 @@ class TableSamples(Samples):
 
 
 class JointFeatures(Protocol):
-    """A form that is linear in w, and its gradient."""
+    """What makes a form of a data set and a metric, and the form's derivative.
+
+    Attributes
+    ----------
+    linear : bool
+        Whether forms are linear in w, so that gradients are the same at every w.
+    warm_starts : bool
+        Whether oracles take the answer for an earlier w as their ``start``.
+    """
 
     metric: Metric
+    linear: bool
+    warm_starts: bool
 
-    def at(self, w: NDArray) -> Callable[[Samples], Form]:
-        """The forms A of data sets under the metric coordinates w."""
+    def at(self, w: NDArray) -> Callable[[Any], Any]:
+        """From data sets to their forms A under the metric coordinates w.
+
+        Where forms are not linear there is a second parameter ``tangent``, the coordinates at
+        which a majorant of the hinge touches it, or None.
+        """
         ...
 
-    def gradient(self, samples: Samples, w: NDArray, partition: Partition | Projector) -> NDArray:
-        """d⟨A, M⟩/dw, exact."""
+    def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
+        """d⟨A, M⟩/dw, exact, at the w of the data set's form A."""
         ...
 
 
 class LinearFeatures:
-    """A = XBXᵀ, so that ⟨A, M⟩ = ⟨B, XᵀMX⟩ (Eq. 5 to 7).
+    """A = XBXᵀ, so that ⟨A, M⟩ = ⟨B, XᵀMX⟩ (Lajugie, Arlot & Bach, Eq. (5) to (7)).
 
     ``at`` factors B once, and every form costs one product (T, P)×(P, r); ``gradient`` O(KP) for
     a diagonal metric and O(KP²) for a full one.
     """
+
+    linear, warm_starts = True, False
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
@@ -129,5 +150,5 @@ class LinearFeatures:
         """The form of one data set."""
         return self.at(w)(samples)
 
-    def gradient(self, samples: Samples, w: NDArray, partition: Partition | Projector) -> NDArray:
+    def gradient(self, samples: Samples, form: Any, partition: Partition | Projector) -> NDArray:
         return self.metric.coordinates(samples.pooled(partition))

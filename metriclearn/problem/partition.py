@@ -114,6 +114,28 @@ class Partition:
         """The same partition, which remembers that only ``known`` is known of it."""
         return Partition(ends=self._ends, labels=self._labels, known=known)
 
+    def with_completion(self, partition: Partition) -> Partition:
+        """The same knowledge with another completion."""
+        return partition.completing(self.known)
+
+    @property
+    def share(self) -> NDArray[np.float64] | None:
+        """The diagonal of D: 1 where a label is known, else 0, (T,); None where all are."""
+        return None if self.known is None else (self.known.labels >= 0).astype(np.float64)
+
+    @property
+    def known_trace(self) -> float:
+        """Tr DM for the partition's own M: Σ 1/|C(t)| over labeled samples."""
+        share = np.ones(self.n_samples) if self.share is None else self.share
+        return float(np.sum(share / self._sizes[self.labels]))
+
+    def known_product(self, V: NDArray) -> NDArray:
+        """(DM + MD) V, (T, k) -> (T, k), in O(Tk)."""
+        if self.share is None:
+            return 2.0 * self.project(V)
+        share = self.share[:, None]
+        return share * self.project(V) + self.project(share * V)
+
     @property
     def _canonical(self) -> NDArray[np.int64]:
         """Equal for equal partitions."""
@@ -163,6 +185,13 @@ class Partition:
     def root(self, X: NDArray) -> NDArray:
         """(YᵀY)^(-1/2) YᵀX, whose Gram matrix is XᵀMX, (T, P) -> (K, P)."""
         return self.pool(X) / np.sqrt(self._sizes)[:, None]
+
+    @property
+    def factor(self) -> NDArray[np.float64]:
+        """U = Y(YᵀY)^(-1/2) with M = UUᵀ, (T, K), dense."""
+        factor = np.zeros((self.n_samples, self.n_clusters))
+        factor[np.arange(self.n_samples), self.labels] = 1.0 / np.sqrt(self._sizes[self.labels])
+        return factor
 
     def project(self, X: NDArray) -> NDArray:
         """M X: every row replaced by the mean of its cluster, (T, P) -> (T, P), in O(TP)."""

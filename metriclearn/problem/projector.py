@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.partition import Partition
 
-__all__ = ["Projector", "Subspace"]
+__all__ = ["Basis", "Projector", "Subspace"]
 
 _BLOCK = 1 << 13  # rows
 _NEGLIGIBLE = 1e-13  # of the largest singular value: no direction is kept for it
@@ -77,6 +77,28 @@ def _triangle(X: NDArray, truth: Partition) -> NDArray:
     return triangle
 
 
+class Basis:
+    """An orthonormal basis Q of some subspace, as an array (T, q)."""
+
+    X = truth = None  # no directions are known to be data or clusters
+
+    def __init__(self, vectors: NDArray) -> None:
+        self.vectors, self.n_samples, self.dimension = vectors, *vectors.shape
+
+    @property
+    def constant(self) -> NDArray:
+        """Coordinates of the unit vector 1/√T, (q,)."""
+        return self.coordinates(np.full((self.n_samples, 1), self.n_samples**-0.5))[:, 0]
+
+    def coordinates(self, X: NDArray) -> NDArray:
+        """QᵀX, (T, k) -> (q, k)."""
+        return self.vectors.T @ X
+
+    def lift(self, V: NDArray) -> NDArray:
+        """Q V, (q, k) -> (T, k)."""
+        return self.vectors @ V
+
+
 class Projector:
     """M = U Diag(s) Uᵀ + f·(I − QQᵀ) with U = QV: a point of {0 ⪯ M ⪯ I}.
 
@@ -107,7 +129,7 @@ class Projector:
     def __init__(
         self,
         vectors: NDArray,
-        subspace: Subspace | None = None,
+        subspace: Subspace | Basis | None = None,
         weights: NDArray | None = None,
         filling: float = 0.0,
     ) -> None:
@@ -122,6 +144,16 @@ class Projector:
     def vectors(self) -> NDArray:
         """U, (T, k)."""
         return self._inside if self.subspace is None else self.subspace.lift(self._inside)
+
+    @property
+    def factor(self) -> NDArray:
+        """A matrix F with M = FFᵀ, (T, k), or (T, k + T) where there is a filling."""
+        factor = self.vectors * np.sqrt(self.weights)
+        if not self.filling or self.subspace is None:
+            return factor
+        Q = self.subspace.lift(np.eye(self.subspace.dimension))
+        outside = np.eye(self.n_samples) - Q @ Q.T  # a projection, and so its own root
+        return np.hstack([factor, np.sqrt(self.filling) * outside])
 
     def root(self, X: NDArray) -> NDArray:
         """R with RᵀR = XᵀMX, (T, P) -> (k or k + P, P)."""

@@ -1,34 +1,66 @@
-"""The structured hinge over several data sets (Eq. 9), as cuts for the solvers."""
+"""The structured hinge over several data sets, as cuts for the solvers.
+
+One hinge serves samples and nodes, full and partial labels, and forms that are linear in w or
+not: with s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score of a partition, data set i costs
+
+    L_i(w) = max_M [ α ℓ(M, N_i) + s_w(M) ] − s_w(N_i)      (Lajugie, Arlot & Bach, Eq. (9)).
+
+The maximum is convex in w where A_w is, and so is −s_w(N_i) where A_w is linear; where it is not,
+:meth:`StructuredHinge.linearized` puts its tangent in its place, which gives the convex majorant
+of a convex-concave procedure. Where labels are only partly known N_i is a completion, which
+:meth:`StructuredHinge.complete` chooses anew.
+"""
 
 from __future__ import annotations
 
 import copy
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.problem.forms import Form
-from metriclearn.problem.joint_features import JointFeatures, Samples
+from metriclearn.problem.joint_features import JointFeatures
 from metriclearn.problem.losses import Loss
 from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.projector import Projector
 from metriclearn.running.executors import Executor, Sums, ThreadExecutor, shard_bounds
-from metriclearn.solvers.base import Cuts
+from metriclearn.solvers.base import CutMemory, Cuts
 from metriclearn.solvers.mahalanobis import MetricCone
 
-__all__ = ["HingeShard", "HingeTerms", "StructuredHinge"]
+__all__ = ["CompletionOracle", "HingeShard", "HingeTerms", "StructuredHinge", "move_cuts"]
 
 _LOGGER = logging.getLogger(__name__)
+_RISE = 1e-12  # of a score: what a new completion must gain to take the old one's place
 
-Point = tuple[Callable[[Samples], Form], NDArray, float]
+
+class CompletionOracle(Protocol):
+    """argmax ⟨A, M⟩ over the partitions that agree with what is known."""
+
+    def __call__(self, form: Any, n_clusters: int | None = None, known: Any = None) -> Partition:
+        """Best completion of ``known``."""
+        ...
+
+
+class Line(NamedTuple):
+    """⟨A, M⟩ near some w: constant + ⟨slope, w⟩, exact there and everywhere if A is linear."""
+
+    constant: float
+    slope: NDArray
+
+
+class Point(NamedTuple):
+    """A metric, the price of a cluster, and what makes the forms of data sets under them."""
+
+    metric: NDArray
+    price: float
+    form: Callable[[Any], Form]
 
 
 @dataclass(frozen=True)
@@ -42,47 +74,24 @@ class HingeTerms:
     loss_scale: float
     price: float
     count_known: bool
+    completion: CompletionOracle | None = None
 
-    def at(self, w: NDArray) -> Point:
+    def at(self, w: NDArray, tangent: NDArray | None = None) -> Point:
         """The forms, the metric coordinates and the price under w."""
         metric, learned_price = self.cone.split(w)
-        return self.features.at(metric), metric, learned_price if self.cone.priced else self.price
+        at: Any = self.features.at
+        form = at(metric) if tangent is None else at(metric, self.cone.split(tangent)[0])
+        return Point(metric, learned_price if self.cone.priced else self.price, form)
 
-    def truth_slope(self, samples: Samples, truth: Partition) -> NDArray:
-        """d⟨A, N⟩/dB, the same at every B."""
-        return self.features.gradient(samples, np.zeros(self.cone.n_metric), truth)
+    def priced(self, form: Form, point: Point) -> Form:
+        """A − λI where the number of clusters is unknown."""
+        return form if self.count_known else form.shifted(-point.price)
 
-    def problem(self, samples: Samples, truth: Partition, at: Point) -> tuple[Form, int | None]:
-        """What the oracle is asked for: ⟨A, M⟩ + αT ℓ(M, N) − λ Tr M, and K where it is known."""
-        form, _, price = at
-        augmented, _ = self.loss.augment(form(samples), truth, self.loss_scale)
-        if self.count_known:
-            return augmented, truth.n_clusters
-        return augmented.shifted(-price), None
-
-    def answers(
-        self, samples: Sequence[Samples], truths: Sequence[Partition], at: Point
-    ) -> Iterable[Partition | Projector]:
-        """The oracle's answers, one after another."""
-        return (self.oracle(*self.problem(*pair, at)) for pair in zip(samples, truths))
-
-    def cut(
-        self,
-        samples: Samples,
-        truth: Partition,
-        truth_slope: NDArray,
-        at: Point,
-        best: Partition | Projector,
-    ) -> tuple[float, NDArray]:
-        """Value and slope of L_i, given the oracle's answer."""
-        _, metric, price = at
-        T = samples.n_samples
-        more = best.n_clusters - truth.n_clusters
-        slope = self.features.gradient(samples, metric, best) - truth_slope
-        value = self.loss_scale * self.loss(best, truth) + float(slope @ metric) / T
-        if not self.count_known:
-            value -= price * more / T
-        return value, self.cone.join(slope / T, -more / T)
+    def line(self, samples: Any, form: Form, metric: NDArray, partition: Any) -> Line:
+        """⟨A, M⟩ and its derivative at a metric and the data set's form there."""
+        slope = self.features.gradient(samples, form, partition)
+        linear = self.features.linear
+        return Line(0.0 if linear else form.at(partition) - float(slope @ metric), slope)
 
 
 class HingeShard:
@@ -102,8 +111,8 @@ class HingeShard:
     def __init__(
         self,
         terms: HingeTerms,
-        samples: Sequence[Samples],
-        truths: Sequence[Partition],
+        samples: Sequence[Any],
+        truths: Sequence[Any],
         shares: NDArray,
         owners: NDArray,
     ) -> None:
@@ -111,13 +120,16 @@ class HingeShard:
         self.shares, self.owners = shares, owners
         self.groups = np.unique(owners)
         self.stored = hasattr(samples, "loaded")
+        self._lines: dict[int, tuple[bytes, Line]] = {}
 
     def loaded(self) -> Self:
-        """The same with its data in memory."""
+        """The same shard with its data in memory."""
         shard = copy.copy(self)
         if self.stored:
-            shard.samples, shard.stored = self.samples.loaded(), False  # type: ignore[attr-defined]
-            _ = shard.truth_slopes  # which reads them
+            samples: Any = self.samples
+            shard.samples, shard.stored = samples.loaded(), False
+            shard._lines = {}
+            shard.slopes_of_truths()  # which reads them
         return shard
 
     def __sizeof__(self) -> int:
@@ -126,33 +138,87 @@ class HingeShard:
         return 8 * rows * self.terms.cone.n_features + 1000 * len(self.truths)
 
     def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Sums:
-        """Weighted sums of the cuts at w, of all functions or of those ``chosen``."""
-        at = self.terms.at(w)
+        """Weighted sums of the cuts at w, of all functions or of those ``chosen``.
+
+        With w of shape (2, n) the second row is where −s_w(N_i) is linearized.
+        """
+        at, tangent = (w, None) if w.ndim == 1 else w
+        point = self.terms.at(at, tangent)
         asked = np.ones(len(self.owners), bool) if chosen is None else np.isin(self.owners, chosen)
         members = np.flatnonzero(asked)
-        cuts = [cut for part in self._batches(members) for cut in self._cuts(part, at)]
+        cuts = [self._cut(int(i), point, tangent) for i in members]
         groups, starts = np.unique(self.owners[members], return_index=True)
         shares = self.shares[members]
         values = np.add.reduceat(shares * np.array([value for value, _ in cuts]), starts)
         slopes = shares[:, None] * np.array([slope for _, slope in cuts])
         return Sums(groups, values, np.add.reduceat(slopes, starts, axis=0))
 
-    def _batches(self, members: NDArray) -> list[NDArray]:
-        """All data sets in memory together; stored ones one by one."""
-        return np.split(members, len(members)) if self.stored else [members]
+    def _cut(self, i: int, point: Point, tangent: NDArray | None) -> tuple[float, NDArray]:
+        """Value and slope of L_i."""
+        terms, samples, truth = self.terms, self.samples[i], self.truths[i]
+        form = point.form(samples)
+        augmented, _ = terms.loss.augment(form, truth, terms.loss_scale)
+        oracle: Any = terms.oracle
+        count = truth.n_clusters if terms.count_known else None
+        if terms.features.warm_starts:
+            best = oracle(terms.priced(augmented, point), count, start=samples.start)
+            samples.start = best.factor
+        else:
+            best = oracle(terms.priced(augmented, point), count)
+        there = terms.line(samples, form, point.metric, best)
+        known = self._line_of_truth(i, samples, form, point, tangent)
+        slope, unit = there.slope - known.slope, samples.unit
+        more = best.n_clusters - truth.n_clusters
+        value = terms.loss_scale * terms.loss(best, truth) * (truth.n_samples / unit)
+        value += (there.constant - known.constant + float(slope @ point.metric)) / unit
+        if not terms.count_known:
+            value -= point.price * more / unit
+        return value, terms.cone.join(slope / unit, -more / unit)
 
-    def _cuts(self, members: NDArray, at: Point) -> Iterator[tuple[float, NDArray]]:
-        terms, truths = self.terms, [self.truths[i] for i in members]
-        samples = [self.samples[i] for i in members]
-        answers = terms.answers(samples, truths, at)
-        for i, own, truth, best in zip(members, samples, truths, answers):
-            known = terms.truth_slope(own, truth) if self.stored else self.truth_slopes[i]
-            yield terms.cut(own, truth, known, at, best)
+    def _line_of_truth(
+        self, i: int, samples: Any, form: Form, point: Point, tangent: NDArray | None
+    ) -> Line:
+        """⟨A, N_i⟩ at the point, or its tangent; of data sets in memory the last one is kept."""
+        terms, metric = self.terms, point.metric
+        key = b"" if terms.features.linear else (metric if tangent is None else tangent).tobytes()
+        kept, line = self._lines.get(i, (None, None))
+        if line is None or kept != key:
+            if tangent is not None:
+                touched = terms.at(tangent)
+                metric, form = touched.metric, touched.form(samples)
+            line = terms.line(samples, form, metric, self.truths[i])
+            if not self.stored:
+                self._lines[i] = key, line
+        return line
 
-    @cached_property
-    def truth_slopes(self) -> list[NDArray]:
-        """d⟨A_i, N_i⟩/dB of every data set."""
-        return [self.terms.truth_slope(s, truth) for s, truth in zip(self.samples, self.truths)]
+    def slopes_of_truths(self) -> NDArray:
+        """d s_w(N_i)/dw, the same at every w where forms are linear, (N, n)."""
+        terms = self.terms
+        nowhere = terms.at(np.zeros(terms.cone.size))
+        rows = []
+        for i, truth in enumerate(self.truths):
+            samples = self.samples[i]
+            line = self._line_of_truth(i, samples, nowhere.form(samples), nowhere, None)
+            unit = samples.unit
+            rows.append(terms.cone.join(line.slope / unit, -truth.n_clusters / unit))
+        return np.array(rows)
+
+    def complete(self, w: NDArray) -> list[Any]:
+        """Best completions under w; an old one stays where the new one is not better."""
+        terms = self.terms
+        point = terms.at(w)
+        assert terms.completion is not None
+        truths = []
+        for samples, old in zip(self.samples, self.truths):
+            if old.known is None:
+                truths.append(old)
+                continue
+            form = terms.priced(point.form(samples), point)
+            count = old.n_clusters if terms.count_known else None
+            new = old.with_completion(terms.completion(form, count, old.known))
+            before, after = form.at(old), form.at(new)
+            truths.append(new if after > before + _RISE * abs(before) else old)
+        return truths
 
     def digest(self) -> bytes:
         """32 bytes for every data set and its labels."""
@@ -163,34 +229,28 @@ class HingeShard:
             parts.append(digest.digest())
         return b"".join(parts)
 
-    def mean_truth_slope(self) -> NDArray:
-        """Σ s_i gradient(N_i) / T_i over the shard."""
-        slopes = self.truth_slopes
-        return sum(
-            share * slope / truth.n_samples
-            for share, slope, truth in zip(self.shares, slopes, self.truths)
-        )
-
 
 class StructuredHinge:
     """Σ s_i L_i(w), with one convex function per data set or group of data sets.
 
     L_i(B, λ) = (1/T) { max_M [ ⟨A_i, M⟩ + αT ℓ(M, N_i) − λ Tr M ] − ⟨A_i, N_i⟩ + λ K_i },
 
-    the margin-rescaled hinge of section 4.1 for the score (1/T)(⟨A_i, M⟩ − λ Tr M). It is convex
-    in w = (B, λ) when A_i is linear in w and the oracle exact (or an upper bound), and never
-    negative. Its slope is (1/T)(gradient(M*) − gradient(N)) and (1/T)(K − Tr M*).
+    the margin-rescaled hinge of Lajugie, Arlot & Bach, section 4.1, for the score
+    (1/T)(⟨A_i, M⟩ − λ Tr M). It is convex in w = (B, λ) when A_i is linear in w and the oracle
+    exact (or an upper bound), and never negative. Its slope is (1/T)(gradient(M*) − gradient(N))
+    and (1/T)(K − Tr M*).
 
     Parameters
     ----------
     features : JointFeatures
     loss : Loss
-        ℓ.
+        ℓ; of partial labels it charges what is known.
     oracle : Oracle
         Loss-augmented inference.
     cone : MetricCone
         Whose ``priced`` says whether λ is learned.
-    samples, truths : sequences of Samples and Partition
+    samples, truths : sequences of Samples and Partition, or of Nodes and NodeLabels
+        Truths that are completions remember what is known of them.
     weights : array (N,), optional
         s, normalized to sum to one; equal by default.
     loss_scale : float
@@ -203,6 +263,8 @@ class StructuredHinge:
         At most that many cuts per round, each the mean over neighboring data sets.
     executor : Executor, optional
         Where and how shards of data sets are evaluated; here and one after another by default.
+    completion : CompletionOracle, optional
+        Completes labels that are partly known.
     """
 
     def __init__(
@@ -211,8 +273,8 @@ class StructuredHinge:
         loss: Loss,
         oracle: Oracle,
         cone: MetricCone,
-        samples: Sequence[Samples],
-        truths: Sequence[Partition],
+        samples: Sequence[Any],
+        truths: Sequence[Any],
         weights: NDArray | None = None,
         *,
         loss_scale: float = 1.0,
@@ -220,44 +282,55 @@ class StructuredHinge:
         count_known: bool = False,
         n_groups: int | None = None,
         executor: Executor | None = None,
+        completion: CompletionOracle | None = None,
     ) -> None:
-        self.terms = HingeTerms(features, loss, oracle, cone, loss_scale, price, count_known)
+        self.terms = HingeTerms(
+            features, loss, oracle, cone, loss_scale, price, count_known, completion
+        )
         self.cone, self.count_known = cone, count_known
         self.samples, self.truths = samples, truths
         self.executor = ThreadExecutor() if executor is None else executor
-        self.identity = (loss_scale, price, count_known, getattr(oracle, "min_size", 1))
+        settings = (loss_scale, price, count_known, getattr(oracle, "min_size", 1))
+        self.identity: tuple = (*settings, getattr(features, "normalized", False))
         equal = np.full(len(samples), 1.0 / len(samples))
         self._shares = equal if weights is None else weights / np.sum(weights)
         groups = min(len(samples), n_groups or len(samples))
         self._bounds = np.linspace(0, len(samples), groups + 1).astype(int)
         self.weights = np.add.reduceat(self._shares, self._bounds[:-1])
+        self._tangent: NDArray | None = None
 
     @cached_property
     def _shards(self) -> Any:
         """Shards, placed where they are evaluated."""
         cuts = shard_bounds(self._bounds, self.executor.count(len(self.samples)))
         owners = np.repeat(np.arange(len(self.weights)), np.diff(self._bounds))
-        shards = [self._shard(slice(a, b), owners) for a, b in pairwise(cuts)]
+        shards = [
+            HingeShard(
+                self.terms, self.samples[a:b], self.truths[a:b], self._shares[a:b], owners[a:b]
+            )
+            for a, b in pairwise(cuts)
+        ]
         _LOGGER.info("%d data sets in %d shards: %r", len(owners), len(shards), self.executor)
         return self.executor.place(shards)
 
-    def _shard(self, part: slice, owners: NDArray) -> HingeShard:
-        return HingeShard(
-            self.terms, self.samples[part], self.truths[part], self._shares[part], owners[part]
-        )
+    def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
+        """Cuts at w, of all groups or of those ``chosen``: weighted means over their members."""
+        groups = np.arange(len(self.weights)) if chosen is None else np.asarray(chosen)
+        point = w if self._tangent is None else np.stack([w, self._tangent])
+        sums = self.executor.evaluate(self._shards, point, chosen)
+        place = np.searchsorted(sums.groups, groups)
+        weights = self.weights[groups]
+        safe = np.where(weights > 0, weights, 1.0)
+        return Cuts(sums.values[place] / safe, sums.slopes[place] / safe[:, None], weights)
 
-    @cached_property
-    def fingerprint(self) -> bytes:
-        """A digest of the data, the labels and the weights, for checkpoints."""
-        digest = hashlib.sha256(self._shares.tobytes() + self._bounds.tobytes())
-        for part in self.executor.each(self._shards, HingeShard.digest):
-            digest.update(part)
-        return digest.digest()
-
-    @property
-    def truth_slope(self) -> NDArray:
-        """Σ s_i gradient(N_i) / T_i: H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i in the metric's coordinates."""
-        return np.sum(self.executor.each(self._shards, HingeShard.mean_truth_slope), axis=0)
+    def linearized(self, w: NDArray) -> Self:
+        """The majorant with −s_w(N_i) replaced by its tangent at w: equal to the risk there."""
+        if self.terms.features.linear:
+            return self
+        _ = self._shards  # are placed once, for the risk and all its majorants
+        majorant = copy.copy(self)
+        majorant._tangent, majorant.identity = w, (*self.identity, *w)
+        return majorant
 
     def replaced(self, **changes: Any) -> Self:
         """The same risk with other attributes, such as ``terms`` or ``truths``."""
@@ -267,11 +340,51 @@ class StructuredHinge:
         other.__dict__.update(changes)
         return other
 
-    def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
-        """Cuts at w, of all groups or of those ``chosen``: weighted means over their members."""
-        groups = np.arange(len(self.weights)) if chosen is None else np.asarray(chosen)
-        sums = self.executor.evaluate(self._shards, w, chosen)
-        place = np.searchsorted(sums.groups, groups)
-        weights = self.weights[groups]
-        safe = np.where(weights > 0, weights, 1.0)
-        return Cuts(sums.values[place] / safe, sums.slopes[place] / safe[:, None], weights)
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """A digest of the data, the labels and the weights, for checkpoints."""
+        digest = hashlib.sha256(self._shares.tobytes() + self._bounds.tobytes())
+        for part in self.executor.each(self._shards, HingeShard.digest):
+            digest.update(part)
+        return digest.digest()
+
+    def slopes_of_truths(self) -> NDArray:
+        """d s_w(N_i)/dw, the same at every w where forms are linear, (N, n)."""
+        return np.concatenate(self.executor.each(self._shards, HingeShard.slopes_of_truths))
+
+    @property
+    def truth_slope(self) -> NDArray:
+        """Σ s_i gradient(N_i) / T_i: H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i in the metric's coordinates."""
+        return self._shares @ self.slopes_of_truths()[:, : self.cone.n_metric]
+
+    @property
+    def partial(self) -> bool:
+        """Whether labels are partly known, and the truths completions."""
+        return self.terms.completion is not None
+
+    @property
+    def completion_free(self) -> bool:
+        """Whether the loss does not look at the completions, so that cuts can be moved."""
+        return getattr(self.terms.loss, "completion_free", False)
+
+    def complete(self, w: NDArray) -> list[Any]:
+        """Best completions under w; an old one stays where the new one is not better."""
+        parts = self.executor.each(self._shards, HingeShard.complete, w)
+        return [completion for part in parts for completion in part]
+
+    def completed(self, truths: Sequence[Any]) -> Self:
+        """The same risk with other completions."""
+        return self.replaced(truths=truths)
+
+
+def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) -> CutMemory:
+    """Cuts of F with the completions of ``before``, made cuts of F with those of ``after``.
+
+    Exact where the loss does not look at the completions: F changes by the linear functions
+    s_w(H_i) − s_w(H′_i), and so do its minorants.
+    """
+    shift = before.slopes_of_truths() - after.slopes_of_truths()
+    offset, slope = cuts.anchor
+    return cuts._replace(
+        slopes=cuts.slopes + shift[cuts.groups], anchor=(offset, slope + after.weights @ shift)
+    )

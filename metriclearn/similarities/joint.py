@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
+from metriclearn.problem.projector import Projector
 from metriclearn.running.parameters import ComponentParameters
-from metriclearn.similarities.engines import engine_for
-from metriclearn.similarities.forms import FactoredForm, SimilarityForm
-from metriclearn.similarities.fourier import FourierOperator
-from metriclearn.similarities.nodes import Nodes
+from metriclearn.similarities.nodes import NodeLabels, Nodes
+from metriclearn.similarities.normalized_cut import normalizing_root
 from metriclearn.similarities.operators import (
+    FourierOperator,
     GaussianOperator,
     NeighborhoodOperator,
     Operator,
+    SimilarityForm,
     SumOperator,
 )
 from metriclearn.solvers.mahalanobis import Metric
@@ -42,10 +43,6 @@ class Similarity(Protocol):
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
         """The similarity of the nodes under B = LLᵀ, from its components Lᵀ (r, P)."""
-        ...
-
-    def form(self, operator: Operator) -> SimilarityForm:
-        """What an oracle maximizes over."""
         ...
 
     def oracle(self) -> Any:
@@ -136,22 +133,14 @@ class GaussianSimilarity(ComponentParameters):
     memory : float
         Bytes for similarities and for what is computed from them; a neighborhood that needs more
         is refused.
-    device : str, optional
-        A torch device such as "cuda" or "cpu"; numpy by default. Neighborhoods use numpy.
     """
 
     warm_starts = True
     given = False
 
-    def __init__(
-        self,
-        neighborhood: Neighborhood | None = None,
-        memory: float = 2.0**30,
-        device: str | None = None,
-    ) -> None:
+    def __init__(self, neighborhood: Neighborhood | None = None, memory: float = 2.0**30) -> None:
         self.neighborhood = neighborhood
         self.memory = memory
-        self.device = device
 
     def operator(self, nodes: Nodes, components: NDArray) -> Operator:
         X, neighborhood = nodes.features, self.neighborhood
@@ -162,13 +151,9 @@ class GaussianSimilarity(ComponentParameters):
         if neighborhood is not None:
             key = repr((neighborhood, self.memory))
             most = self.memory / NeighborhoodOperator.BYTES_PER_PAIR
-            pairs = nodes.once(key, lambda: neighborhood.pairs(nodes.positions, most))
+            pairs = nodes.once("pairs", key, lambda: neighborhood.pairs(nodes.positions, most))
             return NeighborhoodOperator(X, components, nodes.root, pairs)
-        engine = engine_for(self.device)
-        return GaussianOperator(X, components, nodes.root, engine, self.memory)
-
-    def form(self, operator: Operator) -> SimilarityForm:
-        return SimilarityForm(operator)
+        return GaussianOperator(X, components, nodes.root, self.memory)
 
     def oracle(self) -> TopEigenvectors:
         return TopEigenvectors()
@@ -205,9 +190,6 @@ class FourierSimilarity(BaseEstimator):
         directions = random.standard_normal((self.n_components // 2, nodes.n_features))
         return FourierOperator(nodes.features, components, nodes.root, directions)
 
-    def form(self, operator: Operator) -> FactoredForm:
-        return FactoredForm(operator)
-
     def oracle(self) -> SpectralRelaxation:
         return SpectralRelaxation()
 
@@ -226,27 +208,54 @@ class GivenSimilarities(BaseEstimator):
         weights = np.einsum("kp,kp->p", components, components)
         return SumOperator(nodes.features, weights, nodes.root)
 
-    def form(self, operator: Operator) -> SimilarityForm:
-        return SimilarityForm(operator)
-
     def oracle(self) -> TopEigenvectors:
         return TopEigenvectors()
 
 
 class SimilarityFeatures:
-    """The joint features of a similarity family and a metric family."""
+    """The joint features of a similarity family and a metric family: A = W_B / T, not linear in B.
 
-    def __init__(self, similarity: Similarity, metric: Metric) -> None:
-        self.similarity, self.metric = similarity, metric
+    Dividing the similarity by T gives it the eigenvalues of a matrix of trace 1, whatever the
+    resolution, so that α is of order 1 or less; the paper's unscaled problem is the same with
+    α_paper = αT, and its α = 1 is invisible beside W_B. The maximum in the hinge is convex in B
+    as long as M has no negative entries, which a relaxation does not ensure.
 
-    def at(self, w: NDArray) -> Callable[[Nodes], SimilarityForm]:
-        """The forms A of data sets under the metric coordinates w."""
+    Parameters
+    ----------
+    similarity : Similarity
+    metric : Metric
+    normalized : bool
+        A = D^(-1/2) W_B D^(-1/2) with the degrees D taken as constant: those of the same B, or of
+        the B where a majorant touches. Slopes are then not the exact ones.
+    """
+
+    linear = False
+
+    def __init__(self, similarity: Similarity, metric: Metric, normalized: bool = False) -> None:
+        self.similarity, self.metric, self.normalized = similarity, metric, normalized
+        self.warm_starts = similarity.warm_starts
+
+    def at(self, w: NDArray, tangent: NDArray | None = None) -> Callable[[Nodes], SimilarityForm]:
+        """The forms A of data sets under the metric coordinates w, or under those of a tangent."""
         components = self.metric.components(w)
-        return lambda nodes: self.similarity.form(self.similarity.operator(nodes, components))
 
-    def gradient(self, form: SimilarityForm, factors: NDArray, signs: NDArray) -> NDArray:
-        """d⟨A, F Diag(signs) Fᵀ⟩/dw, exact, in the coordinates of the metric."""
-        return symmetric_coordinates(self.metric, form.operator.slope(factors, signs))
+        def form(nodes: Nodes) -> SimilarityForm:
+            operator = self.similarity.operator(nodes, components)
+            if not self.normalized:
+                return SimilarityForm(operator)
+            if tangent is None:
+                return SimilarityForm(operator.rescaled(normalizing_root(operator)))
+            key = (repr(self.similarity), tangent.tobytes())
+            root = nodes.once("root", key, lambda: self.at(tangent)(nodes).operator.root)
+            return SimilarityForm(operator.rescaled(root))
+
+        return form
+
+    def gradient(
+        self, samples: Nodes, form: SimilarityForm, partition: Projector | NodeLabels
+    ) -> NDArray:
+        """d⟨A, M⟩/dw, exact, at the w of the form and in the coordinates of the metric."""
+        return symmetric_coordinates(self.metric, form.operator.slope(partition.factor))
 
 
 def symmetric_coordinates(metric: Metric, G: NDArray) -> NDArray:

@@ -4,23 +4,34 @@ A superpixel of n pixels is a node of size n. With E the T×S indicator of pixel
 matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and every partition of the nodes has the
 pixel matrix M = Ê M̃ Êᵀ with M̃ a projection of S×S. So traces and inner products of pixel matrices
 are those of Êᵀ(·)Ê, with no approximation: sizes enter M exactly.
+
+Labels that are partly known enter the loss of
+:class:`~metriclearn.problem.losses.FrobeniusLoss` in the same way, with D the diagonal of labeled
+pixels and H a completion: ÊᵀDÊ = Diag(share of labeled pixels) and ÊᵀDHÊ = R_D Rᵀ, where R is the
+root of H (ÊᵀHÊ = RRᵀ) and R_D the same with labeled pixels only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metriclearn.oracles.completion import ConstrainedSpectral, groups_of
+from metriclearn.problem.forms import Form
+from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 
-__all__ = ["NodeLabels", "Nodes"]
+__all__ = ["NodeLabels", "Nodes", "complete_nodes"]
+
+_ITERATIONS = 100  # of kernel K-means at most; a few dozen are usual
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Nodes:
     """S nodes with features, sizes and, for neighborhoods, places.
 
@@ -31,16 +42,24 @@ class Nodes:
         Samples that each node stands for, positive.
     positions : array (S, 2), optional
         Place of every node in pixels, for :class:`metriclearn.similarities.Neighborhood`.
+
+    Attributes
+    ----------
+    start : array (S, k) or None
+        Leading eigenvectors of the last similarity, where the next search for them begins.
     """
 
     features: NDArray
     sizes: NDArray
     positions: NDArray | None = None
-    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    start: NDArray | None = field(default=None, init=False, repr=False)
+    _kept: dict[str, tuple[Hashable, Any]] = field(default_factory=dict, init=False, repr=False)
+
+    unit = 1.0  # similarities of nodes are divided by the number of samples already
 
     @property
     def n_samples(self) -> int:
-        """S."""
+        """S, the number of nodes."""
         return len(self.sizes)
 
     @property
@@ -48,11 +67,16 @@ class Nodes:
         """P, or the number of given similarities."""
         return self.features.shape[1] if self.features.ndim == 2 else len(self.features)
 
-    def once(self, key: str, make: Callable[[], Any]) -> Any:
-        """What ``make`` returns; computed once for these nodes, such as pairs of neighbors."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
+    @property
+    def scaled(self) -> NDArray:
+        """Features and sizes, which tell graphs apart in checkpoints."""
+        return np.append(self.features, self.sizes)
+
+    def once(self, name: str, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What ``make`` returns, kept under a name until it is asked for with another key."""
+        if name not in self._kept or self._kept[name][0] != key:
+            self._kept[name] = key, make()
+        return self._kept[name][1]
 
     @property
     def root(self) -> NDArray:
@@ -62,33 +86,54 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class NodeLabels:
-    """A partition of the samples, known through how many of each cluster are in each node.
+    """A partition of the samples in S nodes, fully or partly known, or a completion of it.
+
+    It takes the place of a :class:`~metriclearn.problem.partition.Partition` in losses and risks.
+    Samples without a label in a node that has labels follow its most frequent one; nodes without
+    any label are completed as a whole.
 
     Parameters
     ----------
     counts : array (S, K)
-        Samples of cluster k in node s; no empty row or column. A node may hold several clusters.
+        Labeled samples of cluster k in node s, which may hold several clusters; every cluster has
+        some.
+    sizes : array (S,), optional
+        Samples in every node, labeled or not; all are labeled by default.
+    same : sequence of (start, stop)
+        Spans of nodes that belong together.
+    clusters : array (S,), optional
+        Of a completion: the cluster of every node's samples without a label.
     """
 
     counts: NDArray
+    sizes: NDArray | None = None
+    same: Sequence[tuple[int, int]] = ()
+    clusters: NDArray[np.int64] | None = None
 
     @classmethod
-    def from_labels(cls, labels: ArrayLike, nodes: ArrayLike | None = None) -> NodeLabels:
-        """Labels of T samples, and the node 0 … S-1 of each (their own by default)."""
-        codes = Partition.from_labels(np.ravel(np.asarray(labels))).labels
-        owners = np.arange(len(codes)) if nodes is None else np.ravel(np.asarray(nodes))
-        if len(owners) != len(codes):
+    def from_labels(
+        cls,
+        labels: ArrayLike,
+        nodes: ArrayLike | None = None,
+        same: Sequence[tuple[int, int]] = (),
+    ) -> NodeLabels:
+        """Labels of T samples, −1 where unknown, and the node 0 … S-1 of each (one each)."""
+        array = np.ravel(np.asarray(labels))
+        owners = np.arange(len(array)) if nodes is None else np.ravel(np.asarray(nodes))
+        if len(owners) != len(array):
             raise ValueError(
-                f"NodeLabels needs one label per sample, got {len(codes)} labels for "
+                f"NodeLabels needs one label per sample, got {len(array)} labels for "
                 f"{len(owners)} samples; labels and image must have the same size."
             )
-        counts = np.zeros((int(owners.max()) + 1, int(codes.max()) + 1))
-        np.add.at(counts, (owners, codes), 1.0)
-        return cls(counts)
+        labeled = np.flatnonzero(array != -1)
+        codes, sizes = Partition.from_labels(array[labeled]).labels, np.bincount(owners)
+        counts = np.zeros((len(sizes), int(codes.max()) + 1))
+        np.add.at(counts, (owners[labeled], codes), 1.0)
+        return cls(counts, sizes.astype(np.float64), same)
 
     @property
     def n_clusters(self) -> int:
-        """K."""
+        """K, the number of labels."""
         return self.counts.shape[1]
 
     @property
@@ -96,16 +141,148 @@ class NodeLabels:
         """S, the number of nodes."""
         return len(self.counts)
 
+    @cached_property
+    def share(self) -> NDArray[np.float64] | None:
+        """Part of every node's samples that is labeled, (S,); None where all are."""
+        labeled = self.counts.sum(axis=1)
+        return None if self.sizes is None or np.all(labeled == self.sizes) else labeled / self.sizes
+
     @property
-    def root(self) -> NDArray:
-        """R with RRᵀ = ÊᵀNÊ, (S, K): entries n_sk / √(n_s n_k)."""
-        sizes = np.sqrt(self.counts.sum(axis=1))
-        return self.counts / sizes[:, None] / np.sqrt(self.counts.sum(axis=0))
+    def known(self) -> NodeLabels | None:
+        """What is known: the labels themselves, without a completion; None where all is."""
+        return None if self.share is None else self
+
+    @cached_property
+    def nodes(self) -> PartialPartition:
+        """What is known of the nodes: the most frequent label of each, and the spans."""
+        most = np.where(self.counts.any(axis=1), np.argmax(self.counts, axis=1), -1)
+        return PartialPartition(len(most), most, same=self.same)
+
+    @property
+    def labeled(self) -> NDArray[np.int64]:
+        """Nodes with labeled samples."""
+        return np.flatnonzero(self.counts.any(axis=1))
+
+    @property
+    def columns(self) -> NDArray[np.int64]:
+        """The cluster of every node that labels and spans fix, −1 for the others, (S,)."""
+        groups = groups_of(self.nodes)[0]
+        names = np.full(int(groups.max()) + 1, -1)
+        names[groups[self.labeled]] = np.argmax(self.counts[self.labeled], axis=1)
+        return names[groups]
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The cluster of every node, the most frequent one where it has several, (S,)."""
+        return np.argmax(self.counts, axis=1) if self.clusters is None else self.clusters
+
+    def clusters_of(self, partition: Partition) -> NDArray[np.int64]:
+        """The cluster 0 … K-1 of every node in a partition of the nodes that completes, (S,)."""
+        names = np.empty(partition.n_clusters, dtype=np.int64)
+        names[partition.labels[self.labeled]] = np.argmax(self.counts[self.labeled], axis=1)
+        return names[partition.labels]
+
+    def with_completion(self, partition: Partition) -> NodeLabels:
+        """The same knowledge, completed as in a partition of the nodes."""
+        return replace(self, clusters=self.clusters_of(partition))
+
+    def completed(self, clusters: NDArray[np.int64] | None) -> NDArray:
+        """Counts of all samples, where those unlabeled in a node have its cluster (−1: none)."""
+        if clusters is None or self.sizes is None:
+            return self.counts
+        counts, rows = self.counts.copy(), np.flatnonzero(clusters >= 0)
+        counts[rows, clusters[rows]] += self.sizes[rows] - self.counts[rows].sum(axis=1)
+        return counts
+
+    @cached_property
+    def _scales(self) -> tuple[NDArray, NDArray]:
+        """√n_s of the nodes as a column, and √n_k of the clusters."""
+        sizes = self.counts.sum(axis=1) if self.sizes is None else self.sizes
+        return np.sqrt(sizes)[:, None], np.sqrt(self.completed(self.clusters).sum(axis=0))
+
+    @cached_property
+    def factor(self) -> NDArray:
+        """R with RRᵀ = ÊᵀHÊ, (S, K): entries n_sk / √(n_s n_k)."""
+        nodes, clusters = self._scales
+        return self.completed(self.clusters) / nodes / clusters
+
+    def root(self, V: NDArray) -> NDArray:
+        """RᵀV, (S, k) -> (K, k)."""
+        return self.factor.T @ V
+
+    def project(self, V: NDArray) -> NDArray:
+        """RRᵀV, (S, k) -> (S, k)."""
+        return self.factor @ (self.factor.T @ V)
+
+    def known_product(self, V: NDArray) -> NDArray:
+        """Êᵀ(DH + HD)Ê V = (R_D Rᵀ + R R_Dᵀ) V, (S, k) -> (S, k)."""
+        nodes, clusters = self._scales
+        labeled = self.counts / nodes / clusters
+        return labeled @ (self.factor.T @ V) + self.factor @ (labeled.T @ V)
+
+    @property
+    def known_trace(self) -> float:
+        """Tr DH: over clusters, the share of their samples that is labeled."""
+        return float(np.sum(self.counts.sum(axis=0) / self._scales[1] ** 2))
 
     def squared_norm(self, labels: NDArray) -> float:
-        """‖M − N‖²_F over samples, for clusters of the nodes, (S,) -> float. O(SK)."""
-        codes = Partition.from_labels(labels).labels
+        """‖M − N‖²_F over labeled samples, for clusters of the nodes, (S,) -> float. O(SK)."""
+        codes = Partition.from_labels(labels[self.labeled]).labels
         table = np.zeros((int(codes.max()) + 1, self.n_clusters))
-        np.add.at(table, codes, self.counts)
+        np.add.at(table, codes, self.counts[self.labeled])
         shares = table**2 / table.sum(axis=1, keepdims=True) / table.sum(axis=0)
         return max(0.0, float(len(table) + self.n_clusters - 2.0 * shares.sum()))
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, NodeLabels):
+            return NotImplemented
+        return np.array_equal(self.labels, other.labels) and np.array_equal(
+            self.counts, other.counts
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.counts.tobytes(), self.labels.tobytes()))
+
+
+def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None) -> Partition:
+    """A partition of the nodes with a large ⟨A, H⟩ among those that agree with what is known.
+
+    Kernel K-means that keeps what is known, from two starts: the most similar cluster of labeled
+    samples, and constrained spectral clustering. O(products with K vectors), to a local maximum.
+    The number of clusters is that of labels that are the most frequent one of some node.
+    """
+    K = int(known.nodes.labels.max()) + 1
+    spectral = ConstrainedSpectral()(form, K, known.nodes)
+    starts = known.columns, known.clusters_of(spectral)
+    runs = [_kernel_means(form, known, start) for start in starts]
+    return Partition.from_labels(max(runs, key=lambda run: run[1])[0])
+
+
+def _kernel_means(
+    form: Form, known: NodeLabels, clusters: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], float]:
+    """Clusters of nodes and ⟨A, H⟩: groups without labels move to the nearest mean, repeatedly.
+
+    With A = ΨΨᵀ a node of n samples is the point ψ/√n with weight n, and its squared distance to
+    the mean of a cluster is, up to a constant, q_k − 2m_sk. Each round raises ⟨A, H⟩ where A is
+    positive semidefinite; the best one is kept.
+    """
+    groups, fixed = groups_of(known.nodes)[0], known.columns
+    seeded = np.unique(fixed[known.labeled])
+    best, value = clusters, -np.inf
+    for _ in range(_ITERATIONS):
+        completion = replace(known, clusters=clusters)
+        (nodes, totals), root = completion._scales, completion.factor
+        product = form.matvec(root)
+        inner = np.einsum("sk,sk->k", root, product)
+        if np.all(clusters >= 0):
+            if inner.sum() <= value + 1e-12 * abs(value):
+                break
+            best, value = clusters, float(inner.sum())
+        # 2m_sk − q_k times the weight n of the node, summed over the nodes of a group
+        closeness = 2.0 * nodes * product / totals - nodes**2 * (inner / totals**2)
+        pooled = np.zeros((int(groups.max()) + 1, known.n_clusters))
+        np.add.at(pooled, groups, closeness)
+        nearest = seeded[np.argmax(pooled[:, seeded], axis=1)]
+        clusters = np.where(fixed >= 0, fixed, nearest[groups])
+    return best, value

@@ -1,4 +1,4 @@
-"""Similarity matrices as operators: dense, in blocks under a memory budget, sparse, low rank.
+"""Similarity matrices as operators: dense, in blocks, sparse or of low rank; and their forms.
 
 Every operator stands for A = Diag(r) W Diag(r), with r the square roots of the nodes' shares of
 the samples: the S×S matrix whose partitions are valued as those of the T×T matrix W/T.
@@ -6,20 +6,33 @@ the samples: the S×S matrix whose partitions are valued as those of the T×T ma
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from metriclearn.similarities.engines import Engine
+from metriclearn.features.fourier import fourier_features
+from metriclearn.problem.forms import Compressed
+from metriclearn.problem.projector import Basis, Projector
+from metriclearn.similarities.nodes import NodeLabels
 
-__all__ = ["GaussianOperator", "NeighborhoodOperator", "Operator", "Scaled", "SumOperator"]
+__all__ = [
+    "FourierOperator",
+    "GaussianOperator",
+    "NeighborhoodOperator",
+    "Operator",
+    "Scaled",
+    "SimilarityForm",
+    "SumOperator",
+]
 
 _SMALLEST_BLOCK = 16  # rows: fewer would take more time than memory
 _PAIRS = 1 << 16  # at a time
+_FLOOR = 1e-8  # of the largest: B^(1/2) has no derivative where an eigenvalue is 0
 
 
 class Operator(Protocol):
@@ -31,8 +44,8 @@ class Operator(Protocol):
         """A V, (S, k) -> (S, k)."""
         ...
 
-    def slope(self, factors: NDArray, signs: NDArray) -> NDArray:
-        """d⟨A, F Diag(signs) Fᵀ⟩/dB, a symmetric (P, P) matrix, or (n,) weights' derivatives."""
+    def slope(self, factor: NDArray) -> NDArray:
+        """d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix; or diagonal, with weights' derivatives."""
         ...
 
     def rescaled(self, root: NDArray) -> Self:
@@ -45,20 +58,29 @@ class Operator(Protocol):
 
 
 class Scaled:
-    """What all operators do with ``root``; subclasses have its value and a ``_similarity``."""
+    """What all operators do with ``root``."""
 
     root: NDArray
 
     def rescaled(self, root: NDArray) -> Self:
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
+        """The same similarities scaled by another root."""
+        other = copy.copy(self)
         other.root = root
         return other
 
     @property
     def n_samples(self) -> int:
-        """S."""
+        """S, the number of nodes."""
         return len(self.root)
+
+
+def _gaussian(Z: NDArray, others: NDArray) -> NDArray:
+    """exp(−‖z_i − z_j‖²), (b, r) and (S, r) -> (b, S)."""
+    kernel = (2.0 * Z) @ others.T
+    kernel -= np.einsum("ir,ir->i", Z, Z)[:, None]
+    kernel -= np.einsum("ir,ir->i", others, others)
+    np.minimum(kernel, 0.0, out=kernel)  # rounding must not make a similarity exceed 1
+    return np.exp(kernel, out=kernel)
 
 
 class GaussianOperator(Scaled):
@@ -73,75 +95,66 @@ class GaussianOperator(Scaled):
     components : array (r, P)
         Lᵀ with B = LLᵀ.
     root : array (S,)
-    engine : Engine
     memory : float
         Bytes for similarities and what is computed from a block of them.
     """
 
-    def __init__(
-        self, X: NDArray, components: NDArray, root: NDArray, engine: Engine, memory: float
-    ) -> None:
-        self.root, self.engine, self.memory = root, engine, memory
-        self._X, self._Z = engine.array(X), engine.array(X @ components.T)
+    def __init__(self, X: NDArray, components: NDArray, root: NDArray, memory: float) -> None:
+        self.root, self.memory = root, memory
+        self._X, self._components, self._Z = X, components, X @ components.T
 
     @property
     def _keeps(self) -> bool:
-        return 2.0 * self.engine.itemsize * self.n_samples**2 <= self.memory
+        return 16.0 * self.n_samples**2 <= self.memory
 
     @cached_property
-    def _kernel(self) -> Any:
-        rows = [self.engine.gaussian(self._Z[block], self._Z) for block in self._rows()]
-        return self.engine.stack(rows)
+    def _kernel(self) -> NDArray:
+        return np.concatenate([_gaussian(self._Z[block], self._Z) for block in self._rows()])
 
     def _rows(self) -> Iterator[slice]:
         """Blocks small enough that three arrays of their size fit beside what is kept."""
         budget = 0.5 * self.memory if self._keeps else self.memory
-        fitting = int(budget / (3.5 * self.engine.itemsize * self.n_samples))
+        fitting = int(budget / (28.0 * self.n_samples))
         step = max(_SMALLEST_BLOCK, min(fitting, 4096))
         return (slice(begin, begin + step) for begin in range(0, self.n_samples, step))
 
-    def _blocks(self) -> Iterator[tuple[slice, slice, Any]]:
+    def _blocks(self) -> Iterator[tuple[slice, slice, NDArray]]:
         """Rows, the columns from the first of these rows on, and their similarities."""
         for rows in self._rows():
             columns = slice(rows.start, self.n_samples)
             if self._keeps:
                 yield rows, columns, self._kernel[rows, columns]
             else:
-                yield rows, columns, self.engine.gaussian(self._Z[rows], self._Z[columns])
+                yield rows, columns, _gaussian(self._Z[rows], self._Z[columns])
 
     def matvec(self, V: NDArray) -> NDArray:
-        flat = V.reshape(len(V), -1)
-        scaled = self.engine.array(self.root[:, None] * flat)
+        scaled = self.root[:, None] * V.reshape(len(V), -1)
         if self._keeps:
             product = self._kernel @ scaled
         else:
-            product = self.engine.array(np.zeros(flat.shape))
+            product = np.zeros(scaled.shape)
             for rows, columns, block in self._blocks():
                 height = len(block)
                 product[rows] += block @ scaled[columns]
                 product[rows.start + height :] += block[:, height:].T @ scaled[rows]
-        return (self.root[:, None] * self.engine.numpy(product)).reshape(V.shape)
+        return (self.root[:, None] * product).reshape(V.shape)
 
-    def slope(self, factors: NDArray, signs: NDArray) -> NDArray:
-        """−Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ with G = H∘A, from its upper half."""
-        F = self.engine.array(self.root[:, None] * factors)
-        signed = self.engine.array(self.root[:, None] * factors * signs)
-        total = self.engine.array(np.zeros((self._X.shape[1],) * 2))
+    def slope(self, factor: NDArray) -> NDArray:
+        """−Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ with G = FFᵀ∘A, from its upper half."""
+        F = self.root[:, None] * factor
+        total = np.zeros((self._X.shape[1],) * 2)
         for rows, columns, block in self._blocks():
-            G = signed[rows] @ F[columns].T
+            G = F[rows] @ F[columns].T
             G *= block
             G[:, len(block) :] *= 2.0  # stands for its mirror image too
             X, others = self._X[rows], self._X[columns]
             cross = X.T @ (G @ others)
             total += X.T @ (G.sum(1)[:, None] * X) - cross - cross.T
             total += others.T @ (G.sum(0)[:, None] * others)
-        return -self.engine.numpy(total)
+        return -total
 
     def restricted(self, kept: NDArray) -> Self:
-        other = object.__new__(type(self))
-        other.root, other.engine, other.memory = self.root[kept], self.engine, self.memory
-        other._X, other._Z = self._X[kept], self._Z[kept]
-        return other
+        return type(self)(self._X[kept], self._components, self.root[kept], self.memory)
 
 
 class NeighborhoodOperator(Scaled):
@@ -179,15 +192,14 @@ class NeighborhoodOperator(Scaled):
         product = self.root[:, None] * (self._matrix @ (self.root[:, None] * flat))
         return product.reshape(V.shape)
 
-    def slope(self, factors: NDArray, signs: NDArray) -> NDArray:
-        """−2 Σ_pairs H_ij A_ij (x_i − x_j)(x_i − x_j)ᵀ, some pairs at a time."""
-        F, P = self.root[:, None] * factors, self._X.shape[1]
+    def slope(self, factor: NDArray) -> NDArray:
+        """−2 Σ_pairs (FFᵀ)_ij A_ij (x_i − x_j)(x_i − x_j)ᵀ, some pairs at a time."""
+        F, P = self.root[:, None] * factor, self._X.shape[1]
         total = np.zeros((P, P))
         for begin in range(0, len(self._pairs), _PAIRS):
             i, j = self._pairs[begin : begin + _PAIRS].T
-            H = np.einsum("ek,k,ek->e", F[i], signs, F[j])
             difference = self._X[i] - self._X[j]
-            weight = H * self._kernel[begin : begin + _PAIRS]
+            weight = np.einsum("ek,ek->e", F[i], F[j]) * self._kernel[begin : begin + _PAIRS]
             total += (difference * weight[:, None]).T @ difference
         return -2.0 * total
 
@@ -197,6 +209,56 @@ class NeighborhoodOperator(Scaled):
         pairs = place[self._pairs]
         inside = pairs[(pairs >= 0).all(axis=1)]
         return type(self)(self._X[kept], self._components, self.root[kept], inside)
+
+
+class FourierOperator(Scaled):
+    """A = ΨΨᵀ with Ψ = Diag(r)Φ and Φ = [cos XΩᵀ, sin XΩᵀ]/√(D/2), Ω = √2 Ω₀B^(1/2).
+
+    Parameters
+    ----------
+    X : array (S, P)
+    components : array (r, P)
+        Lᵀ with B = LLᵀ.
+    root : array (S,)
+    directions : array (D/2, P)
+        Ω₀, standard normal.
+    """
+
+    def __init__(self, X: NDArray, components: NDArray, root: NDArray, directions: NDArray) -> None:
+        self.root, self._X, self._directions = root, X, directions
+        values, self._vectors = np.linalg.eigh(components.T @ components)
+        floor = _FLOOR * max(float(values[-1]), 1e-300) ** 0.5
+        self._values = np.maximum(np.sqrt(np.maximum(values, 0.0)), floor)
+        square_root = (self._vectors * self._values) @ self._vectors.T
+        omega = np.sqrt(2.0) * directions @ square_root
+        phase = np.repeat([0.0, -0.5 * np.pi], len(omega))
+        self._features = fourier_features(X, np.vstack([omega, omega]), phase)
+
+    @property
+    def factors(self) -> NDArray:
+        """Ψ, (S, D)."""
+        return self.root[:, None] * self._features
+
+    def restricted(self, kept: NDArray) -> Self:
+        other = self.rescaled(self.root[kept])
+        other._X, other._features = self._X[kept], self._features[kept]
+        return other
+
+    def matvec(self, V: NDArray) -> NDArray:
+        factors = self.factors
+        return factors @ (factors.T @ V)
+
+    def slope(self, factor: NDArray) -> NDArray:
+        """Through ⟨A, FFᵀ⟩ = Σ_c ‖Ψᵀf_c‖², the angles XΩᵀ, and B^(1/2)."""
+        F, half = self.root[:, None] * factor, len(self._directions)
+        sums = self._features.T @ F
+        cosine, sine = self._features[:, :half], self._features[:, half:]
+        by_angle = 2.0 * (cosine * (F @ sums[half:].T) - sine * (F @ sums[:half].T))
+        by_root = np.sqrt(2.0) * (self._X.T @ by_angle) @ self._directions
+        # B = S² gives dB = S dS + dS S: solved in the eigenbasis of S
+        inner = self._vectors.T @ (0.5 * (by_root + by_root.T)) @ self._vectors
+        inner /= self._values[:, None] + self._values
+        return self._vectors @ inner @ self._vectors.T
 
 
 class SumOperator(Scaled):
@@ -210,10 +272,69 @@ class SumOperator(Scaled):
         flat = V.reshape(len(V), -1)
         return (self.root[:, None] * (self._sum @ (self.root[:, None] * flat))).reshape(V.shape)
 
-    def slope(self, factors: NDArray, signs: NDArray) -> NDArray:
-        F = self.root[:, None] * factors
-        return np.diag([float(np.sum((W @ F) * F * signs)) for W in self._matrices])
+    def slope(self, factor: NDArray) -> NDArray:
+        F = self.root[:, None] * factor
+        return np.diag([float(np.sum((W @ F) * F)) for W in self._matrices])
 
     def restricted(self, kept: NDArray) -> Self:
         inside = self._matrices[:, kept[:, None], kept]
         return type(self)(inside, self._weights, self.root[kept])
+
+
+class SimilarityForm:
+    """A − κN + cI with A a similarity: what loss-augmented inference maximizes over nodes.
+
+    Parameters
+    ----------
+    operator : Operator
+        A, (S, S).
+    truth : NodeLabels, optional
+        N.
+    weight, shift : float
+        κ and c.
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        truth: NodeLabels | None = None,
+        weight: float = 0.0,
+        shift: float = 0.0,
+    ) -> None:
+        self.operator, self.truth = operator, truth
+        self.weight, self.shift = weight, shift
+        self.n_samples = len(operator.root)
+
+    def at(self, partition: Projector | NodeLabels) -> float:
+        """⟨A − κN + cI, M⟩."""
+        U = partition.factor
+        return float(np.sum(U * self.matvec(U)))
+
+    def matvec(self, V: NDArray) -> NDArray:
+        """(A − κN + cI) V, (S, k) -> (S, k)."""
+        product = self.operator.matvec(V) + self.shift * V
+        if self.truth is not None:
+            product -= self.weight * self.truth.project(V)
+        return product
+
+    def shifted(self, shift: float) -> SimilarityForm:
+        """The form plus shift·I."""
+        return SimilarityForm(self.operator, self.truth, self.weight, self.shift + shift)
+
+    def plus(self, truth: NodeLabels, weight: float) -> SimilarityForm:
+        """The form minus weight·N."""
+        return SimilarityForm(self.operator, truth, self.weight + weight, self.shift)
+
+    def compressed(self) -> Compressed:
+        """A − κN in the span of the factors [Ψ, R] of an operator that has them, A = ΨΨᵀ.
+
+        One QR decomposition of S×(D + K).
+        """
+        factors: NDArray = self.operator.factors  # type: ignore[attr-defined]
+        signs = np.ones(factors.shape[1])
+        if self.truth is not None:
+            factors = np.hstack([factors, self.truth.factor])
+            signs = np.append(signs, np.full(self.truth.n_clusters, -self.weight))
+        basis, triangle = np.linalg.qr(factors)
+        matrix = (triangle * signs) @ triangle.T
+        return Compressed(matrix, Basis(basis), self.shift)

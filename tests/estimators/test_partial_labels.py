@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,10 +27,11 @@ from metriclearn import (
 )
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.alternation import PartialHinge, alternate, move_cuts
+from metriclearn.estimators.alternation import alternate
 from metriclearn.estimators.first_completion import KnownStart
 from metriclearn.oracles.change_points import PricedSegmentation
 from metriclearn.problem.known_loss import known_loss
+from metriclearn.problem.risk import move_cuts
 from tests.exhaustive import all_segmentations
 from tests.training import XS, YS, assert_same, learn
 
@@ -184,8 +186,8 @@ def test_bad_completions_are_not_taken() -> None:
 
     learner = ChangePointMetricLearner(verbose=False)
     problem = learner._problem(DATA.sequences, masked(DATA.labels, 0.4))
-    hinge: PartialHinge = problem.risk
-    hinge.completion = coarsest
+    terms = replace(problem.risk.terms, completion=coarsest)
+    problem = replace(problem, risk=problem.risk.replaced(terms=terms))
     _, _, trace = alternate(problem, learner._solve, Alternation())
     steps = [f for pair in zip(trace.completed, trace.learned) for f in pair]
     assert np.all(np.diff(steps) <= 1e-12)

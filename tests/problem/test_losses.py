@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from metriclearn import DenseForm, FrobeniusLoss, LowRankForm, Partition
+from metriclearn import DenseForm, FrobeniusLoss, LowRankForm, PartialPartition, Partition
+from metriclearn.oracles.spectral import SpectralRelaxation
 from tests.exhaustive import all_partitions, equivalence_matrix
 from tests.strategies import labelings
 
@@ -56,3 +58,52 @@ def test_equal_partitions_of_many_samples_have_loss_exactly_zero() -> None:
     ends = np.sort(np.random.default_rng(1).choice(np.arange(1, 9999), 777, replace=False))
     partition = Partition.from_change_points(ends, 9999)
     assert LOSS(partition, Partition.from_labels(partition.labels)) == 0.0
+
+
+def completion(labels, mask) -> Partition:
+    known = PartialPartition(len(labels), [c if kept else -1 for c, kept in zip(labels, mask)])
+    return Partition.from_labels(labels).completing(known)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 9).flatmap(lambda T: st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=T, max_size=T
+)))  # fmt: skip
+def test_of_labeled_rows_equals_the_dense_definition(rows) -> None:
+    one, other, mask = (np.array(column) for column in zip(*rows))
+    truth = completion(other.tolist(), mask)
+    M, H = equivalence_matrix(one), equivalence_matrix(other)
+    expected = float(np.sum((M - H)[mask] ** 2))
+    partition = Partition.from_labels(one)
+    assert LOSS.squared_norm(partition, truth) == pytest.approx(expected, abs=1e-12)
+    Z = np.random.default_rng(0).normal(size=(len(one), 2))
+    form, offset = LOSS.augment(LowRankForm(Z), truth, 1.7)
+    D = np.diag(mask.astype(float))
+    A = Z @ Z.T + 1.7 * (D - D @ H - H @ D)
+    np.testing.assert_allclose(form.matvec(np.eye(len(one))), A, atol=1e-12)
+    assert form.at(partition) == pytest.approx(np.sum(A * M), abs=1e-10)
+    total = np.sum(Z @ Z.T * M) + 1.7 * expected
+    assert form.at(partition) + offset == pytest.approx(total, abs=1e-10)
+    assert form.shifted(2.0).at(partition) == pytest.approx(
+        np.sum(A * M) + 2 * partition.n_clusters, abs=1e-10
+    )
+
+
+def test_projectors_equal_dense_ones_too() -> None:
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(30, 3))
+    truth = completion(rng.integers(0, 3, 30).tolist(), rng.random(30) < 0.5)
+    for shift in (-5.0, 0.3):  # the second fills what is outside the factors
+        projector = SpectralRelaxation()(LowRankForm(Z, truth, 1.0, shift))
+        M, H = projector.to_array(), truth.to_array()
+        rows = truth.known.labels >= 0
+        D = np.diag(rows.astype(float))
+        expected = np.trace(D @ M) + np.trace(D @ H) - 2 * np.trace(D @ M @ H)
+        assert LOSS.squared_norm(projector, truth) == pytest.approx(expected, abs=1e-9)
+
+
+def test_full_labels_give_the_loss_of_the_paper() -> None:
+    rng = np.random.default_rng(2)
+    truth = completion(rng.integers(0, 3, 40).tolist(), np.ones(40, dtype=bool))
+    other = Partition.from_labels(rng.integers(0, 4, 40))
+    assert LOSS(other, truth) == pytest.approx(LOSS(other, truth.completing(None)))

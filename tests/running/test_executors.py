@@ -22,6 +22,7 @@ from metriclearn import (
     ChangePointMetricLearner,
     ClusteringMetricLearner,
     FullMetric,
+    NormalizedCutMetricLearner,
     SquaredFrobenius,
     load,
     save,
@@ -215,6 +216,27 @@ def test_clusterings_and_partial_labels(client: Any) -> None:
     alone = learner().fit(DATA.sequences[:6], known)
     assert_same(found, alone)
     assert found.alternation_ == alone.alternation_
+
+
+@pytest.mark.parametrize("partly", [False, True], ids=["full labels", "partial labels"])
+def test_normalized_cuts_with_a_killed_worker(partly: bool, cluster: Cluster, client: Any) -> None:
+    """Threads, workers, and workers of which one dies in the middle: nothing is different."""
+    rng = np.random.default_rng(0)
+    y = [np.arange(50) * 2 // 50 for _ in range(6)]
+    X = [rng.normal(size=(50, 3)) + 3.0 * np.outer(labels, (1, 0, 0)) for labels in y]
+    if partly:
+        y = [np.where(rng.random(50) < 0.5, labels, -1) for labels in y]
+    here = NormalizedCutMetricLearner(starts=(1e-2, 1e-1), verbose=False)
+    alone = here.fit(X, y)
+    assert_same(clone(here).set_params(n_jobs=2).fit(X, y), alone)
+    killer = Killer(cluster, 1, 0.02)
+    executor = DaskExecutor(client)
+    there = clone(here).set_params(executor=executor, callbacks=[killer]).fit(X, y)
+    cluster.with_workers(client, 1)  # the other one is gone
+    assert_same(there, alone)
+    np.testing.assert_allclose(there.start_objectives_, alone.start_objectives_, rtol=1e-9)
+    for found, expected in zip(there.completions_ or [], alone.completions_ or []):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_errors_of_workers_are_those_of_one_machine(client: Any) -> None:

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.oracles.spectral import TopEigenvectors
+from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.similarities import NodeLabels, Nodes
+from metriclearn.problem.risk import StructuredHinge
+from metriclearn.similarities import (
+    GaussianSimilarity,
+    NodeLabels,
+    Nodes,
+    Similarity,
+    SimilarityFeatures,
+)
+from metriclearn.similarities.nodes import complete_nodes
+from metriclearn.solvers.mahalanobis import Metric, MetricCone
 
-__all__ = ["Expanded", "dense_similarity", "expanded", "random_metric"]
+__all__ = [
+    "Expanded",
+    "completed",
+    "dense_similarity",
+    "expanded",
+    "hidden",
+    "hinge_of",
+    "random_metric",
+]
 
 
 @dataclass(frozen=True)
@@ -53,3 +74,45 @@ def random_metric(seed: int, n_features: int = 3) -> NDArray:
 def dense_similarity(X: NDArray, B: NDArray) -> NDArray:
     """exp(−(x_i − x_j)ᵀB(x_i − x_j)), entry by entry."""
     return np.array([[np.exp(-(x - y) @ B @ (x - y)) for y in X] for x in X])
+
+
+def hidden(problem: Expanded, share: float = 0.4, seed: int = 0) -> tuple[NDArray, NodeLabels]:
+    """Labels of the samples, some of them −1 (whole nodes, too), and what that says of nodes."""
+    random = np.random.default_rng(seed)
+    labels = problem.truth.labels.copy()
+    nodes = random.permutation(problem.nodes.n_samples)[:4]
+    hide = np.isin(problem.owners, nodes) | (random.random(len(labels)) < share)
+    hide[[np.flatnonzero(labels == k)[0] for k in range(problem.truth.n_clusters)]] = False
+    labels[hide] = -1
+    return labels, NodeLabels.from_labels(labels, problem.owners)
+
+
+def completed(known: NodeLabels, seed: int = 0) -> NodeLabels:
+    """Some completion of the nodes."""
+    random, fixed = np.random.default_rng(seed), known.columns
+    free = random.choice(np.unique(fixed[fixed >= 0]), len(fixed))
+    return known.with_completion(Partition.from_labels(np.where(fixed >= 0, fixed, free)))
+
+
+def hinge_of(
+    problems: Sequence[Expanded],
+    metric: Metric,
+    similarity: Similarity | None = None,
+    *,
+    truths: Sequence[NodeLabels] | None = None,
+    normalized: bool = False,
+    **options: Any,
+) -> StructuredHinge:
+    """The hinge of normalized cuts, of full labels or of given completions."""
+    similarity = similarity or GaussianSimilarity()
+    return StructuredHinge(
+        SimilarityFeatures(similarity, metric, normalized),
+        FrobeniusLoss(),
+        similarity.oracle() if truths is None else TopEigenvectors(),
+        MetricCone(metric, 3, priced=False),
+        [problem.nodes for problem in problems],
+        [problem.labels for problem in problems] if truths is None else truths,
+        count_known=True,
+        completion=None if truths is None else complete_nodes,
+        **options,
+    )

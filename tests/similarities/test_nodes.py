@@ -7,8 +7,10 @@ import pytest
 
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.similarities import NodeLabels, Nodes
-from tests.similarities.problems import expanded
+from metriclearn.problem.projector import Projector
+from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes
+from metriclearn.similarities.operators import SimilarityForm
+from tests.similarities.problems import completed, expanded, hidden
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -26,7 +28,7 @@ def test_root_compresses_the_matrix_of_the_samples(seed: int) -> None:
     problem = expanded(seed)
     E = (problem.owners[:, None] == np.arange(problem.nodes.n_samples)).astype(float)
     E /= np.sqrt(problem.nodes.sizes)
-    R = problem.labels.root
+    R = problem.labels.factor
     np.testing.assert_allclose(R @ R.T, E.T @ problem.truth.to_array() @ E, atol=1e-12)
     assert np.sum(problem.nodes.root**2) == pytest.approx(1.0)
 
@@ -34,9 +36,35 @@ def test_root_compresses_the_matrix_of_the_samples(seed: int) -> None:
 def test_nodes_of_one_sample_are_a_partition() -> None:
     labels = NodeLabels.from_labels(["b", "a", "b"])
     expected = Partition.from_labels([0, 1, 0]).to_array()
-    np.testing.assert_allclose(labels.root @ labels.root.T, expected)
+    np.testing.assert_allclose(labels.project(np.eye(3)), expected)
     assert labels.squared_norm(np.array([5, 3, 5])) == 0.0
     assert (labels.n_clusters, labels.n_samples) == (2, 3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_loss_charges_only_what_is_known(seed: int) -> None:
+    """‖D(M − H)‖² over samples, of every partition M of the nodes; and its form, densely."""
+    problem, random = expanded(seed), np.random.default_rng(seed)
+    labels, known = hidden(problem, seed=seed)
+    truth, D = completed(known), (labels >= 0).astype(float)[:, None]
+    names = labels[labels >= 0][np.sort(np.unique(labels[labels >= 0], return_index=True)[1])]
+    H = Partition.from_labels(np.where(labels < 0, names[truth.labels[problem.owners]], labels))
+    E = (problem.owners[:, None] == np.arange(problem.nodes.n_samples)).astype(float)
+    E /= np.sqrt(problem.nodes.sizes)
+    plain = SimilarityForm(GaussianSimilarity().operator(problem.nodes, np.eye(3)))
+    form, constant = FrobeniusLoss().augment(plain, truth, 0.3)
+    for _ in range(5):
+        nodes = Partition.from_labels(random.integers(0, 3, problem.nodes.n_samples))
+        M = Partition.from_labels(nodes.labels[problem.owners])
+        expected = np.sum((D * (M.to_array() - H.to_array())) ** 2)
+        found = Projector(np.linalg.svd(E.T @ M.to_array() @ E)[0][:, : nodes.n_clusters])
+        assert FrobeniusLoss().squared_norm(found, truth) == pytest.approx(expected, abs=1e-10)
+        augmented = form.at(found) + constant
+        assert augmented == pytest.approx(plain.at(found) + 0.3 * expected, abs=1e-10)
+        rows = labels >= 0
+        a, b = Partition.from_labels(M.labels[rows]), Partition.from_labels(labels[rows])
+        restricted = FrobeniusLoss().squared_norm(a, b)
+        assert known.squared_norm(nodes.labels) == pytest.approx(restricted, abs=1e-10)
 
 
 def test_labels_of_another_size_are_named() -> None:

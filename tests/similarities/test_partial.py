@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
 
 from metriclearn import (
-    DiagonalMetric,
     FourierSimilarity,
     FullMetric,
     GaussianSimilarity,
@@ -30,13 +30,11 @@ from metriclearn import (
 from metriclearn.estimators.alternation import Alternation
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.knowledge import NO_CHANGE
-from metriclearn.similarities import Neighborhood, Nodes, SimilarityFeatures
-from metriclearn.similarities.forms import SimilarityForm
-from metriclearn.similarities.partial import KnownNodes, PartialSimilarityHinge, complete_nodes
-from metriclearn.similarities.risk import SimilarityHinge
-from metriclearn.solvers.mahalanobis import Metric, MetricCone
+from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
+from metriclearn.similarities.nodes import complete_nodes
+from metriclearn.similarities.operators import SimilarityForm
 from tests.estimators.test_normalized_cuts import SMALL, arrays, images
-from tests.similarities.problems import Expanded, dense_similarity, expanded
+from tests.similarities.problems import expanded
 
 
 @pytest.fixture(autouse=True)
@@ -46,131 +44,11 @@ def quiet() -> Any:
         yield
 
 
-def hidden(problem: Expanded, share: float = 0.4, seed: int = 0) -> tuple[NDArray, KnownNodes]:
-    """Labels of the samples, some of them −1 (whole nodes, too), and what that says of nodes."""
-    random = np.random.default_rng(seed)
-    labels = problem.truth.labels.copy()
-    nodes = random.permutation(problem.nodes.n_samples)[:4]
-    hide = np.isin(problem.owners, nodes) | (random.random(len(labels)) < share)
-    hide[[np.flatnonzero(labels == k)[0] for k in range(problem.truth.n_clusters)]] = False
-    labels[hide] = -1
-    return labels, KnownNodes.from_labels(labels, problem.owners)
-
-
-def completion_of(known: KnownNodes, seed: int = 0) -> Partition:
-    """Some completion."""
-    random, fixed = np.random.default_rng(seed), known.columns
-    free = random.choice(np.unique(fixed[fixed >= 0]), len(fixed))
-    clusters = np.where(fixed >= 0, fixed, free)
-    return Partition.from_labels(clusters).completing(known.known)
-
-
-def problems(count: int = 3) -> list[tuple[Expanded, NDArray, KnownNodes]]:
-    made = [expanded(seed, n_clusters=2 + seed % 2) for seed in range(count)]
-    return [(own, *hidden(own, seed=i)) for i, own in enumerate(made)]
-
-
-def hinge_of(metric: Metric, similarity: Any = None, **options: Any) -> PartialSimilarityHinge:
-    own = problems()
-    known = [k for _, _, k in own]
-    return PartialSimilarityHinge(
-        SimilarityFeatures(similarity or GaussianSimilarity(), metric),
-        MetricCone(metric, 3, priced=False),
-        [p.nodes for p, _, _ in own],
-        known,
-        [completion_of(k) for k in known],
-        **options,
-    )
-
-
-def samples_of(known: KnownNodes, labels: NDArray, owners: NDArray, truth: Partition) -> Partition:
-    """The completion, sample by sample."""
-    return Partition.from_labels(np.where(labels < 0, known.clusters(truth)[owners], labels))
-
-
-@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
-def test_values_are_those_over_samples(metric: Metric) -> None:
-    """max_M ⟨W/T, M⟩ + α‖D(M − H)‖² − ⟨W/T, H⟩ with D and H of all samples, densely."""
-    w, alpha = metric.coordinates(np.random.default_rng(0).normal(size=(4, 3))), 0.07
-    hinge = hinge_of(metric, loss_scale=alpha)
-    for value, truth, (problem, labels, known) in zip(hinge(w).values, hinge.truths, problems()):
-        T = len(labels)
-        W = dense_similarity(problem.X, metric.matrix(w)) / T
-        H = samples_of(known, labels, problem.owners, truth).to_array()
-        D = np.diag((labels >= 0).astype(float))
-        E = (problem.owners[:, None] == np.arange(problem.nodes.n_samples)).astype(float)
-        E /= np.sqrt(problem.nodes.sizes)
-        A = W + alpha * (D - D @ H - H @ D)
-        leading = np.linalg.eigvalsh(E.T @ A @ E)[::-1][: known.n_clusters]
-        expected = leading.sum() + alpha * np.trace(D @ H) - np.sum(W * H)
-        assert value == pytest.approx(expected, abs=1e-10)
-
-
-def test_the_loss_charges_only_what_is_known() -> None:
-    """⟨form, M⟩ − ⟨A, M⟩ + constant = α‖D(M − H)‖² of every partition M of the nodes."""
-    hinge, (problem, labels, known) = hinge_of(DiagonalMetric(), loss_scale=0.3), problems()[1]
-    form = hinge.features.at(np.ones(3))(problem.nodes)
-    augmented, constant = hinge._augmented(1, form)
-    H = samples_of(known, labels, problem.owners, hinge.truths[1]).to_array()
-    D, random = (labels >= 0).astype(float)[:, None], np.random.default_rng(0)
-    for _ in range(5):
-        nodes = Partition.from_labels(random.integers(0, 3, problem.nodes.n_samples))
-        M = Partition.from_labels(nodes.labels[problem.owners]).to_array()
-        E = (problem.owners[:, None] == np.arange(problem.nodes.n_samples)).astype(float)
-        E /= np.sqrt(problem.nodes.sizes)
-        U = np.linalg.svd(E.T @ M @ E)[0][:, : nodes.n_clusters]
-        charged = np.sum(U * (augmented.matvec(U) - form.matvec(U))) + constant
-        assert charged == pytest.approx(0.3 * np.sum((D * (M - H)) ** 2), abs=1e-10)
-        assert known.squared_norm(nodes.labels) == pytest.approx(
-            _restricted(nodes.labels[problem.owners], labels), abs=1e-10
-        )
-
-
 def _restricted(found: NDArray, labels: NDArray) -> float:
     """‖M − N‖² of the labeled samples alone."""
     rows = labels >= 0
     a, b = Partition.from_labels(found[rows]), Partition.from_labels(labels[rows])
     return float(np.sum((a.to_array() - b.to_array()) ** 2))
-
-
-@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
-@pytest.mark.parametrize(
-    "similarity",
-    [GaussianSimilarity(), GaussianSimilarity(Neighborhood(1.5)), FourierSimilarity(60)],
-    ids=["all pairs", "neighbors", "fourier"],
-)
-def test_slopes_agree_with_finite_differences(metric: Metric, similarity: Any) -> None:
-    hinge, step = hinge_of(metric, similarity, loss_scale=0.05), 1e-5
-    w = metric.coordinates(np.random.default_rng(1).normal(size=(4, 3)))
-    slope, majorant = hinge(w).slope, hinge.linearized(w)
-    np.testing.assert_allclose(majorant(w).slope, slope, atol=1e-10)
-    for place, direction in enumerate(np.eye(len(w))):
-        up, down = hinge(w + step * direction).mean, hinge(w - step * direction).mean
-        tolerance = 1e-6 * max(1.0, np.abs(slope).max())
-        assert slope[place] == pytest.approx((up - down) / (2 * step), abs=tolerance)
-
-
-def test_all_labels_give_the_ordinary_hinge() -> None:
-    made = [expanded(seed, n_clusters=2) for seed in range(3)]
-    known = [KnownNodes.from_labels(p.truth.labels, p.owners) for p in made]
-    features = SimilarityFeatures(GaussianSimilarity(), FullMetric())
-    cone, nodes = MetricCone(FullMetric(), 3, priced=False), [p.nodes for p in made]
-    partial = PartialSimilarityHinge(
-        features, cone, nodes, known, [completion_of(k) for k in known]
-    )
-    ordinary = SimilarityHinge(features, cone, nodes, [p.labels for p in made])
-    for seed in range(3):
-        w = FullMetric().coordinates(np.random.default_rng(seed).normal(size=(4, 3)))
-        np.testing.assert_allclose(partial(w).values, ordinary(w).values, atol=1e-12)
-        np.testing.assert_allclose(partial(w).slopes, ordinary(w).slopes, atol=1e-11)
-
-
-@pytest.mark.parametrize("loss_scale", [1e-3, 0.1, 1.0])
-def test_never_negative(loss_scale: float) -> None:
-    hinge = hinge_of(FullMetric(), loss_scale=loss_scale)
-    for seed, size in itertools.product(range(4), (1e-3, 1.0, 1e3)):
-        w = size * FullMetric().coordinates(np.random.default_rng(seed).normal(size=(4, 3)))
-        assert hinge(w).values.min() >= -1e-12
 
 
 def test_completions_keep_what_is_known_and_come_near_the_best() -> None:
@@ -181,34 +59,28 @@ def test_completions_keep_what_is_known_and_come_near_the_best() -> None:
         labels[problem.owners >= 5] = -1
         if len(np.unique(labels[labels >= 0])) < 2:
             continue
-        known = KnownNodes.from_labels(labels, problem.owners)
+        known = NodeLabels.from_labels(labels, problem.owners)
         form = SimilarityForm(GaussianSimilarity().operator(problem.nodes, np.eye(3)))
-        found = complete_nodes(form, known)
-        assert known.known.allows_clusters(found)
+        found = complete_nodes(form, None, known)
+        assert known.nodes.allows_clusters(found)
         seeded = np.unique(known.columns[known.labeled])
         values = []
         for free in itertools.product(seeded, repeat=int(np.sum(known.columns < 0))):
             clusters = known.columns.copy()
             clusters[clusters < 0] = free
-            values.append(_value(form, known, clusters))
-        assert _value(form, known, known.clusters(found)) >= max(values) * (1 - 0.01)
-
-
-def _value(form: SimilarityForm, known: KnownNodes, clusters: NDArray) -> float:
-    counts = known.completed(clusters)
-    root = counts / np.sqrt(known.sizes)[:, None] / np.sqrt(counts.sum(axis=0))
-    return float(np.sum(root * form.matvec(root)))
+            values.append(form.at(replace(known, clusters=clusters)))
+        assert form.at(known.with_completion(found)) >= max(values) * (1 - 0.01)
 
 
 def test_spans_move_as_one_and_take_a_label() -> None:
     random = np.random.default_rng(0)
     labels = np.full(30, -1)
     labels[[0, 20]] = 0, 1
-    known = KnownNodes.from_labels(labels, same=[(0, 6), (7, 15)])
+    known = NodeLabels.from_labels(labels, same=[(0, 6), (7, 15)])
     assert known.columns.tolist() == [0] * 6 + [-1] * 14 + [1] + [-1] * 9
     nodes = Nodes(random.normal(size=(30, 2)), np.ones(30))
     form = SimilarityForm(GaussianSimilarity().operator(nodes, np.eye(2)))
-    clusters = known.clusters(complete_nodes(form, known))
+    clusters = known.with_completion(complete_nodes(form, None, known)).labels
     assert set(clusters[:6]) == {0}
     assert len(set(clusters[7:15])) == 1
     assert set(clusters) == {0, 1}
@@ -383,13 +255,13 @@ def test_labels_say_nothing_of_regions() -> None:
     with pytest.raises(ValueError, match="contradict"):
         PartialPartition(4, [0, 1, -1, -1], same=[(0, 2)])
     known = PartialPartition(4, [0, 0, -1, 1], regions=[Region(0, 2, NO_CHANGE)])
-    assert KnownNodes.from_labels(known.labels, same=known.same).columns.tolist() == [0, 0, -1, 1]
+    assert NodeLabels.from_labels(known.labels, same=known.same).columns.tolist() == [0, 0, -1, 1]
 
 
 def test_one_known_cluster_is_completed_by_itself() -> None:
     labels = np.array([0, 0, -1, -1, 0])
-    known = KnownNodes.from_labels(labels)
+    known = NodeLabels.from_labels(labels)
     nodes = Nodes(np.random.default_rng(0).normal(size=(5, 2)), np.ones(5))
     form = SimilarityForm(GaussianSimilarity().operator(nodes, np.eye(2)))
-    assert complete_nodes(form, known).n_clusters == 1
+    assert complete_nodes(form, None, known).n_clusters == 1
     assert TopEigenvectors()(form, 1).n_clusters == 1

@@ -16,12 +16,11 @@ from metriclearn import (
     SquaredFrobenius,
     Trace,
 )
-from metriclearn.similarities import GaussianSimilarity, SimilarityFeatures
-from metriclearn.similarities.risk import SimilarityHinge
+from metriclearn.problem.risk import StructuredHinge
 from metriclearn.solvers.base import Cuts, Problem, Solution
 from metriclearn.solvers.base import Trace as SolverTrace
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
-from tests.similarities.problems import expanded
+from tests.similarities.problems import expanded, hinge_of
 
 
 class Quartic:
@@ -62,16 +61,9 @@ CONE = MetricCone(DiagonalMetric(), 1, priced=False)
 TINY = Trace(1e-12)
 
 
-def horses(metric: Metric, loss_scale: float = 0.05, normalized: bool = False) -> SimilarityHinge:
+def horses(metric: Metric, loss_scale: float = 0.05, normalized: bool = False) -> StructuredHinge:
     problems = [expanded(seed, n_clusters=2) for seed in range(4)]
-    return SimilarityHinge(
-        SimilarityFeatures(GaussianSimilarity(), metric),
-        MetricCone(metric, 3, priced=False),
-        [problem.nodes for problem in problems],
-        [problem.labels for problem in problems],
-        loss_scale=loss_scale,
-        normalized=normalized,
-    )
+    return hinge_of(problems, metric, loss_scale=loss_scale, normalized=normalized)
 
 
 @pytest.mark.parametrize("begin", [0.2, 3.0])

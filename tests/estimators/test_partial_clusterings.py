@@ -1,11 +1,9 @@
-"""The loss on labeled rows against dense matrices, and alternation for a clustering."""
+"""Alternation for clusterings of which some labels are known."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 
@@ -18,66 +16,15 @@ from metriclearn import (
     Partition,
     SquaredFrobenius,
 )
-from metriclearn.estimators.alternation import Alternation, PartialHinge, alternate
+from metriclearn.estimators.alternation import Alternation, alternate
 from metriclearn.estimators.clustering import ClusteringMetricLearner
 from metriclearn.estimators.first_completion import KnownStart, PrincipalStart
 from metriclearn.oracles.completion import ConstrainedKMeans
-from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
+from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.joint_features import LinearFeatures, Samples
-from metriclearn.problem.labeled_rows import LabeledRowsLoss
+from metriclearn.problem.risk import StructuredHinge
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
-from tests.exhaustive import equivalence_matrix
-
-
-def completion(labels, mask) -> Partition:
-    known = PartialPartition(len(labels), [c if kept else -1 for c, kept in zip(labels, mask)])
-    return Partition.from_labels(labels).completing(known)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.integers(1, 9).flatmap(lambda T: st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=T, max_size=T
-)))  # fmt: skip
-def test_equals_the_dense_definition(rows) -> None:
-    one, other, mask = (np.array(column) for column in zip(*rows))
-    truth = completion(other.tolist(), mask)
-    M, H = equivalence_matrix(one), equivalence_matrix(other)
-    expected = float(np.sum((M - H)[mask] ** 2))
-    loss = LabeledRowsLoss()
-    partition = Partition.from_labels(one)
-    assert loss.squared_norm(partition, truth) == pytest.approx(expected, abs=1e-12)
-    Z = np.random.default_rng(0).normal(size=(len(one), 2))
-    form, offset = loss.augment(LowRankForm(Z), truth, 1.7)
-    D = np.diag(mask.astype(float))
-    A = Z @ Z.T + 1.7 * (D - D @ H - H @ D)
-    np.testing.assert_allclose(form.matvec(np.eye(len(one))), A, atol=1e-12)
-    assert form.at(partition) == pytest.approx(np.sum(A * M), abs=1e-10)
-    total = np.sum(Z @ Z.T * M) + 1.7 * expected
-    assert form.at(partition) + offset == pytest.approx(total, abs=1e-10)
-    assert form.shifted(2.0).at(partition) == pytest.approx(
-        np.sum(A * M) + 2 * partition.n_clusters, abs=1e-10
-    )
-
-
-def test_projectors_equal_dense_ones_too() -> None:
-    rng = np.random.default_rng(1)
-    Z = rng.normal(size=(30, 3))
-    truth = completion(rng.integers(0, 3, 30).tolist(), rng.random(30) < 0.5)
-    for shift in (-5.0, 0.3):  # the second fills what is outside the factors
-        projector = SpectralRelaxation()(LowRankForm(Z, truth, 1.0, shift))
-        M, H = projector.to_array(), truth.to_array()
-        rows = truth.known.labels >= 0
-        D = np.diag(rows.astype(float))
-        expected = np.trace(D @ M) + np.trace(D @ H) - 2 * np.trace(D @ M @ H)
-        assert LabeledRowsLoss().squared_norm(projector, truth) == pytest.approx(expected, abs=1e-9)
-
-
-def test_full_labels_give_the_loss_of_the_paper() -> None:
-    rng = np.random.default_rng(2)
-    truth = completion(rng.integers(0, 3, 40).tolist(), np.ones(40, dtype=bool))
-    other = Partition.from_labels(rng.integers(0, 4, 40))
-    assert LabeledRowsLoss()(other, truth) == pytest.approx(FrobeniusLoss()(other, truth))
 
 
 def test_alternation_learns_to_cluster_from_a_few_labels() -> None:
@@ -96,15 +43,15 @@ def test_alternation_learns_to_cluster_from_a_few_labels() -> None:
         truths.append(first.completing(known))
         classes.append(Partition.from_labels(y))
     cone = MetricCone(DiagonalMetric(), 8, False)
-    hinge = PartialHinge(
-        ConstrainedKMeans(),
-        features=features,
-        loss=LabeledRowsLoss(),
-        oracle=TopEigenvectors(),
-        cone=cone,
-        samples=samples,
-        truths=truths,
+    hinge = StructuredHinge(
+        features,
+        FrobeniusLoss(),
+        TopEigenvectors(),
+        cone,
+        samples,
+        truths,
         count_known=True,
+        completion=ConstrainedKMeans(),
     )
     regularizer = SquaredFrobenius(1e-2)
     solver, start = BundleDual(tolerance=1e-3, max_rounds=100), np.full(8, 1e-2)

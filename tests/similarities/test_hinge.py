@@ -1,0 +1,160 @@
+"""The hinge of normalized cuts against dense references over samples; full and partial labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from metriclearn import DiagonalMetric, FullMetric
+from metriclearn.similarities import (
+    FourierSimilarity,
+    GaussianSimilarity,
+    Neighborhood,
+    NodeLabels,
+    Similarity,
+)
+from metriclearn.solvers.mahalanobis import Metric
+from tests.similarities.problems import completed, dense_similarity, expanded, hidden, hinge_of
+
+METRICS = pytest.mark.parametrize(
+    "metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"]
+)
+PARTLY = pytest.mark.parametrize("partly", [False, True], ids=["full labels", "partial labels"])
+PROBLEMS = [expanded(seed, n_clusters=K) for seed, K in ((0, 2), (1, 3), (2, 2))]
+HIDDEN = [hidden(problem, seed=i) for i, problem in enumerate(PROBLEMS)]
+COMPLETED = [completed(known) for _, known in HIDDEN]
+WEIGHTS = np.array([1.0, 2.0, 1.0])
+
+
+def truths_of(partly: bool) -> list[NodeLabels] | None:
+    return COMPLETED if partly else None
+
+
+def point(metric: Metric, seed: int = 0) -> NDArray:
+    return metric.coordinates(np.random.default_rng(seed).normal(size=(4, 3)))
+
+
+@PARTLY
+@METRICS
+def test_values_are_those_over_samples(metric: Metric, partly: bool) -> None:
+    """max_M ⟨W/T, M⟩ + α‖D(M − H)‖² − ⟨W/T, H⟩, by a full decomposition over the samples."""
+    w, alpha = point(metric), 0.07
+    hinge = hinge_of(PROBLEMS, metric, truths=truths_of(partly), loss_scale=alpha, weights=WEIGHTS)
+    found = hinge(w)
+    for i, (value, problem) in enumerate(zip(found.values, PROBLEMS)):
+        labels, T = problem.truth.labels, len(problem.owners)
+        D = np.eye(T)
+        if partly:
+            hiding = HIDDEN[i][0]
+            D = np.diag((hiding >= 0).astype(float))
+            names = names_of_clusters(hiding)
+            labels = np.where(hiding < 0, names[COMPLETED[i].labels[problem.owners]], hiding)
+        H = (labels[:, None] == labels) / np.bincount(labels)[labels]
+        W = dense_similarity(problem.X, metric.matrix(w)) / T
+        E = (problem.owners[:, None] == np.arange(problem.nodes.n_samples)).astype(float)
+        E /= np.sqrt(problem.nodes.sizes)
+        A = W + alpha * (D - D @ H - H @ D)
+        leading = np.linalg.eigvalsh(E.T @ A @ E)[::-1][: hinge.truths[i].n_clusters]
+        expected = leading.sum() + alpha * np.trace(D @ H) - np.sum(W * H)
+        assert value == pytest.approx(expected, abs=1e-10)
+    np.testing.assert_allclose(found.weights, [0.25, 0.5, 0.25])
+
+
+def names_of_clusters(labels: NDArray) -> NDArray:
+    """The label of every cluster, which are numbered by first appearance."""
+    known = labels[labels >= 0]
+    return known[np.sort(np.unique(known, return_index=True)[1])]
+
+
+@PARTLY
+@METRICS
+@pytest.mark.parametrize(
+    "similarity",
+    [GaussianSimilarity(), GaussianSimilarity(Neighborhood(1.5)), FourierSimilarity(60)],
+    ids=["all pairs", "neighbors", "fourier"],
+)
+def test_slopes_agree_with_finite_differences(
+    metric: Metric, similarity: Similarity, partly: bool
+) -> None:
+    hinge = hinge_of(PROBLEMS, metric, similarity, truths=truths_of(partly), loss_scale=0.05)
+    w, step = point(metric), 1e-5
+    slope = hinge(w).slope
+    for place, direction in enumerate(np.eye(len(w))):
+        up, down = hinge(w + step * direction).mean, hinge(w - step * direction).mean
+        tolerance = 1e-6 * max(1.0, np.abs(slope).max())
+        assert slope[place] == pytest.approx((up - down) / (2 * step), abs=tolerance)
+
+
+@PARTLY
+@METRICS
+@pytest.mark.parametrize("loss_scale", [1e-3, 0.1, 1.0])
+def test_never_negative(metric: Metric, loss_scale: float, partly: bool) -> None:
+    hinge = hinge_of(PROBLEMS, metric, truths=truths_of(partly), loss_scale=loss_scale)
+    for seed in range(5):
+        for size in (1e-3, 1.0, 1e3):
+            assert hinge(size * point(metric, seed)).values.min() >= -1e-12
+
+
+@PARTLY
+@METRICS
+def test_majorant_touches_and_stays_above(metric: Metric, partly: bool) -> None:
+    hinge = hinge_of(PROBLEMS, metric, truths=truths_of(partly), loss_scale=0.05)
+    w = point(metric)
+    majorant = hinge.linearized(w)
+    np.testing.assert_allclose(majorant(w).values, hinge(w).values, atol=1e-13)
+    np.testing.assert_allclose(majorant(w).slopes, hinge(w).slopes, atol=1e-12)
+    for seed in range(1, 6):
+        other = point(metric, seed)
+        assert np.all(majorant(other).values >= hinge(other).values - 1e-12)
+    chosen = majorant(w, np.array([2]))
+    np.testing.assert_allclose(chosen.values, hinge(w).values[2:], atol=1e-13)
+
+
+def test_all_labels_known_sample_by_sample_give_the_ordinary_hinge() -> None:
+    known = [NodeLabels.from_labels(p.truth.labels, p.owners) for p in PROBLEMS]
+    partial = hinge_of(PROBLEMS, FullMetric(), truths=[completed(own) for own in known])
+    ordinary = hinge_of(PROBLEMS, FullMetric())
+    for seed in range(3):
+        w = point(FullMetric(), seed)
+        np.testing.assert_allclose(partial(w).values, ordinary(w).values, atol=1e-12)
+        np.testing.assert_allclose(partial(w).slopes, ordinary(w).slopes, atol=1e-11)
+
+
+def test_completing_raises_the_score_and_keeps_what_is_known() -> None:
+    hinge, w = hinge_of(PROBLEMS, FullMetric(), truths=COMPLETED), point(FullMetric())
+    truths = hinge.complete(w)
+    forms = [hinge.terms.features.at(w)(problem.nodes) for problem in PROBLEMS]
+    for form, old, new in zip(forms, COMPLETED, truths):
+        assert form.at(new) >= form.at(old)
+        np.testing.assert_array_equal(new.labels[old.columns >= 0], old.columns[old.columns >= 0])
+    assert hinge.completed(truths).complete(w) == truths
+
+
+def test_normalized_similarity_has_one_as_its_largest_eigenvalue() -> None:
+    """With α = 0 the hinge is Σ of the K largest eigenvalues of W̃ less ⟨W̃, N⟩."""
+    hinge = hinge_of(PROBLEMS, FullMetric(), loss_scale=1e-12, normalized=True)
+    w, problem = point(FullMetric()), PROBLEMS[1]
+    W = dense_similarity(problem.X, FullMetric().matrix(w))
+    root = 1.0 / np.sqrt(W.sum(axis=1))
+    W = root[:, None] * W * root
+    leading = np.linalg.eigvalsh(W)[::-1][:3]
+    assert leading[0] == pytest.approx(1.0)
+    expected = leading.sum() - np.sum(W * problem.truth.to_array())
+    assert hinge(w).values[1] == pytest.approx(expected, abs=1e-9)
+    assert hinge.linearized(w)(w).values[1] == pytest.approx(expected, abs=1e-9)
+
+
+def test_objective_of_random_features_converges_like_one_over_the_root() -> None:
+    metric, w = DiagonalMetric(), np.full(3, 0.5)
+    exact = hinge_of(PROBLEMS, metric, loss_scale=0.05)(w).mean
+
+    def error(count: int) -> float:
+        hinges = [
+            hinge_of(PROBLEMS, metric, FourierSimilarity(count, seed), loss_scale=0.05)
+            for seed in range(30)
+        ]
+        return float(np.sqrt(np.mean((np.array([h(w).mean for h in hinges]) - exact) ** 2)))
+
+    assert error(100) / error(1600) == pytest.approx(4.0, rel=0.4)
+    assert error(1600) < 0.05 * exact
