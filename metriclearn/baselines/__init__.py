@@ -1,22 +1,13 @@
 """Metrics to compare with, each with ``components_``, and predictors that use them."""
 
-from metriclearn.baselines.closed_form import ClosedFormMetric
-from metriclearn.baselines.mmc import MMC
-from metriclearn.baselines.neighborhood import NeighborhoodComponents
-from metriclearn.baselines.predictors import MetricKMeans, TunedSegmenter
-from metriclearn.estimators.linear import Euclidean, PrincipalComponents, RelevantComponents
-from metriclearn.estimators.penalty import BayesianCriterion, IntervalRegression, PenaltyLearner
-
-__all__ = [
-    "MMC",
-    "BayesianCriterion",
-    "ClosedFormMetric",
-    "Euclidean",
-    "IntervalRegression",
-    "MetricKMeans",
-    "NeighborhoodComponents",
-    "PenaltyLearner",
-    "PrincipalComponents",
-    "RelevantComponents",
-    "TunedSegmenter",
-]
+from metriclearn.baselines.closed_form import ClosedFormMetric as ClosedFormMetric
+from metriclearn.baselines.mmc import MMC as MMC
+from metriclearn.baselines.neighborhood import NeighborhoodComponents as NeighborhoodComponents
+from metriclearn.baselines.predictors import MetricKMeans as MetricKMeans
+from metriclearn.baselines.predictors import TunedSegmenter as TunedSegmenter
+from metriclearn.estimators.linear import Euclidean as Euclidean
+from metriclearn.estimators.linear import PrincipalComponents as PrincipalComponents
+from metriclearn.estimators.linear import RelevantComponents as RelevantComponents
+from metriclearn.estimators.penalty import BayesianCriterion as BayesianCriterion
+from metriclearn.estimators.penalty import IntervalRegression as IntervalRegression
+from metriclearn.estimators.penalty import PenaltyLearner as PenaltyLearner
