@@ -12,10 +12,6 @@ favor short programs on a busy machine.
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1"))
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

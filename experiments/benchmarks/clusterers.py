@@ -11,23 +11,22 @@ process with one thread, so that its peak memory is its own.
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1"))
-
-import json
-import resource
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.cluster import AgglomerativeClustering, KMeans
 
-from experiments.benchmarks.machine import Report, options_of
+from experiments.benchmarks.machine import (
+    Report,
+    Timing,
+    in_own_process,
+    met,
+    options_of,
+    peak_mebibytes,
+)
 from metriclearn.clusterers import DPMeans, EvidenceAccumulation, GibbsDPMixture
 from metriclearn.indices import adjusted_rand_score
 
@@ -55,125 +54,71 @@ def shapes(n: int) -> tuple[NDArray, NDArray]:
     return X + random.normal(scale=0.12, size=(n, 2)), labels
 
 
-def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
-    """Result, wall and processor seconds."""
-    wall, processor = time.perf_counter(), time.process_time()
-    result = call()
-    return result, time.perf_counter() - wall, time.process_time() - processor
-
-
-def dp_means(n: int, order: str) -> dict[str, Any]:
-    """Passes over n samples, one run."""
-    X, y = blobs(n)
-    DPMeans(_PENALTY).fit(X[:1000])  # compiles
-    before = _peak()
-    model = DPMeans(_PENALTY, order=order)  # type: ignore[arg-type]
-    _, wall, processor = timed(lambda: model.fit(X))
-    name = f"DPMeans, order {order}"
-    return _row(name, X, y, model, wall, processor, model.n_iter_, before)
-
-
-def k_means(n: int, n_clusters: int) -> dict[str, Any]:
-    """scikit-learn's Lloyd iterations from random samples."""
-    X, y = blobs(n)
-    KMeans(2, n_init=1).fit(X[:1000])
-    before = _peak()
-    model = KMeans(n_clusters, init="random", n_init=1, random_state=0, algorithm="lloyd")
-    _, wall, processor = timed(lambda: model.fit(X))
-    name = f"scikit-learn KMeans, K = {n_clusters}"
-    return _row(name, X, y, model, wall, processor, model.n_iter_, before)
-
-
-def gibbs(n: int) -> dict[str, Any]:
-    """The small reference estimator on few samples: its parent, ten sweeps."""
-    X, y = blobs(n)
-    before = _peak()
-    prior = {"variance": 1.0, "prior_variance": _SPREAD**2}
-    model = GibbsDPMixture(_PENALTY, **prior, n_sweeps=10, random_state=0)
-    _, wall, processor = timed(lambda: model.fit(X))
-    return _row(f"GibbsDPMixture, {n} samples", X, y, model, wall, processor, 10, before)
-
-
-def _row(
-    name: str,
-    X: NDArray,
-    y: NDArray,
-    model: Any,
-    wall: float,
-    processor: float,
-    passes: int,
-    before: int,
-) -> dict[str, Any]:
-    return {
+def _measured(
+    name: str, model: BaseEstimator, data: tuple[NDArray, NDArray], compiled: bool = True
+) -> tuple[dict[str, Any], Timing]:
+    """One fit in this process, after one to a few samples that compiles."""
+    X, y = data
+    if compiled:
+        type(model)(2).fit(X[:1000])
+    before = peak_mebibytes()
+    timing = Timing.of(lambda: model.fit(X))
+    labels = timing.result.labels_
+    row = {
         "clusterer": name,
         "samples": len(X),
-        "clusters": len(np.unique(model.labels_)),
-        "adjusted Rand index": round(float(adjusted_rand_score(y, model.labels_)), 4),
-        "passes": passes,
-        "s per pass": round(wall / passes, 2),
-        "processor s per pass": round(processor / passes, 2),
-        "processor s": round(processor, 1),
-        "memory for it, MiB": _peak() - before,
+        "clusters": len(np.unique(labels)),
+        "adjusted Rand index": round(float(adjusted_rand_score(y, labels)), 4),
+        "memory for it, MiB": round(peak_mebibytes() - before),
+    }
+    return row, timing
+
+
+def passes(name: str, n: int, argument: Any) -> dict[str, Any]:
+    """Passes of DPMeans in an order, of scikit-learn's Lloyd iterations, or of the Gibbs sampler.
+
+    K-means starts from random samples; the sampler, the parent of DP-means, is for few samples.
+    """
+    models: dict[str, Callable[[], Any]] = {
+        "DPMeans": lambda: DPMeans(_PENALTY, order=argument),
+        "scikit-learn KMeans": lambda: KMeans(
+            argument, init="random", n_init=1, random_state=0, algorithm="lloyd"
+        ),
+        "GibbsDPMixture": lambda: GibbsDPMixture(
+            _PENALTY, variance=1.0, prior_variance=_SPREAD**2, n_sweeps=argument, random_state=0
+        ),
+    }
+    model = models[name]()
+    row, timing = _measured(f"{name}, {argument}", model, blobs(n), name != "GibbsDPMixture")
+    count = getattr(model, "n_iter_", argument)
+    return row | {
+        "passes": count,
+        "s per pass": round(timing.median / count, 2),
+        "processor s per pass": round(timing.processor_median / count, 2),
+        "processor s": round(timing.processor_median, 1),
     }
 
 
 def accumulation(n: int, threshold: float | None) -> dict[str, Any]:
     """50 K-means runs and their votes."""
-    X, y = shapes(n)
-    EvidenceAccumulation(2, random_state=0).fit(X[:200])
-    before = _peak()
-    model = EvidenceAccumulation(50, threshold=threshold, random_state=0)
-    _, wall, processor = timed(lambda: model.fit(X))
     words = "longest lifetime" if threshold is None else f"threshold {threshold}"
-    return _accumulated(f"EvidenceAccumulation, {words}", n, y, model, wall, processor, before)
+    model = EvidenceAccumulation(50, threshold=threshold, random_state=0)
+    return _link(f"EvidenceAccumulation, {words}", model, n)
 
 
 def single_link(n: int) -> dict[str, Any]:
     """scikit-learn's single link on the distances, K given."""
-    X, y = shapes(n)
-    before = _peak()
-    model = AgglomerativeClustering(5, linkage="single")
-    _, wall, processor = timed(lambda: model.fit(X))
     name = "scikit-learn AgglomerativeClustering, single link, K = 5"
-    return _accumulated(name, n, y, model, wall, processor, before)
+    return _link(name, AgglomerativeClustering(5, linkage="single"), n)
 
 
-def _accumulated(
-    name: str, n: int, y: NDArray, model: Any, wall: float, processor: float, before: int
-) -> dict[str, Any]:
-    return {
-        "clusterer": name,
-        "samples": n,
-        "clusters": len(np.unique(model.labels_)),
-        "adjusted Rand index": round(float(adjusted_rand_score(y, model.labels_)), 3),
-        "seconds": round(wall, 1),
-        "processor seconds": round(processor, 1),
-        "memory for it, MiB": _peak() - before,
-        "peak MiB": _peak(),
+def _link(name: str, model: BaseEstimator, n: int) -> dict[str, Any]:
+    row, timing = _measured(name, model, shapes(n))
+    return row | {
+        "seconds": round(timing.median, 1),
+        "processor seconds": round(timing.processor_median, 1),
+        "peak MiB": round(peak_mebibytes()),
     }
-
-
-def _peak() -> int:
-    """Peak memory of this process in MiB."""
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-
-
-_MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
-    "dp_means": dp_means,
-    "k_means": k_means,
-    "gibbs": gibbs,
-    "accumulation": accumulation,
-    "single_link": single_link,
-}
-
-
-def in_own_process(name: str, *arguments: Any) -> dict[str, Any]:
-    """One measure in a fresh interpreter."""
-    command = [sys.executable, "-m", "experiments.benchmarks.clusterers", "--measure"]
-    done = subprocess.run(
-        [*command, json.dumps([name, *arguments])], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return json.loads(done.stdout)
 
 
 def main() -> None:
@@ -181,32 +126,28 @@ def main() -> None:
     parser = options_of(__doc__, timed=False)
     parser.add_argument("--samples", type=int, default=1_000_000, help="for DP-means")
     parser.add_argument("--accumulated", type=int, default=20_000, help="for the accumulation")
-    parser.add_argument("--measure", type=json.loads, help="one measure's name and arguments")
     options = parser.parse_args()
-    if options.measure is not None:
-        name, *arguments = options.measure
-        print(json.dumps(_MEASURES[name](*arguments)))
-        return
+    n, n_linked = (2000, 500) if options.tiny else (options.samples, options.accumulated)
     report = Report("clusterers", threads=1)
-    n = options.samples
-    rows = [in_own_process("dp_means", n, order) for order in ("given", "farthest-first")]
-    rows.append(in_own_process("k_means", n, rows[0]["clusters"]))
-    rows.append(in_own_process("gibbs", min(n, 2000)))
-    within = "yes" if rows[0]["processor s per pass"] < 10 else "NO"
+    orders = ("given", "farthest-first")
+    rows = [in_own_process(passes, "DPMeans", n, order) for order in orders]
+    rows.append(in_own_process(passes, "scikit-learn KMeans", n, rows[0]["clusters"]))
+    rows.append(in_own_process(passes, "GibbsDPMixture", min(n, 2000), 10))
     report.table(
         f"DP-means, {_FEATURES} features, {_CENTERS} centers",
         rows,
-        f"Squared distance λ = {_PENALTY:g}. A pass of DP-means under 10 processor s: {within}.",
+        f"Behind a name its order, number of clusters or of sweeps. Squared distance λ = "
+        f"{_PENALTY:g}. A pass of DP-means under 10 processor s: "
+        f"{met(rows[0]['processor s per pass'] < 10)}.",
     )
-    n = options.accumulated
-    rows = [in_own_process("accumulation", n, threshold) for threshold in (0.5, None)]
-    rows.append(in_own_process("single_link", n))
-    within = "yes" if rows[0]["processor seconds"] < 60 and rows[0]["peak MiB"] < 1024 else "NO"
+    rows = [in_own_process(accumulation, n_linked, threshold) for threshold in (0.5, None)]
+    rows.append(in_own_process(single_link, n_linked))
+    good = rows[0]["processor seconds"] < 60 and rows[0]["peak MiB"] < 1024
     report.table(
         "Evidence accumulation, 50 runs of K-means",
         rows,
-        f"An n×n matrix would take {n * n * 8 / 2**30:.1f} GiB. Under 60 processor s and 1 GiB: "
-        f"{within}.",
+        f"An n×n matrix would take {n_linked**2 * 8 / 2**30:.1f} GiB. Under 60 processor s and "
+        f"1 GiB: {met(good)}.",
     )
     report.save(options.out)
 

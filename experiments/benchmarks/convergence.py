@@ -22,12 +22,6 @@ limits. Block-coordinate Frank-Wolfe is here and not in the package, see the las
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(
-    dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"], "1")
-)
-
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence

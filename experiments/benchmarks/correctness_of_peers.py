@@ -12,10 +12,6 @@ optimum is that for 1. Nothing is timed.
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1"))
-
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

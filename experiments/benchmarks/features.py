@@ -9,50 +9,36 @@ counts everything: interpreter, libraries and data.
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1"))
-
-import json
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.benchmarks.machine import Report, Timing, options_of
+from experiments.benchmarks.machine import (
+    Report,
+    Timing,
+    in_own_process,
+    met,
+    options_of,
+    peak_mebibytes,
+)
 
 AUDIO: dict[str, dict[str, Any]] = {
     "AudioFeatures()": {},
-    "AudioFeatures, every option": {
-        "deltas": 2,
-        "flatness": True,
-        "contrast": True,
-        "chroma": True,
-    },
+    "AudioFeatures, every option": dict(deltas=2, flatness=True, contrast=True, chroma=True),
 }
 VIDEO = ("VideoFeatures(): GIST, 4 scales × 8, 4 × 4", "as in experiment=shows: GIST and colors")
 SEGMENTATION = "segments of T = 5400 rows, P = 80"
-_AUDIO_SECONDS, _BYTES, _SEGMENT_SECONDS = 120.0, 300 * 2**20, 1.0  # required
+_AUDIO_SECONDS, _MEBIBYTES, _SEGMENT_SECONDS = 120.0, 300, 1.0  # required
 _RATE, _SIZE, _FRAMES = 16000, (360, 640), 25
 
 
 def measure(name: str, path: str) -> dict[str, Any]:
     """Seconds and shape of one row of the table, and the peak memory of this process."""
-    call = _call(name, path)
-    start, processor = time.perf_counter(), time.process_time()
-    shape = call()
-    return {
-        "seconds": time.perf_counter() - start,
-        "processor": time.process_time() - processor,
-        "peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-        "shape": shape,
-    }
+    timing = Timing.of(_call(name, path))
+    return {"timing": timing.numbers, "peak": peak_mebibytes(), "shape": timing.result}
 
 
 def _call(name: str, path: str) -> Callable[[], list[int]]:
@@ -114,62 +100,48 @@ def write_pictures(path: Path, minutes: float) -> None:
         container.mux(video.encode(None))
 
 
-def in_own_process(name: str, path: Path) -> dict[str, Any]:
-    """:func:`measure` in a fresh interpreter."""
-    command = [sys.executable, "-m", "experiments.benchmarks.features"]
-    command += ["--measure", name, "--file", str(path)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-
-
 def main() -> None:
     """Write the files, measure every row; print and save."""
     parser = options_of(__doc__, timed=False)
     parser.add_argument("--hours", type=float, default=1.0, help="of sound")
     parser.add_argument("--minutes", type=float, default=3.0, help="of pictures")
-    parser.add_argument("--measure", metavar="ROW", help="only this row, as JSON")
-    parser.add_argument("--file", default="", help="its recording")
     options = parser.parse_args()
-    if options.measure is not None:
-        print(json.dumps(measure(options.measure, options.file)))
-        return
+    hours, minutes = (0.01, 0.1) if options.tiny else (options.hours, options.minutes)
     report = Report("features", threads=1, repeats=1)
     with tempfile.TemporaryDirectory() as folder:
         sound, pictures = Path(folder) / "sound.wav", Path(folder) / "pictures.mp4"
-        write_sound(sound, options.hours)
-        write_pictures(pictures, options.minutes)
-        lengths = {name: (sound, 3600 * options.hours) for name in AUDIO}
-        lengths |= {name: (pictures, 60 * options.minutes) for name in VIDEO}
+        write_sound(sound, hours)
+        write_pictures(pictures, minutes)
+        lengths = {name: (sound, 3600 * hours) for name in AUDIO}
+        lengths |= {name: (pictures, 60 * minutes) for name in VIDEO}
         lengths[SEGMENTATION] = (sound, 5400.0)
-        records = {name: in_own_process(name, path) for name, (path, _) in lengths.items()}
+        records = {
+            name: in_own_process(measure, name, str(path)) for name, (path, _) in lengths.items()
+        }
+    seconds = {name: record["timing"]["seconds"][0] for name, record in records.items()}
     rows = [
         {
             "what": name,
             "seconds of recording": round(lengths[name][1]),
-            "time": Timing([record["seconds"]], [record["processor"]]),
-            "processor s": record["processor"],
-            "× real time": lengths[name][1] / record["seconds"],
-            "peak MiB": round(record["peak"] / 2**20),
+            "time": Timing(**record["timing"]),
+            "processor s": record["timing"]["processor"][0],
+            "× real time": lengths[name][1] / seconds[name],
+            "peak MiB": round(record["peak"]),
             "result": " × ".join(map(str, record["shape"])),
         }
         for name, record in records.items()
     ]
-    report.table("From recordings to segments", rows, _verdict(records, lengths))
+    audio = all(seconds[n] < _AUDIO_SECONDS and records[n]["peak"] < _MEBIBYTES for n in AUDIO)
+    video = all(seconds[name] < lengths[name][1] for name in VIDEO)
+    report.table(
+        "From recordings to segments",
+        rows,
+        f"Required: sound < {_AUDIO_SECONDS:g} s an hour and < {_MEBIBYTES} MiB: {met(audio)}; "
+        f"pictures faster than real time: {met(video)}; segments in < {_SEGMENT_SECONDS:g} s: "
+        f"{met(seconds[SEGMENTATION] < _SEGMENT_SECONDS)}. Segmentation is after feature "
+        "extraction, and its result the number of segments.",
+    )
     report.save(options.out)
-
-
-def _verdict(records: dict[str, dict[str, Any]], lengths: dict[str, tuple[Path, float]]) -> str:
-    audio = all(
-        records[n]["seconds"] < _AUDIO_SECONDS and records[n]["peak"] < _BYTES for n in AUDIO
-    )
-    video = all(records[n]["seconds"] < lengths[n][1] for n in VIDEO)
-    segments = records[SEGMENTATION]["seconds"] < _SEGMENT_SECONDS
-    words = ["yes" if good else "NO" for good in (audio, video, segments)]
-    return (
-        f"Required: sound < {_AUDIO_SECONDS:g} s an hour and < {_BYTES / 2**20:g} MiB: {words[0]}; "
-        f"pictures faster than real time: {words[1]}; segments in < {_SEGMENT_SECONDS:g} s: "
-        f"{words[2]}. Segmentation is after feature extraction, and its result the number of "
-        "segments."
-    )
 
 
 if __name__ == "__main__":

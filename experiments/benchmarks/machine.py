@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
+import importlib
+import inspect
 import json
 import os
 import platform
+import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-__all__ = ["Report", "Timing", "describe", "in_turns", "options_of"]
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+__all__ = [
+    "Report",
+    "Timing",
+    "describe",
+    "draw_scaling",
+    "in_own_process",
+    "in_turns",
+    "met",
+    "options_of",
+    "peak_mebibytes",
+    "power_of",
+]
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "ruptures", "ruptures-rs", "fastcpd")
 _PATIENCE = 10.0  # seconds
@@ -43,10 +62,27 @@ class Timing:
         self.seconds.clear()
         self.processor.clear()
 
+    @classmethod
+    def of(cls, call: Callable[[], Any]) -> Self:
+        """One run."""
+        timing = cls()
+        timing.run(call)
+        return timing
+
     @property
     def median(self) -> float:
         """Median wall time in seconds."""
         return statistics.median(self.seconds)
+
+    @property
+    def processor_median(self) -> float:
+        """Median processor time in seconds."""
+        return statistics.median(self.processor)
+
+    @property
+    def numbers(self) -> dict[str, list[float]]:
+        """The times as JSON; ``Timing(**numbers)`` is this one without its result."""
+        return {"seconds": self.seconds, "processor": self.processor}
 
     def __str__(self) -> str:
         """Milliseconds, with the number of runs where it is a single one."""
@@ -71,6 +107,64 @@ def in_turns(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, 
     return timings
 
 
+def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of a benchmark returns in a fresh interpreter, whose peak memory is its own.
+
+    Arguments and results are what JSON can hold.
+    """
+    module = inspect.getmodule(function)
+    assert module is not None
+    assert module.__spec__ is not None
+    program = (
+        "import sys; from experiments.benchmarks import machine; machine.answer(*sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", program, module.__spec__.name, function.__name__]
+    done = subprocess.run([*command, json.dumps(arguments)], check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+
+
+def answer(module: str, name: str, arguments: str) -> None:
+    """The other side of :func:`in_own_process`: print the result as JSON."""
+    with threadpool_limits(1):
+        result = getattr(importlib.import_module(module), name)(*json.loads(arguments))
+    print(json.dumps(result))
+
+
+def peak_mebibytes() -> float:
+    """Most memory that this process has had: interpreter, compiled code and data."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def met(good: bool) -> str:
+    """How a table says whether a requirement holds."""
+    return "yes" if good else "NO"
+
+
+def power_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Slope of log seconds over log sizes, by least squares; not a number for one size."""
+    if len(sizes) < 2:
+        return float("nan")
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def draw_scaling(
+    path: Path, sizes: Sequence[int], curves: Mapping[str, Sequence[float]], **options: Any
+) -> None:
+    """Seconds against sizes, with a line of slope one through the last curve."""
+    from metriclearn.plots import plot_scaling
+
+    if len(sizes) < 2:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ax = None
+    for place, (label, seconds) in enumerate(curves.items(), start=1):
+        slope = 1.0 if place == len(curves) else None
+        figure = plot_scaling(sizes, seconds, slope=slope, ax=ax, label=label, **options)
+        ax = figure.axes[0]
+    figure.savefig(path, dpi=150, bbox_inches="tight")
+    print(f"Saved {path}")
+
+
 def describe() -> dict[str, str]:
     """Processor, cores, memory, load before the run and the versions that matter."""
     return {
@@ -85,8 +179,8 @@ def describe() -> dict[str, str]:
 
 def _version(name: str) -> str:
     try:
-        return f"{name} {importlib.metadata.version(name)}"
-    except importlib.metadata.PackageNotFoundError:
+        return f"{name} {metadata.version(name)}"
+    except metadata.PackageNotFoundError:
         return f"no {name}"
 
 
@@ -104,13 +198,14 @@ def _line(path: str, name: str) -> str:
 
 
 def options_of(description: str | None, timed: bool = True) -> argparse.ArgumentParser:
-    """The options that all benchmarks have: ``--out`` and, where they time, ``--repeats``."""
+    """The options that all benchmarks have: ``--out``, ``--tiny`` and, where timed, ``--repeats``."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
         "--out", type=Path, default=Path("outputs/benchmarks"), help="folder of the tables"
     )
+    parser.add_argument("--tiny", action="store_true", help="seconds, to see that it works")
     if timed:
         parser.add_argument("--repeats", type=int, default=7, help="runs behind each median")
     return parser

@@ -13,12 +13,6 @@ processor seconds, taken in turns, one thread.
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(
-    dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"], "1")
-)
-
 import statistics
 import time
 from collections.abc import Callable

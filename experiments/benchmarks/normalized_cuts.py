@@ -14,10 +14,6 @@ The horses are read from METRICLEARN_DATA; without them, synthetic images of the
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1"))
-
 import json
 import resource
 import subprocess

@@ -12,10 +12,6 @@ objective with no metric. "Exact" means the planted support, or two eigenvalues 
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1"))
-
 import time
 from dataclasses import dataclass
 from pathlib import Path

@@ -16,10 +16,6 @@ Every part saves its own tables when it is done. Workers have one thread each.
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1"))
-
 import json
 import pickle
 import resource

@@ -15,14 +15,6 @@ work on the machine does not change; with ``--threads`` above one, of the wall c
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(dict.fromkeys(["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"], "1"))
-
-import json
-import resource
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -32,9 +24,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
-from experiments.benchmarks.machine import Report, Timing, in_turns, options_of
+from experiments.benchmarks.machine import (
+    Report,
+    Timing,
+    in_own_process,
+    in_turns,
+    met,
+    options_of,
+    peak_mebibytes,
+)
 from metriclearn import (
     L1,
     BundleDual,
@@ -55,7 +54,7 @@ LEARNERS: dict[str, tuple[Metric, Callable[..., Regularizer]]] = {
     "full l2": (FullMetric(), SquaredFrobenius),
     "full trace": (FullMetric(), Trace),
 }
-_BYTES, _GAP = 2**30, 1e-3
+_MEBIBYTES, _GAP = 1024, 1e-3
 
 
 @dataclass(frozen=True)
@@ -68,6 +67,7 @@ class Job:
 
 
 JOBS = {
+    "tiny": Job(partial(make_change_points, 3, 100, 10, 3, (3, 4)), 10.0),
     "main": Job(make_change_points, 10.0),
     "television": Job(partial(make_change_points, 4, 5400, 200, 20, (60, 120)), 60.0),
     "matrix": Job(
@@ -111,7 +111,7 @@ def strengths(name: str) -> tuple[float, float]:
 
 
 def measure(job: str, name: str, strength: float, n_jobs: int, repeats: int) -> dict[str, Any]:
-    """Train; seconds of every run, the certificate, peak bytes of this process."""
+    """Train; seconds of every run, the certificate, peak MiB of this process."""
     data = JOBS[job].make(random_state=0)
     metric, regularizer = LEARNERS[name]
     clock = Clock(time.process_time if n_jobs == 1 else time.perf_counter)
@@ -134,44 +134,34 @@ def measure(job: str, name: str, strength: float, n_jobs: int, repeats: int) -> 
     solution = learner.solution_
     test = JOBS[job].make(random_state=2)
     return {
-        "seconds": run.seconds,
-        "processor": run.processor,
+        "timing": run.numbers,
         "rounds": len(solution.trace),
         "gap": solution.relative_gap,
         "reason": solution.reason,
         "gap_after": clock.gap_after(JOBS[job].seconds),
-        "peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        "peak": peak_mebibytes(),
         "rank": len(learner.components_),
         "test": -learner.score(test.sequences, test.labels) * len(test.sequences[0]),
     }
 
 
-def in_own_process(*arguments: Any) -> dict[str, Any]:
-    """:func:`measure` in a fresh interpreter."""
-    command = [sys.executable, "-m", "experiments.benchmarks.training", "--measure"]
-    done = subprocess.run(
-        [*command, json.dumps(arguments)], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return json.loads(done.stdout)
-
-
 def row(job: str, name: str, strength: float, n_jobs: int, repeats: int) -> dict[str, Any]:
     """One trained learner."""
-    record = in_own_process(job, name, strength, n_jobs, repeats)
-    timing, limit = Timing(record["seconds"], record["processor"]), JOBS[job].seconds
-    counted = float(np.median(timing.processor)) if n_jobs == 1 else timing.median
-    good = record["gap"] <= _GAP and counted < limit and record["peak"] < _BYTES
+    record = in_own_process(measure, job, name, strength, n_jobs, repeats)
+    timing, limit = Timing(**record["timing"]), JOBS[job].seconds
+    counted = timing.processor_median if n_jobs == 1 else timing.median
+    good = record["gap"] <= _GAP and counted < limit and record["peak"] < _MEBIBYTES
     return {
         "metric": name,
         "strength": strength,
         "seconds": round(timing.median, 2),
         "slowest": round(max(timing.seconds), 2),
-        "processor seconds": round(float(np.median(timing.processor)), 2),
+        "processor seconds": round(timing.processor_median, 2),
         "rounds": record["rounds"],
         "relative gap": f"{record['gap']:.1e}",
         f"gap after {limit:g} s": f"{record['gap_after']:.1e}",
-        "peak MiB": round(record["peak"] / 2**20),
-        f"1e-3 in {limit:g} s and 1 GiB": "yes" if good else "NO",
+        "peak MiB": round(record["peak"]),
+        f"1e-3 in {limit:g} s and 1 GiB": met(good),
         "rank": record["rank"],
         "test loss": round(record["test"], 2),
     }
@@ -183,14 +173,10 @@ def main() -> None:
     parser.add_argument("--only", choices=LEARNERS, help="only this metric and regularizer")
     parser.add_argument("--job", choices=JOBS, help="only this job")
     parser.add_argument("--threads", type=int, default=1, help="threads over sequences")
-    parser.add_argument("--measure", type=json.loads, help="one row's arguments, as JSON")
     options = parser.parse_args()
-    if options.measure is not None:
-        with threadpool_limits(1):
-            print(json.dumps(measure(*options.measure)))
-        return
     report = Report("training", threads=options.threads, repeats=options.repeats, tolerance=_GAP)
-    for job in JOBS if options.job is None else (options.job,):
+    jobs = ("tiny",) if options.tiny else ("main", "television", "matrix")
+    for job in jobs if options.job is None else (options.job,):
         rows = [
             row(job, name, strength, options.threads, options.repeats)
             for name in JOBS[job].learners
