@@ -12,30 +12,27 @@ favor short programs on a busy machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import numpy as np
-import ruptures
-from fastcpd.segmentation import detect_mean
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from experiments.benchmarks.machine import Report, Timing, in_turns, options_of
+from experiments.benchmarks.machine import Report, Timing, in_turns, met, options_of
+from experiments.benchmarks.peers import installed, objective, programs
 from metriclearn import (
     ChangePointMetricLearner,
     ChangePoints,
     LowRankForm,
+    Partition,
     SummedArea,
+    segmentation_path,
 )
 from metriclearn.datasets import make_change_points
-from metriclearn.oracles.change_points import PricedSegmentation
-from metriclearn.oracles.path import segmentation_path
 from metriclearn.problem.forms import center
-from metriclearn.problem.partition import Partition
 
 SIZES = [(600, 300, 10), (2000, 20, 40), (5400, 50, 90), (20000, 10, 200), (20000, 10, 1)]
 KNOWN_SIZES = [(5400, 50, 90, 100.0), (20000, 10, 200, 1000.0)]
@@ -59,12 +56,6 @@ class Problem:
         """(T, P, number of segments)."""
         return f"({len(self.X)}, {self.X.shape[1]}, {self.truth.n_clusters})"
 
-    def objective(self, ends: Any, penalty: float | None = None) -> float:
-        """‖Z − MZ‖² + penalty · K, from the residuals themselves."""
-        residuals = self.Z - Partition.from_change_points(ends, len(self.Z)).project(self.Z)
-        price = self.penalty if penalty is None else penalty
-        return float(np.sum(residuals * residuals) + price * len(ends))
-
 
 def make_problem(
     n_samples: int, n_features: int, n_segments: int, jump: float = 1.0, seed: int = 0
@@ -83,104 +74,77 @@ def make_problem(
     return Problem(X, L, X @ L, truth, 2.0 * n_features * np.log(n_samples))
 
 
-def ours(Z: NDArray, penalty: float, min_size: int = 1) -> NDArray:
-    """Change-points by the pruned program."""
-    return ChangePoints(min_size)(LowRankForm(Z, shift=-penalty)).change_points
+def timed(
+    calls: dict[str, Callable[[], Any]], repeats: int
+) -> tuple[dict[str, Timing], float | None]:
+    """Programs by turns, with the processor's seconds, and how often the best peer's ours are."""
+    timings = {
+        name: replace(timing, seconds=timing.processor)
+        for name, timing in in_turns(calls, repeats).items()
+    }
+    peers = [timing.median for name, timing in timings.items() if name != "ours"]
+    return timings, min(peers) / timings["ours"].median if peers else None
 
 
-def kernel_cpd(Z: NDArray, penalty: float, min_size: int = 1) -> list[int]:
-    """Change-points by ruptures' compiled program."""
-    program = ruptures.KernelCPD(kernel="linear", min_size=min_size, jump=1)
-    return program.fit(Z).predict(pen=penalty)
-
-
-def fastcpd(Z: NDArray, penalty: float) -> list[int]:
-    """Change-points by fastcpd's mean model with unit variance, nothing but change-points."""
-    found = detect_mean(
-        Z, beta=penalty / 2, cost_adjustment="BIC", variance_estimation=np.eye(Z.shape[1]),
-        trim=0.0, cp_only=True,
-    )  # fmt: skip
-    return [*found.cp_set.tolist(), len(Z)]
-
-
-PROGRAMS: dict[str, Callable[..., Any]] = {
-    "ours": ours,
-    "KernelCPD": kernel_cpd,
-    "fastcpd": fastcpd,
-}
-
-
-def timed(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Timing]:
-    """Programs by turns, with the processor's seconds in place of the wall clock's."""
-    timings = in_turns(calls, repeats)
-    return {name: replace(timing, seconds=timing.processor) for name, timing in timings.items()}
-
-
-def met(good: bool) -> str:
-    """How a table says whether a requirement holds."""
-    return "yes" if good else "NO"
-
-
-def best_peer(timings: dict[str, Timing]) -> float:
-    """How many times faster than the fastest peer ours is."""
-    return min(t.median for n, t in timings.items() if n != "ours") / timings["ours"].median
-
-
-def worst_difference(problem: Problem, timings: dict[str, Timing]) -> dict[str, float]:
+def excess(problem: Problem, timings: dict[str, Timing]) -> list[float]:
     """Objective of every program relative to the best of all, minus one."""
-    values = {name: problem.objective(timing.result) for name, timing in timings.items()}
-    return {name: value / min(values.values()) - 1.0 for name, value in values.items()}
+    values = [objective(problem.Z, t.result, problem.penalty) for t in timings.values()]
+    return [value / min(values) - 1.0 for value in values]
+
+
+def times(factor: float | None) -> str:
+    """How a table says how many times faster ours is."""
+    return "" if factor is None else f"{factor:.1f}x"
 
 
 def penalized(problem: Problem, repeats: int) -> dict[str, Any]:
     """Z given."""
-    calls = {
-        name: partial(program, problem.Z, problem.penalty) for name, program in PROGRAMS.items()
-    }
-    timings = timed(calls, repeats)
-    above = worst_difference(problem, timings)
-    faster = best_peer(timings)
+    calls = {n: partial(run, problem.Z, problem.penalty) for n, run in programs().items()}
+    timings, faster = timed(calls, repeats)
+    above = excess(problem, timings)
     return {
         "(T, P, segments)": problem.name,
         **timings,
-        "faster": f"{faster:.1f}x",
-        ">= 3x": met(faster >= 3.0),
+        "faster": times(faster),
+        ">= 3x": "" if faster is None else met(faster >= 3.0),
         "found": len(timings["ours"].result),
-        "objective above the best": ", ".join(f"{value:.1e}" for value in above.values()),
-        "same to 1e-9": met(max(above.values()) <= _SAME),
+        "objective above the best": ", ".join(f"{value:.1e}" for value in above),
+        "same to 1e-9": met(max(above) <= _SAME),
     }
 
 
 def with_product(problem: Problem, repeats: int) -> dict[str, Any]:
     """X and L given; and what a user of a fitted learner calls, checks of the input included."""
-
-    def multiply() -> NDArray:
-        return problem.X @ problem.L
-
-    def after_product(program: Callable[..., Any]) -> Any:
-        return program(multiply(), problem.penalty)
-
-    timings = timed(
-        {name: partial(after_product, program) for name, program in PROGRAMS.items()}, repeats
-    )
+    calls = {
+        name: lambda run=run: run(problem.X @ problem.L, problem.penalty)  # type: ignore
+        for name, run in programs().items()
+    }
+    timings, faster = timed(calls, repeats)
     learner = ChangePointMetricLearner()
     learner.components_, learner.penalty_ = problem.L.T, problem.penalty
     learner.n_features_in_ = len(problem.L)
-    public = partial(learner.predict_change_points, problem.X)
-    further = timed({"X @ L": multiply, "predict_change_points": public}, repeats)
-    same = np.array_equal(further["predict_change_points"].result, timings["ours"].result)
+    further, _ = timed(
+        {
+            "ours": partial(learner.predict_change_points, problem.X),
+            "X @ L": lambda: problem.X @ problem.L,
+        },
+        repeats,
+    )
+    same = np.array_equal(further["ours"].result, timings["ours"].result)
     return {
         "(T, P, segments)": problem.name,
         **timings,
-        "faster": f"{best_peer(timings):.1f}x",
-        **further,
+        "faster": times(faster),
+        "X @ L": further["X @ L"],
+        "predict_change_points": further["ours"],
         "same change-points": met(same),
     }
 
 
-def known_number(repeats: int, skip_slow: bool) -> Iterator[dict[str, Any]]:
+def known_number(repeats: int, skip_slow: bool, tiny: bool) -> Iterator[dict[str, Any]]:
     """K given and on the hull."""
-    for n_samples, n_features, n_segments, required in KNOWN_SIZES:
+    sizes = [(200, 5, 4, 1.0)] if tiny else KNOWN_SIZES
+    for n_samples, n_features, n_segments, required in sizes:
         problem = make_problem(n_samples, n_features, n_segments)
         yield known_row(problem, n_segments, required, repeats, skip_slow)
 
@@ -192,43 +156,28 @@ def known_row(
     calls: dict[str, Callable[[], Any]] = {
         "ours": lambda: ChangePoints()(LowRankForm(problem.Z), count).change_points
     }
-    if not (skip_slow and len(problem.Z) >= _SLOW_SAMPLES):
+    ruptures = installed("ruptures")
+    if ruptures is not None and not (skip_slow and len(problem.Z) >= _SLOW_SAMPLES):
         program = ruptures.KernelCPD(kernel="linear", min_size=1, jump=1)
         calls["KernelCPD"] = lambda: program.fit(problem.Z).predict(n_bkps=count - 1)
-    timings = timed(calls, repeats)
-    solve, layered = PricedSegmentation.solve, PricedSegmentation.inside_edge
-    with (
-        mock.patch.object(PricedSegmentation, "solve", autospec=True, side_effect=solve) as runs,
-        mock.patch.object(
-            PricedSegmentation, "inside_edge", autospec=True, side_effect=layered
-        ) as fallback,
-    ):
-        calls["ours"]()
-    row = {
+    timings, faster = timed(calls, repeats)
+    counts = {len(timing.result) for timing in timings.values()}
+    target = "" if None in (required, faster) else f">= {required:g}x: {met(faster >= required)}"
+    return {
         "(T, P, segments)": problem.name,
         "K": count,
         "ours": timings["ours"],
-        "pruned programs": runs.call_count,
-        "layered fallback": "reached" if fallback.called else "no",
-    }
-    if "KernelCPD" not in timings:
-        return row | {"KernelCPD": "skipped", "faster": "", "required": "", "same to 1e-9": ""}
-    above = worst_difference(problem, timings)
-    counts = {len(timing.result) for timing in timings.values()}
-    faster = best_peer(timings)
-    target = "" if required is None else f">= {required:g}x: {met(faster >= required)}"
-    return row | {
-        "KernelCPD": timings["KernelCPD"],
-        "faster": f"{faster:.0f}x",
+        "KernelCPD": timings.get("KernelCPD", "skipped"),
+        "faster": times(faster),
         "required": target,
-        "same to 1e-9": met(counts == {count} and max(above.values()) <= _SAME),
+        "same to 1e-9": met(counts == {count} and max(excess(problem, timings)) <= _SAME),
     }
 
 
-def off_hull(repeats: int, skip_slow: bool) -> Iterator[dict[str, Any]]:
+def off_hull(repeats: int, skip_slow: bool, tiny: bool) -> Iterator[dict[str, Any]]:
     """Noisy data, K given and strictly inside an edge of the hull: no penalty leads to it."""
     cases = [(600, 300, 10, 0.2), (2000, 20, 40, 0.5), (5400, 50, 90, 0.3), (20000, 10, 200, 0.6)]
-    for n_samples, n_features, n_segments, jump in cases:
+    for n_samples, n_features, n_segments, jump in cases[:1] if tiny else cases:
         problem = make_problem(n_samples, n_features, n_segments, jump)
         path = segmentation_path(problem.Z, max_segments=2 * n_segments)
         inside = np.setdiff1d(np.arange(2, 2 * n_segments), path.n_segments)
@@ -269,8 +218,9 @@ def augmented_share(
     def with_loss() -> Partition:
         return ChangePoints()(LowRankForm(Z, shift=-price).plus(truth, 2.0).shifted(1.0))
 
-    timings = timed({"plain": plain, "augmented": with_loss}, repeats)
-    return timings["augmented"].median / timings["plain"].median, timings
+    timings, _ = timed({"ours": plain, "augmented": with_loss}, repeats)
+    plainly = {"plain": timings["ours"], "augmented": timings["augmented"]}
+    return timings["augmented"].median / timings["ours"].median, plainly
 
 
 def trained(repeats: int) -> dict[str, Any]:
@@ -296,23 +246,19 @@ def trained(repeats: int) -> dict[str, Any]:
 def smallest(problem: Problem, min_size: int, share: float) -> dict[str, Any]:
     """Objectives relative to the best of all for a smallest segment and a part of the penalty."""
     price = share * problem.penalty
-    found: dict[str, Any] = {
-        "ours": ours(problem.Z, price, min_size),
-        "KernelCPD": kernel_cpd(problem.Z, price, min_size),
-    }
+    found = {name: run(problem.Z, price) for name, run in programs(min_size).items()}
     if len(problem.Z) <= 2000:
         form = LowRankForm(problem.Z, shift=-price)
         found["Algorithm 1"] = SummedArea(min_size)(form).change_points
-    values = {name: problem.objective(ends, price) for name, ends in found.items()}
+    values = {name: objective(problem.Z, ends, price) for name, ends in found.items()}
     best = min(values.values())
-    above = {name: f"{value / best - 1:.1e}" for name, value in values.items()}
     return {
         "(T, P, segments)": problem.name,
         "min_size": min_size,
         "penalty": f"{2 * share:g} P log T",
         "found": len(found["ours"]),
         "shortest": int(np.min(np.diff(found["ours"], prepend=0))),
-        **{f"{name} above the best": above.get(name, "") for name in (*found, "Algorithm 1")},
+        "above the best": ", ".join(f"{n} {v / best - 1:.1e}" for n, v in values.items()),
         "ours best": met(values["ours"] <= best * (1 + _SAME)),
     }
 
@@ -327,11 +273,12 @@ def main() -> None:
     repeats = options.repeats
     with threadpool_limits(1):
         report = Report("change_points", threads=1, repeats=repeats)
-        problems = [make_problem(*size) for size in SIZES]
+        sizes = [(120, 5, 3)] if options.tiny else SIZES
+        problems = [make_problem(*size) for size in sizes]
         report.table(
             "Penalized, Z = X L given",
             [penalized(problem, repeats) for problem in problems],
-            "Objectives above the best are those of ours, KernelCPD and fastcpd, relative.",
+            "Objectives above the best are those of the programs in their order, relative.",
         )
         report.table(
             "Penalized, product X @ L included",
@@ -340,25 +287,25 @@ def main() -> None:
         )
         report.table(
             "Known number of segments",
-            list(known_number(repeats, options.skip_slow)),
+            list(known_number(repeats, options.skip_slow, options.tiny)),
             "A program that takes more than 10 s is run once.",
         )
         report.table(
             "Known number of segments that no penalty leads to (noisy data)",
-            list(off_hull(repeats, options.skip_slow)),
+            list(off_hull(repeats, options.skip_slow, options.tiny)),
         )
         report.table(
             "Loss-augmented inference, α = 1",
             [
                 *(augmented(problem, repeats, ratio) for ratio in RATIOS for problem in problems),
-                trained(repeats),
+                *([] if options.tiny else [trained(repeats)]),
             ],
         )
         report.table(
             "Smallest segment",
             [
                 smallest(make_problem(*size, jump=0.5), min_size, share)
-                for size in SIZES[:3]
+                for size in sizes[:3]
                 for min_size in (1, 5)
                 for share in (1.0, 0.05)
             ],

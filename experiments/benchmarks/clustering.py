@@ -1,6 +1,6 @@
 """Time and memory of loss-augmented clustering, from ten thousand to a million samples.
 
-    python -m experiments.benchmarks.clustering [--out FOLDER] [--repeats 7] [--figure FILE] [--tiny]
+    python -m experiments.benchmarks.clustering [--out FOLDER] [--repeats 7] [--tiny]
 
 T samples, 16 features, 26 clusters, as in Letter Recognition. Three calls: the relaxation of a
 form that nothing is known of (its QR decomposition included), the same within a round of a learner

@@ -12,8 +12,7 @@ optimum is that for 1. Nothing is timed.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
@@ -23,15 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.benchmarks.machine import Report, options_of
-from metriclearn import ChangePoints, LowRankForm, Partition, SummedArea
+from experiments.benchmarks.peers import Program, objective, programs
+from metriclearn import LowRankForm, SummedArea
 
 MIN_SIZE = 3
 OFFSETS = (0.0, 1e6, 1e7, 1e8)
 _GRID = 1024.0  # samples are multiples of 1/1024, so that sums with 1e8 are exact
 _MISSED = 1e-9  # relative
 _ENUMERATED = 14  # samples up to which all segmentations are tried
-
-Program = Callable[[NDArray, float], Iterable[int]]
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,6 @@ class Signal:
 
     Z: NDArray
     penalty: float
-
-    def objective(self, ends: Sequence[int]) -> float:
-        """‖Z − MZ‖² + penalty · K, from the residuals themselves."""
-        residuals = self.Z - Partition.from_change_points(ends, len(self.Z)).project(self.Z)
-        return float(np.sum(residuals * residuals) + self.penalty * len(ends))
 
 
 def random_signals(count: int) -> list[Signal]:
@@ -62,60 +55,15 @@ def random_signals(count: int) -> list[Signal]:
     return signals
 
 
-def programs(min_size: int) -> Iterator[tuple[str, Program]]:
-    """Name and call of ours and of every peer that is installed and knows ``min_size``."""
-    yield "ours", lambda Z, pen: ChangePoints(min_size)(LowRankForm(Z, shift=-pen)).change_points
-    for package in ("ruptures", "ruptures_rs"):
-        peer = installed(package)
-        if peer is not None:
-            yield f"{package} Pelt", _pelt(peer, min_size)
-            yield f"{package} KernelCPD", _kernel(peer, min_size)
-    fastcpd = installed("fastcpd.segmentation")
-    if fastcpd is not None and min_size == 1:
-        yield "fastcpd mean", _mean_model(fastcpd)
-
-
-def installed(name: str) -> Any:
-    """The module, None where it is missing."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
-def _pelt(peer: Any, min_size: int) -> Program:
-    def run(Z: NDArray, penalty: float) -> Iterable[int]:
-        return peer.Pelt(model="l2", min_size=min_size, jump=1).fit(Z).predict(pen=penalty)
-
-    return run
-
-
-def _kernel(peer: Any, min_size: int) -> Program:
-    def run(Z: NDArray, penalty: float) -> Iterable[int]:
-        program = peer.KernelCPD(kernel="linear", min_size=min_size, jump=1)
-        return program.fit(Z).predict(pen=penalty)
-
-    return run
-
-
-def _mean_model(fastcpd: Any) -> Program:
-    def run(Z: NDArray, penalty: float) -> Iterable[int]:
-        found = fastcpd.detect_mean(
-            Z, beta=penalty / 2, cost_adjustment="BIC", variance_estimation=np.eye(Z.shape[1]),
-            trim=0.0, cp_only=True,
-        )  # fmt: skip
-        return [*found.cp_set.tolist(), len(Z)]
-
-    return run
-
-
 def optimum(signal: Signal, min_size: int) -> float:
     """Least objective, by Algorithm 1, and by enumeration for the shortest signals."""
     form = LowRankForm(signal.Z, shift=-signal.penalty)
-    best = signal.objective(SummedArea(min_size)(form).change_points.tolist())
+    best = objective(signal.Z, SummedArea(min_size)(form).change_points, signal.penalty)
     T = len(signal.Z)
     if T <= _ENUMERATED:
-        listed = min(signal.objective(ends) for ends in segmentations(T, min_size))
+        listed = min(
+            objective(signal.Z, ends, signal.penalty) for ends in segmentations(T, min_size)
+        )
         if abs(listed - best) > 1e-9 * best:
             raise RuntimeError(f"Algorithm 1 gave {best!r}, enumeration {listed!r}.")
     return best
@@ -158,7 +106,7 @@ class Tally:
         if np.min(np.diff(ends, prepend=0)) < min_size:
             self.illegal += 1
             return
-        self.excess.append(signal.objective(ends) / best - 1.0)
+        self.excess.append(objective(signal.Z, ends, signal.penalty) / best - 1.0)
 
     @property
     def missed(self) -> list[float]:
@@ -181,7 +129,7 @@ def tallies(
     signals: list[Signal], best: list[float], min_size: int, offset: float
 ) -> Iterator[tuple[str, Tally]]:
     """Every program on all signals, each shifted by ``offset``."""
-    for name, program in programs(min_size):
+    for name, program in programs(min_size, pelt=True).items():
         tally = Tally()
         for signal, value in zip(signals, best):
             tally.judge(program, signal, value, min_size, offset)
@@ -225,8 +173,9 @@ def main() -> None:
     parser = options_of(__doc__, timed=False)
     parser.add_argument("--signals", type=int, default=400)
     options = parser.parse_args()
-    report = Report("correctness_of_peers", signals=options.signals)
-    signals = random_signals(options.signals)
+    count = 10 if options.tiny else options.signals
+    report = Report("correctness_of_peers", signals=count)
+    signals = random_signals(count)
     report.table(
         "Optimality, jump = 1",
         list(optimality(signals)),

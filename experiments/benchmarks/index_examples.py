@@ -1,6 +1,6 @@
 """The worked examples of graph-sensitive indices, with the paper's numbers beside ours.
 
-    python -m experiments.benchmarks.index_examples [--output docs/images]
+    python -m experiments.benchmarks.index_examples [--out FOLDER] [--output docs/images]
 
 Chains and Gaussian points of Hussain & Meilă, "Graph-sensitive indices for comparing clusterings"
 (sections 5.1 and 5.2), thirteen points in four clusters each way, and the bootstrap
@@ -9,7 +9,6 @@ stability of K-means. Prints the tables and writes the pictures of docs/indices.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import metriclearn.indices as indices
+from experiments.benchmarks.machine import Report, options_of
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00")
 INK = "#1f2328"
+TITLE: dict[str, Any] = {"loc": "left", "fontsize": 10, "fontweight": "bold", "color": INK}
 THIRTEEN = (
     [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3],
     [0, 0, 0, 2, 2, 2, 2, 1, 1, 3, 2, 3, 1],
@@ -95,6 +96,30 @@ def gaussian_table(n_simulations: int = 100) -> dict[str, tuple[float, float, in
     }
 
 
+def gaussian_rows(table: dict[str, tuple[float, float, int]]) -> list[dict[str, str]]:
+    """The table beside the paper's."""
+    rows = []
+    for name, ours in table.items():
+        row = {"": name}
+        for key, own, theirs in zip(("d(A,B)", "d(A,C)", "errors of 100"), ours, PAPER[name]):
+            digits = 0 if key.startswith("errors") else 4
+            row |= {key: f"{own:.{digits}f}", f"{key}, paper": f"{theirs:.{digits}f}"}
+        rows.append(row)
+    return rows
+
+
+def chain_rows() -> list[dict[str, Any]]:
+    """Distances of B and C from A on both chains."""
+    rows = []
+    for name, (A, B, C) in chain_examples().items():
+        to_b, to_c = chain_values(A, B), chain_values(A, C)
+        for key, b in to_b.items():
+            c = to_c[key]
+            closer = "neither" if abs(b - c) <= 1e-12 else "B" if b < c else "C"
+            rows.append({"chain of 10": name, "": key, "d(A,B)": b, "d(A,C)": c, "closer": closer})
+    return rows
+
+
 def draw_chains() -> Figure:
     """Figures 3 and 4 of the paper, with the distances of B and C from A."""
     figure = Figure(figsize=(9, 4.6), layout="constrained")
@@ -110,8 +135,7 @@ def draw_chains() -> Figure:
                 axes.text(9.6, height, text, va="center", fontsize=9, color=INK)
         axes.set(xlim=(-1.2, 17.2), ylim=(-0.6, 2.7))
         axes.axis("off")
-        axes.set_title(f"Chain of 10, {name}: distance from A", loc="left", fontsize=10,
-                       fontweight="bold", color=INK)  # fmt: skip
+        axes.set_title(f"Chain of 10, {name}: distance from A", **TITLE)
     return figure
 
 
@@ -123,15 +147,11 @@ def draw_gaussian(table: dict[str, tuple[float, float, int]]) -> Figure:
     titles = ("A: one cluster", "B: outermost point apart", "C: innermost point apart")
     for axes, labels, title in zip(top.subplots(1, 3), clusterings, titles):
         _draw_points(axes, X, labels)
-        axes.set_title(title, loc="left", fontsize=10, fontweight="bold", color=INK)
+        axes.set_title(title, **TITLE)
     axes = bottom.subplots()
     axes.axis("off")
-    cells = []
-    for name, (ab, ac, errors) in table.items():
-        theirs = PAPER[name]
-        cells.append([name, f"{ab:.4f}", f"{theirs[0]:.4f}", f"{ac:.4f}", f"{theirs[1]:.4f}",
-                      str(errors), str(theirs[2])])  # fmt: skip
-    header = ["", "d(A,B)", "paper", "d(A,C)", "paper", "errors of 100", "paper"]
+    rows = gaussian_rows(table)
+    cells, header = [list(row.values()) for row in rows], list(rows[0])
     drawn = axes.table(cells, colLabels=header, loc="center", cellLoc="center", edges="horizontal")
     drawn.auto_set_font_size(False)
     drawn.set_fontsize(10)
@@ -166,50 +186,31 @@ def draw_stability() -> Figure:
                   linewidth=2)  # fmt: skip
     axes.set(xlabel="variation of information to the clustering of all data",
              ylabel="share of replicates")  # fmt: skip
-    axes.set_title("Three groups: only K = 3 is stable under resampling", loc="left", fontsize=10,
-                   fontweight="bold", color=INK)  # fmt: skip
+    axes.set_title("Three groups: only K = 3 is stable under resampling", **TITLE)
     axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 
-def print_chains() -> None:
-    """Distances of B and C from A on both chains."""
-    for name, (A, B, C) in chain_examples().items():
-        to_b, to_c = chain_values(A, B), chain_values(A, C)
-        print(f"chain of 10, {name} (nats)")
-        for key in to_b:
-            order = (
-                "C"
-                if to_c[key] < to_b[key] - 1e-12
-                else "B"
-                if to_b[key] < to_c[key] - 1e-12
-                else "neither"
-            )
-            print(f"  {key:18s} d(A,B) {to_b[key]:.4f}  d(A,C) {to_c[key]:.4f}  closer: {order}")
-
-
 def main() -> None:
     """Print the tables and write the pictures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("docs/images"))
-    output = parser.parse_args().output
-    output.mkdir(parents=True, exist_ok=True)
-    print_chains()
-    table = gaussian_table()
-    print("Gaussian, 100 simulations (base 10)")
-    for name, (ab, ac, errors) in table.items():
-        theirs = PAPER[name]
-        print(f"  {name:4s} d(A,B) {ab:.4f} (paper {theirs[0]:.4f})  d(A,C) {ac:.4f} "
-              f"(paper {theirs[1]:.4f})  errors {errors} (paper {theirs[2]})")  # fmt: skip
+    parser = options_of(__doc__, timed=False)
+    parser.add_argument("--output", type=Path, default=Path("docs/images"), help="the pictures")
+    options = parser.parse_args()
+    table = gaussian_table(2 if options.tiny else 100)
+    report = Report("index_examples")
+    report.table("Chains (nats)", chain_rows())
+    report.table("Gaussian, 100 simulations (base 10)", gaussian_rows(table))
+    report.save(options.out)
     pictures = {
         "indices_chains": draw_chains(),
         "indices_gaussian": draw_gaussian(table),
         "indices_table": indices.plot_contingency(*THIRTEEN),
         "indices_stability": draw_stability(),
     }
+    options.output.mkdir(parents=True, exist_ok=True)
     for name, figure in pictures.items():
-        figure.savefig(output / f"{name}.png", dpi=120)
-        print(f"wrote {output / name}.png")
+        figure.savefig(options.output / f"{name}.png", dpi=120)
+        print(f"wrote {options.output / name}.png")
 
 
 if __name__ == "__main__":

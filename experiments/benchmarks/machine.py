@@ -198,7 +198,7 @@ def _line(path: str, name: str) -> str:
 
 
 def options_of(description: str | None, timed: bool = True) -> argparse.ArgumentParser:
-    """The options that all benchmarks have: ``--out``, ``--tiny`` and, where timed, ``--repeats``."""
+    """The options of all benchmarks: ``--out``, ``--tiny`` and, where timed, ``--repeats``."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

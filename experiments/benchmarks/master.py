@@ -13,7 +13,6 @@ processor seconds, taken in turns, one thread.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from experiments.benchmarks.machine import Report, Timing, in_turns, options_of
+from experiments.benchmarks.machine import Report, Timing, in_turns, met, options_of
 from metriclearn import DiagonalMetric, FullMetric
 from metriclearn.solvers.dual_master import DualMaster
 from metriclearn.solvers.mahalanobis import MetricCone
@@ -121,11 +120,6 @@ def value(master: DualMaster, x: NDArray) -> float:
     return worst + 0.5 * master.curvature * float(x @ x)
 
 
-def processor(timing: Timing) -> float:
-    """Median processor milliseconds."""
-    return 1e3 * statistics.median(timing.processor)
-
-
 def row(size: Size, repeats: int, skip_slow: bool) -> dict[str, Any]:
     """One size: all programs on the same cuts."""
     master = size.problem()
@@ -135,14 +129,16 @@ def row(size: Size, repeats: int, skip_slow: bool) -> dict[str, Any]:
     calls |= {name: partial(peer, master, name) for name in size.peers if name not in left_out}
     timings = in_turns(calls, repeats)
     values = {name: value(master, timing.result.coordinates) for name, timing in timings.items()}
-    best, mine = min(values.values()), processor(timings["ours"])
-    met = "" if size.required is None else "yes" if mine <= size.required else "NO"
+    best, mine = min(values.values()), 1e3 * timings["ours"].processor_median
+    required = (
+        "" if size.required is None else f"<= {size.required:g}: {met(mine <= size.required)}"
+    )
     cells = {name: _peer_cell(timings, name, mine) for name in ("SCS", "CLARABEL", "OSQP")}
     above = max((values[name] - best) / scale for name in values)
     return {
         "cone": size.name,
         "ours, ms": round(mine, 2),
-        "required": "" if size.required is None else f"<= {size.required:g}: {met}",
+        "required": required,
         **{f"cvxpy + {name}": cell for name, cell in cells.items()},
         "ours above the best": f"{(values['ours'] - best) / scale:.0e}",
         "same to 1e-4": "yes" if above <= _SAME else f"NO, {above:.0e}",
@@ -152,7 +148,7 @@ def row(size: Size, repeats: int, skip_slow: bool) -> dict[str, Any]:
 def _peer_cell(timings: dict[str, Timing], name: str, mine: float) -> str:
     if name not in timings:
         return ""
-    whole = processor(timings[name])
+    whole = 1e3 * timings[name].processor_median
     inside = 1e3 * timings[name].result.inside
     once = ", 1 run" if len(timings[name].processor) == 1 else ""
     return f"{whole:.0f} ms, {whole / mine:.0f}x (solver alone {inside:.0f} ms{once})"
@@ -167,7 +163,8 @@ def main() -> None:
     options = parser.parse_args()
     report = Report("master", threads=1, repeats=options.repeats, cvxpy=cvxpy.__version__)
     with threadpool_limits(1):
-        rows = [row(size, options.repeats, options.skip_slow) for size in SIZES]
+        sizes = SIZES[:1] if options.tiny else SIZES
+        rows = [row(size, options.repeats, options.skip_slow) for size in sizes]
     report.table(
         "One master problem",
         rows,

@@ -1,4 +1,4 @@
-"""The seeds' examples: orders and values the paper states, and pictures that show them."""
+"""The papers' examples: orders and values the paper states, and pictures that show them."""
 
 from __future__ import annotations
 

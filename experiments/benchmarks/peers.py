@@ -1,0 +1,64 @@
+"""Programs that segment a signal for a penalty: ours, and the peers that are installed.
+
+All minimize ‖Z − MZ‖² + penalty · (number of segments); half of it is fastcpd's ``beta`` with the
+adjustment "BIC" and unit variance. fastcpd has no ``min_size``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn import ChangePoints, LowRankForm, Partition
+
+__all__ = ["Program", "installed", "objective", "programs"]
+
+Program = Callable[[NDArray, float], Sequence[int] | NDArray]
+
+
+def objective(Z: NDArray, ends: Sequence[int] | NDArray, penalty: float) -> float:
+    """‖Z − MZ‖² + penalty · K, from the residuals themselves."""
+    residuals = Z - Partition.from_change_points(ends, len(Z)).project(Z)
+    return float(np.sum(residuals * residuals) + penalty * len(ends))
+
+
+def installed(name: str) -> Any:
+    """The module, None where it is missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def programs(min_size: int = 1, pelt: bool = False) -> dict[str, Program]:
+    """Name and call of every program that knows ``min_size``; ruptures' Pelt only with ``pelt``."""
+    oracle = ChangePoints(min_size)
+    found: dict[str, Program] = {
+        "ours": lambda Z, penalty: oracle(LowRankForm(Z, shift=-penalty)).change_points
+    }
+    for package in ("ruptures", "ruptures_rs"):
+        peer = installed(package)
+        if peer is not None and pelt:
+            found[f"{package} Pelt"] = _of(peer.Pelt, model="l2", min_size=min_size, jump=1)
+        if peer is not None:
+            options = {"kernel": "linear", "min_size": min_size, "jump": 1}
+            found[f"{package} KernelCPD"] = _of(peer.KernelCPD, **options)
+    fastcpd = installed("fastcpd.segmentation")
+    if fastcpd is not None and min_size == 1:
+        found["fastcpd mean"] = lambda Z, penalty: _mean_model(fastcpd, Z, penalty)
+    return found
+
+
+def _of(kind: Any, **options: Any) -> Program:
+    return lambda Z, penalty: kind(**options).fit(Z).predict(pen=penalty)
+
+
+def _mean_model(fastcpd: Any, Z: NDArray, penalty: float) -> list[int]:
+    options = {"cost_adjustment": "BIC", "trim": 0.0, "cp_only": True}
+    variance = np.eye(Z.shape[1])
+    result = fastcpd.detect_mean(Z, beta=penalty / 2, variance_estimation=variance, **options)
+    return [*result.cp_set.tolist(), len(Z)]
