@@ -51,7 +51,7 @@ class Mixture:
 
 
 class Averaged(ComponentParameters):
-    """The relaxation and the local search together: (1 − s)·M_relaxed + s·M_found.
+    """The relaxation and the local search together: (1 − s)·M_relaxed + s·M_searched.
 
     The hinge is then the same mean of the relaxed hinge, an upper bound, and of what the local
     search finds, a lower bound on the hinge over partitions.
@@ -92,5 +92,5 @@ class Averaged(ComponentParameters):
         if not number or not 0.0 <= float(share) <= 1.0:
             raise ValueError(f"Averaged needs a share between 0 and 1, got {share!r}.")
         relaxed = self.relaxation(form, n_clusters)
-        found = self.search.from_relaxed(form, relaxed, n_clusters).partition
-        return Mixture([relaxed, found], [1.0 - share, share])
+        searched = self.search.bounds(form, n_clusters, relaxed).partition
+        return Mixture([relaxed, searched], [1.0 - share, share])

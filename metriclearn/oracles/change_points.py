@@ -8,15 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.oracles import pruned
 from metriclearn.oracles.feasibility import check_count
-from metriclearn.oracles.pruned import (
-    Signal,
-    best_layers,
-    best_segmentation,
-    merge_losses,
-    segment_values,
-    truth_table,
-)
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.known_loss import ChargedForm
@@ -43,23 +36,27 @@ class ChangePoints:
     def __init__(self, min_size: int = 1) -> None:
         self.min_size = min_size
 
-    def __call__(self, form: LowRankForm | ChargedForm, n_clusters: int | None = None) -> Partition:
+    def __call__(
+        self,
+        form: LowRankForm | ChargedForm,
+        n_clusters: int | None = None,
+        known: PartialPartition | None = None,
+    ) -> Partition:
         """Best segmentation, with ``n_clusters`` segments if given.
+
+        Parameters
+        ----------
+        form : LowRankForm or ChargedForm
+        n_clusters : int, optional
+        known : PartialPartition, optional
+            Only segmentations that agree with it are candidates.
 
         Raises
         ------
         ValueError
-            If T samples cannot hold the segments that are asked for, or the reference partition
-            of the form is not contiguous.
+            If T samples cannot hold the segments that are asked for, no segmentation agrees with
+            ``known``, or the reference partition of the form is not contiguous.
         """
-        return self._best(form, n_clusters, None)
-
-    def _best(
-        self,
-        form: LowRankForm | ChargedForm,
-        n_clusters: int | None,
-        known: PartialPartition | None,
-    ) -> Partition:
         check_count(type(self).__name__, form.n_samples, n_clusters, self.min_size)
         problem = PricedSegmentation(form, self.min_size, known)
         if n_clusters is None:
@@ -68,7 +65,7 @@ class ChangePoints:
 
 
 class ConstrainedChangePoints(ChangePoints):
-    """argmax ⟨A, M⟩ over the segmentations that agree with a partial one, exactly.
+    """:class:`ChangePoints` under the name of its use with ``known``, a partial segmentation.
 
     Labeled optimal partitioning (LOPART, Hocking & Srivastava 2020) for A = ZZᵀ − λI and the
     regions "no change" and "exactly one"; here also with known changes and "at least one", for
@@ -88,21 +85,6 @@ class ConstrainedChangePoints(ChangePoints):
     ----------
     T. D. Hocking and A. Srivastava, Labeled optimal partitioning, arXiv:2006.13967, 2020.
     """
-
-    def __call__(
-        self,
-        form: LowRankForm | ChargedForm,
-        n_clusters: int | None = None,
-        known: PartialPartition | None = None,
-    ) -> Partition:
-        """Best segmentation that agrees with ``known``, with ``n_clusters`` segments if given.
-
-        Raises
-        ------
-        ValueError
-            If no segmentation with segments of ``min_size`` samples, or into ``n_clusters``, does.
-        """
-        return self._best(form, n_clusters, known)
 
 
 class Vertex(NamedTuple):
@@ -170,7 +152,7 @@ class PricedSegmentation:
         ValueError
             If no segmentation agrees with what is known.
         """
-        values, ends = best_segmentation(*self._signal, -float(price), self.min_size)
+        values, ends = pruned.best_segmentation(*self._signal, -float(price), self.min_size)
         if values[-1] == -np.inf:
             raise ValueError(
                 "ConstrainedChangePoints needs a segmentation with segments of at least "
@@ -184,14 +166,14 @@ class PricedSegmentation:
         """The vertex of the smallest possible K."""
         if self.known is None:
             return self._vertex(np.array([self.n_samples]))
-        return self.solve(self._beyond())
+        return self.solve(self._extreme_price())
 
     @cached_property
     def finest(self) -> Vertex:
         """The vertex of the largest possible K."""
         if self.known is None and self.min_size == 1:
             return self._vertex(np.arange(1, self.n_samples + 1))
-        return self.solve(-self._beyond())
+        return self.solve(-self._extreme_price())
 
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
         """Segment ends of a maximizer with exactly ``n_segments`` segments.
@@ -235,7 +217,7 @@ class PricedSegmentation:
         return vertex if gain > rounding and inside else None
 
     def _vertex(self, ends: NDArray[np.int64]) -> Vertex:
-        return Vertex(float(segment_values(*self._signal, 0.0, ends)), ends)
+        return Vertex(float(pruned.segment_values(*self._signal, ends)), ends)
 
     def _merge_price(self, finer: Vertex, n_segments: int) -> float:
         """A price that would leave ``n_segments`` if segments merged one by one.
@@ -243,7 +225,7 @@ class PricedSegmentation:
         It lies between two of the sorted losses of merging neighbors: a guess, which on clear
         data hits, and otherwise still gives a vertex of the hull.
         """
-        losses = np.sort(merge_losses(*self._signal, finer.ends))
+        losses = np.sort(pruned.merge_losses(*self._signal, finer.ends))
         position = len(finer.ends) - n_segments
         return float(np.mean(losses[position - 1 : position + 1]))
 
@@ -255,8 +237,10 @@ class PricedSegmentation:
         they hold a segmentation into K; then all where it reaches what that one is worth.
         """
         price, T = _slope(low, high), self.n_samples
-        forward, _ = best_segmentation(*self._signal, -price, self.min_size)
-        backward = best_segmentation(*self._read(mirrored=True), -price, self.min_size)[0][::-1]
+        mirrored = self._read(mirrored=True)
+        forward, _ = pruned.best_segmentation(*self._signal, -price, self.min_size)
+        backward, _ = pruned.best_segmentation(*mirrored, -price, self.min_size)
+        backward = backward[::-1]  # from t on, where it was up to T − t
         through = forward + backward
         rounding = 1e-11 * (abs(forward[-1]) + abs(price) * n_segments)
         order = np.argsort(-through[1:], kind="stable") + 1
@@ -264,7 +248,7 @@ class PricedSegmentation:
         count, floor = 2 * n_segments + 50, -np.inf
         positions = np.union1d(order[:count], [T])
         while True:
-            value, ends = best_layers(
+            value, ends = pruned.best_layers(
                 *self._signal, -price, self.min_size, n_segments, positions, backward, floor
             )
             if value == -np.inf:
@@ -277,7 +261,7 @@ class PricedSegmentation:
                 return ends
             positions = np.union1d(positions, needed)
 
-    def _beyond(self) -> float:
+    def _extreme_price(self) -> float:
         """A price above the range of V."""
         signal = self._signal
         largest = float(np.sum(np.diff(signal.cumulative, axis=0) ** 2))
@@ -289,7 +273,7 @@ class PricedSegmentation:
             largest += self.form.weight * self.form.truth.n_clusters
         return 2.0 * largest or 1.0
 
-    def _read(self, mirrored: bool = False) -> Signal:
+    def _read(self, mirrored: bool = False) -> pruned.Signal:
         """What the kernels read of the signal, or of its samples in reverse order."""
         form, known, T = self.form, self.known, self.n_samples
         cumulative = np.ascontiguousarray(form.cumulative, dtype=np.float64)
@@ -303,10 +287,10 @@ class PricedSegmentation:
         elif form.truth is not None and form.weight:
             ends = form.truth.change_points
             ends = T - np.append(ends[-2::-1], 0) if mirrored else ends
-            weight, truth = float(form.weight), truth_table(ends, T)
+            weight, truth = float(form.weight), pruned.truth_table(ends, T)
         if known is not None:
             rules = np.array((known.mirrored() if mirrored else known).rules())
-        return Signal(cumulative, weight, truth, charges, slack, rules)
+        return pruned.Signal(cumulative, weight, truth, charges, slack, rules)
 
 
 def _slope(low: Vertex, high: Vertex) -> float:

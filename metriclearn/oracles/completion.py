@@ -24,10 +24,10 @@ class ConstrainedKMeans(BaseEstimator):
 
     Samples with one label, and those of a same span, are one group and move as one (must-link by
     label); groups with different labels never share a cluster, each has one of its own and seeds
-    it (constrained seeded K-means, Basu, Banerjee & Mooney 2002). Lloyd's iterations over group
+    its center (Constrained-KMeans of Basu, Banerjee & Mooney 2002). Lloyd's iterations over group
     means weighted by size, from several starts; the value grows with every iteration, to a local
     maximum. With the number of clusters unknown, clusters are added one at a time from the
-    seeded ones on while the value grows.
+    labeled ones on while the value grows.
 
     O(n_init · iterations · T r K).
 
@@ -66,45 +66,40 @@ class ConstrainedKMeans(BaseEstimator):
         ValueError
             If there are more labels than clusters, or more clusters than groups.
         """
-        T = form.n_samples
-        known = PartialPartition(T) if known is None else known
-        groups, n_seeds = groups_of(known)
-        n_groups = int(groups.max()) + 1
-        if n_clusters is not None and not max(n_seeds, 1) <= n_clusters <= n_groups:
+        known = PartialPartition(form.n_samples) if known is None else known
+        groups, n_labels = groups_of(known)
+        fewest, n_groups = max(n_labels, 1), int(groups.max()) + 1
+        if n_clusters is not None and not fewest <= n_clusters <= n_groups:
             raise ValueError(
-                f"ConstrainedKMeans needs from {max(n_seeds, 1)} clusters (one for each label) to "
+                f"ConstrainedKMeans needs from {fewest} clusters (one for each label) to "
                 f"{n_groups} (samples that must not be parted count once), got {n_clusters}."
             )
         sizes = np.bincount(groups).astype(np.float64)
         factors = form.factors - np.mean(form.factors, axis=0)
-        means = np.zeros((n_groups, factors.shape[1]))
-        np.add.at(means, groups, factors)
-        means /= sizes[:, None]
+        means = _means(factors, np.ones(len(factors)), groups, n_groups)
         rng = check_random_state(self.random_state)
-        if n_clusters is not None:
-            return Partition.from_labels(self._best(means, sizes, n_seeds, n_clusters, rng)[groups])
-        found, value = None, -np.inf
-        for count in range(max(n_seeds, 1), n_groups + 1):
-            candidate = Partition.from_labels(self._best(means, sizes, n_seeds, count, rng)[groups])
+        best, value = Partition.from_labels(groups), -np.inf
+        for count in range(fewest, n_groups + 1) if n_clusters is None else [n_clusters]:
+            labels = self._best(means, sizes, n_labels, count, rng)
+            candidate = Partition.from_labels(labels[groups])
             if (reached := form.at(candidate)) <= value:
                 break
-            found, value = candidate, reached
-        assert found is not None
-        return found
+            best, value = candidate, reached
+        return best
 
     def _best(
         self,
         means: NDArray,
         sizes: NDArray,
-        n_seeds: int,
+        n_labels: int,
         n_clusters: int,
         rng: np.random.RandomState,
     ) -> NDArray[np.int64]:
         """The labels of groups with the least inertia of several starts."""
         runs = []
-        for _ in range(self.n_init if n_clusters > n_seeds else 1):
-            centers = _first_centers(means, sizes, n_seeds, n_clusters, rng)
-            runs.append(_lloyd(means, sizes, n_seeds, centers, self.max_iterations))
+        for _ in range(self.n_init if n_clusters > n_labels else 1):
+            centers = _first_centers(means, sizes, n_labels, n_clusters, rng)
+            runs.append(_lloyd(means, sizes, n_labels, centers, self.max_iterations))
         return min(runs, key=lambda run: run[1])[0]
 
 
@@ -137,23 +132,27 @@ class ConstrainedSpectral(BaseEstimator):
 
 
 def groups_of(known: PartialPartition) -> tuple[NDArray[np.int64], int]:
-    """Group of every sample, those with labels first (0 … n_seeds−1), and n_seeds."""
+    """Group of every sample, those with labels first (0 … n_labels−1), and n_labels."""
     T, labels = known.n_samples, known.labels
     labeled = np.flatnonzero(labels >= 0)
-    firsts = np.array([np.flatnonzero(labels == c)[0] for c in range(labels.max(initial=-1) + 1)])
-    pairs = [np.column_stack([labeled, firsts[labels[labeled]]])] if len(labeled) else []
-    pairs += [
-        np.column_stack([np.arange(start, stop), np.full(stop - start, start)])
-        for start, stop in known.same
-    ]
-    links = np.concatenate(pairs) if pairs else np.zeros((0, 2), dtype=np.int64)
-    graph = coo_array((np.ones(len(links)), (links[:, 0], links[:, 1])), shape=(T, T))
+    firsts = labeled[np.unique(labels[labeled], return_index=True)[1]]  # a sample of each label
+    spans = [np.arange(start, stop) for start, stop in known.same]
+    members = np.concatenate([labeled, *spans])
+    leaders = np.concatenate(
+        [firsts[labels[labeled]], *[np.full(len(span), span[0]) for span in spans]]
+    )
+    graph = coo_array((np.ones(len(members)), (members, leaders)), shape=(T, T))
     _, components = connected_components(graph, directed=False)
-    order = np.concatenate([components[firsts] if len(firsts) else [], components]).astype(int)
-    _, first = np.unique(order, return_index=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[components], len(firsts)
+    # Partitions number their clusters by first appearance: those with labels come first.
+    ordered = Partition.from_labels(np.concatenate([components[firsts], components]))
+    return ordered.labels[len(firsts) :], len(firsts)
+
+
+def _means(values: NDArray, weights: NDArray, labels: NDArray, count: int) -> NDArray:
+    """Weighted means of the rows of ``values`` with each label, (count, r)."""
+    sums = np.zeros((count, values.shape[1]))
+    np.add.at(sums, labels, weights[:, None] * values)
+    return sums / np.bincount(labels, weights=weights, minlength=count)[:, None]
 
 
 def _distances(means: NDArray, centers: NDArray) -> NDArray:
@@ -163,10 +162,10 @@ def _distances(means: NDArray, centers: NDArray) -> NDArray:
 
 
 def _first_centers(
-    means: NDArray, sizes: NDArray, n_seeds: int, n_clusters: int, rng: np.random.RandomState
+    means: NDArray, sizes: NDArray, n_labels: int, n_clusters: int, rng: np.random.RandomState
 ) -> NDArray:
     """Means of the labeled groups, then k-means++ among the others."""
-    chosen = list(range(n_seeds)) or [int(rng.choice(len(means), p=sizes / sizes.sum()))]
+    chosen = list(range(n_labels)) or [int(rng.choice(len(means), p=sizes / sizes.sum()))]
     while len(chosen) < n_clusters:
         weights = sizes * np.min(_distances(means, means[chosen]), axis=1)
         weights[chosen] = 0.0
@@ -178,32 +177,29 @@ def _first_centers(
 
 
 def _lloyd(
-    means: NDArray, sizes: NDArray, n_seeds: int, centers: NDArray, max_iterations: int
+    means: NDArray, sizes: NDArray, n_labels: int, centers: NDArray, max_iterations: int
 ) -> tuple[NDArray[np.int64], float]:
-    """Labels of groups and their inertia; seeds stay in their clusters, no cluster is empty."""
+    """Labels of groups and their inertia; groups with labels stay, and no cluster is empty."""
     K, labels = len(centers), np.full(len(means), -1)
     for _ in range(max_iterations):
         distances = _distances(means, centers)
-        distances[:n_seeds] = np.inf
-        distances[np.arange(n_seeds), np.arange(n_seeds)] = 0.0
+        distances[:n_labels] = np.inf
+        distances[np.arange(n_labels), np.arange(n_labels)] = 0.0
         new = np.argmin(distances, axis=1)
-        new = _fill_empty(new, sizes * distances[np.arange(len(means)), new], n_seeds, K)
+        new = _fill_empty(new, sizes * distances[np.arange(len(means)), new], n_labels, K)
         if np.array_equal(new, labels):
             break
         labels = new
-        mass = np.bincount(labels, weights=sizes, minlength=K)
-        centers = np.zeros_like(centers)
-        np.add.at(centers, labels, sizes[:, None] * means)
-        centers /= mass[:, None]
+        centers = _means(means, sizes, labels, K)
     inertia = float(np.sum(sizes * np.sum((means - centers[labels]) ** 2, axis=1)))
     return labels, inertia
 
 
-def _fill_empty(labels: NDArray, costs: NDArray, n_seeds: int, K: int) -> NDArray[np.int64]:
+def _fill_empty(labels: NDArray, costs: NDArray, n_labels: int, K: int) -> NDArray[np.int64]:
     """Give every empty cluster the costliest free group of a cluster that keeps another."""
     for empty in np.flatnonzero(np.bincount(labels, minlength=K) == 0):
         counts = np.bincount(labels, minlength=K)
-        movable = (counts[labels] > 1) & (np.arange(len(labels)) >= n_seeds)
+        movable = (counts[labels] > 1) & (np.arange(len(labels)) >= n_labels)
         group = int(np.argmax(np.where(movable, costs, -1.0)))
         labels[group], costs[group] = empty, 0.0
     return labels

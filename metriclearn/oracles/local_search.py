@@ -71,8 +71,17 @@ class LocalSearch(ComponentParameters):
         """Best partition found, with ``n_clusters`` clusters if given."""
         return self.bounds(form, n_clusters).partition
 
-    def bounds(self, form: LowRankForm, n_clusters: int | None = None) -> Bounds:
+    def bounds(
+        self, form: LowRankForm, n_clusters: int | None = None, relaxed: Projector | None = None
+    ) -> Bounds:
         """Best partition found, its value and the relaxation's.
+
+        Parameters
+        ----------
+        form : LowRankForm
+        n_clusters : int, optional
+        relaxed : Projector, optional
+            The relaxation's answer, where it is known already.
 
         Raises
         ------
@@ -81,17 +90,12 @@ class LocalSearch(ComponentParameters):
         ValueError
             If T samples cannot have that many clusters.
         """
-        return self.from_relaxed(form, self.relaxation(form, n_clusters), n_clusters)
-
-    def from_relaxed(
-        self, form: LowRankForm, relaxed: Projector, n_clusters: int | None = None
-    ) -> Bounds:
-        """As :meth:`bounds`, with the relaxation already solved."""
         if not isinstance(form, LowRankForm):
             raise TypeError(
                 f"LocalSearch needs a LowRankForm, got {type(form).__name__}; use the rounded "
                 "SpectralRelaxation for other forms."
             )
+        relaxed = self.relaxation(form, n_clusters) if relaxed is None else relaxed
         starts = [self.rounding(relaxed, n_clusters)]
         if form.truth is not None and n_clusters in (None, form.truth.n_clusters):
             starts.append(form.truth)

@@ -185,11 +185,11 @@ def _truth_slack(truth, kappa, c, s, t, T):
 
 
 @njit(nogil=True, cache=True)
-def segment_values(S, weight, truth, charges, slack, rules, c, ends):
-    """Sum of f over the segments with the given ends."""
+def segment_values(S, weight, truth, charges, slack, rules, ends):
+    """Sum of f (c = 0) over the segments with the given ends."""
     total, s = 0.0, 0
     for u in ends:
-        total += _value(S, weight, truth, charges, c, s, u)
+        total += _value(S, weight, truth, charges, 0.0, s, u)
         s = u
     return total
 

@@ -62,39 +62,28 @@ class TorchChangePoints(BaseEstimator):
             If T samples cannot hold the segments that are asked for, or a reference partition is
             not contiguous.
         """
+        import torch
+
         counts = [None] * len(forms) if n_clusters is None else list(n_clusters)
         for form, count in zip(forms, counts, strict=True):
             check_count(type(self).__name__, form.n_samples, count, self.min_size)
-        answers: dict[int, Partition] = {}
-        for known in (False, True):
-            places = [i for i, count in enumerate(counts) if (count is not None) == known]
-            if places:
-                solved = self._solve([forms[i] for i in places], [counts[i] for i in places])
-                answers.update(zip(places, solved))
-        return [answers[i] for i in range(len(forms))]
-
-    def _solve(self, forms: list[LowRankForm], counts: list[int | None]) -> list[Partition]:
-        """Answers for forms of which all, or none, have a number of segments."""
-        import torch
-
         batch = _Batch(forms, self.device)
-        layers = max(count or 1 for count in counts)
-        known = int(counts[0] is not None)
-        # value[i, k, t]: the best of the first t samples in k segments, or in any number (k = 0)
-        shape = (len(forms), layers, batch.n_positions)
-        value = torch.full(
-            (len(forms), layers + known, batch.n_positions), -torch.inf, dtype=torch.float64
-        ).to(batch.device)
-        value[:, 0, 0] = 0.0
-        last = torch.zeros(shape, dtype=torch.int64, device=batch.device)
+        most = max(count or 0 for count in counts)
+        # value[i, j, t]: the best of the first t samples in any number of segments (j = 0), or in
+        # j − 1 segments; last[i, j, t]: the start of its last segment in any number, or in j.
+        shape = (len(forms), most + 2, batch.n_positions)
+        value = torch.full(shape, -torch.inf, dtype=torch.float64, device=batch.device)
+        value[:, :2, 0] = 0.0
+        last = torch.zeros(shape, dtype=torch.int64, device=batch.device)[:, :-1]
         for u in range(self.min_size, batch.n_positions):
             stop = u - self.min_size + 1
-            reached = value[:, :layers, :stop] + batch.worth(u, stop)[:, None]
-            value[:, known:, u], last[:, :, u] = reached.max(2)
+            reached = value[:, :-1, :stop] + batch.worth(u, stop)[:, None]
+            best, last[:, :, u] = reached.max(2)
+            value[:, 0, u], value[:, 2:, u] = best[:, 0], best[:, 1:]
         starts = last.cpu().numpy()
         return [
-            Partition(ends=_ends(starts[i], form.n_samples, counts[i]))
-            for i, form in enumerate(forms)
+            Partition(ends=_ends(starts[i], form.n_samples, count))
+            for i, (form, count) in enumerate(zip(forms, counts))
         ]
 
 
@@ -140,8 +129,8 @@ class _Batch:
 
 
 def _ends(last: NDArray, n_samples: int, count: int | None) -> NDArray[np.int64]:
-    """Segment ends, from the last start of every prefix and number of segments, (K, T+1)."""
-    ends, k = [n_samples], 0 if count is None else count - 1
+    """Segment ends, from the last starts in any number of segments, 1, 2, … of them, (K+1, T+1)."""
+    ends, k = [n_samples], count or 0
     while start := int(last[k, ends[-1]]):
         ends.append(start)
         k -= count is not None
