@@ -270,8 +270,8 @@ def words_of(outcome: Outcome) -> str:
         start = min(model.start_objectives_, key=lambda pair: pair[1])[0]
         words.append(
             f"start {start:g} of {len(model.start_objectives_)}, objective "
-            f"{solution.trace.objective[0]:.4g} to {solution.objective:.4g} in "
-            f"{len(solution.trace) - 1} outer steps ({solution.reason}), rank {solution.rank}"
+            f"{solution.scale:.4g} to {solution.objective:.4g} in "
+            f"{len(solution.trace)} outer steps ({solution.reason}), rank {solution.rank}"
         )
     return "; ".join(words)
 

@@ -27,7 +27,7 @@ structural SVMs with latent variables, ICML 2009.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -39,18 +39,15 @@ from metriclearn.estimators.first_completion import FirstMetric, KnownStart
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import StructuredHinge, move_cuts
 from metriclearn.running.parameters import Needs, component, number
-from metriclearn.solvers.base import CutMemory, Solution, Trace
-from metriclearn.solvers.checkpoint import Checkpoint
+from metriclearn.solvers.base import CutMemory, Problem, Solution, Trace
+from metriclearn.solvers.iteration import Iteration, Stop
 
-__all__ = [
-    "Alternation",
-    "AlternationTrace",
-    "alternate",
-]
+__all__ = ["Alternation", "AlternationTrace", "alternate"]
 
 _LOGGER = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class Alternation(BaseEstimator):
     """How to alternate between completing labels and learning the metric.
 
@@ -71,15 +68,9 @@ class Alternation(BaseEstimator):
         "start": component(FirstMetric, "KnownStart()"),
     }
 
-    def __init__(
-        self,
-        max_alternations: int = 20,
-        start: FirstMetric = KnownStart(),  # noqa: B008  # has no state
-        checkpoint: str | None = None,
-    ) -> None:
-        self.max_alternations = max_alternations
-        self.start = start
-        self.checkpoint = checkpoint
+    max_alternations: int = 20
+    start: FirstMetric = KnownStart()  # noqa: RUF009  # has no state
+    checkpoint: str | None = None
 
 
 @dataclass
@@ -108,7 +99,7 @@ class AlternationTrace:
 
 
 def alternate(
-    problem: Any, solve: Callable[[Any], Solution], settings: Alternation
+    problem: Problem, solve: Callable[[Any], Solution], settings: Alternation
 ) -> tuple[Solution, StructuredHinge, AlternationTrace]:
     """Learn from the completions of a risk, complete, and so on until completions repeat.
 
@@ -125,98 +116,97 @@ def alternate(
     -------
     the last solution, the hinge with its completions, and the trace
     """
-    hinge, omega = problem.risk, problem.regularizer.terms(problem.cone)
-    file = Checkpoint(settings.checkpoint, "Alternation")
-    zero = np.zeros(hinge.cone.size)
-    if settings.checkpoint:
-        file.identify(*hinge(zero), hinge.identity, *(truth.labels for truth in hinge.truths))
-    trace, state = AlternationTrace(), file.load()
-    if state is None:
-        trace.changed.append(len(hinge.truths))
-        solution = solve(problem)
-        trace.completed.append(solution.scale)
-        trace.learned.append(solution.objective)
-    else:
-        solution, hinge, trace = _restored(state, hinge)
-    seen = {tuple(hinge.truths)}
-    while len(trace) < settings.max_alternations and solution.reason not in _STOPPED:
-        file.save(_state(solution, hinge, trace) if settings.checkpoint else {})
-        truths = hinge.complete(solution.w)
-        after = hinge.completed(truths)
-        objective = after(solution.w).mean + omega(solution.w)
-        if tuple(truths) in seen or objective > solution.objective + 1e-12 * solution.scale:
-            trace.reason = "settled" if tuple(truths) in seen else "stalled"
-            break
-        seen.add(tuple(truths))
-        trace.changed.append(sum(a != b for a, b in zip(truths, hinge.truths)))
-        memory = None
-        if solution.cuts is not None and hinge.completion_free:
-            memory = move_cuts(solution.cuts, hinge, after)
-        solution = solve(replace(problem, risk=after, warm=replace(solution, cuts=memory)))
-        hinge = after
-        trace.completed.append(objective)
-        trace.learned.append(solution.objective)
-        _LOGGER.info("metric step %d: F %.6g, %d completions new", *_facts(trace))
-    if solution.reason in _STOPPED:
-        trace.reason = solution.reason
-    return solution, hinge, trace
+    run = _Turns(problem, solve, settings)
+    return run.run(settings.max_alternations), run.hinge, run.trace
 
 
-_STOPPED = ("interrupted", "callback")
+class _Turns(Iteration):
+    """One alternation; a round is a metric step, before which labels are completed."""
 
+    def __init__(
+        self, problem: Problem, solve: Callable[[Any], Solution], settings: Alternation
+    ) -> None:
+        super().__init__(settings)
+        self.problem, self.hinge, self.solve = problem, problem.risk, solve
+        self.omega = problem.regularizer.terms(problem.cone)
+        self.rows = np.empty((0, 3))  # completed, learned, changed
 
-def _facts(trace: AlternationTrace) -> tuple[int, float, int]:
-    return len(trace), trace.learned[-1], trace.changed[-1]
+    def identity(self) -> Sequence[Any]:
+        """The first cuts, the settings of the hinge, and the first completions."""
+        cuts = self.hinge(np.zeros(self.problem.cone.size))
+        return *cuts, self.hinge.identity, *(truth.labels for truth in self.hinge.truths)
 
+    def begin(self) -> None:
+        """Remember the first completions."""
+        self.seen = {tuple(self.hinge.truths)}
 
-def _state(
-    solution: Solution, hinge: StructuredHinge, trace: AlternationTrace
-) -> dict[str, NDArray]:
-    """Everything :func:`_restored` needs, as arrays."""
-    state = {
-        "w": solution.w,
-        "numbers": np.array([solution.objective, solution.lower_bound, solution.scale]),
-        "reason": np.array(solution.reason),
-        "rank": np.array(solution.rank),
-        "steps": np.array([trace.completed, trace.learned, trace.changed]),
-        "solver": np.array(
-            [getattr(solution.trace, name) for name in type(solution.trace).__dataclass_fields__]
-        ),
-        "labels": np.concatenate([truth.labels for truth in hinge.truths]),
-    }
-    if solution.cuts is not None:
-        offset, slope = solution.cuts.anchor
-        arrays = {f"cut_{k}": v for k, v in solution.cuts._asdict().items() if k != "anchor"}
-        state |= arrays | {"anchor_offset": np.array(offset), "anchor_slope": slope}
-    return state
+    def step(self) -> None:
+        """Complete, but for the first time, and learn."""
+        problem, completed, changed = self.problem, np.nan, len(self.hinge.truths)
+        if self.round > 0:
+            problem, completed, changed = self._completed()
+        self.last, self.hinge = self.solve(problem), problem.risk
+        self.objective = self.last.objective
+        if self.round == 0:
+            completed = self.last.scale
+        self.rows = np.vstack([self.rows, [completed, self.objective, changed]])
+        if self.last.reason in ("interrupted", "callback"):
+            raise Stop(self.last.reason)
 
+    def _completed(self) -> tuple[Problem, float, int]:
+        """The problem with better completions, F there, and how many of them are new."""
+        last, before = self.last, self.hinge
+        truths = before.complete(last.w)
+        if tuple(truths) in self.seen:
+            raise Stop("settled")
+        after = before.completed(truths)
+        objective = after(last.w).mean + self.omega(last.w)
+        if objective > last.objective + 1e-12 * last.scale:
+            raise Stop("stalled")
+        self.seen.add(tuple(truths))
+        cuts = None
+        if last.cuts is not None and before.completion_free:
+            cuts = move_cuts(last.cuts, before, after)
+        problem = replace(self.problem, risk=after, warm=replace(last, cuts=cuts))
+        return problem, objective, sum(a != b for a, b in zip(truths, before.truths))
 
-def _restored(
-    state: dict[str, NDArray], hinge: StructuredHinge
-) -> tuple[Solution, StructuredHinge, AlternationTrace]:
-    rows = state["solver"].tolist()
-    cuts = None
-    if "anchor_slope" in state:
-        anchor = (float(state["anchor_offset"]), state["anchor_slope"])
-        names = [name for name in CutMemory._fields if name != "anchor"]
-        cuts = CutMemory(**{name: state[f"cut_{name}"] for name in names}, anchor=anchor)
-    objective, lower_bound, scale = state["numbers"].tolist()
-    solution = Solution(
-        state["w"],
-        objective,
-        lower_bound,
-        scale,
-        str(state["reason"]),
-        Trace(*rows[:3], *([int(value) for value in row] for row in rows[3:])),
-        int(state["rank"]),
-        cuts,
-    )
-    sizes = [truth.n_samples for truth in hinge.truths]
-    parts = np.split(state["labels"], np.cumsum(sizes)[:-1])
-    truths = [
-        truth.with_completion(Partition.from_labels(labels))
-        for labels, truth in zip(parts, hinge.truths)
-    ]
-    completed, learned, changed = state["steps"].tolist()
-    trace = AlternationTrace(completed, learned, [int(number) for number in changed])
-    return solution, hinge.completed(truths), trace
+    def record(self) -> None:
+        """The solver has shown its rounds itself."""
+        _, learned, changed = self.rows[-1]
+        _LOGGER.info("metric step %d: F %.6g, %d new completions", self.round, learned, changed)
+
+    def solved(self) -> bool:
+        """Never known before the labels have been completed once more."""
+        return False
+
+    def solution(self, reason: str) -> Solution:
+        """That of the last metric step, which says so where all has been interrupted since."""
+        completed, learned, changed = self.rows.T.tolist()
+        reason = "max_alternations" if reason == "max_rounds" else reason
+        self.trace = AlternationTrace(completed, learned, [int(count) for count in changed], reason)
+        return replace(self.last, reason=reason) if reason == "interrupted" else self.last
+
+    def state(self) -> dict[str, Any]:
+        """The steps so far, the last solution with its trace and cuts, and the completions."""
+        labels = np.concatenate([truth.labels for truth in self.hinge.truths])
+        solution = vars(self.last) | {"trace": self.last.trace.rows, "labels": labels}
+        cuts = solution.pop("cuts")
+        return super().state() | solution | ({} if cuts is None else cuts._asdict())
+
+    def restore(self, state: dict[str, NDArray]) -> None:
+        """Take up :meth:`state`."""
+        if not state:
+            return
+        super().restore({name: state[name] for name in super().state()})
+        values: dict[str, Any] = {k: v if v.ndim else v.item() for k, v in state.items()}
+        values["trace"] = Trace.of(values["trace"])
+        values["cuts"] = None
+        if "table" in values:
+            values["cuts"] = CutMemory(**{name: values[name] for name in CutMemory._fields})
+        self.last = Solution(**{name: values[name] for name in Solution.__dataclass_fields__})
+        ends = np.cumsum([truth.n_samples for truth in self.hinge.truths])
+        truths = [
+            truth.with_completion(Partition.from_labels(labels))
+            for labels, truth in zip(np.split(values["labels"], ends[:-1]), self.hinge.truths)
+        ]
+        self.hinge, self.seen = self.hinge.completed(truths), {tuple(truths)}

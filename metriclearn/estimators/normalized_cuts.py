@@ -323,7 +323,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         if self.solution_.reason in ("max_rounds", "interrupted"):
             warnings.warn(
                 f"{type(self).__name__} stopped ({self.solution_.reason}) after "
-                f"{len(self.solution_.trace) - 1} outer steps; the best metric so far is kept. "
+                f"{len(self.solution_.trace)} outer steps; the best metric so far is kept. "
                 "Raise the solver's max_rounds or its tolerance.",
                 ConvergenceWarning,
                 stacklevel=3,

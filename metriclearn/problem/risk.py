@@ -384,7 +384,6 @@ def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) 
     s_w(H_i) − s_w(H′_i), and so do its minorants.
     """
     shift = before.slopes_of_truths() - after.slopes_of_truths()
-    offset, slope = cuts.anchor
-    return cuts._replace(
-        slopes=cuts.slopes + shift[cuts.groups], anchor=(offset, slope + after.weights @ shift)
-    )
+    table = cuts.table.copy()
+    table["slope"] += shift[table["group"]]
+    return CutMemory(table, cuts.anchor_offset, cuts.anchor_slope + after.weights @ shift)

@@ -1,23 +1,50 @@
-"""What watches a solver: a progress bar, early stopping, a limit of time, a log of scalars.
-
-A callback has two methods (:class:`metriclearn.solvers.base.Callback`): ``on_round(progress)``,
-which may return True to stop, and ``on_end(solution)``.
-"""
+"""What watches a solver: a progress bar, early stopping, a limit of time, a log of scalars."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from tqdm import tqdm
 
-from metriclearn.solvers.base import Callback, Progress, Solution
+__all__ = [
+    "Callback",
+    "EarlyStopping",
+    "Progress",
+    "ProgressBar",
+    "ScalarLog",
+    "TimeLimit",
+    "WithEstimator",
+]
 
-__all__ = ["EarlyStopping", "ProgressBar", "ScalarLog", "TimeLimit", "WithEstimator"]
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback sees after each round; ``estimator()`` is there when a learner solves."""
+
+    round: int
+    objective: float
+    lower_bound: float
+    relative_gap: float
+    w: NDArray
+    oracle_calls: int = 0
+    cache_hits: int = 0
+    estimator: Callable[[], Any] | None = None
+
+
+@runtime_checkable
+class Callback(Protocol):
+    """Watches a solver."""
+
+    def on_round(self, progress: Progress) -> bool | None:
+        """Called after every round; True asks the solver to stop."""
+
+    def on_end(self, solution: Any) -> None:
+        """Called once, with the solver's :class:`~metriclearn.solvers.base.Solution`."""
 
 
 class ProgressBar:
@@ -40,7 +67,7 @@ class ProgressBar:
         self._bar.set_postfix(objective=f"{progress.objective:.4g}", gap=gap, refresh=False)
         self._bar.update()
 
-    def on_end(self, solution: Solution) -> None:
+    def on_end(self, solution: Any) -> None:
         """Leave the bar as it is."""
 
     def __enter__(self) -> Self:
@@ -99,7 +126,7 @@ class EarlyStopping(BaseEstimator):
         earlier, recent = self.scores_[: -self.patience], self.scores_[-self.patience :]
         return bool(earlier) and max(recent) <= max(earlier) + self.min_improvement
 
-    def on_end(self, solution: Solution) -> None:
+    def on_end(self, solution: Any) -> None:
         """Nothing is left to do."""
 
 
@@ -131,7 +158,7 @@ class TimeLimit(BaseEstimator):
             self._begun = now
         return now - self._begun >= self.seconds
 
-    def on_end(self, solution: Solution) -> None:
+    def on_end(self, solution: Any) -> None:
         """Be ready for another run."""
         self._begun = None
 
@@ -160,7 +187,7 @@ class ScalarLog:
         for name in ("objective", "lower_bound", "relative_gap", "oracle_calls", "cache_hits"):
             self.log(self.prefix + name, float(getattr(progress, name)), progress.round)
 
-    def on_end(self, solution: Solution) -> None:
+    def on_end(self, solution: Any) -> None:
         """Log the rank of the solution."""
         self.log(self.prefix + "rank", float(solution.rank), len(solution.trace))
 
@@ -177,6 +204,6 @@ class WithEstimator:
         w = progress.w
         return self.callback.on_round(replace(progress, estimator=lambda: self.snapshot(w)))
 
-    def on_end(self, solution: Solution) -> None:
+    def on_end(self, solution: Any) -> None:
         """Pass the solution on."""
         self.callback.on_end(solution)

@@ -1,31 +1,27 @@
-"""What solvers share: cuts, the trace, the solution and the lower bound behind its gap."""
+"""What goes into a solver and what comes out: the problem, its cuts, the trace, the solution."""
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.running.callbacks import Callback, Progress
 from metriclearn.solvers.mahalanobis import MetricCone
-from metriclearn.solvers.regularizers import RegularizationTerms
 
 __all__ = [
     "Callback",
     "CutMemory",
     "Cuts",
-    "DualBound",
     "Problem",
     "Progress",
     "Risk",
     "Solution",
     "Solver",
     "Trace",
-    "check_number",
-    "within_masses",
 ]
 
 
@@ -51,16 +47,20 @@ class Cuts(NamedTuple):
 
 
 class CutMemory(NamedTuple):
-    """Minorants offsets_j + ⟨slopes_j, w⟩ of the functions groups_j; valid for any regularizer.
+    """Minorants of the functions of a risk, valid for any regularizer.
 
-    ``anchor`` is the affine minorant of the whole risk at the start, (offset, slope).
+    Attributes
+    ----------
+    table : structured array (J,)
+        One record for every cut, see :func:`~metriclearn.solvers.working_set.table_of`.
+    anchor_offset : float
+    anchor_slope : array (n,)
+        The minorant anchor_offset + ⟨anchor_slope, w⟩ of the whole risk that was met at the start.
     """
 
-    offsets: NDArray
-    slopes: NDArray
-    groups: NDArray
-    rounding: NDArray
-    anchor: tuple[float, NDArray]
+    table: NDArray
+    anchor_offset: float
+    anchor_slope: NDArray
 
 
 class Risk(Protocol):
@@ -70,7 +70,6 @@ class Risk(Protocol):
 
     def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
         """Cuts of the functions ``chosen`` (all by default) at w, with their weights."""
-        ...
 
 
 @dataclass
@@ -95,25 +94,21 @@ class Trace:
     oracle_calls: list[int] = field(default_factory=list)
     cache_hits: list[int] = field(default_factory=list)
 
-    def append(
-        self,
-        objective: float,
-        lower_bound: float,
-        seconds: float,
-        oracle_calls: int = 0,
-        cache_hits: int = 0,
-    ) -> None:
-        """Add a round."""
-        self.objective.append(objective)
-        self.lower_bound.append(lower_bound)
-        self.seconds.append(seconds)
-        self.oracle_calls.append(oracle_calls)
-        self.cache_hits.append(cache_hits)
-
     @property
     def gap(self) -> list[float]:
         """objective − lower_bound, per round."""
         return [high - low for high, low in zip(self.objective, self.lower_bound)]
+
+    @classmethod
+    def of(cls, rows: NDArray) -> Self:
+        """The trace of an array (rounds, 5), whose columns are the five lists."""
+        numbers = rows.T.tolist()
+        return cls(*numbers[:3], *([int(count) for count in counts] for counts in numbers[3:]))
+
+    @property
+    def rows(self) -> NDArray:
+        """The five lists as the columns of one array, for checkpoints."""
+        return np.column_stack(list(vars(self).values()))
 
     def __len__(self) -> int:
         return len(self.objective)
@@ -166,33 +161,6 @@ class Solution:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What a callback sees after each round; ``estimator()`` is there when a learner solves."""
-
-    round: int
-    objective: float
-    lower_bound: float
-    relative_gap: float
-    w: NDArray
-    oracle_calls: int = 0
-    cache_hits: int = 0
-    estimator: Callable[[], Any] | None = None
-
-
-@runtime_checkable
-class Callback(Protocol):
-    """Watches a solver."""
-
-    def on_round(self, progress: Progress) -> bool | None:
-        """Called after every round; True asks the solver to stop."""
-        ...
-
-    def on_end(self, solution: Solution) -> None:
-        """Called once, with the result."""
-        ...
-
-
-@dataclass(frozen=True)
 class Problem:
     """Minimize risk + regularizer over a cone: all that a solver is asked.
 
@@ -226,60 +194,3 @@ class Solver(Protocol):
 
     def minimize(self, problem: Problem) -> Solution:
         """Minimize the problem; a KeyboardInterrupt ends the run and keeps the best point."""
-        ...
-
-
-def within_masses(weights: NDArray, groups: NDArray, masses: NDArray) -> NDArray:
-    """Multipliers of cuts made nonnegative, and scaled down where a group's exceed its mass.
-
-    Such a combination of cuts of hinges is a minorant of Σ masses_i R_i, however they were found.
-    """
-    weights = np.maximum(weights, 0.0)
-    totals = np.bincount(groups, weights=weights, minlength=len(masses))
-    return weights * np.minimum(1.0, masses / np.maximum(totals, 1e-300))[groups]
-
-
-def check_number(who: str, name: str, value: Any, least: float, whole: bool = False) -> None:
-    """Raise unless value is a (whole) number of at least ``least``."""
-    kind = numbers.Integral if whole else numbers.Real
-    if isinstance(value, bool) or not isinstance(value, kind) or not float(value) >= least:
-        what = f"whole {name}" if whole else name
-        raise ValueError(f"{who} needs a {what} of at least {least}, got {value!r}.")
-
-
-class DualBound:
-    """Lower bounds on min risk + Ω from one affine minorant b + ⟨g, w⟩ of the risk.
-
-    Over the metric coordinates the minimum of ⟨g + slope, w⟩ + (μ/2)‖w‖² is closed when μ > 0.
-    When μ = 0 any optimum has ⟨slope, w⟩ ≤ F, the best objective known, because the risk is
-    nonnegative, and slope = κI gives F/κ times the least eigenvalue (or coordinate). The price
-    has no regularizer; an optimal one is at most ``price_limit``, which :meth:`limit_price`
-    lowers with minorants that grow with the price.
-    """
-
-    def __init__(self, terms: RegularizationTerms, cone: MetricCone) -> None:
-        self.terms, self.cone = terms, cone
-        self.price_limit = np.inf
-
-    def value(self, offset: float, slope: NDArray, best: float) -> float:
-        """Bound from one minorant; never below 0, which bounds every hinge."""
-        bound = self._priceless(offset, slope, best)
-        unlimited = np.isinf(self.price_limit) and slope[-1] > -1e-14  # rounding of (K − Tr M)/T
-        if self.cone.priced and slope[-1] < 0 and not unlimited:
-            bound += slope[-1] * self.price_limit
-        return max(0.0, bound)
-
-    def limit_price(self, offset: float, slope: NDArray, best: float) -> None:
-        """Use that b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum, where g grows with the price."""
-        if self.cone.priced and slope[-1] > 0:
-            limit = (best - self._priceless(offset, slope, best)) / slope[-1]
-            self.price_limit = min(self.price_limit, limit)
-
-    def _priceless(self, offset: float, slope: NDArray, best: float) -> float:
-        terms, metric = self.terms, self.cone.metric
-        total = slope[: self.cone.n_metric] + terms.slope
-        if terms.curvature > 0:
-            point, _ = metric.linearize(-total)
-            return offset + terms.offset - float(point @ point) / (2.0 * terms.curvature)
-        weight = float(np.max(terms.slope))
-        return offset + best / weight * min(0.0, metric.least(total))

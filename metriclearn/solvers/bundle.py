@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.solvers.base import (
-    CutMemory,
-    Cuts,
-    DualBound,
-    Problem,
-    Risk,
-    Solution,
-    check_number,
+from metriclearn.running.parameters import Needs, number
+from metriclearn.solvers.base import CutMemory, Cuts, Problem, Solution
+from metriclearn.solvers.dual_master import DualMaster, linear_master
+from metriclearn.solvers.iteration import DualBound, Minimization
+from metriclearn.solvers.regularizers import terms_of
+from metriclearn.solvers.working_set import (
+    best_violated,
+    combination,
+    pruned,
+    table_of,
+    values,
     within_masses,
 )
-from metriclearn.solvers.dual_master import DualMaster
-from metriclearn.solvers.iteration import Iteration
-from metriclearn.solvers.linear_master import linear_master
-from metriclearn.solvers.mahalanobis import MetricCone
-from metriclearn.solvers.regularizers import RegularizationTerms, terms_of
-from metriclearn.solvers.working_set import CutArchive, WorkingSet
 
 __all__ = ["BundleDual"]
 
@@ -34,6 +35,7 @@ _WORTHWHILE = 0.5  # share of the gap that remembered cuts must close to spare t
 _MOST_HITS = 5  # solutions of the master in one round that only remembered cuts answered
 
 
+@dataclass(eq=False, repr=False)
 class BundleDual(BaseEstimator):
     """Bundle method with one cut per data set and round; every result carries its gap.
 
@@ -45,7 +47,7 @@ class BundleDual(BaseEstimator):
     regularizer, squared or linear (L1, trace), and the price of a cluster, which no regularizer
     touches. It does not enter the reported bound, which is that of the original problem; for a
     diagonal metric with a linear regularizer that is the linear program over the working set
-    (:func:`linear_master`, HiGHS).
+    (:func:`~metriclearn.solvers.dual_master.linear_master`, HiGHS).
 
     Parameters
     ----------
@@ -62,191 +64,156 @@ class BundleDual(BaseEstimator):
         problem goes on from there, with the same result.
     """
 
-    def __init__(
-        self,
-        tolerance: float = 1e-3,
-        max_rounds: int = 500,
-        keep_inactive: int = 5,
-        cache_size: int = 20,
-        checkpoint: str | None = None,
-    ) -> None:
-        self.tolerance = tolerance
-        self.max_rounds = max_rounds
-        self.keep_inactive = keep_inactive
-        self.cache_size = cache_size
-        self.checkpoint = checkpoint
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "tolerance": number(),
+        "max_rounds": number(whole=True),
+        "keep_inactive": number(whole=True),
+        "cache_size": number(whole=True),
+    }
+
+    tolerance: float = 1e-3
+    max_rounds: int = 500
+    keep_inactive: int = 5
+    cache_size: int = 20
+    checkpoint: str | None = None
 
     def minimize(self, problem: Problem) -> Solution:
         """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""
-        check_number("BundleDual", "keep_inactive", self.keep_inactive, 0, whole=True)
-        check_number("BundleDual", "cache_size", self.cache_size, 0, whole=True)
-        terms = terms_of("BundleDual", problem.regularizer, problem.cone)
-        run = _Bundle(problem.risk, terms, problem.cone, self, problem.warm)
-        return run.run(
-            problem.start, problem.callbacks, self.tolerance, self.max_rounds, self.checkpoint
-        )
+        return _Bundle(problem, self).run(self.max_rounds)
 
 
-class _Bundle(Iteration):
-    """The state of one minimization."""
+class _Bundle(Minimization):
+    """One run: the working set of cuts, those dropped, and the center of the proximal term.
 
-    SOLVER = "BundleDual"
+    In the tables of cuts the price has a unit that gives it the curvature of the other
+    coordinates of the master problem: their slopes at the price are divided by ``price_unit``.
+    """
 
-    def __init__(
-        self,
-        risk: Risk,
-        terms: RegularizationTerms,
-        cone: MetricCone,
-        settings: BundleDual,
-        warm: Solution | None,
-    ) -> None:
-        super().__init__(risk, terms, cone, warm, (terms.slope, terms.curvature))
-        self.terms, self.settings = terms, settings
-        self.bound = DualBound(terms, cone)
+    def __init__(self, problem: Problem, settings: BundleDual) -> None:
+        self.terms = terms_of("BundleDual", problem.regularizer, problem.cone)
+        super().__init__(problem, settings, self.terms)
+        self.dual = DualBound(self.terms, self.cone)
 
-    def begin(self, start: NDArray, cuts: Cuts) -> None:
-        """First cuts, at the start; and those of an earlier solution."""
+    def prepare(self, start: NDArray, cuts: Cuts) -> None:
+        """First cuts, at the start, and those of an earlier solution."""
         if not np.all(cuts.weights > 0):
             raise ValueError(
                 "BundleDual needs functions of positive weight, got a data set (or a group of "
                 "them) of weight 0; leave it out."
             )
-        self.masses = cuts.weights
+        self.masses, warm = cuts.weights, self.problem.warm
         self.center, self.center_objective = start.copy(), self.objective
-        self.proximity = self._first_proximity() * (1.0 if self.warm is None else _WARM)
-        self.bundle = WorkingSet(self.cone.size, self._price_unit(), self.cone.priced)
-        self.archive = CutArchive(self.settings.cache_size * len(cuts.values), self.cone.size)
-        self.bundle.add(cuts, start)
-        self.bundle.weights = cuts.weights.copy()
-        if self.warm is not None and self.warm.cuts is not None:
-            self._recall(self.warm.cuts)
-
-    def _recall(self, cuts: CutMemory) -> None:
-        rows = cuts.slopes.copy()
-        if self.cone.priced:
-            rows[:, -1] /= self.bundle.price_unit
-        self.bundle.extend(rows, cuts.offsets, cuts.groups, cuts.rounding, np.zeros(len(rows)))
-
-    def _first_proximity(self) -> float:
-        """ν of the proximal term: large enough to start with small steps, from the scales."""
+        # no optimum has a larger trace than scale / slope: the steps that begin are small beside it
         if self.terms.curvature > 0:
-            return 0.5 * _PROXIMITY * self.terms.curvature
-        reach = self.scale / float(np.max(self.terms.slope))  # no optimum has a larger trace
-        return _PROXIMITY * self.scale / reach**2
+            self.first_proximity = 0.5 * _PROXIMITY * self.terms.curvature
+        else:
+            reach = self.scale / float(np.max(self.terms.slope))
+            self.first_proximity = _PROXIMITY * self.scale / reach**2
+        self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
+        self.price_unit = self._next_price_unit()
+        self.cuts = self._table(cuts, start)
+        self.cuts["weight"] = cuts.weights
+        self.archive = self.cuts[:0]
+        if warm is not None and warm.cuts is not None:
+            self.cuts = np.concatenate([self.cuts, warm.cuts.table])
+            remembered = self.cuts[len(cuts.values) :]
+            remembered["weight"] = remembered["age"] = 0
+            remembered["slope"] /= self._units()
 
-    def _price_unit(self) -> float:
+    def _units(self) -> NDArray:
+        """Of the coordinates in the tables of cuts: 1, but for the price."""
+        return self.cone.join(np.ones(self.cone.n_metric), self.price_unit)
+
+    def _next_price_unit(self) -> float:
         """√(curvature at the price / curvature elsewhere); the former falls with ν to a floor."""
-        typical = max(abs(float(self.anchor[1][-1])), 1e-12)
-        curvature = _PRICE_CURVATURE * typical**2 / max(self.scale, 1e-12)
-        unit = np.sqrt(curvature / (self.terms.curvature + self._first_proximity()))
-        floor = np.sqrt(_PRICE_FLOOR * curvature / (self.terms.curvature + self.proximity))
+        typical = max(abs(float(self.anchor_slope[-1])), 1e-12)
+        at_price = _PRICE_CURVATURE * typical**2 / max(self.scale, 1e-12)
+        unit = np.sqrt(at_price / (self.terms.curvature + self.first_proximity))
+        floor = np.sqrt(_PRICE_FLOOR * at_price / (self.terms.curvature + self.proximity))
         return float(max(unit, floor))
+
+    def _table(self, cuts: Cuts, w: NDArray) -> NDArray:
+        table = table_of(cuts, w)
+        table["slope"] /= self._units()
+        return table
 
     def step(self) -> None:
         """One round: master and remembered cuts, lower bound, oracles, new cuts."""
-        w = self._query()
-        cuts = self.evaluate(w)
-        value = cuts.mean + self.terms(w)
-        descent = self.center_objective - self._model(w)
-        serious = self.center_objective - value >= 0.1 * max(descent, 0.0)
-        serious &= value < self.center_objective
-        self.keep(w, value)
+        w, model = self._query()
+        before = self.center_objective
+        cuts, value = self.visit(w)
+        descent = before - model
+        serious = before - value >= 0.1 * max(descent, 0.0) and value < before
         held_back = self.solved_well and descent < 0.25 * (self.objective - self.lower_bound)
-        trusted = self.center_objective - value >= _TRUST * descent > 0.0
+        trusted = before - value >= _TRUST * descent > 0.0
         shrink = _LEAP if trusted else _SHRINK
         factor = shrink if serious or held_back else _GROW
-        self.proximity = max(factor * self.proximity, 1e-10 * self._first_proximity())
+        self.proximity = max(factor * self.proximity, 1e-10 * self.first_proximity)
         if serious:
             self.center, self.center_objective = self.best.copy(), self.objective
-        self.bundle.prune(self.settings.keep_inactive, self.archive)
-        self.bundle.add(cuts, w)
+        kept, dropped = pruned(self.cuts, self.settings.keep_inactive)
+        self.cuts = np.concatenate([kept, self._table(cuts, w)])
+        most = self.settings.cache_size * len(self.masses)
+        self.archive = np.concatenate([self.archive, dropped])  # the oldest come first
+        self.archive = self.archive[max(0, len(self.archive) - most) :]
 
-    def _query(self) -> NDArray:
-        """The master's solution, once remembered cuts have little to say about it."""
-        for _ in range(_MOST_HITS):
+    def _query(self) -> tuple[NDArray, float]:
+        """The master's solution, once remembered cuts have little to say about it; its model."""
+        for hits in range(_MOST_HITS + 1):
             w = self._solve_master()
-            model = self._levels(w)
-            gap = self.objective - float(self.masses @ model) - self.terms(w)
-            taken = self.archive.take_violated(
-                self.bundle.units(w), model, self.masses, max(_WORTHWHILE * gap, 0.0)
-            )
-            if taken is None:
-                return w
-            self.cache_hits += len(taken[1])
-            self.bundle.extend(*taken, np.zeros(len(taken[1])))
-        return self._solve_master()
+            model = np.full(len(self.masses), -np.inf)
+            np.maximum.at(model, self.cuts["group"], values(self.cuts, w * self._units()))
+            objective = float(self.masses @ model) + self.terms(w)
+            if hits == _MOST_HITS or not len(self.archive):
+                break
+            places, excess = best_violated(self.archive, w * self._units(), model)
+            raised = float(self.masses[self.archive["group"][places]] @ excess)
+            if raised < max(_WORTHWHILE * (self.objective - objective), 0.0):
+                break
+            self.cache_hits += len(places)
+            taken = self.archive[places]
+            taken["weight"] = taken["age"] = 0
+            self.cuts = np.concatenate([self.cuts, taken])
+            self.archive = np.delete(self.archive, places)
+        return w, objective
 
     def _solve_master(self) -> NDArray:
-        bundle, priced, n = self.bundle, self.cone.priced, self.cone.n_metric
-        self.archive.rescale(bundle.rescale(self._price_unit()))
+        """w that minimizes model, Ω and proximal term; the bound that the multipliers prove."""
+        cuts, cone, n = self.cuts, self.cone, self.cone.n_metric
+        before, self.price_unit = self.price_unit, self._next_price_unit()
+        if cone.priced and before != self.price_unit:
+            for table in (cuts, self.archive):
+                table["slope"][:, -1] *= before / self.price_unit
+        units = self._units()
         curvature = self.terms.curvature + self.proximity
-        shift = np.zeros(self.cone.size)
+        shift = curvature * (units * self.center)
         shift[:n] = self.proximity * self.center[:n] - self.terms.slope
-        if priced:
-            shift[-1] = curvature * bundle.units(self.center)[-1]
-        master = DualMaster(
-            bundle.rows, bundle.offsets, bundle.groups, self.masses, shift, curvature, self.cone
-        )
+        rows, offsets, groups = (cuts[name].copy() for name in ("slope", "offset", "group"))
+        master = DualMaster(rows, offsets, groups, self.masses, shift, curvature, cone)
         gap = self.objective - self.lower_bound
         tolerance = max(0.02 * gap, 1e-2 * self.settings.tolerance * self.scale)
-        bundle.weights, x, left = master.solve(bundle.weights, tolerance)
+        cuts["weight"], x, left = master.solve(cuts["weight"].copy(), tolerance)
         self.solved_well = left <= max(gap, tolerance)  # else ν is too small for the precision
-        self._raise_bound()
-        return np.append(x[:-1], x[-1] / bundle.price_unit) if priced else x
+        offset, slope = combination(cuts, cuts["weight"])
+        self.raise_bound(self.dual, offset, slope * units)
+        if self.terms.curvature == 0 and cone.metric.polyhedral:
+            cost = cone.join(self.terms.slope, 0.0)
+            self._raise_linear_bound(linear_master(rows, offsets, groups, self.masses, cost))
+        return x / units
 
-    def _raise_bound(self) -> None:
-        """Lower bound from the cuts' combination; combinations with the first cuts limit λ."""
-        offset, slope = self.bundle.combination(self.bundle.weights)
-        if self.cone.priced:
-            for share in (1.0, 0.1, 0.01, 0.001, 0.0):
-                self.bound.limit_price(
-                    (1 - share) * offset + share * self.anchor[0],
-                    (1 - share) * slope + share * self.anchor[1],
-                    self.objective,
-                )
-        bound = self.bound.value(offset, slope, self.objective)
-        self.lower_bound = max(self.lower_bound, bound, self._linear_bound())
-
-    def _linear_bound(self) -> float:
+    def _raise_linear_bound(self, multipliers: NDArray | None) -> None:
         """The best bound that the cuts have, where the program without proximity is linear."""
-        if self.terms.curvature > 0 or not self.cone.metric.polyhedral:
-            return 0.0
-        bundle, cost = self.bundle, np.zeros(self.cone.size)
-        cost[: self.cone.n_metric] = self.terms.slope
-        weights = linear_master(bundle.rows, bundle.offsets, bundle.groups, self.masses, cost)
-        if weights is None:
-            return 0.0
-        weights = within_masses(weights, bundle.groups, self.masses)
-        return self.bound.value(*bundle.combination(weights), self.objective)
-
-    def _levels(self, w: NDArray) -> NDArray:
-        """The model of every function at w."""
-        best = np.full(len(self.masses), -np.inf)
-        np.maximum.at(best, self.bundle.groups, self.bundle.values(w))
-        return best
-
-    def _model(self, w: NDArray) -> float:
-        return float(self.masses @ self._levels(w)) + self.terms(w)
+        if multipliers is not None:
+            weights = within_masses(multipliers, self.cuts["group"], self.masses)
+            offset, slope = combination(self.cuts, weights)
+            minorant = (offset, slope * self._units())
+            bound = self.dual.value(*minorant, self.objective, self.price_limit)
+            self.lower_bound = max(self.lower_bound, bound)
 
     def memory(self) -> CutMemory | None:
         """The working set."""
-        return self.bundle.memory(self.anchor) if hasattr(self, "bundle") else None
-
-    def state(self) -> dict[str, NDArray]:
-        """Working set, archive, center and the numbers of the proximal term."""
-        numbers = [self.proximity, self.bound.price_limit, self.center_objective]
-        numbers.append(self.bundle.price_unit)
-        return {
-            **self.bundle.state(),
-            **self.archive.state(),
-            "center": self.center,
-            "proximal": np.array(numbers),
-        }
-
-    def restore(self, state: dict[str, NDArray]) -> None:
-        """Take up :meth:`state`."""
-        self.proximity, self.bound.price_limit, self.center_objective, unit = state["proximal"]
-        self.bundle.price_unit = float(unit)
-        self.center = state["center"]
-        self.bundle.restore(state)
-        self.archive.restore(state)
+        if not hasattr(self, "cuts"):
+            return None
+        table = self.cuts.copy()
+        table["slope"] *= self._units()
+        return CutMemory(table, self.anchor_offset, self.anchor_slope)

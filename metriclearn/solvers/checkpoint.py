@@ -1,4 +1,4 @@
-"""State of a solver in one file, written atomically, refused by any other problem."""
+"""State of a run in one file, written atomically, refused by any other problem."""
 
 from __future__ import annotations
 
@@ -19,47 +19,44 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Checkpoint:
-    """Saves and loads dictionaries of arrays; does nothing without a path.
+    """Saves and loads dictionaries of arrays.
 
     Parameters
     ----------
-    path : str or None
+    path : str
         A ``.npz`` file in an existing folder.
     who : str
         Name used in errors.
+    *identity : numbers and arrays
+        Which problem the state belongs to: a digest of them is kept with it, rounded to nine
+        digits of the largest number of each, because the last bits may differ between machines.
     """
 
-    def __init__(self, path: str | None, who: str = "BundleDual") -> None:
+    def __init__(self, path: str, who: str, *identity: Any) -> None:
         self.path, self.who = path, who
-        self.identity = ""
-
-    def identify(self, *values: Any) -> None:
-        """Fix which problem the state belongs to, by a digest of numbers that depend on it."""
         digest = hashlib.sha256()
-        for value in values:
+        for value in identity:
             array = np.asarray(value, dtype=np.float64)
             scale = float(np.max(np.abs(array), initial=0.0)) or 1.0
-            digest.update(f"{scale:.9e}".encode())  # rounded: the last bits may differ
-            digest.update((np.round(array / scale, 9) + 0.0).tobytes())
+            digest.update(f"{scale:.9e}".encode())
+            digest.update((np.round(array / scale, 9) + 0.0).tobytes())  # + 0.0: no -0.0
         self.identity = digest.hexdigest()
 
-    def save(self, state: dict[str, NDArray]) -> None:
+    def save(self, state: dict[str, Any]) -> None:
         """Write the state beside the file, then put it in its place."""
-        if self.path is None:
-            return
         with replacing(self.path) as stream:
-            np.savez(stream, **{**state, "identity": np.array(self.identity)})  # type: ignore[arg-type]
+            np.savez(stream, **state, identity=self.identity)
 
-    def load(self) -> dict[str, NDArray] | None:
-        """The saved state, or None where there is no file.
+    def load(self) -> dict[str, NDArray]:
+        """The saved state; an empty one where there is no file.
 
         Raises
         ------
         ValueError
             If the file is not a checkpoint, or belongs to another problem.
         """
-        if self.path is None or not os.path.exists(self.path):
-            return None
+        if not os.path.exists(self.path):
+            return {}
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 state = dict(file)

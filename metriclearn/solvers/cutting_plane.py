@@ -1,25 +1,21 @@
-"""CuttingPlane: the algorithm of section 4.4 as it is written, its master problem in cvxpy."""
+"""CuttingPlane: the cutting-plane method as the paper has it, its master problem in cvxpy."""
 
 from __future__ import annotations
 
 import numbers
 import warnings
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.solvers.base import (
-    Cuts,
-    DualBound,
-    Problem,
-    Risk,
-    Solution,
-    within_masses,
-)
-from metriclearn.solvers.iteration import Iteration, Stalled
-from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.running.parameters import Needs, number
+from metriclearn.solvers.base import Cuts, Problem, Solution
+from metriclearn.solvers.iteration import DualBound, Minimization, Stop
+from metriclearn.solvers.working_set import combination, table_of, within_masses
 
 __all__ = ["CuttingPlane"]
 
@@ -27,6 +23,7 @@ _ACCURACY = {"CLARABEL": 1e-7, "SCIPY": 1e-7, "HIGHS": 1e-7, "ECOS": 1e-7, "MOSE
 _ROUGHLY = 1e-3  # accuracy of other solvers' optima, relative to the scale
 
 
+@dataclass(eq=False, repr=False)
 class CuttingPlane(BaseEstimator):
     """Cutting planes (section 4.4): the readable reference, for any convex regularizer.
 
@@ -55,30 +52,24 @@ class CuttingPlane(BaseEstimator):
         File that keeps the state after every round, from which an interrupted run goes on.
     """
 
-    def __init__(
-        self,
-        n_slack: bool = True,
-        stabilization: float = 0.3,
-        cvxpy_solver: str | None = None,
-        tolerance: float = 1e-3,
-        max_rounds: int = 500,
-        checkpoint: str | None = None,
-    ) -> None:
-        self.n_slack = n_slack
-        self.stabilization = stabilization
-        self.cvxpy_solver = cvxpy_solver
-        self.tolerance = tolerance
-        self.max_rounds = max_rounds
-        self.checkpoint = checkpoint
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "stabilization": Needs(
+            "a {name} of at least 0 and below 1",
+            lambda share: isinstance(share, numbers.Real) and 0.0 <= float(share) < 1.0,
+        ),
+        "tolerance": number(),
+        "max_rounds": number(whole=True),
+    }
+
+    n_slack: bool = True
+    stabilization: float = 0.3
+    cvxpy_solver: str | None = None
+    tolerance: float = 1e-3
+    max_rounds: int = 500
+    checkpoint: str | None = None
 
     def minimize(self, problem: Problem) -> Solution:
         """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""
-        number = isinstance(self.stabilization, numbers.Real)
-        if not number or not 0.0 <= float(self.stabilization) < 1.0:
-            raise ValueError(
-                "CuttingPlane needs a stabilization of at least 0 and below 1, got "
-                f"{self.stabilization!r}."
-            )
         try:
             import cvxpy
         except ImportError as error:
@@ -91,159 +82,103 @@ class CuttingPlane(BaseEstimator):
                 "CuttingPlane needs a cvxpy_solver that is installed, one of "
                 f"{', '.join(cvxpy.installed_solvers())}, got {self.cvxpy_solver!r}."
             )
-        omega = _Omega(problem.regularizer, problem.cone)
-        run = _Planes(problem.risk, omega, problem.cone, self, problem.warm)
-        return run.run(
-            problem.start, problem.callbacks, self.tolerance, self.max_rounds, self.checkpoint
-        )
+        return _Planes(problem, self).run(self.max_rounds)
 
 
-class _Omega:
-    """Ω as a number, and as a cvxpy expression."""
+class _Planes(Minimization):
+    """One run, with all cuts so far."""
 
-    def __init__(self, regularizer: Any, cone: MetricCone) -> None:
-        self.regularizer, self.cone = regularizer, cone
-        own = hasattr(regularizer, "expression")
-        self.terms = None if own else regularizer.terms(cone)
+    def __init__(self, problem: Problem, settings: CuttingPlane) -> None:
+        expressed = hasattr(problem.regularizer, "expression")
+        self.terms = None if expressed else problem.regularizer.terms(problem.cone)
+        self.least = -np.inf if expressed else 0.0  # Ω of the user's own may be negative
+        super().__init__(problem, settings, self.terms or self._value)
+        self.dual = self.terms and DualBound(self.terms, self.cone)
 
-    def __call__(self, w: NDArray) -> float:
-        if self.terms is not None:
-            return self.terms(w)
-        import cvxpy as cp
+    def identity(self) -> Sequence[Any]:
+        """What any run is known by, and the number of slacks."""
+        return (*super().identity(), self.settings.n_slack)
 
-        coordinates, _ = self.cone.split(w)
-        B = cp.Constant(self.cone.metric.matrix(coordinates))
-        return float(self.regularizer.expression(B).value)
-
-    def expression(self, B: Any) -> Any:
-        if self.terms is None:
-            return self.regularizer.expression(B)
-        import cvxpy as cp
-
-        identity = self.cone.metric.identity(self.cone.n_features)
-        level = float(self.terms.slope @ identity) / float(identity @ identity)
-        linear = self.terms.offset + level * cp.trace(B)
-        if self.terms.curvature == 0.0:
-            return linear
-        return linear + 0.5 * self.terms.curvature * cp.sum_squares(B)
-
-
-class _Planes(Iteration):
-    """All cuts so far."""
-
-    SOLVER = "CuttingPlane"
-
-    def __init__(
-        self,
-        risk: Risk,
-        omega: _Omega,
-        cone: MetricCone,
-        settings: CuttingPlane,
-        warm: Solution | None,
-    ) -> None:
-        terms = omega.terms
-        unit = cone.join(cone.metric.identity(cone.n_features), 0.0)
-        identity: tuple = (omega(unit), omega(3.0 * unit))
-        if terms is None:
-            self.LEAST = -np.inf
-        else:
-            identity = (terms.slope, terms.curvature)
-        super().__init__(risk, omega, cone, warm, (*identity, settings.n_slack))
-        self.settings, self.regularization = settings, omega
-        if terms is not None:
-            self.dual = DualBound(terms, cone)
-
-    def begin(self, start: NDArray, cuts: Cuts) -> None:
+    def prepare(self, start: NDArray, cuts: Cuts) -> None:
         """The first cuts."""
         self.masses = cuts.weights if self.settings.n_slack else np.ones(1)
-        self.offsets, self.slopes = np.zeros(0), np.zeros((0, self.cone.size))
-        self.groups = np.zeros(0, dtype=np.int64)
-        self._add(cuts, start)
+        self.cuts = self._table(cuts, start)
 
     def step(self) -> None:
         """Master problem, lower bound, query, new cuts."""
-        x, bound = self._solve_master()
-        self.lower_bound = max(self.lower_bound, bound)
-        share = self.settings.stabilization
+        x, share = self._solve_master(), self.settings.stabilization
         w = self.cone.project((1.0 - share) * x + share * self.best)
-        cuts = self.evaluate(w)
-        self.keep(w, cuts.mean + self.omega(w))
-        self._add(cuts, w)
+        cuts, _ = self.visit(w)
+        self.cuts = np.concatenate([self.cuts, self._table(cuts, w)])
 
-    def _add(self, cuts: Cuts, w: NDArray) -> None:
-        if not self.settings.n_slack:
-            cuts = Cuts(np.array([cuts.mean]), cuts.slope[None, :], np.ones(1))
-        self.offsets = np.append(self.offsets, cuts.values - cuts.slopes @ w)
-        self.slopes = np.vstack([self.slopes, cuts.slopes])
-        self.groups = np.append(self.groups, np.arange(len(cuts.values)))
+    def _table(self, cuts: Cuts, w: NDArray) -> NDArray:
+        """One cut for every function, or for their mean."""
+        mean = Cuts(np.array([cuts.mean]), cuts.slope[None, :], np.ones(1))
+        return table_of(cuts if self.settings.n_slack else mean, w)
 
-    def _solve_master(self) -> tuple[NDArray, float]:
-        """Solution and bound of min Σ s_i ξ_i + Ω(B), ξ_i ≥ 0 and above every cut of function i.
+    def _value(self, w: NDArray) -> float:
+        """Ω(w) of the user's own."""
+        import cvxpy as cp
+
+        B = cp.Constant(self.cone.metric.matrix(self.cone.split(w)[0]))
+        return float(self.problem.regularizer.expression(B).value)
+
+    def _expression(self, B: Any) -> Any:
+        """Ω(B) for cvxpy; the linear part is a multiple of the trace."""
+        import cvxpy as cp
+
+        if self.terms is None:
+            return self.problem.regularizer.expression(B)
+        # the first coordinate of the identity is 1, in every family of metrics
+        linear = self.terms.offset + float(self.terms.slope[0]) * cp.trace(B)
+        squared = 0.5 * self.terms.curvature * cp.sum_squares(B)
+        return linear + squared if self.terms.curvature > 0 else linear
+
+    def _solve_master(self) -> NDArray:
+        """w of min Σ s_i ξ_i + Ω(B), ξ_i ≥ 0 and above every cut of function i; raises the bound.
 
         In units of the scale, where solvers are accurate.
         """
         import cvxpy as cp
 
-        n, P = self.cone.n_metric, self.cone.n_features
+        cone, metric, slopes = self.cone, self.cone.metric, self.cuts["slope"]
+        n, P = cone.n_metric, cone.n_features
         B: Any
-        if self.cone.metric.polyhedral:
+        if metric.polyhedral:
             b = cp.Variable(n, nonneg=True)
-            B, values = cp.diag(b), self.slopes[:, :n] @ b
+            B, values = cp.diag(b), slopes[:, :n] @ b
         else:
             B = cp.Variable((P, P), PSD=True)
-            matrices = [self.cone.metric.matrix(row[:n]).ravel() for row in self.slopes]
+            matrices = [metric.matrix(row[:n]).ravel() for row in slopes]
             values = np.array(matrices) @ cp.vec(B, order="C")
         slack, price = cp.Variable(len(self.masses), nonneg=True), cp.Variable(nonneg=True)
-        if self.cone.priced:
-            values = values + self.slopes[:, n] * price
-        objective = self.masses @ slack + self.regularization.expression(B) / self.scale
-        constraint = slack[self.groups] >= (self.offsets + values) / self.scale
-        problem = cp.Problem(cp.Minimize(objective), [constraint])
-        own = cp.SCIPY if problem.is_lp() else cp.CLARABEL  # SCIPY is HiGHS: exact vertices
+        if cone.priced:
+            values = values + slopes[:, n] * price
+        objective = self.masses @ slack + self._expression(B) / self.scale
+        constraint = slack[self.cuts["group"]] >= (self.cuts["offset"] + values) / self.scale
+        program = cp.Problem(cp.Minimize(objective), [constraint])
+        usual = cp.SCIPY if program.is_lp() else cp.CLARABEL  # SCIPY is HiGHS: exact vertices
         with warnings.catch_warnings():  # accurate or not, multipliers prove what they prove
             warnings.filterwarnings("ignore", "Solution may be inaccurate")
             try:
-                problem.solve(solver=self.settings.cvxpy_solver or own)
+                program.solve(solver=self.settings.cvxpy_solver or usual)
             except cp.error.SolverError as error:
-                raise Stalled("no solution") from error
-        if problem.value is None or not np.isfinite(problem.value):
-            raise Stalled(problem.status)
-        polyhedral = self.cone.metric.polyhedral
-        coordinates = np.diag(B.value) if polyhedral else self._coordinates(B.value)
-        x = self.cone.join(coordinates, float(price.value or 0.0))
-        return x, self._bound(problem, np.ravel(constraint.dual_value))
+                raise Stop("stalled") from error
+        if program.value is None or not np.isfinite(program.value):
+            raise Stop("stalled")
+        self._raise_bound(program, np.ravel(constraint.dual_value))
+        values, vectors = np.linalg.eigh((B.value + B.value.T) / 2.0)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
+        return cone.join(metric.coordinates(root), float(price.value or 0.0))
 
-    def _bound(self, problem: Any, multipliers: NDArray) -> float:
+    def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
         """What the multipliers prove, whatever their accuracy; for a Ω of the user's own, the
         optimum that cvxpy reports as accurate, less its accuracy.
         """
-        if self.regularization.terms is None:
-            if problem.status != "optimal":
-                return -np.inf
-            accuracy = _ACCURACY.get(problem.solver_stats.solver_name.upper(), _ROUGHLY)
-            return (float(problem.value) - accuracy) * self.scale
-        weights = within_masses(multipliers, self.groups, self.masses)
-        offset, slope = float(weights @ self.offsets), weights @ self.slopes
-        for share in (1.0, 0.1, 0.01, 0.001, 0.0) if self.cone.priced else ():
-            self.dual.limit_price(
-                (1 - share) * offset + share * self.anchor[0],
-                (1 - share) * slope + share * self.anchor[1],
-                self.objective,
-            )
-        return self.dual.value(offset, slope, self.objective)
-
-    def _coordinates(self, B: NDArray) -> NDArray:
-        values, vectors = np.linalg.eigh((B + B.T) / 2.0)
-        return self.cone.metric.coordinates((vectors * np.sqrt(np.maximum(values, 0.0))).T)
-
-    def state(self) -> dict[str, NDArray]:
-        """The cuts, and the largest price that can be optimal."""
-        limit = self.dual.price_limit if self.regularization.terms is not None else np.inf
-        cuts = {"offsets": self.offsets, "slopes": self.slopes, "groups": self.groups}
-        return {**cuts, "price_limit": np.array(limit)}
-
-    def restore(self, state: dict[str, NDArray]) -> None:
-        """Take up :meth:`state`."""
-        self.offsets, self.slopes, self.groups = state["offsets"], state["slopes"], state["groups"]
-        if self.regularization.terms is not None:
-            self.dual.price_limit = float(state["price_limit"])
+        if self.dual is not None:
+            weights = within_masses(multipliers, self.cuts["group"], self.masses)
+            self.raise_bound(self.dual, *combination(self.cuts, weights))
+        elif program.status == "optimal":
+            accuracy = _ACCURACY.get(program.solver_stats.solver_name.upper(), _ROUGHLY)
+            bound = (float(program.value) - accuracy) * self.scale
+            self.lower_bound = max(self.lower_bound, bound)

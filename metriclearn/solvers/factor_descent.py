@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
-from metriclearn.solvers.base import Callback, Problem, Progress, Risk, Solution, Trace
-from metriclearn.solvers.mahalanobis import MetricCone
-from metriclearn.solvers.regularizers import Regularizer
+from metriclearn.running.parameters import Needs, number
+from metriclearn.solvers.base import Cuts, Problem, Solution
+from metriclearn.solvers.iteration import Minimization, Stop
 
 __all__ = ["FactorDescent"]
 
@@ -20,6 +21,7 @@ _FLOOR = 1e-6  # of the largest eigenvalue: 0 would be stationary for the factor
 _MEMORY = 20
 
 
+@dataclass(eq=False, repr=False)
 class FactorDescent(BaseEstimator):
     """L-BFGS over L in B = LLᵀ, and over √λ where there is a price.
 
@@ -40,91 +42,61 @@ class FactorDescent(BaseEstimator):
     Burer & Monteiro, Mathematical Programming 95, 2003, for the factor.
     """
 
-    def __init__(self, max_rounds: int = 40, tolerance: float = 1e-5) -> None:
-        self.max_rounds = max_rounds
-        self.tolerance = tolerance
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "max_rounds": number(whole=True),
+        "tolerance": number(),
+    }
+
+    max_rounds: int = 40
+    tolerance: float = 1e-5
 
     def minimize(self, problem: Problem) -> Solution:
         """Minimize, see :class:`~metriclearn.solvers.base.Solver`."""
-        warm = problem.warm
-        run = _Descent(problem.risk, problem.regularizer, problem.cone, problem.callbacks)
-        reason = "max_rounds"
-        try:
-            result = minimize(
-                run.value_and_gradient,
-                run.factor(problem.start if warm is None else warm.w),
-                jac=True,
-                method="L-BFGS-B",
-                options={
-                    "maxfun": self.max_rounds,
-                    "maxiter": self.max_rounds,
-                    "maxcor": _MEMORY,
-                    "ftol": self.tolerance,
-                    "gtol": 1e-9,
-                },
-            )
-            reason = "converged" if result.status == 0 else reason
-        except StopIteration:
-            reason = "callback"
-        except KeyboardInterrupt:
-            if not np.isfinite(run.objective):
-                raise
-            reason = "interrupted"
-        return run.solution(reason, warm)
+        return _Descent(problem, self).run(self.max_rounds)
 
 
-class _Descent:
-    """Objective and gradient over the factor, and the best point met."""
+class _Descent(Minimization):
+    """One run; a round is an evaluation that L-BFGS asks for."""
 
-    def __init__(
-        self, risk: Risk, regularizer: Regularizer, cone: MetricCone, callbacks: Sequence[Callback]
-    ) -> None:
-        self.risk, self.omega, self.cone = risk, regularizer.terms(cone), cone
-        self.callbacks, self.trace = callbacks, Trace()
-        self.objective, self.scale, self.calls = np.inf, np.inf, 0
-        self._begun = time.perf_counter()
+    def __init__(self, problem: Problem, settings: FactorDescent) -> None:
+        self.terms = problem.regularizer.terms(problem.cone)
+        super().__init__(problem, settings, self.terms)
 
-    def factor(self, w: NDArray) -> NDArray:
+    def prepare(self, start: NDArray, cuts: Cuts) -> None:
         """L, of full rank, and √λ, as one vector in which the objective at w is of order 1."""
-        coordinates, price = self.cone.split(w)
-        values, vectors = np.linalg.eigh(self.cone.metric.matrix(coordinates))
+        if self.problem.warm is None:
+            self.scale = self.objective
+        self.unit = max(abs(self.objective), 1e-300)
+        w_metric, price = self.cone.split(start)
+        values, vectors = np.linalg.eigh(self.cone.metric.matrix(w_metric))
         largest = max(float(values[-1]), 1e-12)
         floored = np.maximum(values, _FLOOR * largest)
         L = (vectors * np.sqrt(floored)) @ vectors.T  # diagonal where the metric is
         root = [np.sqrt(max(price, 1e-12))] if self.cone.priced else []
-        self.unit = max(abs(self._value(w)[0]), 1e-300)
-        return np.append(L.ravel(), root)
+        self.factor = np.append(L.ravel(), root)
 
-    def value_and_gradient(self, factor: NDArray) -> tuple[float, NDArray]:
+    def step(self) -> None:
+        """All rounds: scipy's L-BFGS-B."""
+        options = {
+            "maxfun": self.settings.max_rounds,
+            "maxiter": self.settings.max_rounds,
+            "maxcor": _MEMORY,
+            "ftol": self.settings.tolerance,
+            "gtol": 1e-9,
+        }
+        result = minimize(self._round, self.factor, jac=True, method="L-BFGS-B", options=options)
+        raise Stop("converged" if result.status == 0 else "max_rounds")
+
+    def _round(self, factor: NDArray) -> tuple[float, NDArray]:
+        """Objective and gradient at a factor."""
         P, metric = self.cone.n_features, self.cone.metric
         L = factor[: P * P].reshape(P, P)
         price = float(factor[-1] ** 2) if self.cone.priced else float("nan")
         w = self.cone.join(metric.coordinates(L.T), price)
-        value, slope = self._value(w)
-        own, price_slope = self.cone.split(slope)
-        gradient = (2.0 * metric.matrix(own) @ L).ravel()
+        cuts, value = self.visit(w)
+        self.close_round()
+        slope, price_slope = self.cone.split(cuts.slope + self.terms.gradient(w))
+        gradient = (2.0 * metric.matrix(slope) @ L).ravel()  # d⟨G, LLᵀ⟩/dL = 2GL
         if self.cone.priced:
             gradient = np.append(gradient, 2.0 * price_slope * factor[-1])
         return value / self.unit, gradient / self.unit
-
-    def _value(self, w: NDArray) -> tuple[float, NDArray]:
-        cuts = self.risk(w)
-        self.calls += len(cuts.values)
-        value = cuts.mean + self.omega(w)
-        self.scale = value if self.scale == np.inf else self.scale
-        if value < self.objective:
-            self.objective, self.best = value, w
-        self.trace.append(self.objective, 0.0, time.perf_counter() - self._begun, self.calls)
-        gap = self.objective / max(abs(self.scale), 1e-300)
-        progress = Progress(len(self.trace), self.objective, 0.0, gap, self.best, self.calls)
-        if any([callback.on_round(progress) for callback in self.callbacks]):
-            raise StopIteration
-        return value, cuts.slope + self.omega.gradient(w)
-
-    def solution(self, reason: str, warm: Solution | None) -> Solution:
-        scale = self.scale if warm is None else warm.scale
-        rank = len(self.cone.metric.components(self.cone.split(self.best)[0]))
-        solution = Solution(self.best, self.objective, 0.0, scale, reason, self.trace, rank)
-        for callback in self.callbacks:
-            callback.on_end(solution)
-        return solution

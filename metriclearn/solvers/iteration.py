@@ -1,119 +1,213 @@
-"""The loop around every solver: rounds, best point, bound, trace, callbacks, checkpoint."""
+"""The loop of all solvers: rounds, best point, bound, trace, callbacks, checkpoint."""
 
 from __future__ import annotations
 
+import numbers
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.solvers.base import (
-    Callback,
-    CutMemory,
-    Cuts,
-    Progress,
-    Risk,
-    Solution,
-    Trace,
-    check_number,
-)
+from metriclearn.running.parameters import check_parameters
+from metriclearn.solvers.base import Callback, CutMemory, Cuts, Problem, Progress, Solution, Trace
 from metriclearn.solvers.checkpoint import Checkpoint
 from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.regularizers import RegularizationTerms
 
-__all__ = ["Iteration", "Stalled"]
+__all__ = ["DualBound", "Iteration", "Minimization", "Stop"]
+
+# shares of the cut at the start in the mixtures that limit the price
+_SHARES = (1.0, 0.1, 0.01, 0.001, 0.0)
 
 
-class Stalled(Exception):
-    """A step found no way on; the best point so far is the result."""
+class Stop(Exception):
+    """Ends the rounds, for the reason that it is given."""
 
 
 class Iteration(ABC):
-    """One minimization of risk + omega over a cone; a solver adds how to begin and how to step.
+    """Rounds until there is a reason to stop; a subclass says how to begin and what a round does.
+
+    The attributes that are numbers or arrays, and do not begin with an underscore, are the state:
+    a checkpoint keeps them after every round, and a later run of the same problem takes them up
+    and goes on bit for bit.
 
     Parameters
     ----------
-    risk : Risk
-    omega : callable
-        Ω(w).
-    cone : MetricCone
-    warm : Solution or None
-        An earlier solution of the same risk under another regularizer, to begin from.
-    identity : tuple
-        Numbers and arrays that, with the first cuts, fix which problem a checkpoint belongs to.
+    settings : estimator
+        Whose table of parameters is checked, and whose ``checkpoint`` may name a file.
+    callbacks : sequence of Callback
     """
 
-    SOLVER = ""
-    LEAST = 0.0  # no hinge plus Ω is below
-    NUMBERS = ("round", "objective", "lower_bound", "oracle_calls", "cache_hits")
-
-    def __init__(
-        self,
-        risk: Risk,
-        omega: Callable[[NDArray], float],
-        cone: MetricCone,
-        warm: Solution | None,
-        identity: tuple = (),
-    ) -> None:
-        self.risk, self.omega, self.cone = risk, omega, cone
-        self.warm, self.identity = warm, identity
-        self.trace = Trace()
-        self.round, self.oracle_calls, self.cache_hits = 0, 0, 0
-        self.objective, self.lower_bound = np.inf, self.LEAST
-        self._seconds_before, self._started = 0.0, time.perf_counter()
+    def __init__(self, settings: Any, callbacks: Sequence[Callback] = ()) -> None:
+        self.settings, self.callbacks = settings, callbacks
+        self.round, self.objective = 0, np.inf
+        self._file: Checkpoint | None = None
 
     @abstractmethod
-    def begin(self, start: NDArray, cuts: Cuts) -> None:
-        """Prepare for the first round, from the cuts at the start."""
+    def begin(self) -> None:
+        """Prepare for the first round."""
 
     @abstractmethod
     def step(self) -> None:
-        """One round: raise the bound, query the risk, keep what is better."""
+        """One round; raises :class:`Stop` where there is no way on."""
 
     @abstractmethod
-    def state(self) -> dict[str, NDArray]:
-        """Arrays from which :meth:`restore` goes on."""
+    def record(self) -> Any:
+        """Add a row to the trace; returns what callbacks, where there are any, see of it."""
 
     @abstractmethod
+    def solved(self) -> bool:
+        """Whether the result is as good as asked for."""
+
+    @abstractmethod
+    def solution(self, reason: str) -> Solution:
+        """The result."""
+
+    @abstractmethod
+    def identity(self) -> Sequence[Any]:
+        """Numbers and arrays that say which problem a checkpoint belongs to."""
+
+    def state(self) -> dict[str, Any]:
+        """All that changes from round to round."""
+        public = {name: value for name, value in vars(self).items() if name[0] != "_"}
+        return {k: v for k, v in public.items() if isinstance(v, (numbers.Number, np.ndarray))}
+
     def restore(self, state: dict[str, NDArray]) -> None:
-        """Take up the state of an earlier run of the same problem."""
+        """Take up the state of an earlier run."""
+        for name, value in state.items():
+            setattr(self, name, value if value.ndim else value.item())
 
-    def run(
-        self,
-        start: NDArray,
-        callbacks: Sequence[Callback],
-        tolerance: float,
-        max_rounds: int,
-        checkpoint: str | None = None,
-    ) -> Solution:
-        """Step until the gap is small enough, a callback asks to stop, or rounds run out."""
-        check_number(self.SOLVER, "tolerance", tolerance, 0)
-        check_number(self.SOLVER, "max_rounds", max_rounds, 0, whole=True)
-        file = Checkpoint(checkpoint, self.SOLVER)
-        reason = "max_rounds"
+    def run(self, max_rounds: int) -> Solution:
+        """Step until the problem is solved, a callback asks to stop, or rounds run out."""
+        check_parameters(self.settings)
+        reason, path = "max_rounds", getattr(self.settings, "checkpoint", None)
         try:
-            self._begin(start, file)
-            while not self.solved(tolerance) and self.round < max_rounds:
+            self.begin()
+            if path is not None:
+                self._file = Checkpoint(path, type(self.settings).__name__, *self.identity())
+                self.restore(self._file.load())
+            while not self.solved() and self.round < max_rounds:
                 self.step()
-                self.round += 1
-                self._record()
-                file.save(self._everything() if checkpoint else {})
-                if any([callback.on_round(self.progress()) for callback in callbacks]):
-                    reason = "callback"
-                    break
-            if self.solved(tolerance):
-                reason = "converged"
-        except Stalled:
-            reason = "stalled"
+                self.close_round()
+        except Stop as stop:
+            reason = str(stop)
         except KeyboardInterrupt:
             if not np.isfinite(self.objective):
                 raise
             reason = "interrupted"
+        if reason != "interrupted" and self.solved():
+            reason = "converged"
         solution = self.solution(reason)
-        for callback in callbacks:
+        for callback in self.callbacks:
             callback.on_end(solution)
         return solution
+
+    def close_round(self) -> None:
+        """Trace, checkpoint and callbacks; for steps of many rounds, too."""
+        self.round += 1
+        progress = self.record()
+        if self._file is not None:
+            self._file.save(self.state())
+        if any([callback.on_round(progress) for callback in self.callbacks]):
+            raise Stop("callback")
+
+
+class DualBound:
+    """Lower bounds on min risk + Ω from one affine minorant b + ⟨g, w⟩ of the risk.
+
+    Over the metric's cone the minimum of ⟨g + slope, w⟩ + (μ/2)‖w‖² is closed when μ > 0. When
+    μ = 0 any optimum has ⟨slope, w⟩ ≤ F, the best objective known, because the risk is
+    nonnegative, and slope = κI gives F/κ times the least eigenvalue (or weight). The price has no
+    regularizer: where g falls with it, the bound needs a limit of the prices that can be optimal.
+
+    Parameters
+    ----------
+    terms : RegularizationTerms
+    cone : MetricCone
+    """
+
+    def __init__(self, terms: RegularizationTerms, cone: MetricCone) -> None:
+        self.terms, self.cone = terms, cone
+
+    def value(self, offset: float, slope: NDArray, best: float, price_limit: float) -> float:
+        """Bound from one minorant; never below 0, which bounds every hinge."""
+        bound = self._priceless(offset, slope, best)
+        unlimited = np.isinf(price_limit) and slope[-1] > -1e-14  # rounding of (K − Tr M)/T
+        if self.cone.priced and slope[-1] < 0 and not unlimited:
+            bound += slope[-1] * price_limit
+        return max(0.0, bound)
+
+    def price_limit(self, offset: float, slope: NDArray, best: float) -> float:
+        """Largest optimal price: b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum, where g grows with it."""
+        return (
+            (best - self._priceless(offset, slope, best)) / slope[-1] if slope[-1] > 0 else np.inf
+        )
+
+    def _priceless(self, offset: float, slope: NDArray, best: float) -> float:
+        terms, metric = self.terms, self.cone.metric
+        total = slope[: self.cone.n_metric] + terms.slope
+        if terms.curvature > 0:
+            point, _ = metric.linearize(-total)
+            return offset + terms.offset - float(point @ point) / (2.0 * terms.curvature)
+        weight = float(np.max(terms.slope))
+        return offset + best / weight * min(0.0, metric.least(total))
+
+
+class Minimization(Iteration):
+    """Rounds that lower risk + Ω over a cone, with the best point met and a lower bound.
+
+    Parameters
+    ----------
+    problem : Problem
+    settings : Solver
+    omega : RegularizationTerms, or any callable (array) -> float
+        Ω(w); there is a bound by :meth:`raise_bound` only for the former.
+    """
+
+    least = 0.0  # no hinge plus Ω is below
+
+    def __init__(self, problem: Problem, settings: Any, omega: Callable[[NDArray], float]) -> None:
+        super().__init__(settings, problem.callbacks)
+        self.problem, self.risk, self.cone, self.omega = problem, problem.risk, problem.cone, omega
+        self.lower_bound, self.price_limit, self.seconds = self.least, np.inf, 0.0
+        self.oracle_calls, self.cache_hits, self.rows = 0, 0, np.empty((0, 5))
+        self._clock = time.perf_counter()
+
+    @abstractmethod
+    def prepare(self, start: NDArray, cuts: Cuts) -> None:
+        """Prepare for the first round, from the cuts at the start."""
+
+    def begin(self) -> None:
+        """Evaluate the start, or the point of the earlier solution that there is."""
+        warm, who = self.problem.warm, type(self.settings).__name__
+        start = (self.problem.start if warm is None else warm.w).copy()
+        cuts, value = self.visit(start)
+        if not np.isfinite(value):
+            raise ValueError(
+                f"{who} needs an objective that is finite at the start, with no or nearly no "
+                f"metric, got {value}; change the regularizer, or scale the data."
+            )
+        self.scale = (cuts.mean or value) if warm is None else warm.scale
+        self.anchor_offset, self.anchor_slope = cuts.mean - float(cuts.slope @ start), cuts.slope
+        if warm is not None and warm.cuts is not None:
+            _, self.anchor_offset, self.anchor_slope = warm.cuts
+        self._first = start, cuts
+        if value > self.least:  # else no data set asks for anything
+            self.prepare(start, cuts)
+
+    def identity(self) -> Sequence[Any]:
+        """The solver, what the risk knows of its data, the first cuts, and Ω at three points."""
+        start, cuts = self._first
+        texts = [type(self.settings).__name__.encode(), getattr(self.risk, "fingerprint", b"")]
+        unit = self.cone.join(self.cone.metric.identity(self.cone.n_features), 0.0)
+        return (
+            *(np.frombuffer(text, dtype=np.uint8) for text in texts),
+            *(start, *cuts, self.scale, getattr(self.risk, "identity", ())),
+            [self.omega(size * unit) for size in (1.0, 2.0, 3.0)],
+        )
 
     def evaluate(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
         """Ask the oracles, and count."""
@@ -121,105 +215,57 @@ class Iteration(ABC):
         self.oracle_calls += len(cuts.values)
         return cuts
 
-    def keep(self, w: NDArray, value: float) -> bool:
-        """Remember w if it is the best so far."""
-        if value >= self.objective:
-            return False
-        self.objective, self.best = value, w
-        return True
+    def visit(self, w: NDArray) -> tuple[Cuts, float]:
+        """Cuts and objective at w, which is remembered if it is the best so far."""
+        cuts = self.evaluate(w)
+        value = cuts.mean + self.omega(w)
+        if value < self.objective:
+            self.objective, self.best = value, w
+        return cuts, value
 
-    def solved(self, tolerance: float) -> bool:
-        """Whether the gap is within the tolerance; 0 is the least a hinge can be."""
-        return self.objective <= self.LEAST or self.relative_gap() <= tolerance
+    def raise_bound(self, dual: DualBound, offset: float, slope: NDArray) -> None:
+        """Use a minorant of the risk for the lower bound.
+
+        Mixtures with the minorant that was met at the start, which has the fewest clusters and so
+        grows with the price, first limit the prices that can be optimal.
+        """
+        for share in _SHARES if self.cone.priced else ():
+            mixed = (1 - share) * offset + share * self.anchor_offset
+            mixed_slope = (1 - share) * slope + share * self.anchor_slope
+            limit = dual.price_limit(mixed, mixed_slope, self.objective)
+            self.price_limit = min(self.price_limit, limit)
+        bound = dual.value(offset, slope, self.objective, self.price_limit)
+        self.lower_bound = max(self.lower_bound, bound)
 
     def relative_gap(self) -> float:
         """Gap over the objective with no metric."""
         return (self.objective - self.lower_bound) / max(self.scale, 1e-300)
 
-    def progress(self) -> Progress:
-        """What callbacks see."""
-        return Progress(
-            self.round,
-            self.objective,
-            self.lower_bound,
-            self.relative_gap(),
-            self.best,
-            self.oracle_calls,
-            self.cache_hits,
-        )
+    def solved(self) -> bool:
+        """Whether the gap is within the tolerance; 0 is the least that a hinge can be."""
+        return self.objective <= self.least or self.relative_gap() <= self.settings.tolerance
+
+    def record(self) -> Progress:
+        """Add a row to the trace."""
+        now = time.perf_counter()
+        self.seconds, self._clock = self.seconds + now - self._clock, now
+        state, counts = (self.objective, self.lower_bound), (self.oracle_calls, self.cache_hits)
+        self.rows = np.vstack([self.rows, [*state, self.seconds, *counts]])
+        return Progress(self.round, *state, self.relative_gap(), self.best, *counts)
 
     def solution(self, reason: str) -> Solution:
         """The best point with its certificate."""
-        coordinates, _ = self.cone.split(self.best)
-        rank = len(self.cone.metric.components(coordinates))
         return Solution(
-            self.best,
-            self.objective,
-            self.lower_bound,
-            self.scale,
-            reason,
-            self.trace,
-            rank,
-            self.memory(),
+            w=self.best,
+            objective=self.objective,
+            lower_bound=self.lower_bound,
+            scale=self.scale,
+            reason=reason,
+            trace=Trace.of(self.rows),
+            rank=len(self.cone.metric.components(self.cone.split(self.best)[0])),
+            cuts=self.memory(),
         )
 
     def memory(self) -> CutMemory | None:
         """Cuts for a later start from this solution, where the solver keeps any."""
         return None
-
-    def _begin(self, start: NDArray, file: Checkpoint) -> None:
-        start = start if self.warm is None else self.warm.w
-        cuts = self.evaluate(start)
-        value = cuts.mean + self.omega(start)
-        self.scale = (cuts.mean or value) if self.warm is None else self.warm.scale
-        if not np.isfinite(value):
-            raise ValueError(
-                f"{self.SOLVER} needs an objective that is finite at the start, with no or nearly "
-                f"no metric, got {value}; change the regularizer, or scale the data."
-            )
-        self.keep(start.copy(), value)
-        if self.objective <= self.LEAST:  # no data set asks for anything
-            return
-        remembered = None if self.warm is None else self.warm.cuts
-        here = (cuts.mean - float(cuts.slope @ start), cuts.slope)
-        self.anchor = here if remembered is None else remembered.anchor
-        self.begin(start, cuts)
-        if file.path is not None:
-            self._identify(file, start, cuts)
-        state = file.load()
-        if state is not None:
-            self._take_up(state)
-
-    def _identify(self, file: Checkpoint, start: NDArray, cuts: Cuts) -> None:
-        """Which problem, and which solver, a checkpoint belongs to."""
-        texts = [self.SOLVER.encode(), getattr(self.risk, "fingerprint", b"")]
-        exact = [np.frombuffer(text, dtype=np.uint8) for text in texts]
-        settings = getattr(self.risk, "identity", ())
-        numbers = (start, cuts.values, cuts.slopes, cuts.weights, self.scale, settings)
-        file.identify(*exact, *numbers, *self.identity)
-
-    def _record(self) -> None:
-        seconds = self._seconds_before + time.perf_counter() - self._started
-        self.trace.append(
-            self.objective, self.lower_bound, seconds, self.oracle_calls, self.cache_hits
-        )
-
-    def _everything(self) -> dict[str, NDArray]:
-        return {
-            **self.state(),
-            "best": self.best,
-            "anchor": np.append(self.anchor[1], self.anchor[0]),
-            "numbers": np.array([getattr(self, name) for name in Iteration.NUMBERS]),
-            "trace": np.array([getattr(self.trace, name) for name in Trace.__dataclass_fields__]),
-        }
-
-    def _take_up(self, state: dict[str, NDArray]) -> None:
-        for name, number in zip(Iteration.NUMBERS, state.pop("numbers")):
-            setattr(self, name, type(getattr(self, name))(number))
-        self.best = state.pop("best")
-        anchor = state.pop("anchor")
-        self.anchor = (float(anchor[-1]), anchor[:-1])
-        rows = state.pop("trace").tolist()
-        self.trace = Trace(*rows[:3], *([int(value) for value in row] for row in rows[3:]))
-        self._seconds_before = self.trace.seconds[-1] if len(self.trace) else 0.0
-        self.restore(state)

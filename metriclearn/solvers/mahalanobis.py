@@ -34,38 +34,30 @@ class Metric(Protocol):
 
     def n_coordinates(self, n_features: int) -> int:
         """Length of the coordinate vector for P features."""
-        ...
 
     def coordinates(self, R: NDArray) -> NDArray:
         """Coordinates of RᵀR (projected on the family), (k, P) -> (n,)."""
-        ...
 
     def matrix(self, w: NDArray) -> NDArray:
         """B, (P, P)."""
-        ...
 
     def components(self, w: NDArray) -> NDArray:
         """Lᵀ with B = LLᵀ, (r, P); r is the rank of B."""
-        ...
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Projection onto the cone, and its generalized Jacobian J at v.
 
         The latter maps rows G (k, n) to G J Gᵀ (k, k).
         """
-        ...
 
     def least(self, v: NDArray) -> float:
         """min ⟨v, B⟩ over the cone's B with Tr B = 1."""
-        ...
 
     def identity(self, n_features: int) -> NDArray:
         """Coordinates of I: ⟨I, B⟩ = Tr B."""
-        ...
 
     def absolute_sum(self, n_features: int) -> NDArray:
         """Coordinates s with ⟨s, B⟩ = Σ|B_ij| on the cone, where that is linear."""
-        ...
 
 
 class DiagonalMetric(BaseEstimator):

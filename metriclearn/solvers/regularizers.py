@@ -60,7 +60,6 @@ class Regularizer(Protocol):
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         """The linear and squared parts of Ω on ``cone``."""
-        ...
 
 
 @runtime_checkable
@@ -69,9 +68,9 @@ class ConvexExpression(Protocol):
 
     def expression(self, B: Any) -> Any:
         """Ω(B) for a cvxpy variable, or a constant, B (P, P)."""
-        ...
 
 
+@dataclass(eq=False, repr=False)
 class SquaredFrobenius(BaseEstimator):
     """Ω(B) = (μ/2)‖B − cI‖²_F, with ``strength`` μ > 0; for a diagonal metric (μ/2)‖b − c‖².
 
@@ -79,9 +78,8 @@ class SquaredFrobenius(BaseEstimator):
     identity, that is to the metric whose coordinates the features are in, instead of to none.
     """
 
-    def __init__(self, strength: float = 0.1, center: float = 0.0) -> None:
-        self.strength = strength
-        self.center = center
+    strength: float = 0.1
+    center: float = 0.0
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         strength, center = _positive(self), self.center
@@ -94,22 +92,22 @@ class SquaredFrobenius(BaseEstimator):
         return RegularizationTerms(strength, -strength * center * identity, offset)
 
 
+@dataclass(eq=False, repr=False)
 class L1(BaseEstimator):
     """Ω(b) = μ‖b‖₁, with ``strength`` μ > 0: feature selection, diagonal metrics only."""
 
-    def __init__(self, strength: float = 1e-3) -> None:
-        self.strength = strength
+    strength: float = 1e-3
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         absolute_sum = cone.metric.absolute_sum(cone.n_features)
         return RegularizationTerms(0.0, _positive(self) * absolute_sum)
 
 
+@dataclass(eq=False, repr=False)
 class Trace(BaseEstimator):
     """Ω(B) = μ Tr B, with ``strength`` μ > 0: low rank."""
 
-    def __init__(self, strength: float = 1e-2) -> None:
-        self.strength = strength
+    strength: float = 1e-2
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         return RegularizationTerms(0.0, _positive(self) * cone.metric.identity(cone.n_features))
@@ -125,7 +123,7 @@ def terms_of(who: str, regularizer: object, cone: MetricCone) -> RegularizationT
     return regularizer.terms(cone)
 
 
-def _positive(regularizer: Regularizer) -> float:
+def _positive(regularizer: Any) -> float:
     strength = regularizer.strength
     if not isinstance(strength, numbers.Real) or not 1e-20 <= float(strength) <= 1e20:
         raise ValueError(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn import (
     EXACTLY_ONE,
@@ -32,6 +33,7 @@ from metriclearn.estimators.first_completion import KnownStart
 from metriclearn.oracles.change_points import PricedSegmentation
 from metriclearn.problem.known_loss import known_loss
 from metriclearn.problem.risk import move_cuts
+from metriclearn.solvers.working_set import values
 from tests.exhaustive import all_segmentations
 from tests.training import XS, YS, assert_same, learn
 
@@ -136,13 +138,12 @@ def test_moved_cuts_stay_valid_and_tight() -> None:
     gaps = []
     for _ in range(20):
         w = solution.w * rng.uniform(0, 2, len(solution.w))
-        values = after(w).values
-        cuts = moved.offsets + moved.slopes @ w
-        assert np.all(cuts <= values[moved.groups] + 1e-10)
-        offset, slope = moved.anchor
-        assert offset + slope @ w <= after(w).mean + 1e-10
+        heights = after(w).values
+        cuts = values(moved.table, w)
+        assert np.all(cuts <= heights[moved.table["group"]] + 1e-10)
+        assert moved.anchor_offset + moved.anchor_slope @ w <= after(w).mean + 1e-10
     best = np.full(len(before.truths), -np.inf)
-    np.maximum.at(best, moved.groups, moved.offsets + moved.slopes @ solution.w)
+    np.maximum.at(best, moved.table["group"], values(moved.table, solution.w))
     gaps = after.weights @ (after(solution.w).values - best)
     assert gaps < 0.05 * solution.scale  # the old cuts know most of the new risk
 
@@ -167,8 +168,9 @@ def test_interrupted_runs_resume_with_the_same_result(tmp_path) -> None:
     assert len(whole.alternation_) >= 3
     file = str(tmp_path / "state.npz")
     stored = Alternation(start=PrincipalStart(4), checkpoint=file)
-    with pytest.raises(KeyboardInterrupt):
-        fit(y, alternation=stored, solver=_Stopping(BundleDual(tolerance=1e-4), 2))
+    with pytest.warns(ConvergenceWarning):
+        stopped = fit(y, alternation=stored, solver=_Stopping(BundleDual(tolerance=1e-4), 2))
+    assert (stopped.alternation_.reason, len(stopped.alternation_)) == ("interrupted", 2)
     resumed = fit(y, alternation=stored)
     np.testing.assert_allclose(resumed.components_, whole.components_, atol=1e-10)
     assert resumed.alternation_ == whole.alternation_

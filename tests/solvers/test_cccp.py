@@ -73,7 +73,7 @@ def test_reaches_the_minimum_of_a_difference(begin: float) -> None:
     assert solution.converged
     assert solution.w[0] == pytest.approx(1.0, abs=1e-3)
     # the first majorant's minimum is known: 4w³ = 4·begin
-    assert solution.trace.objective[1] == pytest.approx((begin ** (2 / 3) - 1) ** 2, abs=1e-6)
+    assert solution.trace.objective[0] == pytest.approx((begin ** (2 / 3) - 1) ** 2, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_reaches_the_minimum_of_a_difference(begin: float) -> None:
 )
 def test_steps_that_go_too_far_are_taken_back(factor: float, moves: bool) -> None:
     solution = CCCP(Overshooting(factor)).minimize(Problem(Quartic(), TINY, CONE, np.array([0.5])))
-    trace = np.array(solution.trace.objective)
+    trace = np.array([solution.scale, *solution.trace.objective])
     assert np.all(np.diff(trace) <= 0)
     assert (trace[1] < trace[0]) == moves
     assert solution.objective == pytest.approx(float(Quartic()(solution.w).mean), abs=1e-11)
@@ -114,7 +114,7 @@ def test_the_best_of_all_starts_is_kept() -> None:
     best = min(alone, key=lambda own: own.objective)
     assert solution.objective == pytest.approx(best.objective, rel=1e-9)
     np.testing.assert_allclose(solution.trace.objective, best.trace.objective, rtol=1e-9)
-    assert solution.scale == solution.trace.objective[0]
+    assert solution.scale == best.scale
 
 
 def test_trials_decide_which_start_goes_on() -> None:
@@ -125,10 +125,10 @@ def test_trials_decide_which_start_goes_on() -> None:
         CCCP(max_rounds=1).minimize(Problem(Quartic(), TINY, CONE, w)).objective for w in starts
     ]
     np.testing.assert_allclose(objectives, alone, rtol=1e-9)
-    assert solution.trace.objective[1] == pytest.approx(min(alone))
+    assert solution.trace.objective[0] == pytest.approx(min(alone))
     assert np.all(np.diff(solution.trace.objective) <= 0)
     assert np.all(np.diff(solution.trace.oracle_calls) > 0)
-    assert solution.scale == solution.trace.objective[0]
+    assert solution.scale > solution.trace.objective[0]
 
 
 def test_a_callback_that_stops_ends_all_starts() -> None:
@@ -143,7 +143,7 @@ def test_a_callback_that_stops_ends_all_starts() -> None:
     solution, objectives = CCCP().minimize_from(
         Problem(Quartic(), TINY, CONE, starts[0], [Stop()]), starts
     )
-    assert (solution.reason, len(objectives), len(solution.trace)) == ("callback", 1, 2)
+    assert (solution.reason, len(objectives), len(solution.trace)) == ("callback", 1, 1)
 
 
 def test_callbacks_see_every_outer_step_and_can_stop() -> None:
@@ -191,5 +191,5 @@ def test_an_interrupt_ends_everything_and_keeps_the_best_point(calls: int) -> No
 
 
 def test_wrong_parameters_are_named() -> None:
-    with pytest.raises(ValueError, match="tolerance of at least 0"):
+    with pytest.raises(ValueError, match="needs a tolerance of at least 0"):
         CCCP(tolerance=-1).minimize(Problem(Quartic(), TINY, CONE, np.ones(1)))

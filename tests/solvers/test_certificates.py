@@ -186,7 +186,7 @@ def test_interrupted_path_keeps_what_it_has_and_unfinished_ones_warn() -> None:
         (BundleDual(cache_size=0.5), "BundleDual needs a whole cache_size of at least 0"),
         (BundleDual(max_rounds=None), "BundleDual needs a whole max_rounds of at least 0"),
         (BundleDual(tolerance="x"), "BundleDual needs a tolerance of at least 0, got 'x'"),
-        (ProjectedSubgradient(batch_size=2.5), "needs a whole batch_size of at least 1"),
+        (ProjectedSubgradient(batch_size=2.5), "batch_size=None or a whole number of at least 1"),
         (ProjectedSubgradient(random_state=-1), "needs a whole random_state of at least 0"),
         (ProjectedSubgradient(step_rule=None), "needs a step_rule such as PolyakStep"),
     ],

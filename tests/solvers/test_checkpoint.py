@@ -128,8 +128,7 @@ def test_damaged_checkpoint_is_refused_and_left_alone(damage, tmp_path) -> None:
 
 def test_failed_write_leaves_the_old_state(tmp_path, monkeypatch) -> None:
     path = tmp_path / "state.npz"
-    checkpoint = Checkpoint(str(path))
-    checkpoint.identify(np.arange(3.0))
+    checkpoint = Checkpoint(str(path), "BundleDual", np.arange(3.0))
     checkpoint.save({"a": np.arange(4)})
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
@@ -137,14 +136,6 @@ def test_failed_write_leaves_the_old_state(tmp_path, monkeypatch) -> None:
     monkeypatch.undo()
     assert checkpoint.load()["a"].tolist() == [0, 1, 2, 3]
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
-
-
-def test_nothing_is_written_without_a_path(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    checkpoint = Checkpoint(None)
-    checkpoint.save({"a": np.zeros(1)})
-    assert checkpoint.load() is None
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_folder_that_does_not_exist(tmp_path) -> None:

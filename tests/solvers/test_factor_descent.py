@@ -39,7 +39,7 @@ def test_projects_on_the_cone(metric: Metric, priced: bool, seed: int) -> None:
     solution = solver.minimize(Problem(Distance(target), SquaredFrobenius(strength), cone, start))
     np.testing.assert_allclose(solution.w, expected, atol=2e-3)
     assert solution.converged
-    assert solution.trace.oracle_calls[-1] == 2 * len(solution.trace)
+    assert solution.trace.oracle_calls[-1] == 2 * (len(solution.trace) + 1)
     assert np.all(np.diff(solution.trace.objective) <= 0)
 
 

@@ -1,4 +1,4 @@
-"""The working set keeps what the master needs; the archive gives back what helps."""
+"""Tables of cuts keep what the master needs and give back what helps."""
 
 from __future__ import annotations
 
@@ -7,72 +7,59 @@ import pytest
 
 from metriclearn import L1, BundleDual, DiagonalMetric, FullMetric, SquaredFrobenius, Trace
 from metriclearn.solvers.base import Cuts
-from metriclearn.solvers.linear_master import linear_master
-from metriclearn.solvers.working_set import CutArchive, WorkingSet
+from metriclearn.solvers.dual_master import linear_master
+from metriclearn.solvers.working_set import best_violated, combination, pruned, table_of, values
 from tests.solvers.complete_problem import CompleteProblem
 
 
-def filled(rng: np.random.Generator, n: int = 3, rounds: int = 4, unit: float = 0.01):
-    """A priced working set, and all cuts it was given as (offset, slope, group)."""
-    cuts, plain = WorkingSet(5, unit, True), []
+def filled(rng: np.random.Generator, n: int = 3, rounds: int = 4):
+    """A table of cuts, and all cuts it was given as (offset, slope, group)."""
+    tables, plain = [], []
     for _ in range(rounds):
         w = rng.normal(size=5)
         new = Cuts(rng.normal(size=n), rng.normal(size=(n, 5)), np.full(n, 1 / n))
-        cuts.add(new, w)
+        tables.append(table_of(new, w))
         plain += [(v - s @ w, s, g) for g, (v, s) in enumerate(zip(new.values, new.slopes))]
-    return cuts, plain
+    return np.concatenate(tables), plain
 
 
-def test_values_are_those_of_the_cuts_whatever_the_unit_of_the_price() -> None:
+def test_values_and_combinations_are_those_of_the_cuts() -> None:
     rng = np.random.default_rng(0)
-    for unit in (1.0, 1e-3, 50.0):
-        cuts, plain = filled(rng, unit=unit)
-        w = rng.normal(size=5)
-        np.testing.assert_allclose(cuts.values(w), [o + s @ w for o, s, _ in plain], rtol=1e-12)
-        assert cuts.groups.tolist() == [g for _, _, g in plain]
-        weights = rng.uniform(size=len(cuts)) * (rng.uniform(size=len(cuts)) > 0.4)
-        offset, slope = cuts.combination(weights)
-        expected = sum(a * (o + s @ w) for a, (o, s, _) in zip(weights, plain))
-        assert offset + slope @ w == pytest.approx(expected, rel=1e-9)
+    cuts, plain = filled(rng)
+    w = rng.normal(size=5)
+    np.testing.assert_allclose(values(cuts, w), [o + s @ w for o, s, _ in plain], rtol=1e-12)
+    assert cuts["group"].tolist() == [g for _, _, g in plain]
+    weights = rng.uniform(size=len(cuts)) * (rng.uniform(size=len(cuts)) > 0.4)
+    offset, slope = combination(cuts, weights)
+    expected = sum(a * (o + s @ w) for a, (o, s, _) in zip(weights, plain))
+    assert offset + slope @ w == pytest.approx(expected, rel=1e-9)
 
 
-def test_pruned_cuts_move_to_the_archive_and_none_is_lost() -> None:
+def test_pruned_cuts_are_handed_back_and_none_is_lost() -> None:
     rng = np.random.default_rng(1)
     cuts, plain = filled(rng, rounds=6)
-    archive, w = CutArchive(100, 5), rng.normal(size=5)
-    cuts.weights = np.where(np.arange(18) % 5 == 0, 0.2, 0.0)
-    cuts.weights[cuts.groups == 2] = 0.1
-    for _ in range(2):
-        cuts.prune(1, archive)
-    kept, dropped = cuts.values(w), archive.offsets + archive.rows @ cuts.units(w)
-    assert len(kept) + len(dropped) == 18
-    assert np.all(cuts.weights > 0)
-    everything = np.sort(np.concatenate([kept, dropped]))
-    np.testing.assert_allclose(everything, np.sort([o + s @ w for o, s, _ in plain]), rtol=1e-12)
+    cuts["weight"] = np.where(np.arange(18) % 5 == 0, 0.2, 0.0)
+    cuts["weight"][cuts["group"] == 2] = 0.1
+    totals = np.bincount(cuts["group"], weights=cuts["weight"])
+    cuts, none = pruned(cuts, 1)
+    assert (len(cuts), len(none)) == (18, 0)
+    kept, dropped = pruned(cuts, 1)
+    assert np.all(kept["weight"] > 0)
+    np.testing.assert_allclose(np.bincount(kept["group"], weights=kept["weight"]), totals)
+    offsets = np.sort(np.concatenate([kept["offset"], dropped["offset"]]))
+    np.testing.assert_allclose(offsets, np.sort([offset for offset, _, _ in plain]))
 
 
-def test_archive_returns_the_best_cut_of_every_function_that_beats_the_model() -> None:
-    archive = CutArchive(10, 2)
-    rows = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    archive.add(rows, np.zeros(4), np.array([0, 0, 1, 1]), np.zeros(4))
-    w, masses = np.array([1.0, 0.5]), np.array([0.5, 0.5])
-    assert archive.take_violated(w, np.array([1.5, 0.4]), masses, 0.4) is None
-    taken = archive.take_violated(w, np.array([1.5, 0.4]), masses, 0.2)
-    np.testing.assert_array_equal(taken[0], [[2.0, 0.0], [0.0, 1.0]])
-    np.testing.assert_array_equal(taken[2], [0, 1])
-    assert sorted(archive.rows.tolist()) == [[0.0, -1.0], [1.0, 0.0]]
-    assert archive.take_violated(w, np.array([5.0, 5.0]), masses, 1e-9) is None
-
-
-@pytest.mark.parametrize("capacity", [0, 1, 3, 4])
-def test_archive_forgets_the_oldest(capacity) -> None:
-    archive = CutArchive(capacity, 1)
-    for k in range(4):
-        archive.add(np.array([[float(k)]]), np.array([float(k)]), np.array([0]), np.zeros(1))
-        assert len(archive.offsets) == min(k + 1, capacity)
-    assert sorted(archive.rows[:, 0]) == list(range(4 - capacity, 4))
-    archive.add(np.arange(10.0)[:, None], np.arange(10.0), np.zeros(10, int), np.zeros(10))
-    assert len(archive.offsets) == capacity
+def test_best_cut_of_every_function_that_beats_the_model() -> None:
+    slopes, others = np.eye(2), np.diag([2.0, -1.0])
+    archive = np.concatenate(
+        [table_of(Cuts(np.zeros(2), s, np.ones(2)), np.zeros(2)) for s in (slopes, others)]
+    )
+    w = np.array([1.0, 0.5])
+    places, excess = best_violated(archive, w, np.array([1.5, 0.4]))
+    np.testing.assert_array_equal(archive["slope"][places], [[2.0, 0.0], [0.0, 1.0]])
+    np.testing.assert_allclose(excess, [0.5, 0.1])
+    assert len(best_violated(archive, w, np.array([5.0, 5.0]))[0]) == 0
 
 
 def test_cache_spares_oracle_calls() -> None:
