@@ -26,10 +26,9 @@ from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, check_parameters, either, number
 
 __all__ = [
+    "DirichletProcess",
     "GibbsDPMixture",
     "assignment_probabilities",
-    "gibbs_sweep",
-    "log_posterior",
     "spherical_responsibilities",
 ]
 
@@ -122,89 +121,89 @@ def assignment_probabilities(
     if np.any(counts < 0) or not np.isfinite([penalty, *x, *counts, *means.ravel()]).all():
         raise ValueError("assignment_probabilities needs finite arguments and counts >= 0.")
     check_scale("assignment_probabilities", np.vstack([x, means]))
-    log_new = -penalty / (2.0 * variance)
-    return softmax(_log_weights(x, counts, means, variance, prior_variance, log_new))
+    process = DirichletProcess(variance, prior_variance, -penalty / (2.0 * variance))
+    return softmax(process.log_weights(x, counts, means))
 
 
-def _log_weights(
-    x: NDArray, counts: NDArray, means: NDArray, variance: float, prior: float, log_new: float
-) -> NDArray[np.float64]:
-    with np.errstate(divide="ignore"):  # an empty cluster is never joined
-        joining = np.log(counts) - np.sum((means - x) ** 2, axis=1) / (2.0 * variance)
-    return np.append(joining, log_new - x @ x / (2.0 * (prior + variance)))
+@dataclass(frozen=True)
+class DirichletProcess:
+    """A Dirichlet process of spherical Gaussians with means around 0: what is sampled, and how.
 
-
-def gibbs_sweep(
-    X: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    means: NDArray[np.float64],
-    *,
-    variance: float,
-    prior_variance: float,
-    log_concentration: float,
-    random: np.random.RandomState,
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """One sweep of Neal's Algorithm 2: every label given the means, then every mean. O(nKd).
-
-    A cluster left by its last sample disappears at once, with its mean.
-
-    Parameters
+    Attributes
     ----------
-    X : (n, d), the prior's mean being 0
-    labels : (n,) without gaps
-    means : (K, d)
-    variance, prior_variance, log_concentration : float
-        σ, ρ and ln α.
-
-    Returns
-    -------
-    labels, means
+    variance, prior_variance : float
+        σ > 0 and ρ ≥ 0, in units of squared distance.
+    log_opening : float
+        ln α − (d/2) ln(1 + ρ/σ): the weight of a new cluster at the origin; −λ/2σ for a penalty λ.
     """
-    labels, counts = labels.copy(), np.bincount(labels)
-    shrinkage = prior_variance / (prior_variance + variance)
-    log_new = log_concentration - 0.5 * X.shape[1] * np.log1p(prior_variance / variance)
-    for i, x in enumerate(X):
-        left = labels[i]
-        counts[left] -= 1
-        if counts[left] == 0:
-            counts, means = np.delete(counts, left), np.delete(means, left, axis=0)
-            labels -= labels > left
-        weights = _log_weights(x, counts, means, variance, prior_variance, log_new)
-        labels[i] = np.argmax(weights + random.gumbel(size=len(weights)))  # a draw from softmax
-        if labels[i] == len(counts):
-            noise = random.normal(scale=np.sqrt(shrinkage * variance), size=len(x))
-            means = np.vstack([means, shrinkage * x + noise])
-            counts = np.append(counts, 0)
-        counts[labels[i]] += 1
-    # the posterior of a mean is N(ρ Σx/(σ + ρn), σρ/(σ + ρn) I)
-    sums = np.zeros((len(counts), X.shape[1]))
-    np.add.at(sums, labels, X)
-    total = (variance + prior_variance * counts)[:, None]
-    spread = np.sqrt(variance * prior_variance / total)
-    return labels, prior_variance * sums / total + spread * random.normal(size=sums.shape)
 
+    variance: float
+    prior_variance: float
+    log_opening: float
 
-def log_posterior(
-    X: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    *,
-    variance: float,
-    prior_variance: float,
-    log_concentration: float,
-) -> float:
-    """ln p(labels | X) up to a constant, the means integrated out, in O(nd).
+    def log_weights(self, x: NDArray, counts: NDArray, means: NDArray) -> NDArray[np.float64]:
+        """Logarithms, up to a constant, of the probabilities of K clusters and of a new one."""
+        with np.errstate(divide="ignore"):  # an empty cluster is never joined
+            joining = np.log(counts) - np.sum((means - x) ** 2, axis=1) / (2.0 * self.variance)
+        opening = self.log_opening - x @ x / (2.0 * (self.prior_variance + self.variance))
+        return np.append(joining, opening)
 
-    Σ_c [ln α + ln Γ(n_c) − (d/2) ln(1 + ρn_c/σ) − S_c/2σ − n_c‖x̄_c‖²/2(σ + ρn_c)], S_c the squared
-    distances to the mean x̄_c. Times −2σ, with α as above and σ → 0: DP-means' objective.
-    """
-    partition = Partition.from_labels(labels)
-    sizes = partition.sizes.astype(np.float64)
-    means = partition.pool(X) / sizes[:, None]
-    within = np.sum((X - means[partition.labels]) ** 2)
-    shrunk = np.sum(sizes * np.sum(means**2, axis=1) / (variance + prior_variance * sizes))
-    spread = 0.5 * X.shape[1] * np.log1p(prior_variance * sizes / variance)
-    prior = partition.n_clusters * log_concentration + np.sum(gammaln(sizes) - spread)
-    return float(prior - 0.5 * (within / variance + shrunk))
+    def sweep(
+        self, X: NDArray, labels: NDArray, means: NDArray, random: np.random.RandomState
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """One sweep of Neal's Algorithm 2: every label given the means, then every mean. O(nKd).
+
+        A cluster left by its last sample disappears at once, with its mean.
+
+        Parameters
+        ----------
+        X : (n, d), the prior's mean being 0
+        labels : (n,) without gaps
+        means : (K, d)
+
+        Returns
+        -------
+        labels, means
+        """
+        labels, counts = labels.copy(), np.bincount(labels)
+        shrinkage = self.prior_variance / (self.prior_variance + self.variance)
+        for i, x in enumerate(X):
+            left = labels[i]
+            counts[left] -= 1
+            if counts[left] == 0:
+                counts, means = np.delete(counts, left), np.delete(means, left, axis=0)
+                labels -= labels > left
+            weights = self.log_weights(x, counts, means)
+            labels[i] = np.argmax(weights + random.gumbel(size=len(weights)))  # from the softmax
+            if labels[i] == len(counts):
+                noise = random.normal(scale=np.sqrt(shrinkage * self.variance), size=len(x))
+                means = np.vstack([means, shrinkage * x + noise])
+                counts = np.append(counts, 0)
+            counts[labels[i]] += 1
+        # the posterior of a mean is N(ρ Σx/(σ + ρn), σρ/(σ + ρn) I)
+        sums = np.zeros((len(counts), X.shape[1]))
+        np.add.at(sums, labels, X)
+        total = (self.variance + self.prior_variance * counts)[:, None]
+        spread = np.sqrt(self.variance * self.prior_variance / total)
+        drawn = random.normal(size=sums.shape)
+        return labels, self.prior_variance * sums / total + spread * drawn
+
+    def log_posterior(self, X: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+        """ln p(labels | X) up to a constant, the means integrated out, in O(nd).
+
+        Σ_c [ln α + ln Γ(n_c) − (d/2) ln(1 + ρn_c/σ) − S_c/2σ − n_c‖x̄_c‖²/2(σ + ρn_c)], S_c the
+        squared distances to the mean x̄_c. Times −2σ, for a penalty and σ → 0: DP-means' objective.
+        """
+        variance, prior_variance, half = self.variance, self.prior_variance, 0.5 * X.shape[1]
+        partition = Partition.from_labels(labels)
+        sizes = partition.sizes.astype(np.float64)
+        means = partition.pool(X) / sizes[:, None]
+        within = np.sum((X - means[partition.labels]) ** 2)
+        shrunk = np.sum(sizes * np.sum(means**2, axis=1) / (variance + prior_variance * sizes))
+        spread = half * np.log1p(prior_variance * sizes / variance)
+        log_concentration = self.log_opening + half * np.log1p(prior_variance / variance)
+        prior = partition.n_clusters * log_concentration + np.sum(gammaln(sizes) - spread)
+        return float(prior - 0.5 * (within / variance + shrunk))
 
 
 @dataclass(eq=False, repr=False)
@@ -212,8 +211,8 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     """Dirichlet process mixture of spherical Gaussians by Gibbs sampling (Neal's Algorithm 2).
 
     A small reference estimator, in plain numpy: a sweep costs O(nKd) and about 20 µs per sample.
-    Of all sweeps the labels with the largest posterior probability (:func:`log_posterior`) are
-    kept. The prior of the means is centered at the sample mean, so shifting X changes nothing.
+    Of all sweeps the labels with the largest posterior probability are kept. The prior of the
+    means is centered at the sample mean, so shifting X changes nothing.
 
     Parameters
     ----------
@@ -273,21 +272,17 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
                 "GibbsDPMixture needs a prior_variance, a penalty and squared distances below "
                 f"1e300 variances, got {largest:.1e} and variance={self.variance!r}; raise it."
             )
-        log_concentration = np.log(self.concentration or 1.0)
-        if self.concentration is None:
-            ratio = np.log1p(self.prior_variance / self.variance)
-            log_concentration = 0.5 * X.shape[1] * ratio - self.penalty / (2.0 * self.variance)
-        model = {
-            "variance": self.variance,
-            "prior_variance": self.prior_variance,
-            "log_concentration": float(log_concentration),
-        }
+        log_opening = -self.penalty / (2.0 * self.variance)
+        if self.concentration is not None:
+            shift = 0.5 * X.shape[1] * np.log1p(self.prior_variance / self.variance)
+            log_opening = float(np.log(self.concentration) - shift)
+        process = DirichletProcess(self.variance, self.prior_variance, log_opening)
         random = check_random_state(self.random_state)
         labels, means = np.zeros(len(X), dtype=np.int64), np.zeros((1, X.shape[1]))
         best, trace, counts = (-np.inf, labels), [], []
         for _ in range(self.n_sweeps):
-            labels, means = gibbs_sweep(X - center, labels, means, random=random, **model)
-            value = log_posterior(X - center, labels, **model)
+            labels, means = process.sweep(X - center, labels, means, random)
+            value = process.log_posterior(X - center, labels)
             best = (value, labels) if value > best[0] else best
             trace.append(value)
             counts.append(len(means))

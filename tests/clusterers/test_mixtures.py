@@ -17,19 +17,24 @@ from metriclearn.clusterers import (
     assignment_probabilities,
     spherical_responsibilities,
 )
-from metriclearn.clusterers.mixtures import gibbs_sweep, log_posterior
+from metriclearn.clusterers.mixtures import DirichletProcess
 from metriclearn.problem.partition import Partition
 from tests.exhaustive import all_partitions
 
-MODEL = {"variance": 0.5, "prior_variance": 2.0, "log_concentration": np.log(0.8)}
+VARIANCE, PRIOR, CONCENTRATION = 0.5, 2.0, 0.8
+
+
+def process(d: int) -> DirichletProcess:
+    opening = np.log(CONCENTRATION) - d / 2 * np.log1p(PRIOR / VARIANCE)
+    return DirichletProcess(VARIANCE, PRIOR, opening)
 
 
 def posterior_by_densities(X: NDArray, labels: tuple[int, ...]) -> float:
     """ln p(labels) + ln p(X | labels), by the Chinese restaurant and dense covariances."""
     same = np.equal.outer(labels, labels)
-    covariance = MODEL["variance"] * np.eye(len(X)) + MODEL["prior_variance"] * same
+    covariance = VARIANCE * np.eye(len(X)) + PRIOR * same
     sizes = np.bincount(labels)
-    prior = len(sizes) * MODEL["log_concentration"] + gammaln(sizes).sum()
+    prior = len(sizes) * np.log(CONCENTRATION) + gammaln(sizes).sum()
     return float(prior + sum(multivariate_normal.logpdf(x, cov=covariance) for x in X.T))
 
 
@@ -37,7 +42,7 @@ def test_log_posterior_is_the_density_up_to_a_constant() -> None:
     X = np.random.default_rng(0).normal(size=(5, 3))
     partitions = list(all_partitions(5))
     assert len(partitions) == 52
-    found = np.array([log_posterior(X, np.array(labels), **MODEL) for labels in partitions])
+    found = np.array([process(3).log_posterior(X, np.array(labels)) for labels in partitions])
     expected = np.array([posterior_by_densities(X, labels) for labels in partitions])
     assert np.ptp(found - expected) < 1e-12
 
@@ -51,7 +56,7 @@ def test_sweeps_visit_partitions_as_often_as_the_posterior_says() -> None:
     labels, means = np.zeros(4, dtype=np.int64), np.zeros((1, 1))
     visits = dict.fromkeys(expected, 0)
     for _ in range(n_sweeps):
-        labels, means = gibbs_sweep(X, labels, means, random=random, **MODEL)
+        labels, means = process(1).sweep(X, labels, means, random)
         visits[Partition.from_labels(labels)] += 1
     errors = [visits[p] / n_sweeps - expected[p] for p in expected]
     assert max(map(abs, errors)) < 0.025  # about 4 standard errors of correlated draws
@@ -88,8 +93,8 @@ def test_small_variance_gives_dp_means() -> None:
 def test_fit_keeps_the_most_probable_partition_and_its_traces() -> None:
     X = np.random.default_rng(0).normal(size=(30, 2))
     found = GibbsDPMixture(n_sweeps=40, concentration=1.0, random_state=0).fit(X)
-    model = {"variance": 0.2, "prior_variance": 1.0, "log_concentration": 0.0}
-    value = log_posterior(X - X.mean(axis=0), found.labels_, **model)
+    same = DirichletProcess(0.2, 1.0, -np.log1p(5.0))
+    value = same.log_posterior(X - X.mean(axis=0), found.labels_)
     assert value == pytest.approx(found.log_posterior_trace_.max(), rel=1e-12)
     assert found.n_clusters_trace_[np.argmax(found.log_posterior_trace_)] == found.n_clusters_
     for c, center in enumerate(found.cluster_centers_):
