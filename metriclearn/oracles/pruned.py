@@ -260,30 +260,35 @@ def best_segmentation(S, weight, truth, charges, slack, rules, c, min_size):
         if best > -np.inf:
             F[u], last[u] = best, incumbent
         if work >= cost + newest + 1 - fresh:  # a new checkpoint costs less than going on
-            for s in range(max(fresh, low), newest + 1):
-                if F[s] > -np.inf:
-                    starts[n_old], bounds[n_old], expiry[n_old] = s, np.inf, T + min_size
-                    n_old += 1
-            until = _legal_from(rules, u, min_size)
-            gain = _slack(slack, weight, c, u)
+            n_old = _add(max(fresh, low), newest + 1, F, starts, bounds, expiry, n_old)
+            at = _slack(slack, weight, c, u), low, _legal_from(rules, u, min_size), u, common
             live = (starts, bounds, expiry)
-            n_old, cost = _renew(
-                S, weight, truth, charges, c, gain, low, until, u, common, F, live, n_old
-            )
-            n_hot = _hot_first(starts, bounds, expiry, n_old, F[u] + (1.0 - _HOT) * gain)
+            n_old, n_hot, cost = _renew(S, weight, truth, charges, c, at, F, live, n_old)
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
             checkpoint, work, fresh = u, 0, newest + 1
     return F, _walk_back(last)
 
 
 @njit(nogil=True, cache=True)
-def _renew(S, weight, truth, charges, c, slack, low, until, u, common, F, live, n):
+def _add(first, stop, F, starts, bounds, expiry, n):
+    """Let the starts from ``first`` up to ``stop`` live, with no bound yet; returns how many do."""
+    for s in range(first, stop):
+        if F[s] > -np.inf:
+            starts[n], bounds[n], expiry[n] = s, np.inf, np.iinfo(np.int32).max
+            n += 1
+    return n
+
+
+@njit(nogil=True, cache=True)
+def _renew(S, weight, truth, charges, c, at, F, live, n):
     """Carry the bounds of live starts over to the checkpoint u and drop starts.
 
     Those before ``low`` are refused from now on, those beaten at u from ``until`` on. A value
     that stays low is only shifted by ``common``; one that comes within reach of F(u) is computed.
-    Returns how many starts live on and what the work cost.
+    Returns how many starts live on, how many of them, moved to the front, are hot, and what the
+    work cost.
     """
+    slack, low, until, u, common = at
     starts, bounds, expiry = live
     tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
     kept, evaluated = 0, 0
@@ -303,7 +308,8 @@ def _renew(S, weight, truth, charges, c, slack, low, until, u, common, F, live, 
         if end > u + 1:
             starts[kept], bounds[kept], expiry[kept] = s, bound, end
             kept += 1
-    return kept, evaluated + n // 4
+    n_hot = _hot_first(starts, bounds, expiry, kept, F[u] + (1.0 - _HOT) * slack)
+    return kept, n_hot, evaluated + n // 4
 
 
 @njit(nogil=True, cache=True)

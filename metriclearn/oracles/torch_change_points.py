@@ -90,7 +90,7 @@ class TorchChangePoints(BaseEstimator):
 class _Batch:
     """f(s, u) of several forms: cumulative sums (n, T+1, r) and tables of true segments."""
 
-    def __init__(self, forms: list[LowRankForm], device: str) -> None:
+    def __init__(self, forms: Sequence[LowRankForm], device: str) -> None:
         import torch
 
         from metriclearn.oracles.pruned import truth_table
