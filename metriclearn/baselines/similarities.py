@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.cutter import NormalizedCutSegmenter
-from metriclearn.estimators.graphs import pooled_scale, read_graphs, read_labels
+from metriclearn.estimators.cutter import NormalizedCutSegmenter, read_graphs, read_node_labels
+from metriclearn.estimators.learned_metric import pooled_deviation
 from metriclearn.features.image import ImageFeatures
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import Rounding, ThresholdCut
@@ -31,11 +31,11 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         y : their label maps
         """
         who = type(self).__name__
-        graphs, single = read_graphs(who, X, self.features, False)
-        truths = read_labels(who, y, graphs, single)
-        self._remember_features(graphs[0].nodes.n_features, None)
-        self.scale_ = pooled_scale(who, graphs, None)
-        nodes = [self._scaled(graph.nodes) for graph in graphs]
+        graphs = read_graphs(who, X, self.features, False)
+        truths = read_node_labels(who, y, graphs, partial=False)
+        self._remember(graphs)
+        self.scale_ = pooled_deviation(who, graphs.measures)
+        nodes = [self._scaled(one) for one in graphs.arrays]
         self._accept(self._choose(nodes, truths))
         self._set_threshold(nodes, [truth.n_clusters for truth in truths])
         return self
@@ -44,7 +44,7 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         self.components_ = np.diag(np.sqrt(weights)) / self.scale_
 
     @abstractmethod
-    def _choose(self, nodes: list[Nodes], truths: list[NodeLabels]) -> NDArray:
+    def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels]) -> NDArray:
         """w for the standardized features, (P,)."""
 
 
@@ -66,7 +66,7 @@ class EuclideanSimilarity(WeighedSimilarity):
     features: ImageFeatures = ImageFeatures()  # noqa: RUF009
     rounding: Rounding = ThresholdCut()  # noqa: RUF009
 
-    def _choose(self, nodes: list[Nodes], truths: list[NodeLabels]) -> NDArray:
+    def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels]) -> NDArray:
         P = self.n_features_in_
         return np.full(P, self.scale / P)
 
@@ -102,7 +102,7 @@ class SimilarityGridSearch(WeighedSimilarity):
     features: ImageFeatures = ImageFeatures()  # noqa: RUF009
     rounding: Rounding = ThresholdCut()  # noqa: RUF009
 
-    def _choose(self, nodes: list[Nodes], truths: list[NodeLabels]) -> NDArray:
+    def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels]) -> NDArray:
         is_first = np.isin(np.arange(self.n_features_in_), list(self.first))
         n = len(self.scales)
         self.losses_ = np.empty((n, n))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn.estimators.alternation import Alternation
 from metriclearn.estimators.first_completion import (
-    PrincipalStart,
     complete_segmentations,
     known_stretches,
 )
@@ -22,11 +17,10 @@ from metriclearn.estimators.inputs import DataSets, read_segmentations
 from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.change_points import ConstrainedChangePoints
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.joint_features import LinearFeatures
 from metriclearn.problem.known_loss import KnownLoss, charges
 from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Callback, Solver
@@ -161,59 +155,39 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     def _count_known(self) -> bool:
         return self.n_segments == "given"
 
-    def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
-        if truths[0].known is None:
-            return super()._hinge(truths)
-        oracle = ConstrainedChangePoints(self.min_size)
-        return partial(StructuredHinge, loss=KnownLoss(), oracle=oracle, completion=oracle)
-
-    def _dearest(self, truths: Sequence[Partition]) -> float:
-        knowns = [truth.known for truth in truths if truth.known is not None]
-        return max([1.0, *(float(charges(known).slack.max()) for known in knowns)])
-
-    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
+    def _read_truths(self, y: Any, data: DataSets) -> list[Any]:
         """Every run of equal labels is a segment.
 
         The hinge is an upper bound only if the labels are among what inference may answer.
         """
-        known = read_segmentations(type(self).__name__, y, data, partial=True)
-        incomplete = [truth for truth in known if isinstance(truth, PartialPartition)]
-        if incomplete:
-            return list(self._first_completions(data, incomplete))
-        truths = [truth for truth in known if isinstance(truth, Partition)]
+        who = type(self).__name__
+        truths = read_segmentations(who, y, data, partial=True)
         for i, truth in enumerate(truths):
-            if truth.sizes.min() < self.min_size:
+            if isinstance(truth, Partition) and truth.sizes.min() < self.min_size:
                 raise ValueError(
-                    f"{type(self).__name__} needs labeled segments of at least "
-                    f"min_size={self.min_size} samples, but data set {i} has one of "
-                    f"{truth.sizes.min()}; lower min_size, or raise it after fitting to predict."
+                    f"{who} needs labeled segments of at least min_size={self.min_size} samples, "
+                    f"but data set {i} has one of {truth.sizes.min()}; lower min_size, or raise it "
+                    "after fitting to predict."
                 )
         return truths
 
-    def _first_completions(
-        self, data: DataSets, knowns: Sequence[PartialPartition]
-    ) -> list[Partition]:
+    def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
         """Best segmentations that agree with the labels, under the metric to start from."""
-        who = type(self).__name__
-        if self._count_known or getattr(self.solver, "checkpoint", None) is not None:
-            raise ValueError(
-                f"{who} needs n_segments=None and a solver without checkpoint for partial labels; "
-                "alternation__checkpoint keeps the state instead."
-            )
+        self._check_partial(not self._count_known, "n_segments=None")
         if not any(known.constraints for known in knowns):
-            raise ValueError(f"{who} needs labels, but nothing is known of any data set (all −1).")
-        components = self.alternation.start.components(
-            data.arrays, knowns, self._fit_known, known_stretches
-        )
+            raise ValueError(
+                f"{type(self).__name__} needs labels, but nothing is known of any data set "
+                "(all −1)."
+            )
+        components = self._first_components(data, knowns, known_stretches, min_size=1)
         return complete_segmentations(data.arrays, knowns, components, self.min_size)
 
-    def _fit_known(
-        self, arrays: list[NDArray], knowns: list[PartialPartition], weights: NDArray
-    ) -> NDArray:
-        """Components learned from other data sets with the same parameters."""
-        learner = clone(self).set_params(
-            min_size=1, alternation=Alternation(start=PrincipalStart()), callbacks=(), verbose=False
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # only a start
-            return learner.fit(arrays, knowns, weights).components_
+    def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+        if truths[0].known is None:
+            return super()._terms(truths)
+        features, oracle = LinearFeatures(self.metric), ConstrainedChangePoints(self.min_size)
+        return {"features": features, "loss": KnownLoss(), "oracle": oracle, "completion": oracle}
+
+    def _greatest_gain(self, truths: Sequence[Any]) -> float:
+        knowns = [truth.known for truth in truths if truth.known is not None]
+        return max([1.0, *(float(charges(known).slack.max()) for known in knowns)])

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.alternation import Alternation
 from metriclearn.estimators.clusterer import MahalanobisClusterer
-from metriclearn.estimators.first_completion import PrincipalStart, labeled_samples
+from metriclearn.estimators.first_completion import labeled_samples
 from metriclearn.estimators.inputs import DataSets, read_clusterings
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.joint_features import Samples, TableSamples
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.joint_features import LinearFeatures, Samples, TableSamples
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Callback, Solution, Solver
@@ -229,15 +223,15 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     def _oracle(self) -> Oracle:
         return self.oracle
 
-    def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
+    def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         if truths[0].known is None:
-            return super()._hinge(truths)
-        return partial(
-            StructuredHinge,
-            loss=FrobeniusLoss(),
-            oracle=TopEigenvectors(),
-            completion=self._completion(),
-        )
+            return super()._terms(truths)
+        return {
+            "features": LinearFeatures(self.metric),
+            "loss": FrobeniusLoss(),
+            "oracle": TopEigenvectors(),
+            "completion": self._completion(),
+        }
 
     def _completion(self) -> ConstrainedKMeans:
         return ConstrainedKMeans(self.n_init, random_state=self.random_state)
@@ -248,18 +242,11 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
             return Samples(X, scale)
         return TableSamples(X, truth, scale)
 
-    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
+    def _read_truths(self, y: Any, data: DataSets) -> list[Any]:
         """Equal labels are one cluster, wherever they are."""
-        known = read_clusterings(type(self).__name__, y, data, partial=True)
-        incomplete = [truth for truth in known if isinstance(truth, PartialPartition)]
-        truths = [truth for truth in known if isinstance(truth, Partition)]
-        if incomplete:
-            truths = self._first_completions(data, incomplete)
-        return truths
+        return read_clusterings(type(self).__name__, y, data, partial=True)
 
-    def _feature_scale(
-        self, data: DataSets, weights: NDArray | None, truths: Sequence[Partition]
-    ) -> NDArray:
+    def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
         """Pooled standard deviations within the clusters, at least 1 % of those in all."""
         scale = super()._feature_scale(data, weights, truths)
         if not self.standardize:
@@ -268,53 +255,30 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         within = [np.var((a - N.project(a)) / scale, axis=0) for a, N in zip(data.arrays, truths)]
         return scale * np.maximum(np.sqrt(np.average(within, axis=0, weights=sizes)), _LEAST_WITHIN)
 
-    def _first_completions(
-        self, data: DataSets, knowns: Sequence[PartialPartition]
-    ) -> list[Partition]:
-        """Seeded K-means under the metric to start from."""
-        who, counts = type(self).__name__, [int(known.labels.max()) + 1 for known in knowns]
-        if not self._count_known or getattr(self.solver, "checkpoint", None) is not None:
-            raise ValueError(
-                f'{who} needs n_clusters="given" and a solver without checkpoint for partial '
-                "labels; alternation__checkpoint keeps the state instead."
-            )
+    def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
+        """K-means that keeps what is known, under the metric to start from."""
+        self._check_partial(self._count_known, 'n_clusters="given"')
+        counts = [int(known.labels.max()) + 1 for known in knowns]
         if 0 in counts:
             raise ValueError(
-                f"{who} needs some labels in every data set to know the number of its clusters, "
-                f"but they cover no sample of data set {counts.index(0)}; remove it."
+                f"{type(self).__name__} needs some labels in every data set to know the number of "
+                f"its clusters, but they cover no sample of data set {counts.index(0)}; remove it."
             )
-        components = self.alternation.start.components(
-            data.arrays, knowns, self._fit_known, labeled_samples
-        )
-        complete, arrays = self._completion(), data.arrays
+        components = self._first_components(data, knowns, labeled_samples)
+        complete = self._completion()
         return [
             complete(LowRankForm(array @ components.T), count, known).completing(known)
-            for array, count, known in zip(arrays, counts, knowns)
+            for array, count, known in zip(data.arrays, counts, knowns)
         ]
-
-    def _fit_known(
-        self, arrays: list[NDArray], knowns: list[PartialPartition], weights: NDArray
-    ) -> NDArray:
-        """Components learned from other data sets with the same parameters."""
-        learner = clone(self).set_params(
-            alternation=Alternation(start=PrincipalStart()), callbacks=(), verbose=False
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # only a start
-            return learner.fit(arrays, [known.labels for known in knowns], weights).components_
 
     def _accept(self, problem: LearningProblem, solution: Solution) -> None:
         super()._accept(problem, solution)
         counts = {truth.n_clusters for truth in problem.risk.truths}
         self.n_clusters_ = counts.pop() if len(counts) == 1 else None
         upper = solution.objective
-        complete = not problem.risk.partial
-        if complete and self.oracle.relaxation is not self.oracle:
-            terms = self.regularizer.terms(problem.cone)
-            hinge: Any = problem.risk
-            upper = self._relaxed(hinge)(solution.w).mean + terms(solution.w)
+        if not problem.risk.partial and self.oracle.relaxation is not self.oracle:
+            terms = replace(problem.risk.terms, oracle=self.oracle.relaxation)
+            relaxed = problem.risk.replaced(terms=terms)
+            omega = self.regularizer.terms(problem.cone)
+            upper = relaxed(solution.w).mean + omega(solution.w)
         self.relaxed_objective_ = float(upper)
-
-    def _relaxed(self, hinge: StructuredHinge) -> StructuredHinge:
-        """The same hinge with the relaxation as its oracle."""
-        return hinge.replaced(terms=replace(hinge.terms, oracle=self.oracle.relaxation))

@@ -1,22 +1,257 @@
-"""Dividing images by normalized cuts under a fitted similarity."""
+"""Dividing images by normalized cuts under a fitted similarity, and reading images as graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.graphs import Graph, read_graphs, read_known_labels
+from metriclearn.estimators.inputs import read_counts, read_data_sets, unlabeled
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.features.image import ImageFeatures
-from metriclearn.running.parameters import number
-from metriclearn.similarities import Nodes, Similarity
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partition import Partition
+from metriclearn.running.stored import Measures
+from metriclearn.similarities import NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, Rounding
 
-__all__ = ["NormalizedCutSegmenter"]
+__all__ = ["Graphs", "NormalizedCutSegmenter", "SampleLabels", "read_graphs", "read_node_labels"]
+
+
+@dataclass(frozen=True, eq=False)
+class Graphs:
+    """Graphs of one or several data sets.
+
+    Attributes
+    ----------
+    arrays : list of Nodes
+    segments : list of int arrays or None
+        Node of every sample, in the shape of the samples; None where each sample is a node.
+    single : bool
+        Whether the user passed one data set, and so expects one result.
+    feature_names : array of str or None
+    """
+
+    arrays: list[Nodes]
+    segments: list[NDArray | None]
+    single: bool
+    feature_names: NDArray | None = None
+    items: ClassVar[str] = "nodes"
+
+    @property
+    def n_features(self) -> int:
+        """P, the number of features, or of given similarities."""
+        return self.arrays[0].n_features
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Numbers of nodes, (N,)."""
+        return np.array([nodes.n_samples for nodes in self.arrays])
+
+    @cached_property
+    def measures(self) -> Measures:
+        """Samples of every data set, and magnitudes and deviations of its features over them."""
+        rows = []
+        for nodes in self.arrays:
+            X, shares = nodes.features, nodes.sizes / nodes.sizes.sum()
+            magnitude = np.max(np.abs(X), axis=0)
+            unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
+            deviation = np.sqrt(shares @ ((X - shares @ X) / unit) ** 2)
+            rows.append((nodes.sizes.sum(), magnitude, unit * deviation))
+        return Measures(*(np.array(column) for column in zip(*rows)))
+
+    def subset(self, places: NDArray) -> Graphs:
+        """Some of the data sets."""
+        arrays, segments = ([column[i] for i in places] for column in (self.arrays, self.segments))
+        return replace(self, arrays=arrays, segments=segments)
+
+    def spread(self, i: int, labels: NDArray) -> NDArray:
+        """Labels of the nodes of one data set as labels of its samples, in their shape."""
+        segments = self.segments[i]
+        return labels if segments is None else labels[segments]
+
+
+@dataclass(frozen=True, eq=False)
+class SampleLabels(NodeLabels):
+    """Labels of nodes that know which samples they come from.
+
+    Parameters
+    ----------
+    codes : int array, of the samples' shape
+        Number of the label, by first appearance; −1 where unknown.
+    values : array (K,)
+        The labels.
+    segments : int array or None
+        Node of every sample.
+    """
+
+    codes: NDArray[np.int64] | None = None
+    values: NDArray | None = None
+    segments: NDArray | None = None
+
+    @property
+    def completion(self) -> NDArray:
+        """The labels of the samples, those of the nodes' clusters where they are unknown."""
+        assert self.codes is not None
+        assert self.values is not None
+        spread = self.labels if self.segments is None else self.labels[self.segments]
+        return self.values[np.where(self.codes < 0, spread, self.codes)]
+
+
+def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graphs:
+    """Graphs of one or several data sets.
+
+    Parameters
+    ----------
+    who : str
+        Name used in errors.
+    X : (H, W, 3) image, ImageNodes or (T, P) array, or a sequence of them; with ``given``,
+        (n, S, S) similarities
+    features : ImageFeatures
+        Makes nodes of images.
+    given : bool
+        Whether data sets are similarities.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing, or something that is no data set.
+    """
+    table = isinstance(X, Sequence) and len(X) > 0 and np.ndim(X[0]) == 1  # lists of numbers
+    single = table or not (isinstance(X, Sequence) or np.ndim(X) == 4)
+    items = [X] if single else list(X)
+    if not items:
+        raise ValueError(f"{who} needs at least one image or data set, got an empty list.")
+    graphs = [_read_graph(who, item, i, features, given) for i, item in enumerate(items)]
+    for i, (nodes, _) in enumerate(graphs):
+        if nodes.n_features != graphs[0][0].n_features:
+            raise ValueError(
+                f"{who} needs the same features in every data set, got "
+                f"{graphs[0][0].n_features} in data set 0 and {nodes.n_features} in data set {i}."
+            )
+    arrays, segments = (list(column) for column in zip(*graphs))
+    names = features.names if segments[0] is not None else getattr(X, "columns", [None])
+    named = all(isinstance(name, str) for name in names)
+    return Graphs(arrays, segments, single, np.asarray(names, dtype=object) if named else None)
+
+
+def _read_graph(
+    who: str, item: Any, i: int, features: ImageFeatures, given: bool
+) -> tuple[Nodes, NDArray | None]:
+    """Nodes of one data set, and the node of every sample."""
+    if given and not hasattr(item, "segments"):
+        return _read_similarities(who, item, i), None
+    image = item if hasattr(item, "segments") else None
+    if image is None and np.ndim(item) == 3:
+        image = features.nodes(item)
+    if image is not None:
+        return Nodes(image.features, image.sizes, image.positions), image.segments
+    X = read_data_sets(who, [item]).arrays[0]
+    return Nodes(X, np.ones(len(X))), None
+
+
+def _read_similarities(who: str, item: Any, i: int) -> Nodes:
+    stack = np.asarray(item, dtype=np.float64)
+    if stack.ndim != 3 or stack.shape[1] != stack.shape[2] or stack.size == 0:
+        raise ValueError(
+            f"{who} needs similarities of shape (n, S, S) with GivenSimilarities, got "
+            f"{stack.shape} in data set {i}."
+        )
+    flipped, tolerance = stack.transpose(0, 2, 1), 1e-8 * np.abs(stack).max()
+    symmetric = np.allclose(stack, flipped, rtol=0, atol=tolerance)
+    if not np.all(np.isfinite(stack)) or not symmetric or stack.min() < 0:
+        raise ValueError(
+            f"{who} needs finite, nonnegative, symmetric similarities, got others in data set {i}; "
+            "a kernel matrix is one, a distance matrix is not."
+        )
+    return Nodes(stack, np.ones(stack.shape[1]))
+
+
+def read_node_labels(
+    who: str, y: Any, graphs: Graphs, *, partial: bool = True
+) -> list[SampleLabels]:
+    """Labels of the nodes, from one label map or array for every graph.
+
+    Parameters
+    ----------
+    who : str
+        Name used in errors.
+    y : sequence of (H_i, W_i) label maps, of (T_i,) labels, of Partition or PartialPartition (of
+        pixels row by row); or one
+    graphs : Graphs
+    partial : bool
+        Whether −1, and a PartialPartition, may say that not all is known.
+
+    Raises
+    ------
+    ValueError
+        If labels are missing, or of another size than the data.
+    """
+    if y is None:
+        raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
+    if not hasattr(y, "__len__") and not (graphs.single and hasattr(y, "n_samples")):
+        raise ValueError(f"{who} needs one label map per image, got {y!r}; pass a list of them.")
+    labelings = [y] if graphs.single else list(y)
+    if len(labelings) != len(graphs.arrays):
+        raise ValueError(
+            f"{who} needs one label map per image, got {len(graphs.arrays)} image(s) and "
+            f"{len(labelings)} label map(s)."
+        )
+    truths = [_read_labels(who, labels, graphs, i) for i, labels in enumerate(labelings)]
+    if not partial and any(truth.known is not None for truth in truths):
+        raise ValueError(
+            f"{who} needs every pixel labeled, got -1 or a PartialPartition; give such pixels a "
+            "label of their own, or use NormalizedCutMetricLearner."
+        )
+    return truths
+
+
+def _read_labels(who: str, labels: Any, graphs: Graphs, i: int) -> SampleLabels:
+    nodes, segments = graphs.arrays[i], graphs.segments[i]
+    shape = (nodes.n_samples,) if segments is None else segments.shape
+    same: Sequence[tuple[int, int]] = ()
+    if isinstance(labels, (Partition, PartialPartition)):
+        same = labels.same if isinstance(labels, PartialPartition) else ()
+        if segments is not None and (labels.n_samples != segments.size or same):
+            raise ValueError(
+                f"{who} needs partitions of the {segments.size} pixels of image {i}, row by row "
+                f"and with labels only, got {labels!r}; pass a label map with -1 where unknown."
+            )
+        labels = labels.labels if segments is None else labels.labels.reshape(shape)
+    array = np.asarray(labels)
+    if array.dtype.kind in "US" and not hasattr(labels, "dtype"):
+        array = np.array(labels, dtype=object)  # numpy would turn -1 into a string
+    if array.shape != shape:
+        flat = array.ndim == 2 and segments is None
+        gray = "; a gray image needs three channels" if flat else ""
+        raise ValueError(
+            f"{who} needs labels of shape {shape} for data set {i}, one for every sample, got "
+            f"{array.shape}{gray}; resize label maps by the nearest neighbor."
+        )
+    known = ~unlabeled(array)
+    if not known.any():
+        raise ValueError(
+            f"{who} needs some labels in every data set, but they cover no sample of data set {i}; "
+            "remove it."
+        )
+    codes = np.full(shape, -1, dtype=np.int64)
+    try:
+        codes[known] = Partition.from_labels(array[known]).labels
+    except ValueError as error:
+        raise ValueError(f"{who}, labels of data set {i}: {error}") from error
+    values = array[known][np.unique(codes[known], return_index=True)[1]]
+    if len(values) > nodes.n_samples:
+        raise ValueError(
+            f"{who} needs at least as many nodes as labels, got {nodes.n_samples} nodes and "
+            f"{len(values)} labels in data set {i}; use more superpixels."
+        )
+    of_nodes = SampleLabels.from_labels(codes, segments, same)
+    return replace(of_nodes, codes=codes, values=values, segments=segments)
 
 
 class NormalizedCutSegmenter(LearnedMetric):
@@ -45,18 +280,12 @@ class NormalizedCutSegmenter(LearnedMetric):
         -------
         label map (H, W) of an image, labels (T,) of an array; a list of them for several
         """
-        check_is_fitted(self)
+        graphs = self._read_graphs(X)
         who = type(self).__name__
-        graphs, single = read_graphs(who, X, self.features, self.similarity.given)
-        several = isinstance(n_clusters, (Sequence, np.ndarray))
-        counts: Any = n_clusters if several else [n_clusters] * len(graphs)
-        if len(counts) != len(graphs):
-            raise ValueError(
-                f"{who} needs one n_clusters, or one per image, got {len(counts)} for "
-                f"{len(graphs)} images."
-            )
-        labels = [graph.spread(self._labels(graph, K)) for graph, K in zip(graphs, counts)]
-        return labels[0] if single else labels
+        counts = read_counts(who, "n_clusters", n_clusters, graphs, optional=True)
+        pairs = zip(graphs.arrays, counts)
+        labels = [graphs.spread(i, self._divide(*pair)) for i, pair in enumerate(pairs)]
+        return labels[0] if graphs.single else labels
 
     def predict_labels_image(self, image: ArrayLike, n_clusters: int | None = 2) -> NDArray:
         """The label map (H, W) of one RGB image (H, W, 3), see :meth:`predict`."""
@@ -67,32 +296,32 @@ class NormalizedCutSegmenter(LearnedMetric):
 
         Samples with the label −1 do not count.
         """
-        check_is_fitted(self)
-        who = type(self).__name__
-        graphs, single = read_graphs(who, X, self.features, self.similarity.given)
-        truths: Sequence[Any] = read_known_labels(who, y, graphs, single)
+        graphs = self._read_graphs(X)
+        truths = read_node_labels(type(self).__name__, y, graphs)
         losses = [
-            truth.squared_norm(self._labels(graph, truth.n_clusters))
-            for graph, truth in zip(graphs, truths)
+            truth.squared_norm(self._divide(nodes, truth.n_clusters))
+            for nodes, truth in zip(graphs.arrays, truths)
         ]
         return -float(np.mean(losses))
 
-    def _labels(self, graph: Graph, n_clusters: int | None) -> NDArray[np.int64]:
-        """Clusters of the nodes."""
-        if graph.nodes.n_features != self.n_features_in_:
-            gray = "" if graph.is_image else " A gray image needs three equal channels."
+    def _read_graphs(self, X: Any) -> Graphs:
+        check_is_fitted(self)
+        who, given = type(self).__name__, self.similarity.given
+        graphs = read_graphs(who, X, self.features, given)
+        if graphs.n_features != self.n_features_in_:
+            gray = " A gray image needs three equal channels." if graphs.segments[0] is None else ""
             raise ValueError(
-                f"X has {graph.nodes.n_features} features, but {type(self).__name__} is expecting "
+                f"X has {graphs.n_features} features, but {who} is expecting "
                 f"{self.n_features_in_} features as input.{gray}"
             )
-        cut, S = self._cut(self._scaled(graph.nodes)), graph.nodes.n_samples
+        return graphs
+
+    def _divide(self, nodes: Nodes, n_clusters: int | None) -> NDArray[np.int64]:
+        """Clusters of the nodes; as many as eigenvalues above the threshold by default."""
+        cut = self._cut(self._scaled(nodes))
         if n_clusters is None:
-            n_clusters = self._count(cut.eigenpairs(min(self.max_clusters_, S))[0])
-        if not number(1, S, whole=True).accepts(n_clusters):
-            raise ValueError(
-                f"{type(self).__name__} needs n_clusters from 1 to the {S} nodes of the image, "
-                f"got {n_clusters!r}; ask for fewer, or for more superpixels."
-            )
+            values, _ = cut.eigenpairs(min(self.max_clusters_, nodes.n_samples))
+            n_clusters = max(1, int(np.sum(values > self.eigenvalue_threshold_)))
         return self.rounding(cut, int(n_clusters))
 
     def _cut(self, scaled: Nodes) -> NormalizedCut:
@@ -108,7 +337,7 @@ class NormalizedCutSegmenter(LearnedMetric):
     def _set_threshold(self, nodes: Sequence[Nodes], counts: Sequence[int]) -> None:
         """Choose the threshold that counts eigenvalues best on the training images."""
         self.max_clusters_ = min([2 * max(counts) + 2, *(n.n_samples for n in nodes)])
-        spectra = [self._cut(own).eigenpairs(self.max_clusters_)[0] for own in nodes]
+        spectra = [self._cut(one).eigenpairs(self.max_clusters_)[0] for one in nodes]
         edges = np.unique(np.concatenate(spectra))
         middles = np.append(0.5 * (edges[1:] + edges[:-1]), edges[0] - 1e-12)
         errors = [
@@ -117,13 +346,3 @@ class NormalizedCutSegmenter(LearnedMetric):
         ]
         best = middles[np.flatnonzero(errors == np.min(errors))]
         self.eigenvalue_threshold_ = float(np.median(best))
-
-    def _count(self, values: NDArray) -> int:
-        return max(1, int(np.sum(values > self.eigenvalue_threshold_)))
-
-    def _remember_features(self, n_features: int, names: Any) -> None:
-        self.n_features_in_ = n_features
-        if names is not None and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,6 +49,7 @@ class DataSets:
     arrays: StoredArrays | list[NDArray[np.float64]]
     single: bool
     feature_names: NDArray | None
+    items: ClassVar[str] = "samples"
 
     @property
     def n_features(self) -> int:
@@ -238,7 +239,7 @@ def unlabeled(labels: Any) -> NDArray[np.bool_]:
 
 
 def read_counts(
-    who: str, name: str, given: Any, data: DataSets, *, optional: bool, min_size: int = 1
+    who: str, name: str, given: Any, data: Any, *, optional: bool, min_size: int = 1
 ) -> list[int | None]:
     """One number of clusters, or None where that is ``optional``, per data set.
 
@@ -247,8 +248,8 @@ def read_counts(
     who, name : str
         Of the estimator and of the parameter, for errors.
     given : int, None, or a sequence of them
-    data : DataSets
-        Whose T_i samples hold at most T_i / ``min_size`` clusters, and always one.
+    data : DataSets or Graphs
+        Whose T_i samples, or nodes, hold at most T_i / ``min_size`` clusters, and always one.
     optional : bool
     min_size : int
 
@@ -272,8 +273,8 @@ def read_counts(
         most = max(1, length // min_size)
         if not (number(1, most, whole=True).accepts(count) or (optional and count is None)):
             raise ValueError(
-                f"{who} needs a whole {name} from 1 to {most} for the {length} samples of data "
-                f"set {i}, got {count!r}."
+                f"{who} needs a whole {name} from 1 to {most} for the {length} {data.items} of "
+                f"data set {i}, got {count!r}."
             )
     return counts
 

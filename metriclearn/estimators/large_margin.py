@@ -1,24 +1,32 @@
-"""What all large-margin learners share: parameters, scaling, the convex problem, the report."""
+"""What all large-margin learners share: parameters, scaling, the problem, its solution, the report.
+
+A subclass says how data and labels are read, which forms, loss and oracles make its hinge, and
+where solvers begin; it is data sets of samples in order (change-points), without one (clustering)
+or of nodes (normalized cuts).
+"""
 
 from __future__ import annotations
 
+import copy
 import logging
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from metriclearn.estimators.alternation import Alternation, AlternationTrace, alternate
+from metriclearn.estimators.first_completion import Piece, PrincipalStart
 from metriclearn.estimators.inputs import DataSets, read_data_sets, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviation
 from metriclearn.problem.joint_features import LinearFeatures, Samples
+from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
@@ -51,10 +59,10 @@ class LearningProblem(Problem):
 
 
 class LargeMarginLearner(LearnedMetric, ABC):
-    """Learn B, and the price λ of a cluster, from labeled data sets: Eq. (9), linear features.
+    """Learn B, and the price λ of a cluster, from labeled data sets (Lajugie, Arlot & Bach, Eq. 9).
 
-    A subclass says how labels are read, which oracle answers and whether the number of clusters
-    is known; scaling, the convex problem, its certificate and the fitted attributes are here.
+    Here are scaling, the problem, its certificate and the fitted attributes; what is said of
+    samples with linear features, in sequences or tables, other learners override.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -70,6 +78,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
         "alternation": component(Alternation, "Alternation()"),
     }
 
+    _CERTIFIED: ClassVar[bool] = True  # whether solvers have a lower bound of the objective
+
     metric: Metric
     regularizer: Regularizer
     solver: Solver
@@ -84,7 +94,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     penalty_: float | None
     solution_: Solution
     alternation_: AlternationTrace | None
-    completions_: list[NDArray[np.int64]] | None
+    completions_: list[NDArray] | None
     scale_: NDArray
 
     @property
@@ -93,12 +103,16 @@ class LargeMarginLearner(LearnedMetric, ABC):
         """Whether inference knows the number of clusters."""
 
     @abstractmethod
-    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
-        """Check labels and read them as partitions."""
+    def _read_truths(self, y: Any, data: Any) -> list[Any]:
+        """Check labels and read them, as partitions where all is known."""
 
     @abstractmethod
     def _oracle(self) -> Oracle:
-        """Loss-augmented inference."""
+        """Loss-augmented inference where all is known."""
+
+    @abstractmethod
+    def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
+        """First completions of labels that are partly known."""
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from data sets and their labels.
@@ -122,83 +136,171 @@ class LargeMarginLearner(LearnedMetric, ABC):
         self._report()
         return self
 
-    def _learn(self, problem: LearningProblem) -> Solution:
-        """Minimize; with partial labels, in turns with completing them."""
-        self.completions_, self.alternation_ = None, None
-        if not problem.risk.partial:
-            return self._solve(problem)
-        solution, hinge, self.alternation_ = alternate(problem, self._solve, self.alternation)
-        self.completions_ = [truth.labels for truth in hinge.truths]
-        return solution
+    def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> LearningProblem:
+        """Check parameters and data, remember the features, and state the problem.
 
-    def _hinge(self, truths: Sequence[Partition]) -> Callable[..., StructuredHinge]:
-        """What makes the risk, given all that does not depend on how truths are read."""
-        oracle = self._oracle()
-        return partial(StructuredHinge, loss=FrobeniusLoss(), oracle=oracle, n_groups=_MOST_CUTS)
+        Data sets of weight 0 are left out, as if they had not been passed.
+        """
+        check_parameters(self)
+        data = self._read_training(X)
+        truths = self._read_truths(y, data)
+        weights = read_weights(type(self).__name__, sample_weight, len(truths))
+        self._remember(data)
+        if weights is not None:
+            used = np.flatnonzero(weights)
+            data = data.subset(used)
+            truths, weights = [truths[i] for i in used], weights[used] / weights.max()
+        if isinstance(truths[0], PartialPartition) or truths[0].known is not None:
+            truths = self._complete(data, truths, weights)
+        scale = self._feature_scale(data, weights, truths)
+        priced = not self._count_known and self.penalty == "learned"
+        cone = MetricCone(self.metric, data.n_features, priced)
+        risk = self._hinge(cone, self._samples(data, truths, scale), truths, weights)
+        start = self._start(cone, data, truths, weights, scale)
+        return LearningProblem(risk, self.regularizer, cone, start, feature_scale=scale)
+
+    def _hinge(
+        self,
+        cone: MetricCone,
+        samples: Sequence[Any],
+        truths: Sequence[Any],
+        weights: NDArray | None,
+    ) -> StructuredHinge:
+        return StructuredHinge(
+            **self._terms(truths),
+            cone=cone,
+            samples=samples,
+            truths=truths,
+            weights=weights,
+            loss_scale=self.loss_scale,
+            price=0.0 if self._count_known or cone.priced else float(self.penalty),
+            count_known=self._count_known,
+            executor=self._executor,
+        )
+
+    def _read_training(self, X: Any) -> Any:
+        return read_data_sets(type(self).__name__, X).measured(self._executor)
+
+    def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
+        """Pooled standard deviations around the data sets' means, all positive; or ones."""
+        who = type(self).__name__
+        short = np.flatnonzero(data.lengths < 2)
+        if len(short):
+            raise ValueError(
+                f"{who} needs at least 2 samples in every data set, got 1 sample in data set "
+                f"{short[0]}; remove it."
+            )
+        scale = pooled_deviation(who, data.measures, weights, data.feature_names)
+        if self.standardize:
+            return scale
+        if scale.min() < 1e-50 or scale.max() > 1e50:
+            raise ValueError(
+                f"{who} needs features with standard deviations between 1e-50 and 1e50 without "
+                f"standardize, got {scale.min():.3g} to {scale.max():.3g}; rescale."
+            )
+        return np.ones(data.n_features)
+
+    def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+        """Features, loss and oracles of the hinge."""
+        features, oracle = LinearFeatures(self.metric), self._oracle()
+        loss = FrobeniusLoss()
+        return {"features": features, "loss": loss, "oracle": oracle, "n_groups": _MOST_CUTS}
 
     @staticmethod
     def _sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
         """One scaled data set, with what its oracles need from it once."""
         return Samples(X, scale)
 
-    def _samples(
-        self, data: DataSets, truths: list[Partition], scale: NDArray
-    ) -> Sequence[Samples]:
-        """All of them, or where they are stored."""
+    def _samples(self, data: Any, truths: list[Any], scale: NDArray) -> Sequence[Any]:
+        """All data sets, or where they are stored."""
         if isinstance(data.arrays, StoredArrays):
             return StoredSamples(data.arrays, truths, scale, self._sample)
         return [self._sample(array, truth, scale) for array, truth in zip(data.arrays, truths)]
+
+    def _start(
+        self,
+        cone: MetricCone,
+        data: Any,
+        truths: Sequence[Any],
+        weights: NDArray | None,
+        scale: NDArray,
+    ) -> NDArray:
+        """No metric; or with K given, where that makes every answer a tie, a small identity.
+
+        Small: the samples then score about as much as the loss. The price is just above the loss
+        scale, where a single cluster is the answer, which limits the price.
+        """
+        price = self.loss_scale * self._greatest_gain(truths) * (1.0 + 1e-6)
+        if not self._count_known:
+            return cone.join(np.zeros(cone.n_metric), price)
+        deviation = pooled_deviation(type(self).__name__, data.measures, weights)
+        variance = float(np.sum((deviation / scale) ** 2))
+        density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
+        small = self.loss_scale * float(density) / variance
+        return cone.join(small * cone.metric.identity(cone.n_features), price)
+
+    def _greatest_gain(self, truths: Sequence[Any]) -> float:
+        """Most loss, times T, that one more cluster can bring."""
+        return 1.0
+
+    def _check_partial(self, possible: bool, needed: str) -> None:
+        """Raise unless the settings go with partial labels."""
+        if not possible or getattr(self.solver, "checkpoint", None) is not None:
+            raise ValueError(
+                f"{type(self).__name__} needs {needed} and a solver without checkpoint for partial "
+                "labels; alternation__checkpoint keeps the state instead."
+            )
+
+    def _first_components(
+        self,
+        data: DataSets,
+        knowns: Sequence[PartialPartition],
+        cut: Callable[[NDArray, PartialPartition], list[Piece]],
+        **changes: Any,
+    ) -> NDArray:
+        """Lᵀ of the first completion, for which the learner learns from what is known alone."""
+
+        def fit(arrays: list[NDArray], truths: list[PartialPartition], weights: NDArray) -> NDArray:
+            """Components from other data sets, with the same parameters but for ``changes``."""
+            learner = clone(self).set_params(
+                alternation=Alternation(start=PrincipalStart()),
+                callbacks=(),
+                verbose=False,
+                **changes,
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # only a start
+                return learner.fit(arrays, truths, weights).components_
+
+        return self.alternation.start.components(data.arrays, knowns, fit, cut)
 
     @property
     def _executor(self) -> Executor:
         return ThreadExecutor(self.n_jobs) if self.executor is None else self.executor
 
-    def _dearest(self, truths: Sequence[Partition]) -> float:
-        """Most loss, times T, that one more cluster can bring."""
-        return 1.0
+    def _learn(self, problem: LearningProblem) -> Solution:
+        """Minimize; with partial labels, in turns with completing them."""
+        self.completions_, self.alternation_ = None, None
+        if not problem.risk.partial:
+            return self._solve(problem)
+        solution, hinge, self.alternation_ = alternate(problem, self._solve, self.alternation)
+        self.completions_ = [self._labels_of(truth) for truth in hinge.truths]
+        return solution
 
-    def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> LearningProblem:
-        """Check parameters and data, remember the features, and state the convex problem."""
-        check_parameters(self)
-        who = type(self).__name__
-        data = read_data_sets(who, X).measured(self._executor)
-        truths = self._read_truths(y, data)
-        weights = read_weights(who, sample_weight, len(truths))
-        self._remember(data)
-        if weights is not None:
-            used = np.flatnonzero(weights)
-            data = data.subset(used)
-            truths, weights = [truths[i] for i in used], weights[used] / weights.max()
-        scale = self._feature_scale(data, weights, truths)
-        cone = self._cone(data.n_features)
-        risk = self._hinge(truths)(
-            features=LinearFeatures(self.metric),
-            cone=cone,
-            samples=self._samples(data, truths, scale),
-            truths=truths,
-            weights=weights,
-            loss_scale=self.loss_scale,
-            price=0.0 if self.penalty == "learned" else float(self.penalty),
-            count_known=self._count_known,
-            executor=self._executor,
-        )
-        # just above the loss scale a single cluster is the answer, which limits the price
-        dearest = self.loss_scale * self._dearest(truths) * (1.0 + 1e-6)
-        variance = float(np.sum((pooled_deviation(who, data.measures, weights) / scale) ** 2))
-        start = cone.join(self._start(cone, truths, variance), dearest)
-        return LearningProblem(risk, self.regularizer, cone, start, feature_scale=scale)
+    @staticmethod
+    def _labels_of(truth: Any) -> NDArray:
+        """Labels of the samples in a completion."""
+        return truth.labels
 
     def _solve(self, problem: LearningProblem) -> Solution:
         """Minimize with the learner's solver, before its callbacks."""
-        P = problem.cone.n_features
         several = getattr(self._executor, "n_jobs", None) not in (None, 1)
-        threads = 1 if P < 500 or several else None
+        threads = 1 if problem.cone.n_features < 500 or several else None
 
         def snapshot(w: NDArray) -> LargeMarginLearner:
-            copy = type(self)(**self.get_params(deep=False))
-            copy.__dict__.update({k: v for k, v in self.__dict__.items() if k.endswith("in_")})
-            copy._accept_point(problem, w)
-            return copy
+            learner = copy.copy(self)
+            learner._accept_point(problem, w)
+            return learner
 
         with (
             threadpool_limits(threads, user_api="blas"),
@@ -206,7 +308,10 @@ class LargeMarginLearner(LearnedMetric, ABC):
         ):
             watching: list[Callback] = [bar]
             watching += [WithEstimator(callback, snapshot) for callback in self.callbacks]
-            return self.solver.minimize(replace(problem, callbacks=watching))
+            return self._minimize(replace(problem, callbacks=watching))
+
+    def _minimize(self, problem: LearningProblem) -> Solution:
+        return self.solver.minimize(problem)
 
     def _accept(self, problem: LearningProblem, solution: Solution) -> None:
         """Set the fitted attributes from a solution; its cuts are not kept."""
@@ -214,62 +319,24 @@ class LargeMarginLearner(LearnedMetric, ABC):
         self._accept_point(problem, solution.w)
 
     def _accept_point(self, problem: LearningProblem, w: NDArray) -> None:
-        coordinates, price = problem.cone.split(w)
+        metric, price = problem.cone.split(w)
         self.scale_ = problem.feature_scale
-        self.components_ = self.metric.components(coordinates) / self.scale_
+        self.components_ = self.metric.components(metric) / self.scale_
         if self._count_known:
             self.penalty_ = None
         else:
             self.penalty_ = price if problem.cone.priced else float(self.penalty)
 
-    def _feature_scale(
-        self, data: DataSets, weights: NDArray | None, truths: Sequence[Partition]
-    ) -> NDArray:
-        """Pooled standard deviations around the data sets' means, all positive; or ones."""
-        short = np.flatnonzero(data.lengths < 2)
-        if len(short):
-            raise ValueError(
-                f"{type(self).__name__} needs at least 2 samples in every data set, got 1 "
-                f"sample in data set {short[0]}; remove it."
-            )
-        who, names = type(self).__name__, data.feature_names
-        scale = pooled_deviation(who, data.measures, weights, names)
-        if not self.standardize and (scale.min() < 1e-50 or scale.max() > 1e50):
-            raise ValueError(
-                f"{type(self).__name__} needs features with standard deviations between 1e-50 and "
-                f"1e50 without standardize, got {scale.min():.3g} to {scale.max():.3g}; rescale."
-            )
-        return scale if self.standardize else np.ones(data.n_features)
-
-    def _cone(self, n_features: int) -> MetricCone:
-        priced = not self._count_known and self.penalty == "learned"
-        return MetricCone(self.metric, n_features, priced)
-
-    def _start(self, cone: MetricCone, truths: list[Partition], variance: float) -> NDArray:
-        """No metric; or with K given, where that makes every answer a tie, a small identity.
-
-        Small: the samples, of that total ``variance``, then score about as much as the loss.
-        """
-        if not self._count_known:
-            return np.zeros(cone.n_metric)
-        density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
-        identity = cone.metric.identity(cone.n_features)
-        return self.loss_scale * float(density) / variance * identity
-
     def _report(self) -> None:
-        solution = self.solution_
+        solution, rounds = self.solution_, len(self.solution_.trace)
+        gap = f" at a relative gap of {solution.relative_gap:.2g}" if self._CERTIFIED else ""
         _LOGGER.info(
-            "%s after %d rounds: objective %.6g, gap %.2g",
-            solution.reason,
-            len(solution.trace),
-            solution.objective,
-            solution.relative_gap,
+            "%s after %d rounds%s: objective %.6g", solution.reason, rounds, gap, solution.objective
         )
         if not solution.converged and solution.reason != "callback":
             warnings.warn(
-                f"{type(self).__name__} stopped ({solution.reason}) at a relative gap of "
-                f"{solution.relative_gap:.2g}; the best metric so far is kept. Raise the solver's "
-                "max_rounds or its tolerance.",
+                f"{type(self).__name__} stopped ({solution.reason}){gap} after {rounds} rounds; "
+                "the best metric so far is kept. Raise the solver's max_rounds or its tolerance.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
+import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
-from metriclearn.estimators.alternation import Alternation, AlternationTrace, alternate
-from metriclearn.estimators.cutter import NormalizedCutSegmenter
-from metriclearn.estimators.first_completion import labeled_samples
-from metriclearn.estimators.graphs import (
-    Graph,
-    PartialLabels,
-    pooled_scale,
+from metriclearn.estimators.alternation import Alternation
+from metriclearn.estimators.cutter import (
+    Graphs,
+    NormalizedCutSegmenter,
     read_graphs,
-    read_known_labels,
+    read_node_labels,
 )
-from metriclearn.estimators.inputs import read_weights
+from metriclearn.estimators.first_completion import labeled_samples
+from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
+from metriclearn.estimators.learned_metric import pooled_deviation
 from metriclearn.features.image import ImageFeatures
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.risk import StructuredHinge
-from metriclearn.running.callbacks import ProgressBar, WithEstimator
-from metriclearn.running.executors import Executor, ThreadExecutor
-from metriclearn.running.parameters import Needs, check_parameters, component, number
+from metriclearn.problem.oracle import Oracle
+from metriclearn.running.executors import Executor
+from metriclearn.running.parameters import Needs, component, number
 from metriclearn.similarities import (
     GaussianSimilarity,
     NodeLabels,
@@ -40,7 +36,7 @@ from metriclearn.similarities import (
 from metriclearn.similarities.nodes import complete_nodes
 from metriclearn.similarities.normalized_cut import Rounding, ThresholdCut
 from metriclearn.similarities.operators import SimilarityForm
-from metriclearn.solvers.base import Callback, Problem, Solution
+from metriclearn.solvers.base import Callback, Solution
 from metriclearn.solvers.cccp import CCCP
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, MetricCone
 from metriclearn.solvers.regularizers import Regularizer, Trace
@@ -49,7 +45,7 @@ __all__ = ["NormalizedCutMetricLearner"]
 
 
 @dataclass(eq=False, repr=False)
-class NormalizedCutMetricLearner(NormalizedCutSegmenter):
+class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     """Learn the similarity of normalized cuts from images that people have segmented.
 
     The similarity W_B[i, j] = exp(−(x_i − x_j)ᵀB(x_i − x_j)) of superpixels or pixels, with B
@@ -139,14 +135,12 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "metric": component(Metric, "DiagonalMetric()"),
+        **{k: v for k, v in LargeMarginLearner.PARAMETERS.items() if k != "penalty"},
         "regularizer": component(Regularizer, "Trace()"),
         "solver": component(CCCP, "CCCP()"),
         "similarity": component(Similarity, "GaussianSimilarity()"),
         "features": component(ImageFeatures, "ImageFeatures()"),
         "rounding": component(Rounding, "ThresholdCut()"),
-        "alternation": component(Alternation, "Alternation()"),
-        "loss_scale": number(positive=True),
         "starts": Needs(
             "at least one positive start",
             lambda starts: len(starts) > 0 and all(map(number(1e-50).accepts, starts)),
@@ -188,154 +182,101 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter):
         ValueError
             For images, labels or parameters that cannot be used, in one sentence.
         """
-        self._check_parameters()
-        who = type(self).__name__
-        graphs, single = read_graphs(who, X, self.features, self.similarity.given)
-        truths = read_known_labels(who, y, graphs, single)
-        weights = read_weights(who, sample_weight, len(graphs))
-        names = self.features.names if graphs[0].is_image else getattr(X, "columns", None)
-        self._remember_features(graphs[0].nodes.n_features, names)
-        self.scale_ = np.ones(self.n_features_in_)
-        if self.standardize and not self.similarity.given:
-            self.scale_ = pooled_scale(who, graphs, weights)
-        nodes = [self._scaled(graph.nodes) for graph in graphs]
-        self.start_objectives_: list[tuple[float, float]] = []
-        self.completions_: list[NDArray] | None = None
-        self.alternation_: AlternationTrace | None = None
-        partial = [truth for truth in truths if isinstance(truth, PartialLabels)]
-        if partial:
-            self.solution_ = self._alternate(graphs, nodes, partial, weights)
-        else:
-            complete = [truth for truth in truths if isinstance(truth, NodeLabels)]
-            self.solution_ = self._solve(self._problem(nodes, complete, weights))
-        self._accept(self.solution_.w)
-        self._set_threshold(nodes, [truth.n_clusters for truth in truths])
-        self._report()
-        return self
+        return super().fit(X, y, sample_weight)
 
-    def _problem(
-        self,
-        nodes: Sequence[Nodes],
-        truths: Sequence[NodeLabels],
-        weights: NDArray | None,
-        similarity: Similarity | None = None,
-    ) -> Problem:
-        """The risk, and where its starts are multiples of; under the learner's similarity."""
-        similarity = self.similarity if similarity is None else similarity
-        cone = MetricCone(self.metric, nodes[0].n_features, priced=False)
-        partly = any(truth.known is not None for truth in truths)
-        hinge = StructuredHinge(
-            SimilarityFeatures(similarity, self.metric, self.normalized),
-            FrobeniusLoss(),
-            TopEigenvectors() if partly else similarity.oracle(),
-            cone,
-            nodes,
-            truths,
-            weights,
-            loss_scale=self.loss_scale,
-            count_known=True,
-            executor=self._executor,
-            completion=complete_nodes if partly else None,
-        )
-        return Problem(hinge, self.regularizer, cone, self.metric.identity(cone.n_features))
+    _count_known = True
+    _CERTIFIED = False
 
-    @property
-    def _executor(self) -> Executor:
-        return ThreadExecutor(self.n_jobs) if self.executor is None else self.executor
+    def _oracle(self) -> Oracle:
+        return self.similarity.oracle()
 
-    def _solve(self, problem: Problem) -> Solution:
-        """Minimize from every start, or from an earlier solution where there is one."""
-
-        def snapshot(w: NDArray) -> NormalizedCutMetricLearner:
-            copy = type(self)(**self.get_params(deep=False))
-            copy.__dict__.update({k: v for k, v in self.__dict__.items() if k.endswith("_")})
-            copy._accept(w)
-            return copy
-
-        several = getattr(self._executor, "n_jobs", None) not in (None, 1)
-        with (
-            threadpool_limits(1 if several else None, user_api="blas"),
-            ProgressBar(type(self).__name__, self.verbose) as bar,
-        ):
-            watching: list[Callback] = [bar]
-            watching += [WithEstimator(callback, snapshot) for callback in self.callbacks]
-            watched = replace(problem, callbacks=watching)
-            return (
-                self._from_starts(watched)
-                if problem.warm is None
-                else self.solver.minimize(watched)
+    def _read_training(self, X: Any) -> Graphs:
+        who, given = type(self).__name__, self.similarity.given
+        if given and not self.metric.polyhedral:
+            raise ValueError(
+                f"{who} needs a DiagonalMetric() for the weights of given similarities, got "
+                f"{self.metric!r}."
             )
+        return read_graphs(who, X, self.features, given)
 
-    def _from_starts(self, problem: Problem) -> Solution:
-        points = [start * problem.start for start in self.starts]
-        found, objectives = self.solver.minimize_from(problem, points)
-        self.start_objectives_ = list(zip(map(float, self.starts), objectives))
-        return found
+    def _read_truths(self, y: Any, data: Graphs) -> list[Any]:
+        return read_node_labels(type(self).__name__, y, data)
 
-    def _alternate(
+    def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
+        if not self.standardize or self.similarity.given:
+            return np.ones(data.n_features)
+        return pooled_deviation(type(self).__name__, data.measures, weights)
+
+    def _samples(self, data: Any, truths: list[Any], scale: NDArray) -> list[Nodes]:
+        self.scale_ = scale
+        return [self._scaled(nodes) for nodes in data.arrays]
+
+    def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+        partial = any(truth.known is not None for truth in truths)
+        return {
+            "features": SimilarityFeatures(self.similarity, self.metric, self.normalized),
+            "loss": FrobeniusLoss(),
+            "oracle": TopEigenvectors() if partial else self._oracle(),
+            "completion": complete_nodes if partial else None,
+        }
+
+    def _start(
         self,
-        graphs: Sequence[Graph],
-        nodes: Sequence[Nodes],
-        labels: Sequence[PartialLabels],
+        cone: MetricCone,
+        data: Any,
+        truths: Sequence[Any],
         weights: NDArray | None,
-    ) -> Solution:
-        """Learn from partial labels and complete them, in turns."""
-        first = self._first_components(nodes, [own.nodes for own in labels], weights)
-        truths = [
-            own.nodes.with_completion(
-                complete_nodes(
-                    SimilarityForm(self.similarity.operator(graph, first)), None, own.nodes
+        scale: NDArray,
+    ) -> NDArray:
+        """What ``starts`` are multiples of."""
+        return self.metric.identity(cone.n_features)
+
+    def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
+        """Completions under a mean over first components, or equal weights of given ones."""
+        nodes = self._samples(data, knowns, self._feature_scale(data, weights, knowns))
+        first = np.eye(data.n_features)
+        if not self.similarity.given:
+            shares = np.ones(len(knowns)) if weights is None else weights
+            used = [i for i, known in enumerate(knowns) if len(known.labeled) > 1]
+
+            def fit(arrays: list[NDArray], *_: Any) -> NDArray:
+                """Components from labeled nodes alone, and all their pairs."""
+                learner = copy.copy(self).set_params(similarity=GaussianSimilarity())
+                counts = [knowns[i].counts[knowns[i].labeled] for i in used]
+                labeled = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
+                truths = [NodeLabels(one) for one in counts]
+                cone = MetricCone(self.metric, arrays[0].shape[1], priced=False)
+                hinge = learner._hinge(cone, labeled, truths, shares[used])
+                identity, ones = self.metric.identity(cone.n_features), np.ones(cone.n_features)
+                problem = LearningProblem(
+                    hinge, self.regularizer, cone, identity, feature_scale=ones
                 )
-            )
-            for graph, own in zip(nodes, labels)
+                components = self.metric.components(learner._minimize(problem).w)
+                return components * np.sqrt(len(components))
+
+            arrays, facts = [one.features for one in nodes], [known.nodes for known in knowns]
+            first = self.alternation.start.components(arrays, facts, fit, labeled_samples)
+            first = first / np.sqrt(len(first))
+        forms = [SimilarityForm(self.similarity.operator(one, first)) for one in nodes]
+        return [
+            known.with_completion(complete_nodes(form, None, known))
+            for form, known in zip(forms, knowns)
         ]
-        problem = self._problem(nodes, truths, weights)
-        solution, hinge, self.alternation_ = alternate(problem, self._solve, self.alternation)
-        self.completions_ = [
-            own.completed(truth.labels, graph)
-            for own, truth, graph in zip(labels, hinge.truths, graphs)
-        ]
+
+    def _minimize(self, problem: LearningProblem) -> Solution:
+        """From every start, or from an earlier solution where there is one."""
+        if problem.warm is not None:
+            return self.solver.minimize(problem)
+        points = [start * problem.start for start in self.starts]
+        solution, objectives = self.solver.minimize_from(problem, points)
+        self.start_objectives_ = list(zip(map(float, self.starts), objectives))
         return solution
 
-    def _first_components(
-        self, nodes: Sequence[Nodes], known: Sequence[NodeLabels], weights: NDArray | None
-    ) -> NDArray:
-        """Lᵀ of the first completion: a mean over components, or equal weights of given ones."""
-        if self.similarity.given:
-            return np.eye(nodes[0].n_features)
-        shares = np.ones(len(known)) if weights is None else weights
-        used = [i for i, own in enumerate(known) if len(own.labeled) > 1]
+    @staticmethod
+    def _labels_of(truth: Any) -> NDArray:
+        return truth.completion
 
-        def fit(arrays: list[NDArray], *_: Any) -> NDArray:
-            """Learn from labeled nodes alone, and all their pairs."""
-            counts = [known[i].counts[known[i].labeled] for i in used]
-            labeled = [Nodes(array, own.sum(axis=1)) for array, own in zip(arrays, counts)]
-            truths = [NodeLabels(own) for own in counts]
-            problem = self._problem(labeled, truths, shares[used], GaussianSimilarity())
-            components = self.metric.components(self._from_starts(problem).w)
-            return components * np.sqrt(len(components))
-
-        arrays, labels = [own.features for own in nodes], [own.nodes for own in known]
-        first = self.alternation.start.components(arrays, labels, fit, labeled_samples)
-        return first / np.sqrt(len(first))
-
-    def _report(self) -> None:
-        if self.solution_.reason in ("max_rounds", "interrupted"):
-            warnings.warn(
-                f"{type(self).__name__} stopped ({self.solution_.reason}) after "
-                f"{len(self.solution_.trace)} outer steps; the best metric so far is kept. "
-                "Raise the solver's max_rounds or its tolerance.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    def _accept(self, w: NDArray) -> None:
-        self.components_ = self.metric.components(w) / self.scale_
-
-    def _check_parameters(self) -> None:
-        check_parameters(self)
-        if self.similarity.given and len(self.metric.identity(2)) != 2:
-            raise ValueError(
-                f"{type(self).__name__} needs a DiagonalMetric() for the weights of given "
-                f"similarities, got {self.metric!r}."
-            )
+    def _accept(self, problem: LearningProblem, solution: Solution) -> None:
+        super()._accept(problem, solution)
+        risk = problem.risk
+        self._set_threshold(risk.samples, [truth.n_clusters for truth in risk.truths])

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -116,7 +116,7 @@ class NodeLabels:
         labels: ArrayLike,
         nodes: ArrayLike | None = None,
         same: Sequence[tuple[int, int]] = (),
-    ) -> NodeLabels:
+    ) -> Self:
         """Labels of T samples, −1 where unknown, and the node 0 … S-1 of each (one each)."""
         array = np.ravel(np.asarray(labels))
         owners = np.arange(len(array)) if nodes is None else np.ravel(np.asarray(nodes))

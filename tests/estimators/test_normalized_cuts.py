@@ -287,7 +287,7 @@ def test_wrong_numbers_of_clusters_are_named() -> None:
     X, y = arrays(2, size=20)
     learner = NormalizedCutMetricLearner(verbose=False).fit(X, y)
     for count in (0, 21, 2.5):
-        with pytest.raises(ValueError, match="n_clusters from 1 to the 20 nodes"):
+        with pytest.raises(ValueError, match="n_clusters from 1 to 20 for the 20 nodes"):
             learner.predict(X[0], count)
     with pytest.raises(ValueError, match="got 3 for 2 images"):
         learner.predict(X, [2, 2, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -50,8 +51,7 @@ def fitted() -> NormalizedCutMetricLearner:
 def test_odd_images_are_divided_all_the_same(
     fitted: NormalizedCutMetricLearner, rounding: Any
 ) -> None:
-    model = learner(rounding=rounding)
-    vars(model).update({k: v for k, v in vars(fitted).items() if k.endswith("_")})
+    model = copy.copy(fitted).set_params(rounding=rounding)
     assert set(np.unique(model.predict(FLAT))) == {0, 1}
     assert model.predict(FLAT, None).shape == (40, 50)
     assert not model.predict(FLAT[:1, :1], 1).any()
@@ -68,11 +68,11 @@ def test_odd_images_are_divided_all_the_same(
         (FLAT[..., 0], 2, "A gray image needs three equal channels"),
         (np.dstack([FLAT, FLAT[..., :1]]), 2, "drop an alpha channel"),
         ((FLAT * 65535).astype(np.uint16), 2, "got uint16 from 32767 to 32767"),
-        (ONE.nodes(FLAT), 2, "from 1 to the 1 nodes"),
-        (FLAT, 101, "from 1 to the 99 nodes of the image, got 101"),
+        (ONE.nodes(FLAT), 2, "from 1 to 1 for the 1 nodes"),
+        (FLAT, 101, "from 1 to 99 for the 99 nodes of data set 0, got 101"),
         (FLAT, "2", "got '2'"),
         ([FLAT], [2.5], "got 2.5"),
-        ([FLAT, FLAT], [2], "got 1 for 2 images"),
+        ([FLAT, FLAT], [2], "one n_clusters for each of the 2 data sets, or one for all, got 1"),
         ([], 2, "empty list"),
         (None, 2, "got 1 dimension"),
     ],
