@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from metriclearn.estimators.data_penalty import DataPenaltyMetricLearner, IdentityStart
+from metriclearn.estimators.data_penalty import DataPenaltyMetricLearner
 from metriclearn.estimators.first_completion import KnownStart, PrincipalStart
 from metriclearn.estimators.penalty import IntervalRegression, PenaltyLearner, path_errors
 from metriclearn.features.sequence import SequenceFeatures
@@ -97,55 +97,51 @@ def test_full_labels_train_too() -> None:
     assert learner.score(test, answers) > 0.5 * fixed.score(test, answers)
 
 
-def test_errors_in_one_sentence() -> None:
-    X, known, _ = sequences(3, 6)
-    with pytest.raises(ValueError, match="raise longest"):
-        DataPenaltyMetricLearner(longest=10).fit(X, known)
-    with pytest.raises(ValueError, match="lower the strength"):
-        DataPenaltyMetricLearner().set_params(learner__regularizer=L1(1e3)).fit(X, known)
-    for parameters, message in (
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"longest": 10}, "raise longest"),
+        ({"learner__regularizer": L1(1e3)}, "lower the strength"),
         ({"learner": None}, "needs a learner such as ChangePointMetricLearner.., got None"),
         ({"start": None}, "needs a start such as IdentityStart.., which does not learn, got None"),
-        ({"start": KnownStart()}, "needs a start such as IdentityStart.., which does not learn"),
+        ({"start": KnownStart()}, "such as IdentityStart.., which does not learn, got KnownStart"),
         ({"longest": 0}, "longest=None or a number of at least 1, got 0"),
         ({"n_turns": 0}, "a whole n_turns of at least 1, got 0"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            DataPenaltyMetricLearner(**parameters).fit(X, known)
+    ],
+)
+def test_errors_in_one_sentence(parameters, message) -> None:
+    X, known, _ = sequences(3, 6)
+    with pytest.raises(ValueError, match=message):
+        DataPenaltyMetricLearner().set_params(**parameters).fit(X, known)
 
 
 def test_parameters_are_nested_and_defaults_shared() -> None:
-    learner = DataPenaltyMetricLearner().set_params(
-        learner__regularizer__strength=0.5, regression__strength=0.25
-    )
-    other = DataPenaltyMetricLearner()
-    assert other.learner.regularizer.strength != 0.5
+    learner = DataPenaltyMetricLearner().set_params(learner__regularizer__strength=0.5)
+    assert DataPenaltyMetricLearner().learner.regularizer.strength != 0.5
     assert clone(learner).get_params()["learner__regularizer__strength"] == 0.5
-    start = IdentityStart().components([np.zeros((4, 3))])
-    np.testing.assert_array_equal(start, np.eye(3))
 
 
-def test_interrupted_turns_go_on_with_the_same_result(tmp_path, monkeypatch) -> None:
-    X, known, _ = sequences(8, 7)
-    learner = DataPenaltyMetricLearner(regression=SMOOTH, n_turns=2)
-    whole = clone(learner).fit(X, known)
-    stored = learner.set_params(learner__alternation__checkpoint=str(tmp_path / "state.npz"))
-    calls, fit_penalty = [], DataPenaltyMetricLearner._fit_penalty
+class InterruptedRegression(IntervalRegression):
+    """Ctrl-C in the third fit: after the metric of the second turn."""
 
-    def interrupted(self, *arguments) -> None:
-        calls.append(None)
-        if len(calls) == 3:  # after the metric of the second turn
+    fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        InterruptedRegression.fits += 1
+        if self.fits == 3:
             raise KeyboardInterrupt
-        fit_penalty(self, *arguments)
+        return super().fit(X, y, sample_weight)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(DataPenaltyMetricLearner, "_fit_penalty", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            clone(stored).fit(X, known)
+
+def test_interrupted_turns_go_on_with_the_same_result(tmp_path) -> None:
+    X, known, _ = sequences(8, 7)
+    learner = DataPenaltyMetricLearner(regression=InterruptedRegression(1e-3), n_turns=2)
+    kept = clone(learner).set_params(learner__alternation__checkpoint=str(tmp_path / "state.npz"))
+    with pytest.raises(KeyboardInterrupt):
+        clone(kept).fit(X, known)
     assert (tmp_path / "state.npz.1").exists()
-    resumed = clone(stored).fit(X, known)
+    whole, resumed = learner.fit(X, known), kept.fit(X, known)
     np.testing.assert_allclose(resumed.components_, whole.components_, rtol=1e-10)
     np.testing.assert_array_equal(resumed.predict_penalties(X), whole.predict_penalties(X))
-    assert [step.objective for step in resumed.steps_[1:]] == pytest.approx(
-        [step.objective for step in whole.steps_[1:]]
-    )
+    objectives = [[step.objective for step in done.steps_[1:]] for done in (resumed, whole)]
+    assert objectives[0] == pytest.approx(objectives[1])

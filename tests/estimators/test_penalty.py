@@ -195,19 +195,14 @@ def test_errors_in_one_sentence() -> None:
     X, known = sequences(2)
     with pytest.raises(ValueError, match="annotate changes, too"):
         PenaltyLearner().fit(X, [PartialPartition(60)] * 2)
-    with pytest.raises(ValueError, match="own_weight of at least 0"):
-        PenaltyLearner(own_weight=-1.0).fit(X, known)
     fitted = PenaltyLearner(sequence_features=CONSTANT).fit(X, known)
     with pytest.raises(ValueError, match="expecting 1 features"):
         fitted.predict(np.zeros((5, 2)))
     with pytest.raises(ValueError, match="names among"):
         PenaltyLearner(sequence_features=SequenceFeatures(("length",))).fit(X, known)
-
-
-def test_parameters() -> None:
-    learner = PenaltyLearner().set_params(regression__strength=0.5)
-    assert learner.get_params()["regression__strength"] == 0.5
-    assert PenaltyLearner().regression.strength == IntervalRegression().strength
+    for wrong in (fitted.paths_[:-1], [fitted.paths_[0], segmentation_path(np.zeros((9, 1)))]):
+        with pytest.raises(ValueError, match="one path for each of the"):
+            PenaltyLearner().fit(X, known, wrong)
 
 
 def test_sequence_features_by_hand() -> None:
@@ -221,8 +216,6 @@ def test_sequence_features_by_hand() -> None:
     assert row["log_spread"] == pytest.approx(np.log(1 / 0.67448975))
     assert row["log_deviation"] == pytest.approx(np.log(x.std()))
     assert row["log_range"] == pytest.approx(np.log(5))
-    still = SequenceFeatures().fit_transform([np.ones((1, 2)), np.zeros((7, 2))])
-    assert np.isfinite(still).all()
 
 
 def test_paths_known_from_before_change_nothing() -> None:
@@ -243,23 +236,21 @@ def test_bayesian_criterion() -> None:
     assert both == pytest.approx(4 * 0.01 * np.log(1200), rel=0.1)
 
 
-@pytest.mark.parametrize("learner", [PenaltyLearner, BayesianCriterion])
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"min_size": 0}, "a whole min_size of at least 1, got 0"),
         ({"min_size": 1.5}, "a whole min_size of at least 1, got 1.5"),
         ({"max_segments": None}, "a whole max_segments of at least 1, got None"),
         ({"own_weight": np.nan}, "a own_weight of at least 0, got nan"),
-        ({"own_weight": "a"}, "a own_weight of at least 0, got 'a'"),
         ({"representation": 5}, "a representation such as HermiteMoments.. or None, got 5"),
         ({"regression": None}, "a regression such as IntervalRegression.., got None"),
         ({"sequence_features": 3}, "a sequence_features such as SequenceFeatures.., got 3"),
     ],
 )
-def test_bad_parameters_in_one_sentence(learner, parameters, message) -> None:
-    with pytest.raises(ValueError, match=f"{learner.__name__} needs {message}"):
-        learner(**parameters).fit(*sequences())
+def test_bad_parameters_in_one_sentence(parameters, message) -> None:
+    for learner in (PenaltyLearner, BayesianCriterion):
+        with pytest.raises(ValueError, match=f"{learner.__name__} needs {message}"):
+            learner(**parameters).fit(*sequences())
 
 
 def test_values_whose_squares_overflow_are_refused() -> None:
@@ -275,14 +266,6 @@ def test_values_whose_squares_overflow_are_refused() -> None:
         for learner in (PenaltyLearner(), BayesianCriterion()):
             with pytest.raises(ValueError, match="between 1e-100 and 1e100 in magnitude"):
                 learner.fit([unit * x for x in X], known)
-
-
-def test_paths_of_other_sequences_are_refused() -> None:
-    X, known = sequences()
-    paths = PenaltyLearner().fit(X, known).paths_
-    for wrong in (paths[:-1], [*paths[:-1], segmentation_path(np.zeros((9, 1)))]):
-        with pytest.raises(ValueError, match="one path for each of the"):
-            PenaltyLearner().fit(X, known, wrong)
 
 
 @pytest.mark.parametrize("weights", [[1.0], [-1.0, 1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]])
