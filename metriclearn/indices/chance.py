@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from metriclearn.indices import information, pairs
-from metriclearn.indices.contingency import ContingencyTable, Labels, contingency_table
+from metriclearn.indices.contingency import ContingencyTable, contingency_table, of_partitions
 
 _ENUMERATED_TABLES = 5000
 
@@ -39,16 +39,14 @@ class Estimate(float):
         return float(self), self.standard_error, self.method
 
 
+@of_partitions
 def adjusted(
     index: Callable[..., float],
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
+    table: ContingencyTable,
     *,
     maximum: float = 1.0,
     n_permutations: int = 1000,
     random_state: int | np.random.Generator | None = 0,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
 ) -> Estimate:
     """Any index corrected for chance, (i − E[i]) / (maximum − E[i]).
 
@@ -65,9 +63,6 @@ def adjusted(
         Value of the index for equal partitions: 1 for a similarity, 0 for a distance.
     n_permutations, random_state : see :func:`expected_under_permutation`.
     """
-    table = contingency_table(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
     expected = expected_under_permutation(
         index, contingency=table, n_permutations=n_permutations, random_state=random_state
     )
@@ -78,15 +73,13 @@ def adjusted(
     return Estimate((value - expected) / room, slope * expected.standard_error, expected.method)
 
 
+@of_partitions
 def expected_under_permutation(
     index: Callable[..., float],
-    labels_true: Labels | None = None,
-    labels_pred: Labels | None = None,
+    table: ContingencyTable,
     *,
     n_permutations: int = 1000,
     random_state: int | np.random.Generator | None = 0,
-    contingency: Any = None,
-    ignore_label: Hashable = None,
 ) -> Estimate:
     """Mean of an index over all relabelings of the samples that keep the cluster sizes.
 
@@ -112,9 +105,6 @@ def expected_under_permutation(
     """
     from scipy.stats import random_table
 
-    table = contingency_table(
-        labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-    )
     if index in _CLOSED_FORMS:
         return Estimate(_CLOSED_FORMS[index](table), 0.0, "closed form")
     evaluate = _on_table(index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import signature
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,35 +39,6 @@ class ContingencyTable:
     row_sizes: NDArray[np.int64]
     column_sizes: NDArray[np.int64]
     n_samples: int
-
-    @classmethod
-    def from_labels(
-        cls, labels_true: Labels, labels_pred: Labels, ignore_label: Hashable = None
-    ) -> ContingencyTable:
-        """Count two labelings in one pass, O(n) for integer labels and O(n log n) otherwise.
-
-        Two contiguous :class:`~metriclearn.problem.partition.Partition` objects take O(K + K′).
-        """
-        if isinstance(labels_true, Partition) and isinstance(labels_pred, Partition):
-            if ignore_label is not None:
-                raise ValueError(
-                    "ContingencyTable needs labels, not Partition objects, to know which samples "
-                    "to ignore; pass the two labelings."
-                )
-            cells = labels_true.intersections(labels_pred)
-            return cls(*cells, labels_true.sizes, labels_pred.sizes, labels_true.n_samples)
-        true, pred = label_array(labels_true), label_array(labels_pred)
-        if len(true) != len(pred):
-            raise ValueError(
-                "Comparing partitions needs two labels for every sample, got "
-                f"{len(true)} and {len(pred)} labels; pass labelings of the same samples."
-            )
-        if ignore_label is not None:
-            keep = differs(true, ignore_label) & differs(pred, ignore_label)
-            true, pred = true[keep], pred[keep]
-        if len(true) == 0:
-            raise ValueError("Comparing partitions needs at least one labeled sample, got none.")
-        return cls.from_codes(label_codes(true), label_codes(pred))
 
     @classmethod
     def from_array(cls, table: Any) -> ContingencyTable:
@@ -142,7 +113,10 @@ def contingency_table(
     contingency: Any = None,
     ignore_label: Hashable = None,
 ) -> ContingencyTable:
-    """Contingency table of two labelings, or the one given; O(n).
+    """Contingency table of two labelings, or the one given.
+
+    O(n) for integer labels, O(n log n) for others, O(K + K′) for two contiguous
+    :class:`~metriclearn.problem.partition.Partition` objects.
 
     Parameters
     ----------
@@ -159,48 +133,63 @@ def contingency_table(
     ValueError
         If there are no samples, the lengths differ, or a label is None or NaN.
     """
-    if contingency is None:
-        if labels_true is None or labels_pred is None:
+    labels = labels_true, labels_pred
+    if contingency is not None:
+        if labels != (None, None) or ignore_label is not None:
             raise ValueError(
-                "Comparing partitions needs labels_true and labels_pred, or contingency=; "
-                "pass either both labelings or one table."
+                "Comparing partitions needs either labels or contingency=, got both; a table has "
+                "no labels left to compare or to ignore."
             )
-        return ContingencyTable.from_labels(labels_true, labels_pred, ignore_label)
-    if labels_true is not None or labels_pred is not None or ignore_label is not None:
+        given = isinstance(contingency, ContingencyTable)
+        return contingency if given else ContingencyTable.from_array(contingency)
+    if labels_true is None or labels_pred is None:
         raise ValueError(
-            "Comparing partitions needs either labels or contingency=, got both; a table has no "
-            "labels left to compare or to ignore."
+            "Comparing partitions needs labels_true and labels_pred, or contingency=; "
+            "pass either both labelings or one table."
         )
-    if isinstance(contingency, ContingencyTable):
-        return contingency
-    return ContingencyTable.from_array(contingency)
+    if isinstance(labels_true, Partition) and isinstance(labels_pred, Partition):
+        if ignore_label is not None:
+            raise ValueError(
+                "Comparing partitions needs labels, not Partition objects, to know which samples "
+                "to ignore; pass the two labelings."
+            )
+        cells = labels_true.intersections(labels_pred)
+        sizes = labels_true.sizes, labels_pred.sizes
+        return ContingencyTable(*cells, *sizes, labels_true.n_samples)
+    true, pred = label_array(labels_true), label_array(labels_pred)
+    if len(true) != len(pred):
+        raise ValueError(
+            "Comparing partitions needs two labels for every sample, got "
+            f"{len(true)} and {len(pred)} labels; pass labelings of the same samples."
+        )
+    if ignore_label is not None:
+        keep = differs(true, ignore_label) & differs(pred, ignore_label)
+        true, pred = true[keep], pred[keep]
+    if len(true) == 0:
+        raise ValueError("Comparing partitions needs at least one labeled sample, got none.")
+    return ContingencyTable.from_codes(label_codes(true), label_codes(pred))
 
 
 def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
-    """Let an index of a table be called with the arguments of :func:`contingency_table`.
+    """Let a function of a table be called with the arguments of :func:`contingency_table`.
 
     ``index(table, *, options)`` becomes ``index(labels_true, labels_pred, *, options,
-    contingency, ignore_label)``, which is also what ``help`` and ``inspect`` then show.
+    contingency, ignore_label)``, which is also what ``help`` and ``inspect`` then show; arguments
+    before ``table`` stay first.
     """
-    true, pred, *table_given = signature(contingency_table).parameters.values()
-    _, *options = signature(index).parameters.values()
+    shared = signature(contingency_table).parameters
+    true, pred, *rest = shared.values()
+    parameters = list(signature(index).parameters.values())
+    place = [parameter.name for parameter in parameters].index("table")
+    parameters[place : place + 1] = [true, pred]
+    shown = signature(index).replace(parameters=[*parameters, *rest])
 
     @wraps(index)
-    def of_labels(
-        labels_true: Labels | None = None,
-        labels_pred: Labels | None = None,
-        *,
-        contingency: Any = None,
-        ignore_label: Hashable = None,
-        **chosen: Any,
-    ) -> Value:
-        table = contingency_table(
-            labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
-        )
-        return index(table, **chosen)
+    def of_labels(*args: Any, **kwargs: Any) -> Value:
+        given = shown.bind(*args, **kwargs).arguments
+        table = contingency_table(**{name: given.pop(name) for name in shared if name in given})
+        return index(**given, table=table)
 
-    parameters: list[Parameter] = [true, pred, *options, *table_given]
-    shown = signature(index).replace(parameters=parameters)
     of_labels.__signature__ = shown  # type: ignore[attr-defined]
     return of_labels
 

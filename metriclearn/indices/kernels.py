@@ -29,21 +29,17 @@ def _expected_cell(a: int, b: int, n: int) -> float:
     scale = n / a / b
     value = mode / n * np.log(scale * mode) if mode > 0 else 0.0
     mass = 1.0
-    weight = 1.0
-    for m in range(mode + 1, high + 1):  # w(m) / w(m−1) = (a−m+1)(b−m+1) / (m (n−a−b+m))
-        weight *= (a - m + 1.0) * (b - m + 1.0) / (m * (n - a - b + float(m)))
-        mass += weight
-        value += weight * (m / n) * np.log(scale * m)
-        if weight < _NEGLIGIBLE * mass:
-            break
-    weight = 1.0
-    for m in range(mode, low, -1):
-        weight *= m * (n - a - b + float(m)) / ((a - m + 1.0) * (b - m + 1.0))
-        mass += weight
-        if m > 1:
-            value += weight * ((m - 1.0) / n) * np.log(scale * (m - 1.0))
-        if weight < _NEGLIGIBLE * mass:
-            break
+    for step in (1, -1):
+        m, weight = mode, 1.0
+        while low <= m + step <= high and weight >= _NEGLIGIBLE * mass:
+            upper = max(m, m + step)  # w(m) / w(m−1) = (a−m+1)(b−m+1) / (m (n−a−b+m))
+            grown = (a - upper + 1.0) * (b - upper + 1.0)
+            shrunk = upper * (n - a - b + float(upper))
+            weight *= grown / shrunk if step > 0 else shrunk / grown
+            m += step
+            mass += weight
+            if m > 0:
+                value += weight * (m / n) * np.log(scale * m)
     return value / mass
 
 
