@@ -68,37 +68,6 @@ def test_rand_of_huge_samples_is_exact(n: int) -> None:
     assert indices.rand_score(a, b) == (counts.n11 + counts.n00) / sum(counts)
 
 
-def test_segmentations_of_different_lengths_are_refused() -> None:
-    with pytest.raises(ValueError, match="9 and 10 samples"):
-        indices.rand_score(*map(Partition.from_change_points, ([9], [10])))
-
-
-@pytest.mark.parametrize(
-    ("true", "pred", "n", "message"),
-    [
-        ([3, 3], [5], 10, "3 twice"),
-        ([0, 3], [5], 10, "from 1"),
-        ([-1], [5], 10, "from 1"),
-        ([11], [5], 10, "10"),
-        ([3, 10], [5, 11], None, "10 and 11"),
-        ([], [], None, "at least one"),
-        ([2.5], [5], 10, "integer"),
-        ([math.nan], [5], 10, "integers"),
-        ([math.inf], [5], 10, "integers"),
-        (["a"], [5], 10, "integers"),
-        ([None], [5], 10, "integers"),
-        ([[3]], [5], 10, "flat"),
-        ([True], [5], 10, "integers"),
-        (np.array([2**63], dtype=np.uint64), [5], None, "from 1"),
-        ([], [], 0, "from 1"),
-    ],
-)
-def test_hostile_change_points(true, pred, n, message) -> None:
-    for function in (indices.hausdorff, indices.precision_recall):
-        with pytest.raises(ValueError, match=message):
-            function(true, pred, n)
-
-
 def test_precision_and_recall_by_the_best_matching() -> None:
     assert indices.precision_recall([50, 55, 100], [48, 53, 100], margin=10) == (1.0, 1.0)
     assert indices.precision_recall([50, 100], [45, 55, 100], margin=5) == (0.5, 1.0)
@@ -107,8 +76,6 @@ def test_precision_and_recall_by_the_best_matching() -> None:
     assert indices.precision_recall([50, 100], [100]) == (1.0, 0.0)
     assert indices.precision_recall([100], [50, 100]) == (0.0, 1.0)
     assert indices.precision_recall([7, 100], [7, 100], margin=0) == (1.0, 1.0)
-    with pytest.raises(ValueError, match="margin"):
-        indices.precision_recall([5], [5], 10, margin=-1)
 
 
 @settings(max_examples=80, deadline=None)
@@ -145,6 +112,3 @@ def test_annotated_regions() -> None:
     assert found == (3 / 5, 1, 2, 5)
     assert indices.annotation_error([5, 100], []) == (0.0, 0, 0, 0)
     assert indices.annotation_error([5], [(5, 6, 0)], 10) == (0.0, 0, 0, 1)
-    for bad in [(5, 5, 1), (-1, 5, 1), (5, 11, 1), (5, 6)]:
-        with pytest.raises(ValueError, match="annotation_error"):
-            indices.annotation_error([5], [bad], 10)

@@ -68,11 +68,3 @@ def test_memory_stays_below_all_distances() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 80e6  # all distances: 288 MB
-
-
-def test_unknown_choices() -> None:
-    X = [[0.0], [1.0]]
-    with pytest.raises(ValueError, match="separation"):
-        indices.dunn_score(X, [0, 1], separation="median")
-    with pytest.raises(ValueError, match="diameter"):
-        indices.dunn_score(X, [0, 1], diameter="single")

@@ -24,11 +24,9 @@ CASES = json.loads(FILE.read_text())["cases"] if FILE is not None and FILE.exist
 
 
 def _normalized(function: Callable[..., float]) -> Callable[..., float]:
-    def call(labels_true: list, labels_pred: list, normalizer: str | None = None) -> float:
-        options = {"average_method": normalizer} if normalizer else {}
-        return function(labels_true, labels_pred, **options)
-
-    return call
+    return lambda labels_true, labels_pred, normalizer="": function(
+        labels_true, labels_pred, **({"average_method": normalizer} if normalizer else {})
+    )
 
 
 def _change_points(function: Callable[..., float]) -> Callable[..., float]:

@@ -139,32 +139,6 @@ def test_chain_of_the_paper_prefers_the_end_to_the_middle() -> None:
         assert index(chain, one, end) < index(chain, one, middle)
 
 
-@pytest.mark.parametrize(
-    ("S", "message"),
-    [
-        (np.zeros((2, 2)), "edges"),
-        (csr_array((2, 2)), "edges"),
-        ([[0, -1], [-1, 0]], "at least 0"),
-        ([[0, 1], [2, 0]], "symmetric"),
-        ([[0, np.nan], [np.nan, 0]], "finite"),
-        (np.ones((3, 3)), "shape"),
-        (np.ones((2, 3)), "shape"),
-    ],
-)
-def test_hostile_similarities(S, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        indices.random_walk_index(S, [0, 1], [0, 0])
-
-
-def test_hostile_labels() -> None:
-    for index in (indices.random_walk_index, indices.vi_with_neighbors):
-        with pytest.raises(ValueError, match="2 and 1"):
-            index(np.ones((2, 2)), [0, 1], [0])
-        with pytest.raises(ValueError, match="None"):
-            index(np.ones((2, 2)), [0, None], [0, 1])
-        assert index(np.ones((1, 1)), ["a"], [7]) == 0.0
-
-
 def test_repeated_and_explicit_zero_entries() -> None:
     A = coo_array(
         ([1.0, 1.0, 1.0, 1.0, 0.0, 0.0], ([0, 0, 1, 1, 2, 0], [1, 1, 0, 0, 0, 2])), (3, 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import combinations
 
 import numpy as np
@@ -67,26 +66,6 @@ def test_gamma_against_enumeration_and_scipy() -> None:
 def test_gamma_of_words_and_of_large_counts() -> None:
     assert indices.goodman_kruskal_gamma(list("abcd"), list("wxyz")) == 1.0
     assert indices.goodman_kruskal_gamma(contingency=np.eye(3, dtype=int) * 10**9) == 1.0
-    with pytest.raises(ValueError, match="at most"):
-        indices.goodman_kruskal_gamma(contingency=np.eye(3, dtype=int) * 10**10)
-
-
-def test_bad_rank_input() -> None:
-    for a, b, message in [
-        ([1, 2], [1], "equal length"),
-        ([], [], "equal length"),
-        ([1, math.nan], [1, 2], "NaN"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            indices.goodman_kruskal_gamma(a, b)
-        with pytest.raises(ValueError, match=message):
-            indices.weighted_goodman_kruskal(a, b)
-    with pytest.raises(ValueError, match="ties"):
-        indices.goodman_kruskal_gamma([1], [1], ties="half")
-    with pytest.raises(ValueError, match="denominator"):
-        indices.weighted_goodman_kruskal([1], [1], denominator="sum")
-    with pytest.raises(ValueError, match="either"):
-        indices.goodman_kruskal_gamma([1], [1], contingency=[[1]])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -128,8 +107,8 @@ def test_critical_values_are_consistent_with_exact_p() -> None:
         assert critical == indices.mann_whitney_critical(n2, n1, "0.05")
         assert indices.mann_whitney_exact_p(critical, n1, n2) <= 0.05
         assert indices.mann_whitney_exact_p(critical + 1, n1, n2) > 0.05
-    assert indices.mann_whitney_critical(9, 10) == 20  # the slides: 21
-    assert indices.mann_whitney_critical(17, 14) == 69  # the slides: 67
+    assert indices.mann_whitney_critical(9, 10) == 20  # a printed table: 21
+    assert indices.mann_whitney_critical(17, 14) == 69  # a printed table: 67
     assert indices.mann_whitney_critical(1, 5) is None
 
 
@@ -137,13 +116,3 @@ def test_mann_whitney_edges() -> None:
     assert indices.mann_whitney_u([1, 1], [1, 1, 1]) == (3.0, 3.0, 1.0, "exact")
     assert indices.mann_whitney_u([1] * 50, [1] * 50) == (1250.0, 1250.0, 1.0, "asymptotic")
     assert indices.mann_whitney_z([1, 1], [1, 1, 1]) == 0.0
-    for call in (
-        lambda: indices.mann_whitney_u([], [1]),
-        lambda: indices.mann_whitney_u([math.nan], [1]),
-        lambda: indices.mann_whitney_u([1], [1], method="fast"),
-        lambda: indices.mann_whitney_exact_p(99, 2, 3),
-        lambda: indices.mann_whitney_critical(0, 3),
-        lambda: indices.mann_whitney_critical(3, 3, 1.5),
-    ):
-        with pytest.raises(ValueError, match="needs"):
-            call()
