@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
@@ -29,16 +27,3 @@ def test_regions_errors_and_message() -> None:
     assert missed.get_x() == pytest.approx(35 - 0.5, abs=0.51)
     means = top.collections[1].get_segments()
     np.testing.assert_allclose([s[0][1] for s in means], [0, 2, 0], atol=0.2)
-
-
-def test_saves_one_panel_per_segmentation(tmp_path: Path) -> None:
-    figure = plot_annotations(SIGNAL, {"a": [120]}, REGIONS)
-    figure.savefig(tmp_path / "one.png")
-    assert (tmp_path / "one.png").stat().st_size > 5000
-    assert len(figure.axes[0].child_axes) == 1
-
-
-@pytest.mark.parametrize("found", [{}, {"a": [100]}])
-def test_bad_segmentations(found: dict) -> None:
-    with pytest.raises(ValueError, match="segmentations of the 120 samples"):
-        plot_annotations(SIGNAL, found, REGIONS)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 from metriclearn.plots import plot_convergence
@@ -64,13 +62,3 @@ def test_curves_of_like_length_keep_a_linear_axis_and_one_curve_has_no_name() ->
     both = plot_convergence({"a": FAST, "b": FAST}, gap=True).axes[0]
     assert both.get_xscale() == "linear"
     assert not names_of(plot_convergence({"a": FAST}, gap=True).axes[0])
-
-
-def test_false_passes_and_scales_are_refused() -> None:
-    with pytest.raises(ValueError, match="needs passes since the start"):
-        plot_convergence({"a": {**FAST, "passes": [4.0, 2.0]}})
-    with pytest.raises(ValueError, match="2 bounds and 1 passes"):
-        plot_convergence({"a": {**FAST, "passes": [4.0]}})
-    for scale in (0.0, -1.0, np.ones(2)):
-        with pytest.raises(ValueError, match="one positive number as scale"):
-            plot_convergence({"a": {**FAST, "scale": scale}})

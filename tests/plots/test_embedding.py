@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from metriclearn.plots import plot_embeddings
 
@@ -28,10 +27,3 @@ def test_twenty_six_classes_are_told_apart() -> None:
     (ax,) = figure.axes
     assert len({(line.get_color(), line.get_marker()) for line in ax.lines}) == 26
     assert ax.get_legend() is None
-
-
-def test_wrong_shapes_are_named() -> None:
-    with pytest.raises(ValueError, match="at least one panel"):
-        plot_embeddings({}, [0])
-    with pytest.raises(ValueError, match=r"shape \(5, 2\) for 'x'"):
-        plot_embeddings({"x": POINTS}, [0] * 5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
@@ -47,10 +46,3 @@ def test_pictures_and_sound_fill_the_whole_length() -> None:
     figure = plot_timeline({"p": TRUTH}, np.ones(10), pictures)
     extents = [image.get_extent()[:2] for image in figure.axes[0].images]
     np.testing.assert_allclose(extents, [(20 * i, 20 * i + 20) for i in range(5)])
-
-
-def test_no_strip_is_an_error() -> None:
-    with pytest.raises(ValueError, match="one strip or more"):
-        plot_timeline({})
-    with pytest.raises(ValueError, match="one strip or more"):
-        plot_timeline({"p": []})
