@@ -17,7 +17,7 @@ from metriclearn.estimators.inputs import (
 )
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.oracles.change_points import ChangePoints
-from metriclearn.problem.forms import LowRankForm, projected_sums
+from metriclearn.problem.forms import LowRankForm, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.known_loss import known_loss
 from metriclearn.problem.losses import FrobeniusLoss
@@ -109,7 +109,7 @@ class MahalanobisSegmenter(LearnedMetric):
 
     def _segment_one(self, X: NDArray, count: int | None, oracle: Oracle) -> Any:
         """K segments, or those of the penalty; what is shorter than min_size is one segment."""
-        form = LowRankForm.from_cumulative(projected_sums(X, self.components_))
+        form = LowRankForm.from_cumulative(cumulative_sums(X, self.components_))
         if count is not None:
             return oracle(form, int(count))
         if len(X) < self.min_size:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.linalg
@@ -16,11 +16,12 @@ from metriclearn.problem.projector import Projector
 __all__ = ["PivotedRounding", "Rounding", "RowKMeans"]
 
 
+@runtime_checkable
 class Rounding(Protocol):
-    """A partition near a projection."""
+    """From a relaxation, such as a projection or the spectrum of a graph, to clusters."""
 
-    def __call__(self, projector: Projector, n_clusters: int | None = None) -> Partition:
-        """Partition with ``n_clusters`` clusters, or about as many as there are eigenvectors."""
+    def __call__(self, relaxed: Any, n_clusters: Any = None, /) -> Any:
+        """Clusters, ``n_clusters`` or, where it may be left out, about as many eigenvectors."""
         ...
 
 

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
@@ -219,10 +218,6 @@ class LowRankForm:
             )
         return LowRankForm(self._factors, truth, self.weight + weight, self.shift)
 
-    def without_truth(self) -> LowRankForm:
-        """ZZᵀ + cI, sharing the factors of A."""
-        return LowRankForm(self._factors, shift=self.shift)
-
 
 class DenseForm:
     """Any symmetric T×T matrix, kernels included; O(T²) memory.
@@ -286,8 +281,10 @@ def center(X: NDArray) -> NDArray:
     return X - np.mean(X, axis=0)
 
 
-def projected_sums(X: NDArray, components: NDArray, block: int = 2**16) -> NDArray[np.float64]:
-    """Cumulative sums of the centered rows of X·componentsᵀ, (T, P) -> (T+1, r), in blocks.
+def cumulative_sums(
+    X: NDArray, components: NDArray | None = None, block: int = 2**16
+) -> NDArray[np.float64]:
+    """Cumulative sums of the centered rows of X, or of X·componentsᵀ, in blocks of rows.
 
     X may be mapped from a file, in single or double precision; a block of it is in memory at a
     time, in double precision. Sums are in double precision too, of centered rows: the mean is
@@ -295,41 +292,29 @@ def projected_sums(X: NDArray, components: NDArray, block: int = 2**16) -> NDArr
     precision sum has an error of 6e-8 times its size, which after 10⁷ samples is larger than what
     tells neighboring segments apart; a double precision one of 1e-16 times its size, so that
     nothing has to be compensated. Memory 8(T+1)r bytes and that of a block.
+
+    Parameters
+    ----------
+    X : array (T, P)
+    components : array (r, P), optional
+        The identity by default; a column of zeros stands for none, r = 0.
+    block : int
+        Rows at a time.
+
+    Returns
+    -------
+    array (T+1, r) or (T+1, P), first row 0
     """
     starts = range(0, len(X), block)
     mean = np.zeros(X.shape[1])
     for _ in range(2):  # a second time for what rounding left of the first mean
         rows = (np.asarray(X[a : a + block], dtype=np.float64) - mean for a in starts)
         mean = mean + sum(np.sum(part, axis=0) for part in rows) / len(X)
-    sums = np.zeros((len(X) + 1, max(1, len(components))))
-    if len(components) == 0:
-        return sums
-    for a in starts:
-        part = (np.asarray(X[a : a + block], dtype=np.float64) - mean) @ components.T
+    width = X.shape[1] if components is None else len(components)
+    sums = np.zeros((len(X) + 1, max(1, width)))
+    for a in starts if width else ():
+        part = np.asarray(X[a : a + block], dtype=np.float64) - mean
+        part = part if components is None else part @ components.T
         part[0] += sums[a]
         np.cumsum(part, axis=0, out=sums[a + 1 : a + 1 + len(part)])
-    return sums
-
-
-def cumulative_sums(X: NDArray) -> NDArray:
-    """Cumulative sums of the centered rows of X, (T, P) -> (T+1, P), first row 0."""
-    return _centered_cumulative(np.ascontiguousarray(X, dtype=np.float64))
-
-
-@njit(nogil=True, cache=True)
-def _centered_cumulative(X: NDArray) -> NDArray:
-    T, P = X.shape
-    mean, residue = np.zeros(P), np.zeros(P)
-    for t in range(T):
-        for p in range(P):
-            mean[p] += X[t, p]
-    mean /= T
-    for t in range(T):
-        for p in range(P):
-            residue[p] += X[t, p] - mean[p]
-    mean += residue / T
-    sums = np.zeros((T + 1, P))
-    for t in range(T):
-        for p in range(P):
-            sums[t + 1, p] = sums[t, p] + (X[t, p] - mean[p])
     return sums

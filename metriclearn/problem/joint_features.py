@@ -146,9 +146,5 @@ class LinearFeatures:
 
         return form
 
-    def form(self, samples: Samples, w: NDArray) -> LowRankForm:
-        """The form of one data set."""
-        return self.at(w)(samples)
-
     def gradient(self, samples: Samples, form: Any, partition: Partition | Projector) -> NDArray:
         return self.metric.coordinates(samples.pooled(partition))

@@ -240,18 +240,10 @@ class PartialPartition:
 
     def segmentation(self) -> Partition | None:
         """The segmentation, if it is known at every position, else None."""
-        T = self.n_samples
-        closed, changes = np.zeros(T + 1, dtype=bool), np.zeros(T + 1, dtype=bool)
-        for region in self.constraints:
-            if region.kind.most == 0:
-                closed[region.start + 1 : region.stop] = True
-        for region in self.constraints:
-            if region.kind.fewest:
-                free = np.flatnonzero(~closed[region.start + 1 : region.stop])
-                changes[region.start + 1 + free] = len(free) == 1
-        if not np.all((closed | changes)[1:T]):
-            return None
-        return Partition.from_change_points(np.flatnonzero(changes), T)
+        stretches, regions = pieces_of(self)
+        start, ends = stretches[0] if stretches else (0, np.array([1]))  # one sample: no position
+        known = not regions and len(stretches) < 2 and (start, ends[-1]) == (0, self.n_samples)
+        return Partition(ends=ends) if known else None
 
     def rules(self) -> SegmentRules:
         """What is known, as rules for single segments, O(T + total length of regions)."""
@@ -388,23 +380,16 @@ def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int6
             f"PartialPartition needs one label per sample (−1 where unknown), got {len(given)} "
             f"labels for {n_samples} samples."
         )
-    if any(label is None or _is_nan(label) for label in given):
+    if any(label is None or label != label for label in given):
         raise ValueError(
             "PartialPartition needs −1 for the samples whose label is unknown, got None or NaN; "
             "replace them."
         )
-    known = np.flatnonzero([not _is_unlabeled(label) for label in given])
+    number = (int, float, np.number)
+    known = np.flatnonzero([not (isinstance(v, number) and v == -1) for v in given])
     if len(known):
         codes[known] = Partition.from_labels([given[i] for i in known]).labels
     return codes
-
-
-def _is_unlabeled(label: Any) -> bool:
-    return isinstance(label, (int, float, np.number)) and label == -1
-
-
-def _is_nan(label: Any) -> bool:
-    return isinstance(label, (float, np.floating)) and label != label
 
 
 def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:

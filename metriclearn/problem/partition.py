@@ -31,6 +31,8 @@ class Partition:
     ----------
     n_samples, n_clusters : int
         T and K.
+    sizes : int array (K,)
+        Cluster sizes |C_k|.
     contiguous : bool
         Whether every cluster is one segment.
     known : PartialPartition or None
@@ -38,7 +40,7 @@ class Partition:
         :meth:`completing`; None where all of it is known.
     """
 
-    __slots__ = ("_ends", "_labels", "_sizes", "contiguous", "known", "n_clusters", "n_samples")
+    __slots__ = ("_ends", "_labels", "contiguous", "known", "n_clusters", "n_samples", "sizes")
 
     def __init__(
         self,
@@ -52,10 +54,10 @@ class Partition:
         self.contiguous = ends is not None
         if ends is not None:
             self.n_samples, self.n_clusters = int(ends[-1]), len(ends)
-            self._sizes = np.diff(ends, prepend=0)
+            self.sizes = np.diff(ends, prepend=0)
         elif labels is not None:
-            self._sizes = np.bincount(labels)
-            self.n_samples, self.n_clusters = len(labels), len(self._sizes)
+            self.sizes = np.bincount(labels)
+            self.n_samples, self.n_clusters = len(labels), len(self.sizes)
         else:
             raise ValueError("Partition needs either ends or labels; call a from_… constructor.")
 
@@ -127,7 +129,7 @@ class Partition:
     def known_trace(self) -> float:
         """Tr DM for the partition's own M: Σ 1/|C(t)| over labeled samples."""
         share = np.ones(self.n_samples) if self.share is None else self.share
-        return float(np.sum(share / self._sizes[self.labels]))
+        return float(np.sum(share / self.sizes[self.labels]))
 
     def known_product(self, V: NDArray) -> NDArray:
         """(DM + MD) V, (T, k) -> (T, k), in O(Tk)."""
@@ -142,16 +144,11 @@ class Partition:
         return self.labels if self._ends is None else self._ends
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Cluster sizes |C_k|, shape (K,)."""
-        return self._sizes
-
-    @property
     def labels(self) -> NDArray[np.int64]:
         """Cluster number of every sample, by first appearance, shape (T,)."""
         if self._labels is not None:
             return self._labels
-        return np.repeat(np.arange(self.n_clusters), self._sizes)
+        return np.repeat(np.arange(self.n_clusters), self.sizes)
 
     @property
     def change_points(self) -> NDArray[np.int64]:
@@ -174,28 +171,28 @@ class Partition:
         from scipy.sparse import csr_array
 
         if self._ends is not None:
-            return np.add.reduceat(X, self._ends - self._sizes, axis=0)
+            return np.add.reduceat(X, self._ends - self.sizes, axis=0)
         if X.ndim == 2:  # one sweep over the rows of X, in their order
             ones, ends = np.ones(len(X), dtype=X.dtype), np.arange(len(X) + 1)
             shape = (len(X), self.n_clusters)
             return csr_array((ones, self.labels, ends), shape=shape).T @ X
         order = np.argsort(self.labels, kind="stable")
-        return np.add.reduceat(X[order], np.cumsum(self._sizes) - self._sizes, axis=0)
+        return np.add.reduceat(X[order], np.cumsum(self.sizes) - self.sizes, axis=0)
 
     def root(self, X: NDArray) -> NDArray:
         """(YᵀY)^(-1/2) YᵀX, whose Gram matrix is XᵀMX, (T, P) -> (K, P)."""
-        return self.pool(X) / np.sqrt(self._sizes)[:, None]
+        return self.pool(X) / np.sqrt(self.sizes)[:, None]
 
     @property
     def factor(self) -> NDArray[np.float64]:
         """U = Y(YᵀY)^(-1/2) with M = UUᵀ, (T, K), dense."""
         factor = np.zeros((self.n_samples, self.n_clusters))
-        factor[np.arange(self.n_samples), self.labels] = 1.0 / np.sqrt(self._sizes[self.labels])
+        factor[np.arange(self.n_samples), self.labels] = 1.0 / np.sqrt(self.sizes[self.labels])
         return factor
 
     def project(self, X: NDArray) -> NDArray:
         """M X: every row replaced by the mean of its cluster, (T, P) -> (T, P), in O(TP)."""
-        means = self.pool(X) / self._sizes.reshape(-1, *([1] * (X.ndim - 1)))
+        means = self.pool(X) / self.sizes.reshape(-1, *([1] * (X.ndim - 1)))
         return means[self.labels]
 
     def intersections(
@@ -225,12 +222,12 @@ class Partition:
         """Tr MN = Σ_kl |A_k ∩ B_l|² / (|A_k||B_l|)."""
         rows, columns, counts = self.intersections(other)
         counts = counts.astype(np.float64)
-        return float(np.sum(counts / self._sizes[rows] * (counts / other._sizes[columns])))
+        return float(np.sum(counts / self.sizes[rows] * (counts / other.sizes[columns])))
 
     def to_array(self) -> NDArray[np.float64]:
         """M as a dense (T, T) array, for tests and small examples: O(T²) memory."""
         same = self.labels[:, None] == self.labels[None, :]
-        return same / self._sizes[self.labels].astype(np.float64)
+        return same / self.sizes[self.labels].astype(np.float64)
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Partition):

@@ -95,6 +95,7 @@ class Neighborhood(BaseEstimator):
         return np.sort(tree.query_pairs(self.radius, output_type="ndarray"), axis=1)
 
     def _at_offsets(self, tree: Any, most: float) -> NDArray:
+        """Pairs that are one of the offsets apart, each at most once."""
         steps = np.asarray(self.offsets, dtype=np.float64)
         if steps.ndim != 2 or steps.shape[1] != 2 or not np.all(np.isfinite(steps)):
             raise ValueError(
@@ -255,11 +256,7 @@ class SimilarityFeatures:
         self, samples: Nodes, form: SimilarityForm, partition: Projector | NodeLabels
     ) -> NDArray:
         """d⟨A, M⟩/dw, exact, at the w of the form and in the coordinates of the metric."""
-        return symmetric_coordinates(self.metric, form.operator.slope(partition.factor))
-
-
-def symmetric_coordinates(metric: Metric, G: NDArray) -> NDArray:
-    """Coordinates of a symmetric matrix, as the difference of two positive ones."""
-    values, vectors = np.linalg.eigh(G)
-    roots = (vectors * np.sqrt(np.abs(values))).T
-    return metric.coordinates(roots[values > 0]) - metric.coordinates(roots[values <= 0])
+        values, vectors = np.linalg.eigh(form.operator.slope(partition.factor))
+        roots = (vectors * np.sqrt(np.abs(values))).T  # a difference of two positive matrices
+        positive, negative = roots[values > 0], roots[values <= 0]
+        return self.metric.coordinates(positive) - self.metric.coordinates(negative)

@@ -176,15 +176,11 @@ class NodeLabels:
         """The cluster of every node, the most frequent one where it has several, (S,)."""
         return np.argmax(self.counts, axis=1) if self.clusters is None else self.clusters
 
-    def clusters_of(self, partition: Partition) -> NDArray[np.int64]:
-        """The cluster 0 … K-1 of every node in a partition of the nodes that completes, (S,)."""
+    def with_completion(self, partition: Partition) -> NodeLabels:
+        """The same knowledge, completed as in a partition of the nodes that agrees with it."""
         names = np.empty(partition.n_clusters, dtype=np.int64)
         names[partition.labels[self.labeled]] = np.argmax(self.counts[self.labeled], axis=1)
-        return names[partition.labels]
-
-    def with_completion(self, partition: Partition) -> NodeLabels:
-        """The same knowledge, completed as in a partition of the nodes."""
-        return replace(self, clusters=self.clusters_of(partition))
+        return replace(self, clusters=names[partition.labels])
 
     def completed(self, clusters: NDArray[np.int64] | None) -> NDArray:
         """Counts of all samples, where those unlabeled in a node have its cluster (−1: none)."""
@@ -253,7 +249,7 @@ def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None)
     """
     K = int(known.nodes.labels.max()) + 1
     spectral = ConstrainedSpectral()(form, K, known.nodes)
-    starts = known.columns, known.clusters_of(spectral)
+    starts = known.columns, known.with_completion(spectral).labels
     runs = [_kernel_means(form, known, start) for start in starts]
     return Partition.from_labels(max(runs, key=lambda run: run[1])[0])
 

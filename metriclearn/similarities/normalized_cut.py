@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 
+from metriclearn.oracles.rounding import Rounding
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.similarities.operators import Operator
 
@@ -93,15 +93,6 @@ class NormalizedCut:
         volume = self.volumes @ indicators
         cut, rest = volume - inside, np.sum(self.volumes) - volume
         return cut / volume + cut / rest
-
-
-@runtime_checkable
-class Rounding(Protocol):
-    """From a graph to K clusters of its nodes."""
-
-    def __call__(self, cut: NormalizedCut, n_clusters: int) -> NDArray[np.int64]:
-        """Labels 0 … K-1 of the nodes, (S,)."""
-        ...
 
 
 class ThresholdCut(BaseEstimator):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.problem.forms import center, cumulative_sums, projected_sums
+from metriclearn.problem.forms import center, cumulative_sums
 
 PROGRAM = """
 import json, resource, sys
@@ -37,14 +37,14 @@ def test_blocks_of_any_size_give_the_ordinary_sums(T, P, r, block, seed) -> None
     rng = np.random.default_rng(seed)
     X, L = rng.normal(size=(T, P)) + 1e3 * rng.normal(size=P), rng.normal(size=(r, P))
     expected = cumulative_sums(center(X) @ L.T) if r else np.zeros((T + 1, 1))
-    np.testing.assert_allclose(projected_sums(X, L, block), expected, atol=1e-9)
+    np.testing.assert_allclose(cumulative_sums(X, L, block), expected, atol=1e-9)
 
 
 def test_sums_of_single_precision_are_those_of_its_values() -> None:
     """An offset of a thousand: summed in single precision, errors would be of order one."""
     X = (np.random.default_rng(0).normal(size=(200_000, 2)) + 1e3).astype(np.float32)
     exact = cumulative_sums(X.astype(np.float64))
-    found = projected_sums(X, np.eye(2), 1000)
+    found = cumulative_sums(X, np.eye(2), 1000)
     np.testing.assert_allclose(found, exact, atol=1e-7)
     assert np.max(np.abs(np.cumsum(X - X.mean(axis=0), axis=0) - exact[1:])) > 1e-2
 

@@ -43,7 +43,7 @@ def test_value_is_the_inner_product_of_metric_and_gradient(family, partition) ->
     w = weights_of(family, rng)
     M = equivalence_matrix(partition.labels)
     expected = np.trace(centered(X) @ family.matrix(w) @ centered(X).T @ M)
-    assert features.form(samples, w).at(partition) == pytest.approx(expected, rel=1e-10)
+    assert features.at(w)(samples).at(partition) == pytest.approx(expected, rel=1e-10)
     slope = features.gradient(samples, features.at(w)(samples), partition)
     assert slope @ w == pytest.approx(expected, rel=1e-10)
 
@@ -56,14 +56,14 @@ def test_gradient_by_finite_differences(family, partition) -> None:
     w, h = weights_of(family, rng), 1e-5
     slope = features.gradient(samples, features.at(w)(samples), partition)
     for k, e in enumerate(np.eye(len(w))):
-        up, down = (features.form(samples, w + s * h * e).at(partition) for s in (1, -1))
+        up, down = (features.at(w + s * h * e)(samples).at(partition) for s in (1, -1))
         assert (up - down) / (2 * h) == pytest.approx(slope[k], rel=1e-6, abs=1e-7)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
 def test_zero_metric_is_a_zero_form(family) -> None:
     samples = Samples(np.random.default_rng(3).normal(size=(9, 3)))
-    form = LinearFeatures(family).form(samples, np.zeros(family.n_coordinates(3)))
+    form = LinearFeatures(family).at(np.zeros(family.n_coordinates(3)))(samples)
     assert [form.at(partition) for partition in PARTITIONS] == [0.0, 0.0, 0.0]
     np.testing.assert_array_equal(form.matvec(np.eye(9)), np.zeros((9, 9)))
 
@@ -85,6 +85,6 @@ def test_shift_of_the_data_changes_nothing(family) -> None:
 def test_single_feature_components_take_columns() -> None:
     """A diagonal metric that leaves features out has only the columns it weighs."""
     X = np.random.default_rng(5).normal(size=(9, 3))
-    form = LinearFeatures(DiagonalMetric()).form(Samples(X), np.array([4.0, 0.0, 9.0]))
+    form = LinearFeatures(DiagonalMetric()).at(np.array([4.0, 0.0, 9.0]))(Samples(X))
     assert form.factors.shape == (9, 2)
     np.testing.assert_allclose(form.factors, centered(X)[:, [0, 2]] * [2.0, 3.0], atol=1e-12)

@@ -136,7 +136,7 @@ def test_the_hinge_bounds_the_loss_of_the_prediction(mode) -> None:
         w = draw(family, mode, rng)
         metric, price = risk.cone.split(w)
         for X, truth, value in zip(Xs, truths, risk(w).values):
-            form = LinearFeatures(family).form(Samples(X), metric)
+            form = LinearFeatures(family).at(metric)(Samples(X))
             if mode == "known":
                 found = ChangePoints()(form, truth.n_clusters)
             else:
