@@ -125,13 +125,13 @@ def segment(
     folder, name = out or file.absolute().parent, file.stem
     folder.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        found = segmenter.segment_features(_rows(file, segmenter.feature_names_))
+        segments = segmenter.segment_features(_rows(file, segmenter.feature_names_))
     else:
-        found = segmenter.segment(file, cache)
+        segments = segmenter.segment(file, cache)
     written = [
-        annotations.save_segments({name: found}, folder / f"{name}.segments.csv"),
-        annotations.save_audacity(found, folder / f"{name}.labels.txt"),
-        annotations.save_webvtt(found, folder / f"{name}.vtt"),
+        annotations.save_segments({name: segments}, folder / f"{name}.segments.csv"),
+        annotations.save_audacity(segments, folder / f"{name}.labels.txt"),
+        annotations.save_webvtt(segments, folder / f"{name}.vtt"),
         folder / f"{name}.timeline.png",
     ]
     strips: dict[str, list[Segment]] = {}
@@ -140,15 +140,15 @@ def segment(
         if name not in tables:
             raise ValueError(f"{str(truth)!r} has no segments of {name!r}.")
         strips["truth"] = tables[name]
-    strips["predicted"] = found
+    strips["predicted"] = segments
     _draw(file, segmenter.extractor, strips, written[-1])
-    for start, end, label in found:
+    for start, end, label in segments:
         print(f"{start:9.2f} {end:9.2f}  {label}")
     for path in written:
         print(f"Written: {path}")
 
 
-def compare(truth: Path, found: Path, tolerance: float) -> None:
+def compare(truth: Path, predicted: Path, tolerance: float) -> None:
     """compare two tables
 
     Compares two tables recording,start,end,label, the first one the truth.
@@ -160,11 +160,11 @@ def compare(truth: Path, found: Path, tolerance: float) -> None:
 
     from metriclearn.datasets.annotations import read_segments
 
-    true, pred = read_segments(truth), read_segments(found)
+    true, pred = read_segments(truth), read_segments(predicted)
     shared = [recording for recording in true if recording in pred]
     if not shared:
         raise ValueError(
-            f"{str(truth)!r} and {str(found)!r} need a recording in common, got "
+            f"{str(truth)!r} and {str(predicted)!r} need a recording in common, got "
             f"{sorted(true)[:5]} and {sorted(pred)[:5]}."
         )
     rows = [_compared(true[name], pred[name], tolerance) for name in shared]
@@ -231,7 +231,7 @@ _COMMANDS: dict[Any, dict[str, dict[str, Any]]] = {
     },
     compare: {
         "truth": {"type": Path, "metavar": "TRUTH.csv"},
-        "found": {"type": Path, "metavar": "FOUND.csv"},
+        "predicted": {"type": Path, "metavar": "FOUND.csv"},
         "--tolerance": {
             "type": _positive,
             "default": 1.0,
@@ -303,7 +303,7 @@ def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture:
 
 
 def _compared(
-    truth: list[Segment], found: list[Segment], tolerance: float
+    truth: list[Segment], predicted: list[Segment], tolerance: float
 ) -> tuple[float, float, float, float, float]:
     """Loss, F1, precision and recall of boundaries, share of time with the same label."""
     import numpy as np
@@ -313,9 +313,9 @@ def _compared(
     from metriclearn.problem.partition import Partition
 
     rate = 10.0
-    n_rows = max(1, round(rate * max(truth[-1][1], found[-1][1])))
-    labels = [row_labels(table, n_rows, rate) for table in (truth, found)]
-    true, pred = (Partition.from_runs(own) for own in labels)
+    n_rows = max(1, round(rate * max(truth[-1][1], predicted[-1][1])))
+    labels = [row_labels(table, n_rows, rate) for table in (truth, predicted)]
+    true, pred = map(Partition.from_runs, labels)
     margin = round(tolerance * rate)
     precision, recall = precision_recall(true.change_points, pred.change_points, margin=margin)
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0

@@ -28,8 +28,8 @@ class MMC(StandardizedMetric):
     Full: max_{B⪰0} Σ_D ‖x−x′‖_B such that Σ_S ‖x−x′‖²_B ≤ 1, by gradient ascent with iterated
     projections (Fig. 1 of the paper). Diagonal: min_{b≥0} Σ_S ‖x−x′‖²_b − log Σ_D ‖x−x′‖_b, by
     Newton's method (section 2.1). S are all pairs of samples of one cluster; D pairs of different
-    clusters of one data set. Both problems are convex; both are solved in coordinates where
-    Σ_S (x−x′)(x−x′)ᵀ = I or has a unit diagonal, which moves no solution and scales the steps well.
+    clusters of one data set. Both problems are convex; both are solved in a basis where
+    Σ_S (x−x′)(x−x′)ᵀ = I or has a unit diagonal, which changes no solution and scales the steps.
 
     A step costs O(dP² + P³) for d pairs in D.
 

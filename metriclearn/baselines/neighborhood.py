@@ -1,4 +1,4 @@
-"""scikit-learn's neighborhood components analysis with the contract of this package's metrics."""
+"""scikit-learn's neighborhood components analysis, for one data set or several."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         y : their label maps
         """
         who = type(self).__name__
-        graphs = read_graphs(who, X, self.features, False)
+        graphs: Any = read_graphs(who, X, self.features, False)
         truths = read_node_labels(who, y, graphs, partial=False)
         self._remember(graphs)
         self.scale_ = pooled_deviation(who, graphs.measures)

@@ -13,6 +13,6 @@ def check_scale(who: str, X: NDArray) -> None:
     largest = np.abs(X).max(initial=0.0)
     if largest > 1e150 / np.sqrt(X.shape[1]):
         raise ValueError(
-            f"{who} needs squared distances below 1e300, got coordinates up to {largest:.1e}; "
+            f"{who} needs squared distances below 1e300, got values up to {largest:.1e}; "
             "rescale X, and parameters in its units."
         )

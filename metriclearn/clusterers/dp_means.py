@@ -168,9 +168,10 @@ class DPMeans(ClusterMixin, BaseEstimator):
             kept = sizes > 0  # the numbers of emptied clusters close up
             labels, means = (np.cumsum(kept) - 1)[labels], means[kept]
             settled, n_iter = np.array_equal(labels, before), n_iter + 1
-        found = np.empty_like(labels)
-        found[order] = labels
-        return penalized_kmeans_objective(X, found, self.penalty), found, means, n_iter, settled
+        in_order = np.empty_like(labels)
+        in_order[order] = labels
+        objective = penalized_kmeans_objective(X, in_order, self.penalty)
+        return objective, in_order, means, n_iter, settled
 
 
 def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int64], int]:

@@ -24,6 +24,7 @@ from metriclearn.estimators.learned_metric import (
     principal_components,
     whitening,
 )
+from metriclearn.oracles.completion import groups_of
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, check_parameters, either, number
@@ -147,9 +148,9 @@ class RelevantComponents(LearnedMetric):
         if self.contiguous:
             truths = read_segmentations(who, y, data)
         else:
-            codes = [_chunklets(known) for known in read_clusterings(who, y, data, partial=True)]
-            n_known = sum(int(np.count_nonzero(own >= 0)) for own in codes)
-            truths = [_alone(own) for own in codes]
+            chunklets = [_chunklets(y) for y in read_clusterings(who, y, data, partial=True)]
+            truths = [truth for truth, _ in chunklets]
+            n_known = sum(count for _, count in chunklets)
         if all(truth.n_clusters == truth.n_samples for truth in truths):
             raise ValueError(
                 f"{who} needs two samples or more in some chunklet, but no two of the "
@@ -167,20 +168,11 @@ class RelevantComponents(LearnedMetric):
         return self
 
 
-def _chunklets(known: Partition | PartialPartition) -> NDArray[np.int64]:
-    """A code for every chunklet, −1 outside: labels, joined by spans that are the same."""
-    codes = known.labels.copy()
-    for start, stop in known.same if isinstance(known, PartialPartition) else ():
-        joined = np.unique(codes[start:stop])
-        joined = joined[joined >= 0]
-        code = joined[0] if len(joined) else codes.max() + 1
-        codes[np.isin(codes, joined)] = code
-        codes[start:stop] = code
-    return codes
-
-
-def _alone(codes: NDArray[np.int64]) -> Partition:
-    """The clusters of equal codes, each sample of −1 being its own."""
-    outside = np.flatnonzero(codes < 0)
-    codes[outside] = codes.max() + 1 + np.arange(len(outside))
-    return Partition.from_labels(codes)
+def _chunklets(known: Partition | PartialPartition) -> tuple[Partition, int]:
+    """Groups of samples known to be together, all others alone, and how many are in groups."""
+    if isinstance(known, Partition):
+        return known, known.n_samples
+    inside = known.labels >= 0
+    for start, stop in known.same:
+        inside[start:stop] = True
+    return Partition.from_labels(groups_of(known)[0]), int(inside.sum())

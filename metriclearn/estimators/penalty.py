@@ -161,7 +161,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
             return value, np.concatenate([gradient + l1, l1 - gradient, [slope.sum()]])
 
         bounds = [(0, None)] * (2 * P) + [(None, None)]
-        found = minimize(
+        minimum = minimize(
             objective,
             np.append(np.zeros(2 * P), start),
             jac=True,
@@ -169,8 +169,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
             bounds=bounds,
             options={"maxiter": 10_000, "maxfun": 100_000, "ftol": 1e-14, "gtol": 1e-10},
         )
-        self.objective_ = float(found.fun)
-        return np.append(found.x[:P] - found.x[P : 2 * P], found.x[-1])
+        self.objective_ = float(minimum.fun)
+        return np.append(minimum.x[:P] - minimum.x[P : 2 * P], minimum.x[-1])
 
 
 def label_error(ends: NDArray, truth: Truth) -> float:
@@ -292,16 +292,17 @@ class PenalizedSegmenter(ComponentParameters):
     def predict(self, X: Any, known: Any = None) -> Any:
         """Segment number of every sample, (T,) for each sequence."""
         data = self._read(X)
-        found = self.predict_change_points(X, known)
-        labels = [Partition(ends=ends).labels for ends in ([found] if data.single else found)]
+        change_points = self.predict_change_points(X, known)
+        several = [change_points] if data.single else change_points
+        labels = [Partition(ends=ends).labels for ends in several]
         return labels[0] if data.single else labels
 
     def score(self, X: Any, y: Any) -> float:
         """Minus the error per annotation (PartialPartition) or per sequence (‖M − N‖²_F)."""
         data = self._read(X)
         truths: list[Any] = list(read_segmentations(type(self).__name__, y, data, partial=True))
-        found = self.predict_change_points(data.arrays)
-        errors = sum(label_error(*pair) for pair in zip(found, truths))
+        change_points = self.predict_change_points(data.arrays)
+        errors = sum(label_error(*pair) for pair in zip(change_points, truths))
         counts = [len(t.constraints) if isinstance(t, PartialPartition) else 1 for t in truths]
         return -errors / max(1, sum(counts))
 
@@ -359,10 +360,10 @@ class PenalizedSegmenter(ComponentParameters):
         return path_along(vertices, 0.0, (0.0, np.inf))
 
     def _represent(self, data: DataSets) -> list[NDArray]:
-        found = list(data.arrays)
+        represented = list(data.arrays)
         if self.representation_ is not None:
-            found = [self.representation_.transform(array) for array in found]
-        for i, array in enumerate(found):
+            represented = [self.representation_.transform(array) for array in represented]
+        for i, array in enumerate(represented):
             largest = float(np.max(np.abs(array)))
             if largest > 0 and not 1e-100 <= largest <= 1e100:
                 raise ValueError(
@@ -370,7 +371,7 @@ class PenalizedSegmenter(ComponentParameters):
                     f"whose squares can be added, got at most {largest:.3g} in sequence {i}; "
                     "change the unit."
                 )
-        return found
+        return represented
 
     def _log_penalties(self, data: DataSets) -> NDArray[np.float64]:
         return self.regression_.predict(self.sequence_features_.transform(data.arrays))

@@ -109,12 +109,12 @@ class RecordingSegmenter(ComponentParameters):
             raise ValueError(
                 "RecordingSegmenter was fitted on tables; pass the rows to segment_features."
             )
-        found = self.segment_features(cached_features(path, self.extractor, cache))
-        start, end, label = found[-1]
+        segments = self.segment_features(cached_features(path, self.extractor, cache))
+        start, end, label = segments[-1]
         length = duration(path)
         if start < length < end:  # the last row is not full
-            found[-1] = (start, length, label)
-        return found
+            segments[-1] = (start, length, label)
+        return segments
 
     def segment_features(self, X: NDArray[np.float64]) -> list[Segment]:
         """Segments of the features (T, P) of a recording."""

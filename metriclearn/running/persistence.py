@@ -25,7 +25,7 @@ from metriclearn.running.atomic import replacing
 __all__ = ["load", "save"]
 
 _FORMAT = 2
-# what format 1 wrote in a way of its own: kind in the file -> name of the dataclass
+# records that format 1 wrote without their name: kind in the file -> name of the dataclass
 _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
 # callbacks, executors and tensors on a device served the training, which is over; paths of
 # segmentations and of strengths are large and belong to it, too

@@ -81,11 +81,11 @@ def matrix(estimator: Any, X: Any, y: Any) -> NDArray:
     return clone(estimator).fit(X, y).get_mahalanobis_matrix()
 
 
-# The contract
+# What all of them owe scikit-learn
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_scikit_learn_contract(estimator: BaseEstimator) -> None:
+def test_scikit_learn_checks(estimator: BaseEstimator) -> None:
     expected = REFUSED | (TRANSDUCTIVE if hasattr(estimator, "predict") else {})
     results = check_estimator(
         estimator, expected_failed_checks=expected, on_fail=None, on_skip=None

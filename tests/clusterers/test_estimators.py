@@ -26,7 +26,7 @@ ESTIMATORS = [
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_scikit_learn_contract(estimator: BaseEstimator) -> None:
+def test_scikit_learn_checks(estimator: BaseEstimator) -> None:
     check_estimator(estimator)
 
 
