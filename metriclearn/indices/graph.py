@@ -84,10 +84,13 @@ def vi_with_neighbors(
     base : float, optional
         Base of the logarithm, e by default.
     """
+    from scipy.sparse import csr_array
+
     a, b = _two_codes(labels_true, labels_pred)
-    A = _neighbors(A, len(a))
-    words = np.random.default_rng(0)  # fixed: the value must not depend on a seed
-    types = (_neighborhood_types(A, codes, words) for codes in (a, b))
+    A = csr_array(_square(A, len(a)))
+    edges = csr_array(((A.data != 0).astype(np.uint64), A.indices, A.indptr), shape=A.shape)
+    generator = np.random.default_rng(0)  # fixed: the value must not depend on a seed
+    types = (_neighborhood_types(edges, codes, generator) for codes in (a, b))
     return variation_of_information(*types, base=base)
 
 
@@ -211,25 +214,11 @@ def _plogp(flow: Any) -> float:
     return float(np.sum(p * np.log(p)))
 
 
-def _neighbors(A: Any, n: int) -> Any:
-    """A binarized without its diagonal, as CSR with 64-bit integer entries."""
-    from scipy.sparse import csr_array
-
-    A = csr_array(_square(A, n))
-    keep = A.data != 0
-    keep &= A.indices != np.repeat(np.arange(n), np.diff(A.indptr))
-    if keep.all():
-        return csr_array((np.ones(len(keep), np.uint64), A.indices, A.indptr), shape=A.shape)
-    starts = np.concatenate([[0], np.cumsum(keep)])[A.indptr]
-    entries = np.ones(int(starts[-1]), np.uint64)
-    return csr_array((entries, A.indices[keep], starts), shape=A.shape)
-
-
-def _neighborhood_types(A: Any, codes: NDArray, words: np.random.Generator) -> NDArray:
+def _neighborhood_types(A: Any, codes: NDArray, generator: np.random.Generator) -> NDArray:
     """Equal numbers exactly for equal (label, label counts among the neighbors), shape (n,)."""
-    table = words.integers(0, 2**64, size=(int(codes.max()) + 1, 4), dtype=np.uint64)
-    hashes = A @ table[codes, :2]
-    hashes += table[codes, 2:]  # the node's own label, with words of its own
+    words = generator.integers(0, 2**64, size=(int(codes.max()) + 1, 4), dtype=np.uint64)[codes]
+    hashes = (A @ words[:, :2]) - A.diagonal()[:, None] * words[:, :2]  # nobody's own neighbor
+    hashes += words[:, 2:]  # the label of the node itself, by words that no neighbor has
     order = np.lexsort(hashes.T)
     changes = np.any(np.diff(hashes[order], axis=0) != 0, axis=1)
     types = np.empty(len(codes), dtype=np.int64)
