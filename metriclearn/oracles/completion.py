@@ -16,7 +16,7 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 
-__all__ = ["ConstrainedKMeans", "ConstrainedSpectral", "groups_of"]
+__all__ = ["ConstrainedKMeans", "groups_of", "spectral_completion"]
 
 
 class ConstrainedKMeans(BaseEstimator):
@@ -103,32 +103,19 @@ class ConstrainedKMeans(BaseEstimator):
         return min(runs, key=lambda run: run[1])[0]
 
 
-class ConstrainedSpectral(BaseEstimator):
-    """A completion under any form that can be multiplied by, such as a similarity.
+def spectral_completion(form: Any, n_clusters: int | None, known: PartialPartition) -> Partition:
+    """A completion of ``known`` under any form that can be multiplied by, such as a similarity.
 
     Spectral clustering that keeps what is known: :class:`ConstrainedKMeans` on the K leading
-    eigenvectors of A, the relaxed maximizer of ⟨A, M⟩.
+    eigenvectors of A, the relaxed maximizer of ⟨A, M⟩. The number of clusters must be given.
 
-    Parameters
-    ----------
-    rounding : ConstrainedKMeans
+    Raises
+    ------
+    ValueError
+        If the number of clusters is not given or does not suit the labels.
     """
-
-    def __init__(self, rounding: ConstrainedKMeans = ConstrainedKMeans()) -> None:  # noqa: B008
-        self.rounding = rounding
-
-    def __call__(
-        self, form: Any, n_clusters: int | None = None, known: PartialPartition | None = None
-    ) -> Partition:
-        """A completion of ``known`` into ``n_clusters`` clusters, which must be given.
-
-        Raises
-        ------
-        ValueError
-            If the number of clusters is not given or does not suit the labels.
-        """
-        leading = TopEigenvectors()(form, n_clusters)
-        return self.rounding(LowRankForm(leading.vectors), n_clusters, known)
+    leading = TopEigenvectors()(form, n_clusters)
+    return ConstrainedKMeans()(LowRankForm(leading.vectors), n_clusters, known)
 
 
 def groups_of(known: PartialPartition) -> tuple[NDArray[np.int64], int]:

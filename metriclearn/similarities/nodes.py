@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.oracles.completion import ConstrainedSpectral, groups_of
+from metriclearn.oracles.completion import groups_of, spectral_completion
 from metriclearn.problem.forms import Form
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
@@ -248,7 +248,7 @@ def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None)
     The number of clusters is that of labels that are the most frequent one of some node.
     """
     K = int(known.nodes.labels.max()) + 1
-    spectral = ConstrainedSpectral()(form, K, known.nodes)
+    spectral = spectral_completion(form, K, known.nodes)
     starts = known.columns, known.with_completion(spectral).labels
     runs = [_kernel_means(form, known, start) for start in starts]
     return Partition.from_labels(max(runs, key=lambda run: run[1])[0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metriclearn import DenseForm, LowRankForm, PartialPartition, Partition
-from metriclearn.oracles.completion import ConstrainedKMeans, ConstrainedSpectral
+from metriclearn.oracles.completion import ConstrainedKMeans, spectral_completion
 from tests.exhaustive import all_partitions
 
 
@@ -72,11 +72,11 @@ def test_spectral_completion_of_a_similarity() -> None:
     labels = np.full(120, -1)
     labels[[0, 30, 60, 90]] = y[[0, 30, 60, 90]]
     known = PartialPartition(120, labels)
-    assert ConstrainedSpectral()(
+    assert spectral_completion(
         DenseForm(W / np.outer(degree, degree)), 2, known
     ) == Partition.from_labels(y)
     with pytest.raises(ValueError, match="number of clusters"):
-        ConstrainedSpectral()(DenseForm(W), None, known)
+        spectral_completion(DenseForm(W), None, known)
 
 
 def test_everything_known() -> None:
