@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.oracles import pruned
-from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.known_loss import ChargedForm
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.partition import Partition, check_count
 
 __all__ = ["ChangePoints", "ConstrainedChangePoints", "PricedSegmentation", "Vertex"]
 
@@ -152,14 +151,15 @@ class PricedSegmentation:
         ValueError
             If no segmentation agrees with what is known.
         """
-        values, ends = pruned.best_segmentation(*self._signal, -float(price), self.min_size)
-        if values[-1] == -np.inf:
+        arguments = (*self._signal, -float(price), self.min_size)
+        prefixes, value, ends = pruned.best_segmentation(*arguments)
+        if prefixes[-1] == -np.inf:
             raise ValueError(
                 "ConstrainedChangePoints needs a segmentation with segments of at least "
                 f"{self.min_size} samples that agrees with the annotations, but there is none; "
                 "lower min_size or remove annotations that lie close together."
             )
-        return self._vertex(ends)
+        return Vertex(value, ends)
 
     @cached_property
     def coarsest(self) -> Vertex:
@@ -217,7 +217,7 @@ class PricedSegmentation:
         return vertex if gain > rounding and inside else None
 
     def _vertex(self, ends: NDArray[np.int64]) -> Vertex:
-        return Vertex(float(pruned.segment_values(*self._signal, ends)), ends)
+        return Vertex(pruned.segment_values(*self._signal, ends), ends)
 
     def _merge_price(self, finer: Vertex, n_segments: int) -> float:
         """A price that would leave ``n_segments`` if segments merged one by one.
@@ -238,8 +238,8 @@ class PricedSegmentation:
         """
         price, T = _slope(low, high), self.n_samples
         mirrored = self._read(mirrored=True)
-        forward, _ = pruned.best_segmentation(*self._signal, -price, self.min_size)
-        backward, _ = pruned.best_segmentation(*mirrored, -price, self.min_size)
+        forward = pruned.best_segmentation(*self._signal, -price, self.min_size)[0]
+        backward = pruned.best_segmentation(*mirrored, -price, self.min_size)[0]
         backward = backward[::-1]  # from t on, where it was up to T − t
         through = forward + backward
         rounding = 1e-11 * (abs(forward[-1]) + abs(price) * n_segments)

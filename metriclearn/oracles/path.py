@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from metriclearn.oracles.change_points import PricedSegmentation, Vertex
-from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.forms import LowRankForm, center
+from metriclearn.problem.partition import check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

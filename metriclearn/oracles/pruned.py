@@ -213,10 +213,18 @@ def merge_losses(S, weight, truth, charges, slack, rules, ends):
 def best_segmentation(S, weight, truth, charges, slack, rules, c, min_size):
     """Maximize Σ f over all allowed segmentations with segments of at least ``min_size`` samples.
 
-    Returns F (T+1,), the best value of every prefix (−inf where there is none), and the segment
-    ends of the best segmentation of all samples, for T + min_size < 2³¹. O(Tr) memory: that of S,
-    12T bytes, and about 20 for each live start, as pages of the other arrays are never touched.
-    Close to O(Tr) time on data with changes, and far below the O(T²r) of plain pruning without.
+    For T + min_size < 2³¹. O(Tr) memory: that of S, 12T bytes, and about 20 for each live start,
+    as pages of the other arrays are never touched. Close to O(Tr) time on data with changes, and
+    far below the O(T²r) of plain pruning without.
+
+    Returns
+    -------
+    F : array (T+1,)
+        The best value of every prefix, −inf where there is none.
+    value : float
+        Σ f with c = 0 of the best segmentation of all samples.
+    ends : int array (K,)
+        Its segment ends.
     """
     T = S.shape[0] - 1
     F = np.full(T + 1, -np.inf)
@@ -266,7 +274,8 @@ def best_segmentation(S, weight, truth, charges, slack, rules, c, min_size):
             n_old, n_hot, cost = _renew(S, weight, truth, charges, c, at, F, live, n_old)
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
             checkpoint, work, fresh = u, 0, newest + 1
-    return F, _walk_back(last)
+    ends = _walk_back(last)
+    return F, segment_values(S, weight, truth, charges, slack, rules, ends), ends
 
 
 @njit(nogil=True, cache=True)

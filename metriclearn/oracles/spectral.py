@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, eigsh
 from sklearn.base import BaseEstimator
 
-from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.forms import Compressed
+from metriclearn.problem.partition import check_count
 from metriclearn.problem.projector import Projector
 
 __all__ = ["SpectralRelaxation", "TopEigenvectors"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.forms import Form
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.partition import Partition, check_count
 
 __all__ = ["SummedArea"]
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.oracles.feasibility import check_count
 from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.partition import Partition, check_count
 
 __all__ = ["TorchChangePoints"]
 

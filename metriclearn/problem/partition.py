@@ -7,6 +7,7 @@ with Tr M equal to the number of clusters.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from metriclearn.problem.knowledge import PartialPartition
 
-__all__ = ["Partition"]
+__all__ = ["Partition", "check_count"]
 
 
 class Partition:
@@ -244,6 +245,20 @@ class Partition:
     def __repr__(self) -> str:
         kind = "segments" if self.contiguous else "clusters"
         return f"Partition({self.n_samples} samples, {self.n_clusters} {kind})"
+
+
+def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int) -> None:
+    """Raise ValueError unless T samples can hold K clusters of ``min_size`` samples."""
+    if not isinstance(min_size, numbers.Integral) or min_size < 1:
+        raise ValueError(f"{who} needs min_size of at least 1, got {min_size!r}.")
+    wanted = 1 if n_clusters is None else n_clusters
+    if not isinstance(wanted, numbers.Integral) or wanted < 1:
+        raise ValueError(f"{who} needs at least one cluster, got n_clusters={n_clusters!r}.")
+    if wanted * min_size > n_samples:
+        raise ValueError(
+            f"{who} needs {wanted * min_size} samples for {wanted} segment(s) of at least "
+            f"{min_size}, got {n_samples}; lower n_clusters or min_size."
+        )
 
 
 def _factorize(labels: Iterable[Hashable]) -> NDArray[np.int64]:
