@@ -102,8 +102,7 @@ class Trace:
     @classmethod
     def of(cls, rows: NDArray) -> Self:
         """The trace of an array (rounds, 5), whose columns are the five lists."""
-        numbers = rows.T.tolist()
-        return cls(*numbers[:3], *([int(count) for count in counts] for counts in numbers[3:]))
+        return cls(*rows[:, :3].T.tolist(), *rows[:, 3:].astype(int).T.tolist())
 
     @property
     def rows(self) -> NDArray:

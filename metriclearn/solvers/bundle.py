@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.running.parameters import Needs, number
 from metriclearn.solvers.base import CutMemory, Cuts, Problem, Solution
 from metriclearn.solvers.dual_master import DualMaster, linear_master
-from metriclearn.solvers.iteration import DualBound, Minimization
-from metriclearn.solvers.regularizers import terms_of
+from metriclearn.solvers.iteration import Minimization
 from metriclearn.solvers.working_set import (
     best_violated,
     combination,
@@ -89,11 +88,6 @@ class _Bundle(Minimization):
     coordinates of the master problem: their slopes at the price are divided by ``price_unit``.
     """
 
-    def __init__(self, problem: Problem, settings: BundleDual) -> None:
-        self.terms = terms_of("BundleDual", problem.regularizer, problem.cone)
-        super().__init__(problem, settings, self.terms)
-        self.dual = DualBound(self.terms, self.cone)
-
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
         """First cuts, at the start, and those of an earlier solution."""
         if not np.all(cuts.weights > 0):
@@ -111,7 +105,7 @@ class _Bundle(Minimization):
             self.first_proximity = _PROXIMITY * self.scale / reach**2
         self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
         self.price_unit = self._next_price_unit()
-        self.cuts = self._table(cuts, start)
+        self.cuts = table_of(cuts, start, self._units())
         self.cuts["weight"] = cuts.weights
         self.archive = self.cuts[:0]
         if warm is not None and warm.cuts is not None:
@@ -132,11 +126,6 @@ class _Bundle(Minimization):
         floor = np.sqrt(_PRICE_FLOOR * at_price / (self.terms.curvature + self.proximity))
         return float(max(unit, floor))
 
-    def _table(self, cuts: Cuts, w: NDArray) -> NDArray:
-        table = table_of(cuts, w)
-        table["slope"] /= self._units()
-        return table
-
     def step(self) -> None:
         """One round: master and remembered cuts, lower bound, oracles, new cuts."""
         w, model = self._query()
@@ -152,7 +141,7 @@ class _Bundle(Minimization):
         if serious:
             self.center, self.center_objective = self.best.copy(), self.objective
         kept, dropped = pruned(self.cuts, self.settings.keep_inactive)
-        self.cuts = np.concatenate([kept, self._table(cuts, w)])
+        self.cuts = np.concatenate([kept, table_of(cuts, w, self._units())])
         most = self.settings.cache_size * len(self.masses)
         self.archive = np.concatenate([self.archive, dropped])  # the oldest come first
         self.archive = self.archive[max(0, len(self.archive) - most) :]
@@ -188,27 +177,24 @@ class _Bundle(Minimization):
         curvature = self.terms.curvature + self.proximity
         shift = curvature * (units * self.center)
         shift[:n] = self.proximity * self.center[:n] - self.terms.slope
-        rows, offsets, groups = (cuts[name].copy() for name in ("slope", "offset", "group"))
+        rows, offsets, groups = cuts["slope"].copy(), cuts["offset"].copy(), cuts["group"].copy()
         master = DualMaster(rows, offsets, groups, self.masses, shift, curvature, cone)
         gap = self.objective - self.lower_bound
         tolerance = max(0.02 * gap, 1e-2 * self.settings.tolerance * self.scale)
         cuts["weight"], x, left = master.solve(cuts["weight"].copy(), tolerance)
         self.solved_well = left <= max(gap, tolerance)  # else ν is too small for the precision
         offset, slope = combination(cuts, cuts["weight"])
-        self.raise_bound(self.dual, offset, slope * units)
-        if self.terms.curvature == 0 and cone.metric.polyhedral:
+        self.raise_bound(offset, slope * units)
+        if self.terms.curvature == 0 and cone.metric.polyhedral:  # else no linear program
             cost = cone.join(self.terms.slope, 0.0)
-            self._raise_linear_bound(linear_master(rows, offsets, groups, self.masses, cost))
+            multipliers = linear_master(rows, offsets, groups, self.masses, cost)
+            if multipliers is not None:
+                weights = within_masses(multipliers, groups, self.masses)
+                offset, slope = combination(cuts, weights)
+                limit = (self.objective, self.price_limit)
+                bound = self.dual.value(offset, slope * units, *limit)
+                self.lower_bound = max(self.lower_bound, bound)
         return x / units
-
-    def _raise_linear_bound(self, multipliers: NDArray | None) -> None:
-        """The best bound that the cuts have, where the program without proximity is linear."""
-        if multipliers is not None:
-            weights = within_masses(multipliers, self.cuts["group"], self.masses)
-            offset, slope = combination(self.cuts, weights)
-            minorant = (offset, slope * self._units())
-            bound = self.dual.value(*minorant, self.objective, self.price_limit)
-            self.lower_bound = max(self.lower_bound, bound)
 
     def memory(self) -> CutMemory | None:
         """The working set."""

@@ -112,9 +112,6 @@ class _Majorized(Minimization):
 
     settled = False
 
-    def __init__(self, problem: Problem, settings: CCCP) -> None:
-        super().__init__(problem, settings, problem.regularizer.terms(problem.cone))
-
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
         """The objective at the start is what gaps are relative to."""
         if self.problem.warm is None:

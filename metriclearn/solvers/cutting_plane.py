@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.running.parameters import Needs, number
 from metriclearn.solvers.base import Cuts, Problem, Solution
-from metriclearn.solvers.iteration import DualBound, Minimization, Stop
+from metriclearn.solvers.iteration import Minimization, Stop
 from metriclearn.solvers.working_set import combination, table_of, within_masses
 
 __all__ = ["CuttingPlane"]
@@ -89,11 +89,9 @@ class _Planes(Minimization):
     """One run, with all cuts so far."""
 
     def __init__(self, problem: Problem, settings: CuttingPlane) -> None:
-        expressed = hasattr(problem.regularizer, "expression")
-        self.terms = None if expressed else problem.regularizer.terms(problem.cone)
-        self.least = -np.inf if expressed else 0.0  # Ω of the user's own may be negative
-        super().__init__(problem, settings, self.terms or self._value)
-        self.dual = self.terms and DualBound(self.terms, self.cone)
+        self.expressed = hasattr(problem.regularizer, "expression")
+        self.least = -np.inf if self.expressed else 0.0  # Ω of the user's own may be negative
+        super().__init__(problem, settings, self._value if self.expressed else None)
 
     def identity(self) -> Sequence[Any]:
         """What any run is known by, and the number of slacks."""
@@ -127,7 +125,7 @@ class _Planes(Minimization):
         """Ω(B) for cvxpy; the linear part is a multiple of the trace."""
         import cvxpy as cp
 
-        if self.terms is None:
+        if self.expressed:
             return self.problem.regularizer.expression(B)
         # the first coordinate of the identity is 1, in every family of metrics
         linear = self.terms.offset + float(self.terms.slope[0]) * cp.trace(B)
@@ -175,9 +173,9 @@ class _Planes(Minimization):
         """What the multipliers prove, whatever their accuracy; for a Ω of the user's own, the
         optimum that cvxpy reports as accurate, less its accuracy.
         """
-        if self.dual is not None:
+        if not self.expressed:
             weights = within_masses(multipliers, self.cuts["group"], self.masses)
-            self.raise_bound(self.dual, *combination(self.cuts, weights))
+            self.raise_bound(*combination(self.cuts, weights))
         elif program.status == "optimal":
             accuracy = _ACCURACY.get(program.solver_stats.solver_name.upper(), _ROUGHLY)
             bound = (float(program.value) - accuracy) * self.scale

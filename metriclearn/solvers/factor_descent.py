@@ -58,10 +58,6 @@ class FactorDescent(BaseEstimator):
 class _Descent(Minimization):
     """One run; a round is an evaluation that L-BFGS asks for."""
 
-    def __init__(self, problem: Problem, settings: FactorDescent) -> None:
-        self.terms = problem.regularizer.terms(problem.cone)
-        super().__init__(problem, settings, self.terms)
-
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
         """L, of full rank, and √λ, as one vector in which the objective at w is of order 1."""
         if self.problem.warm is None:

@@ -6,6 +6,7 @@ import numbers
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -111,10 +112,14 @@ class Iteration(ABC):
         progress = self.record()
         if self._file is not None:
             self._file.save(self.state())
-        if any([callback.on_round(progress) for callback in self.callbacks]):
+        stop = False
+        for callback in self.callbacks:  # all of them see the round
+            stop = bool(callback.on_round(progress)) or stop
+        if stop:
             raise Stop("callback")
 
 
+@dataclass(frozen=True)
 class DualBound:
     """Lower bounds on min risk + Ω from one affine minorant b + ⟨g, w⟩ of the risk.
 
@@ -129,24 +134,19 @@ class DualBound:
     cone : MetricCone
     """
 
-    def __init__(self, terms: RegularizationTerms, cone: MetricCone) -> None:
-        self.terms, self.cone = terms, cone
+    terms: RegularizationTerms
+    cone: MetricCone
 
     def value(self, offset: float, slope: NDArray, best: float, price_limit: float) -> float:
         """Bound from one minorant; never below 0, which bounds every hinge."""
-        bound = self._priceless(offset, slope, best)
+        bound = self.without_price(offset, slope, best)
         unlimited = np.isinf(price_limit) and slope[-1] > -1e-14  # rounding of (K − Tr M)/T
         if self.cone.priced and slope[-1] < 0 and not unlimited:
             bound += slope[-1] * price_limit
         return max(0.0, bound)
 
-    def price_limit(self, offset: float, slope: NDArray, best: float) -> float:
-        """Largest optimal price: b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum, where g grows with it."""
-        return (
-            (best - self._priceless(offset, slope, best)) / slope[-1] if slope[-1] > 0 else np.inf
-        )
-
-    def _priceless(self, offset: float, slope: NDArray, best: float) -> float:
+    def without_price(self, offset: float, slope: NDArray, best: float) -> float:
+        """Bound at a price of 0, which may be negative."""
         terms, metric = self.terms, self.cone.metric
         total = slope[: self.cone.n_metric] + terms.slope
         if terms.curvature > 0:
@@ -163,18 +163,28 @@ class Minimization(Iteration):
     ----------
     problem : Problem
     settings : Solver
-    omega : RegularizationTerms, or any callable (array) -> float
-        Ω(w); there is a bound by :meth:`raise_bound` only for the former.
+    omega : callable (array) -> float, optional
+        Ω(w) for a regularizer without terms, of which there is no bound.
     """
 
     least = 0.0  # no hinge plus Ω is below
 
-    def __init__(self, problem: Problem, settings: Any, omega: Callable[[NDArray], float]) -> None:
+    def __init__(
+        self, problem: Problem, settings: Any, omega: Callable[[NDArray], float] | None = None
+    ) -> None:
         super().__init__(settings, problem.callbacks)
-        self.problem, self.risk, self.cone, self.omega = problem, problem.risk, problem.cone, omega
-        self.lower_bound, self.price_limit, self.seconds = self.least, np.inf, 0.0
+        self.problem, self.risk, self.cone = problem, problem.risk, problem.cone
+        if omega is None:
+            if not hasattr(problem.regularizer, "terms"):
+                raise ValueError(
+                    f"{type(settings).__name__} needs a regularizer with terms, linear plus "
+                    f"squared, got {problem.regularizer!r}; use the solver CuttingPlane for others."
+                )
+            omega = self.terms = problem.regularizer.terms(problem.cone)
+            self.dual = DualBound(self.terms, self.cone)
+        self.omega, self.lower_bound, self.price_limit = omega, self.least, np.inf
         self.oracle_calls, self.cache_hits, self.rows = 0, 0, np.empty((0, 5))
-        self._clock = time.perf_counter()
+        self.seconds, self._clock = 0.0, time.perf_counter()
 
     @abstractmethod
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
@@ -209,32 +219,29 @@ class Minimization(Iteration):
             [self.omega(size * unit) for size in (1.0, 2.0, 3.0)],
         )
 
-    def evaluate(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
-        """Ask the oracles, and count."""
-        cuts = self.risk(w) if chosen is None else self.risk(w, chosen)
-        self.oracle_calls += len(cuts.values)
-        return cuts
-
     def visit(self, w: NDArray) -> tuple[Cuts, float]:
         """Cuts and objective at w, which is remembered if it is the best so far."""
-        cuts = self.evaluate(w)
+        cuts = self.risk(w)
+        self.oracle_calls += len(cuts.values)
         value = cuts.mean + self.omega(w)
         if value < self.objective:
             self.objective, self.best = value, w
         return cuts, value
 
-    def raise_bound(self, dual: DualBound, offset: float, slope: NDArray) -> None:
-        """Use a minorant of the risk for the lower bound.
+    def raise_bound(self, offset: float, slope: NDArray) -> None:
+        """Use a minorant b + ⟨g, w⟩ of the risk for the lower bound.
 
-        Mixtures with the minorant that was met at the start, which has the fewest clusters and so
-        grows with the price, first limit the prices that can be optimal.
+        b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum, which limits the price where g grows with it. The
+        minorant may not, but the one that was met at the start, of few clusters, does, and so do
+        mixtures of the two.
         """
         for share in _SHARES if self.cone.priced else ():
             mixed = (1 - share) * offset + share * self.anchor_offset
             mixed_slope = (1 - share) * slope + share * self.anchor_slope
-            limit = dual.price_limit(mixed, mixed_slope, self.objective)
-            self.price_limit = min(self.price_limit, limit)
-        bound = dual.value(offset, slope, self.objective, self.price_limit)
+            if mixed_slope[-1] > 0:
+                left = self.objective - self.dual.without_price(mixed, mixed_slope, self.objective)
+                self.price_limit = min(self.price_limit, left / float(mixed_slope[-1]))
+        bound = self.dual.value(offset, slope, self.objective, self.price_limit)
         self.lower_bound = max(self.lower_bound, bound)
 
     def relative_gap(self) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -32,9 +32,6 @@ class Metric(Protocol):
 
     polyhedral: bool
 
-    def n_coordinates(self, n_features: int) -> int:
-        """Length of the coordinate vector for P features."""
-
     def coordinates(self, R: NDArray) -> NDArray:
         """Coordinates of RᵀR (projected on the family), (k, P) -> (n,)."""
 
@@ -56,17 +53,11 @@ class Metric(Protocol):
     def identity(self, n_features: int) -> NDArray:
         """Coordinates of I: ⟨I, B⟩ = Tr B."""
 
-    def absolute_sum(self, n_features: int) -> NDArray:
-        """Coordinates s with ⟨s, B⟩ = Σ|B_ij| on the cone, where that is linear."""
-
 
 class DiagonalMetric(BaseEstimator):
     """B = Diag(b) with b ≥ 0: one weight per feature. Projection O(P)."""
 
     polyhedral = True
-
-    def n_coordinates(self, n_features: int) -> int:
-        return n_features
 
     def coordinates(self, R: NDArray) -> NDArray:
         return np.einsum("kp,kp->p", R, R)
@@ -95,9 +86,6 @@ class DiagonalMetric(BaseEstimator):
     def identity(self, n_features: int) -> NDArray:
         return np.ones(n_features)
 
-    def absolute_sum(self, n_features: int) -> NDArray:
-        return np.ones(n_features)
-
 
 class FullMetric(BaseEstimator):
     """Any positive semidefinite B. Projection by one eigendecomposition, O(P³).
@@ -106,9 +94,6 @@ class FullMetric(BaseEstimator):
     """
 
     polyhedral = False
-
-    def n_coordinates(self, n_features: int) -> int:
-        return n_features * (n_features + 1) // 2
 
     def coordinates(self, R: NDArray) -> NDArray:
         rows, columns, scale = _triangle(R.shape[1])
@@ -145,12 +130,6 @@ class FullMetric(BaseEstimator):
     def identity(self, n_features: int) -> NDArray:
         rows, columns, _ = _triangle(n_features)
         return (rows == columns).astype(np.float64)
-
-    def absolute_sum(self, n_features: int) -> NDArray:
-        raise ValueError(
-            "L1 needs a DiagonalMetric, whose absolute values sum linearly, got a FullMetric; "
-            "use the Trace regularizer for a low-rank full metric."
-        )
 
 
 @lru_cache(maxsize=16)
@@ -212,10 +191,10 @@ class MetricCone:
     n_features: int
     priced: bool
 
-    @property
+    @cached_property
     def n_metric(self) -> int:
         """Number of coordinates that belong to the metric."""
-        return self.metric.n_coordinates(self.n_features)
+        return len(self.metric.identity(self.n_features))
 
     @property
     def size(self) -> int:

@@ -1,15 +1,16 @@
-"""Regularizers Ω(B) of section 4.3. On its cone each is linear plus a squared norm."""
+"""Regularizers Ω(B) of section 4.3 of the paper: on its cone each is linear plus a square."""
 
 from __future__ import annotations
 
-import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from metriclearn.running.parameters import Needs, check_parameters, number
 from metriclearn.solvers.mahalanobis import MetricCone
 
 __all__ = [
@@ -19,7 +20,6 @@ __all__ = [
     "Regularizer",
     "SquaredFrobenius",
     "Trace",
-    "terms_of",
 ]
 
 
@@ -70,64 +70,60 @@ class ConvexExpression(Protocol):
         """Ω(B) for a cvxpy variable, or a constant, B (P, P)."""
 
 
+_STRENGTH = Needs(
+    "a positive {name}", number(1e-20, 1e20).accepts, "; choose one from 1e-20 to 1e20"
+)
+
+
 @dataclass(eq=False, repr=False)
 class SquaredFrobenius(BaseEstimator):
     """Ω(B) = (μ/2)‖B − cI‖²_F, with ``strength`` μ > 0; for a diagonal metric (μ/2)‖b − c‖².
 
-    With ``center`` c = 0 that of section 4.3. With c > 0 the metric is drawn to a multiple of the
-    identity, that is to the metric whose coordinates the features are in, instead of to none.
+    With ``center`` c = 0 that of section 4.3 of the paper. With c > 0 the metric is drawn to a
+    multiple of the identity, that is to the metric of the features as they are, instead of to none.
     """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "strength": _STRENGTH,
+        "center": number(0.0, 1e20),
+    }
 
     strength: float = 0.1
     center: float = 0.0
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
-        strength, center = _positive(self), self.center
-        if not isinstance(center, numbers.Real) or not 0.0 <= float(center) <= 1e20:
-            raise ValueError(
-                f"SquaredFrobenius needs a center from 0 to 1e20, got {center!r}; choose one."
-            )
-        identity = cone.metric.identity(cone.n_features)
-        offset = 0.5 * strength * center**2 * float(identity @ identity)
-        return RegularizationTerms(strength, -strength * center * identity, offset)
-
-
-@dataclass(eq=False, repr=False)
-class L1(BaseEstimator):
-    """Ω(b) = μ‖b‖₁, with ``strength`` μ > 0: feature selection, diagonal metrics only."""
-
-    strength: float = 1e-3
-
-    def terms(self, cone: MetricCone) -> RegularizationTerms:
-        absolute_sum = cone.metric.absolute_sum(cone.n_features)
-        return RegularizationTerms(0.0, _positive(self) * absolute_sum)
+        check_parameters(self)
+        strength, identity = float(self.strength), cone.metric.identity(cone.n_features)
+        offset = 0.5 * strength * self.center**2 * float(identity @ identity)
+        return RegularizationTerms(strength, -strength * self.center * identity, offset)
 
 
 @dataclass(eq=False, repr=False)
 class Trace(BaseEstimator):
     """Ω(B) = μ Tr B, with ``strength`` μ > 0: low rank."""
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"strength": _STRENGTH}
+
     strength: float = 1e-2
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
-        return RegularizationTerms(0.0, _positive(self) * cone.metric.identity(cone.n_features))
+        check_parameters(self)
+        return RegularizationTerms(0.0, self.strength * cone.metric.identity(cone.n_features))
 
 
-def terms_of(who: str, regularizer: object, cone: MetricCone) -> RegularizationTerms:
-    """The regularizer's terms, or a sentence that says which solver can do without."""
-    if not hasattr(regularizer, "terms"):
-        raise ValueError(
-            f"{who} needs a regularizer with terms, linear plus squared, got {regularizer!r}; use "
-            "the solver CuttingPlane for others."
-        )
-    return regularizer.terms(cone)
+@dataclass(eq=False, repr=False)
+class L1(Trace):
+    """Ω(b) = μ‖b‖₁, with ``strength`` μ > 0: feature selection, diagonal metrics only.
 
+    Weights are not negative, so that the sum of their absolute values is the trace.
+    """
 
-def _positive(regularizer: Any) -> float:
-    strength = regularizer.strength
-    if not isinstance(strength, numbers.Real) or not 1e-20 <= float(strength) <= 1e20:
-        raise ValueError(
-            f"{type(regularizer).__name__} needs a positive strength, got {strength!r}; "
-            "choose one from 1e-20 to 1e20."
-        )
-    return float(strength)
+    strength: float = 1e-3
+
+    def terms(self, cone: MetricCone) -> RegularizationTerms:
+        if not cone.metric.polyhedral:
+            raise ValueError(
+                "L1 needs a DiagonalMetric, whose absolute values sum linearly, got a "
+                f"{type(cone.metric).__name__}; use the Trace regularizer for a low rank."
+            )
+        return super().terms(cone)

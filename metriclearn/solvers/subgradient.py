@@ -12,8 +12,7 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.running.parameters import ComponentParameters, Needs, component, either, number
 from metriclearn.solvers.base import Cuts, Problem, Solution
-from metriclearn.solvers.iteration import DualBound, Minimization
-from metriclearn.solvers.regularizers import terms_of
+from metriclearn.solvers.iteration import Minimization
 
 __all__ = ["ConstantStep", "DecreasingStep", "PolyakStep", "ProjectedSubgradient", "StepRule"]
 
@@ -135,11 +134,6 @@ class ProjectedSubgradient(ComponentParameters):
 class _Descent(Minimization):
     """One run: the current point, an average, and the mean cut behind the lower bound."""
 
-    def __init__(self, problem: Problem, settings: ProjectedSubgradient) -> None:
-        self.terms = terms_of("ProjectedSubgradient", problem.regularizer, problem.cone)
-        super().__init__(problem, settings, self.terms)
-        self.dual = DualBound(self.terms, self.cone)
-
     def identity(self) -> Sequence[Any]:
         """What any run is known by, the numbers of the step rule, and how batches are drawn."""
         settings = self.settings
@@ -186,7 +180,8 @@ class _Descent(Minimization):
         batches = [order[i : i + size] for i in range(0, len(order), size)]
         w, mean, total = self.w, np.zeros_like(self.w), 0.0
         for i, batch in enumerate(batches):
-            cuts = self.evaluate(w, np.sort(batch))
+            cuts = self.risk(w, np.sort(batch))
+            self.oracle_calls += len(batch)
             share = float(np.sum(cuts.weights))
             gradient = cuts.slope / share + self.terms.gradient(w)
             norm = float(np.linalg.norm(gradient))
@@ -223,4 +218,4 @@ class _Descent(Minimization):
         offset = self.value - float(self.slope @ self.w)
         self.mean_offset += share * (offset - self.mean_offset)
         self.mean_slope = self.mean_slope + share * (self.slope - self.mean_slope)
-        self.raise_bound(self.dual, self.mean_offset, self.mean_slope)
+        self.raise_bound(self.mean_offset, self.mean_slope)

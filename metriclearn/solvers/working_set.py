@@ -10,21 +10,29 @@ from metriclearn.solvers.base import Cuts
 __all__ = ["best_violated", "combination", "pruned", "table_of", "values", "within_masses"]
 
 
-def table_of(cuts: Cuts, w: NDArray) -> NDArray:
+_FIELDS = [("offset", float), ("rounding", float), ("weight", float), ("group", int), ("age", int)]
+
+
+def table_of(cuts: Cuts, w: NDArray, units: NDArray | float = 1.0) -> NDArray:
     """One record for every function: the minorant offset + ⟨slope, ·⟩ of it that was met at w.
+
+    Parameters
+    ----------
+    cuts : Cuts
+    w : array (n,)
+    units : array (n,), optional
+        By which the coordinates of w are multiplied, and slopes therefore divided, in the table.
 
     Returns
     -------
     structured array (number of functions,) with the fields
-        ``slope`` (n,); ``offset``; ``rounding``, which bounds the error of the offset; ``group``,
-        the function that the cut is of; ``weight`` in the master problem's solution, here 0; and
-        ``age``, the number of rounds for which it has had none.
+        ``slope`` (n,); ``offset``; ``rounding``, which bounds the error of the offset; ``weight``
+        in the master problem's solution, here 0; ``group``, the function that the cut is of; and
+        ``age``, the number of rounds for which it has had no weight.
     """
     linear = cuts.slopes @ w
-    numbers = [(name, np.float64) for name in ("offset", "rounding", "weight")]
-    whole = [(name, np.int64) for name in ("group", "age")]
-    table = np.zeros(len(linear), dtype=[("slope", np.float64, w.shape), *numbers, *whole])
-    table["slope"], table["offset"] = cuts.slopes, cuts.values - linear
+    table = np.zeros(len(linear), dtype=[("slope", float, w.shape), *_FIELDS])
+    table["slope"], table["offset"] = cuts.slopes / units, cuts.values - linear
     table["rounding"] = 1e-14 * (np.abs(cuts.values) + np.abs(linear))
     table["group"] = np.arange(len(table))
     return table
@@ -52,16 +60,6 @@ def within_masses(weights: NDArray, groups: NDArray, masses: NDArray) -> NDArray
     return weights * np.minimum(1.0, masses / np.maximum(totals, 1e-300))[groups]
 
 
-def without(table: NDArray, gone: NDArray) -> NDArray:
-    """The table without the records ``gone``, whose places those at the end take."""
-    kept = np.ones(len(table), dtype=bool)
-    kept[gone] = False
-    n = np.count_nonzero(kept)
-    order = np.arange(n)
-    order[gone[gone < n]] = n + np.flatnonzero(kept[n:])
-    return table[order]
-
-
 def pruned(table: NDArray, keep_inactive: int) -> tuple[NDArray, NDArray]:
     """Cuts with a weight now or ``keep_inactive`` rounds ago, and the others.
 
@@ -71,10 +69,13 @@ def pruned(table: NDArray, keep_inactive: int) -> tuple[NDArray, NDArray]:
     totals = np.bincount(groups, weights=weights)
     weights[weights < 1e-9 * totals[groups]] = 0.0
     weights *= (totals / np.bincount(groups, weights=weights))[groups]
-    age = np.where(weights > 0, 0, table["age"] + 1)
-    table["weight"], table["age"] = weights, age
-    gone = np.flatnonzero(age > keep_inactive)
-    return (without(table, gone), table[gone]) if len(gone) else (table, table[:0])
+    table["weight"], table["age"] = weights, np.where(weights > 0, 0, table["age"] + 1)
+    kept = table["age"] <= keep_inactive
+    # those at the end take the places of the dropped ones: the others stay where they are
+    n, gone = np.count_nonzero(kept), np.flatnonzero(~kept)
+    order = np.arange(n)
+    order[gone[gone < n]] = n + np.flatnonzero(kept[n:])
+    return table[order] if len(gone) else table, table[gone]
 
 
 def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, NDArray]:

@@ -63,7 +63,7 @@ def test_gradient_by_finite_differences(family, partition) -> None:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
 def test_zero_metric_is_a_zero_form(family) -> None:
     samples = Samples(np.random.default_rng(3).normal(size=(9, 3)))
-    form = LinearFeatures(family).at(np.zeros(family.n_coordinates(3)))(samples)
+    form = LinearFeatures(family).at(np.zeros_like(family.identity(3)))(samples)
     assert [form.at(partition) for partition in PARTITIONS] == [0.0, 0.0, 0.0]
     np.testing.assert_array_equal(form.matvec(np.eye(9)), np.zeros((9, 9)))
 

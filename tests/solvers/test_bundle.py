@@ -238,7 +238,9 @@ def test_dual_bound_of_any_minorant_is_below_the_optimum(kind) -> None:
         share = rng.dirichlet(np.ones(4))
         offset = sum(s * (c.mean - c.slope @ w) for s, c, w in zip(share, cuts, ws))
         slope = sum(s * c.slope for s, c in zip(share, cuts))
-        price_limit = min(price_limit, bound.price_limit(offset, slope, solution.objective))
+        if slope[-1] > 0:
+            left = solution.objective - bound.without_price(offset, slope, solution.objective)
+            price_limit = min(price_limit, left / slope[-1])
         value = bound.value(offset, slope, solution.objective, price_limit)
         tightest = max(tightest, value)
     assert 0.5 * problem.optimum < tightest <= problem.optimum + 1e-7

@@ -32,7 +32,7 @@ def symmetric(rng: np.random.Generator, P: int) -> np.ndarray:
 def test_dot_product_of_coordinates_is_the_frobenius_inner_product(family, P) -> None:
     rng = np.random.default_rng(P)
     for _ in range(10):
-        R, w = rng.normal(size=(3, P)), rng.normal(size=family.n_coordinates(P))
+        R, w = rng.normal(size=(3, P)), rng.normal(size=len(family.identity(P)))
         B = family.matrix(w)
         assert B.shape == (P, P)
         np.testing.assert_array_equal(B, B.T)
@@ -46,8 +46,7 @@ def test_full_coordinates_and_matrix_are_inverse() -> None:
     for P in (1, 3, 40):
         A = symmetric(rng, P)
         np.testing.assert_allclose(FullMetric().matrix(coordinates_of(FullMetric(), A)), A)
-        assert FullMetric().n_coordinates(P) == P * (P + 1) // 2
-    assert DiagonalMetric().n_coordinates(7) == 7
+        assert len(FullMetric().identity(P)) == P * (P + 1) // 2
     np.testing.assert_array_equal(DiagonalMetric().matrix(np.array([2.0, 3.0])), np.diag([2, 3]))
 
 
@@ -95,7 +94,7 @@ def test_projection_is_the_nearest_point_of_the_cone(family) -> None:
     """Idempotent, and the residual is orthogonal to the point and in the polar cone."""
     rng = np.random.default_rng(3)
     for _ in range(20):
-        v = rng.normal(size=family.n_coordinates(4))
+        v = rng.normal(size=len(family.identity(4)))
         point, _ = family.linearize(v)
         np.testing.assert_allclose(family.linearize(point)[0], point, atol=1e-12)
         assert (v - point) @ point == pytest.approx(0.0, abs=1e-10)
@@ -131,7 +130,7 @@ def test_jacobian_of_the_projection(family, kind) -> None:
 @pytest.mark.parametrize("family", FAMILIES, ids=named)
 def test_least_is_the_minimum_over_matrices_of_trace_one(family) -> None:
     rng = np.random.default_rng(5)
-    v = rng.normal(size=family.n_coordinates(4))
+    v = rng.normal(size=len(family.identity(4)))
     matrix = family.matrix(v)
     expected = np.linalg.eigvalsh(matrix)[0] if named(family) == "FullMetric" else np.min(v)
     assert family.least(v) == pytest.approx(expected)
@@ -141,17 +140,11 @@ def test_least_is_the_minimum_over_matrices_of_trace_one(family) -> None:
         assert v @ inside >= family.least(v) - 1e-12
 
 
-def test_absolute_sum_exists_for_diagonal_metrics_only() -> None:
-    np.testing.assert_array_equal(DiagonalMetric().absolute_sum(3), [1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match=r"L1 needs a DiagonalMetric.* got a FullMetric; use the"):
-        FullMetric().absolute_sum(3)
-
-
 @pytest.mark.parametrize("family", FAMILIES, ids=named)
 @pytest.mark.parametrize("priced", [False, True])
 def test_cone_with_and_without_a_price(family, priced) -> None:
     cone = MetricCone(family, 3, priced)
-    n = family.n_coordinates(3)
+    n = len(family.identity(3))
     assert (cone.n_metric, cone.size) == (n, n + priced)
     rng = np.random.default_rng(6)
     for last in (-1.5, 2.5):

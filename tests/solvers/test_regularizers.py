@@ -63,15 +63,9 @@ def test_strength_must_be_positive(kind, strength) -> None:
         kind(strength).terms(cone)
 
 
-@pytest.mark.parametrize("kind", [SquaredFrobenius, L1, Trace])
-def test_parameters_as_in_scikit_learn(kind) -> None:
-    assert kind(0.5).get_params()["strength"] == 0.5
-    assert kind().set_params(strength=2.0).strength == 2.0
-
-
 @pytest.mark.parametrize("center", [-1.0, np.nan, np.inf, None, "a"])
 def test_center_must_not_be_negative(center) -> None:
-    with pytest.raises(ValueError, match="SquaredFrobenius needs a center from 0 to 1e20"):
+    with pytest.raises(ValueError, match="SquaredFrobenius needs a center between 0 and 1e"):
         SquaredFrobenius(1.0, center).terms(MetricCone(DiagonalMetric(), 2, False))
 
 

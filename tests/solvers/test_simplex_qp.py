@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metriclearn.solvers.simplex_qp import simplex_qp
+from metriclearn.solvers.dual_master import simplex_qp
 
 cp = pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
 
