@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "unlabeled",
 ]
 
+_ROWS = 2**16  # checked at once: a long array may be on disk
 _LEAST_WEIGHT = 1e-9  # of the largest: what less does to a sum is rounding
 
 
@@ -106,23 +107,30 @@ def read_data_sets(who: str, X: Any, *, single_precision: bool = False) -> DataS
         Naming the data set, and the row and feature where one is at fault.
     """
     if is_stored(X):
-        read = partial(_read_stored, who, single_precision)
+
+        def read(item: Any, i: int, n_features: int | None) -> NDArray:
+            return _read_array(who, item, f"data set {i}", n_features, single_precision)
+
         return DataSets(StoredArrays(X, read), False, None)
     single = not _is_several(X)
     items = [X] if single else list(X)
     if not items:
         raise ValueError(f"{who} needs at least one data set, got an empty list.")
-    arrays = [
-        _read_array(who, item, _place(i, single), single_precision) for i, item in enumerate(items)
-    ]
-    names = [_column_names(item) for item in items]
-    first = names[0]
-    for i, (array, given) in enumerate(zip(arrays, names)):
-        _check_n_features(who, array, i, arrays[0].shape[1])
-        if given is not None and first is not None and list(given) != list(first):
+    arrays: list[NDArray] = []
+    first: NDArray | None = None
+    for i, item in enumerate(items):
+        place = "the data set" if single else f"data set {i}"
+        n_features = arrays[0].shape[1] if arrays else None
+        arrays.append(_read_array(who, item, place, n_features, single_precision))
+        columns = getattr(item, "columns", None)
+        names = None if columns is None else np.asarray(columns, dtype=object)
+        if names is None or not all(isinstance(name, str) for name in names):
+            continue
+        first = names if i == 0 else first
+        if first is not None and list(names) != list(first):
             raise ValueError(
                 f"{who} needs the same feature names in the same order, but data set {i} has "
-                f"{list(given)[:5]} where data set 0 has {list(first)[:5]}."
+                f"{list(names)[:5]} where data set 0 has {list(first)[:5]}."
             )
     return DataSets(arrays, single, first)
 
@@ -174,8 +182,8 @@ def _read_labelings(
             f"{len(labelings)} labeling(s)."
         )
     truths: list[Any] = []
-    for i, (length, labels) in enumerate(zip(data.lengths, _each(labelings))):
-        place = _place(i, data.single)
+    for i, (length, labels) in enumerate(zip(data.lengths, labelings)):
+        place = "the data set" if data.single else f"data set {i}"
         truth = _read_labeling(who, labels, place, partial, segments)
         if truth.n_samples != length:
             raise ValueError(
@@ -187,11 +195,6 @@ def _read_labelings(
         return truths
     whole = PartialPartition.from_partition
     return [whole(truth) if isinstance(truth, Partition) else truth for truth in truths]
-
-
-def _each(labelings: Any) -> Any:
-    """Labelings one after another, as lazy sequences and data frames of them give them."""
-    return (labelings[i] for i in range(len(labelings))) if is_stored(labelings) else labelings
 
 
 def _read_labeling(
@@ -299,48 +302,22 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
 
 
 def _is_several(X: Any) -> bool:
-    if hasattr(X, "columns") or (hasattr(X, "ndim") and X.ndim == 2):
+    """Whether X is a sequence of data sets, as a list with something of two dimensions is."""
+    if hasattr(X, "columns") or hasattr(X, "ndim"):
+        return not hasattr(X, "columns") and X.ndim == 3
+    if not isinstance(X, Sequence):
         return False
-    if hasattr(X, "ndim") and X.ndim == 3:
-        return True
-    return isinstance(X, Sequence) and (len(X) == 0 or any(_looks_2d(item) for item in X))
+    for item in X:
+        table = isinstance(item, Sequence) and len(item) > 0 and isinstance(item[0], Sequence)
+        if table or getattr(item, "ndim", 0) == 2:
+            return True
+    return len(X) == 0
 
 
-def _looks_2d(item: Any) -> bool:
-    if hasattr(item, "ndim"):
-        return item.ndim == 2
-    return isinstance(item, Sequence) and len(item) > 0 and isinstance(item[0], Sequence)
-
-
-def _place(i: int, single: bool) -> str:
-    return "the data set" if single else f"data set {i}"
-
-
-def _read_stored(
-    who: str, single_precision: bool, item: Any, i: int, n_features: int | None
+def _read_array(
+    who: str, item: Any, place: str, n_features: int | None, single_precision: bool
 ) -> NDArray:
-    """One of the arrays of a lazy sequence, with as many features as the first."""
-    array = _read_array(who, item, _place(i, False), single_precision)
-    _check_n_features(who, array, i, n_features or array.shape[1])
-    return array
-
-
-def _check_n_features(who: str, array: NDArray, i: int, expected: int) -> None:
-    if array.shape[1] != expected:
-        raise ValueError(
-            f"{who} needs the same features in every data set, got {expected} in data set 0 and "
-            f"{array.shape[1]} in data set {i}."
-        )
-
-
-def _column_names(item: Any) -> NDArray | None:
-    columns = getattr(item, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
-        return None
-    return np.asarray(columns, dtype=object)
-
-
-def _read_array(who: str, item: Any, place: str, single_precision: bool = False) -> NDArray:
+    """One data set, with as many features as the first, where that is known."""
     if hasattr(item, "toarray"):
         raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
     try:
@@ -359,26 +336,24 @@ def _read_array(who: str, item: Any, place: str, single_precision: bool = False)
             f"{who} needs (n_samples, n_features) data, got {array.ndim} dimension(s) in {place}. "
             "Reshape your data: .reshape(-1, 1) makes a single feature."
         )
-    if array.shape[0] == 0 or array.shape[1] == 0:
+    if array.size == 0:
         what = "sample(s)" if array.shape[0] == 0 else "feature(s)"
         raise ValueError(
             f"{who} found array with 0 {what} (shape={array.shape}) while a minimum of 1 is "
             f"required in {place}."
         )
-    row = _first_bad_row(array)
-    if row is not None:
-        feature = int(np.argmin(np.isfinite(array[row])))
+    if n_features is not None and array.shape[1] != n_features:
         raise ValueError(
-            f"{who} needs finite numbers, got {'NaN' if np.isnan(array[row, feature]) else 'inf'} "
-            f"at row {row}, feature {feature} of {place}; impute or remove such samples."
+            f"{who} needs the same features in every data set, got {n_features} in data set 0 and "
+            f"{array.shape[1]} in {place}."
         )
+    for start in range(0, len(array), _ROWS):
+        bad = np.argwhere(~np.isfinite(array[start : start + _ROWS]))
+        if len(bad):
+            row, feature = int(bad[0, 0]) + start, int(bad[0, 1])
+            value = "NaN" if np.isnan(array[row, feature]) else "inf"
+            raise ValueError(
+                f"{who} needs finite numbers, got {value} at row {row}, feature {feature} of "
+                f"{place}; impute or remove such samples."
+            )
     return array
-
-
-def _first_bad_row(array: NDArray, block: int = 2**16) -> int | None:
-    """The first row with NaN or infinity, in blocks: a long array may be on disk."""
-    for start in range(0, len(array), block):
-        good = np.isfinite(array[start : start + block])
-        if not good.all():
-            return start + int(np.argmin(good.all(axis=1)))
-    return None

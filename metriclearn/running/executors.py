@@ -134,8 +134,7 @@ class ThreadExecutor(BaseEstimator):
         return shards
 
     def evaluate(self, shards: Sequence[Shard], w: NDArray, chosen: NDArray | None = None) -> Sums:
-        asked = [shards[i] for i in _asked(shards, chosen)]
-        return add_up(self.each(asked, call, w, chosen))
+        return add_up(self.each([shards[i] for i in _asked(shards, chosen)], call, w, chosen))
 
     def each(
         self, shards: Sequence[Shard], function: Callable[..., Any], *arguments: Any
