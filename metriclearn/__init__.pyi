@@ -16,11 +16,11 @@ from .clusterers import DPMeans as DPMeans
 from .clusterers import EvidenceAccumulation as EvidenceAccumulation
 from .clusterers import GibbsDPMixture as GibbsDPMixture
 from .estimators.alternation import Alternation as Alternation
+from .estimators.alternation import KnownStart as KnownStart
+from .estimators.alternation import PrincipalStart as PrincipalStart
 from .estimators.change_points import ChangePointMetricLearner as ChangePointMetricLearner
 from .estimators.clustering import ClusteringMetricLearner as ClusteringMetricLearner
 from .estimators.data_penalty import DataPenaltyMetricLearner as DataPenaltyMetricLearner
-from .estimators.first_completion import KnownStart as KnownStart
-from .estimators.first_completion import PrincipalStart as PrincipalStart
 from .estimators.normalized_cuts import NormalizedCutMetricLearner as NormalizedCutMetricLearner
 from .estimators.path import ChangePointMetricLearnerCV as ChangePointMetricLearnerCV
 from .estimators.path import regularization_path as regularization_path

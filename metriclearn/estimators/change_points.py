@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.alternation import Alternation
-from metriclearn.estimators.first_completion import (
-    complete_segmentations,
-    known_stretches,
-)
+from metriclearn.estimators.alternation import Alternation, Piece
 from metriclearn.estimators.inputs import DataSets, read_segmentations
 from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
-from metriclearn.oracles.change_points import ConstrainedChangePoints
+from metriclearn.oracles.best_penalty import best_penalty
+from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
+from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.joint_features import LinearFeatures
+from metriclearn.problem.knowledge import PartialPartition, pieces_of
 from metriclearn.problem.known_loss import KnownLoss, charges
 from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
@@ -191,3 +191,61 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     def _greatest_gain(self, truths: Sequence[Any]) -> float:
         knowns = [truth.known for truth in truths if truth.known is not None]
         return max([1.0, *(float(charges(known).slack.max()) for known in knowns)])
+
+
+def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
+    """Maximal stretches that constraints cover, those that share a position in one."""
+    covered = np.zeros(known.n_samples + 1, dtype=np.int64)
+    for region in known.constraints:
+        covered[region.start + 1 : region.stop] = 1
+    borders = np.flatnonzero(np.diff(covered, prepend=0, append=0)).reshape(-1, 2)
+    spans = [(int(first) - 1, int(stop)) for first, stop in borders]
+    return [(array[start:stop], known.within(start, stop)) for start, stop in spans]
+
+
+def complete_segmentations(
+    arrays: Sequence[NDArray],
+    knowns: Sequence[PartialPartition],
+    components: NDArray,
+    min_size: int = 1,
+) -> list[Partition]:
+    """First completions: best segmentations that agree, under a given metric.
+
+    The penalty is the one whose segmentations, made without the annotations, have the least loss
+    on what is known.
+
+    Parameters
+    ----------
+    arrays : sequence of (T_i, P) arrays
+    knowns : sequence of PartialPartition
+    components : array (r, P)
+        Lᵀ of the metric, such as that of principal components.
+    min_size : int
+
+    Raises
+    ------
+    ValueError
+        If annotations leave no room for ``min_size``.
+    """
+    forms = [LowRankForm(array @ components.T) for array in arrays]
+    guesses = [_guess(form, known, min_size) for form, known in zip(forms, knowns)]
+    penalty, _ = best_penalty(forms, guesses, min_size=min_size, loss=KnownLoss())
+    oracle = ConstrainedChangePoints(min_size)
+    return [
+        oracle(form.shifted(-penalty), None, known).completing(known)
+        for form, known in zip(forms, knowns)
+    ]
+
+
+def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partition:
+    """A completion with about as many segments per sample as where the labels are known."""
+    problem = PricedSegmentation(form, min_size, known)
+    fewest, most = len(problem.coarsest.ends), len(problem.finest.ends)
+    pieces = pieces_of(known)
+    changes = sum(len(ends) - 1 for _, ends in pieces.stretches)
+    changes += sum(region.kind.fewest for region in pieces.regions)
+    covered = sum(int(ends[-1]) - start for start, ends in pieces.stretches)
+    covered += sum(region.stop - region.start for region in pieces.regions)
+    share = known.n_samples / max(covered, 1)
+    wanted = int(np.clip(round(changes * share) + 1, fewest, most))
+    return Partition(ends=problem.solve_count(wanted)).completing(known)

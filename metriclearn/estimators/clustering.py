@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.alternation import Alternation
+from metriclearn.estimators.alternation import Alternation, labeled_samples
 from metriclearn.estimators.clusterer import MahalanobisClusterer
-from metriclearn.estimators.first_completion import labeled_samples
 from metriclearn.estimators.inputs import DataSets, read_clusterings
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
 from metriclearn.oracles.completion import ConstrainedKMeans

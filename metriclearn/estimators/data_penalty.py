@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from metriclearn.estimators.alternation import Alternation
+from metriclearn.estimators.alternation import Alternation, FirstMetric, KnownStart
 from metriclearn.estimators.change_points import ChangePointMetricLearner
-from metriclearn.estimators.first_completion import FirstMetric, KnownStart
 from metriclearn.estimators.inputs import read_segmentations
 from metriclearn.estimators.penalty import (
     IntervalRegression,

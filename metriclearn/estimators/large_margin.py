@@ -21,8 +21,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from metriclearn.estimators.alternation import Alternation, AlternationTrace, alternate
-from metriclearn.estimators.first_completion import Piece, PrincipalStart
+from metriclearn.estimators.alternation import (
+    Alternation,
+    AlternationTrace,
+    Piece,
+    PrincipalStart,
+    alternate,
+)
 from metriclearn.estimators.inputs import DataSets, read_data_sets, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviation
 from metriclearn.problem.joint_features import LinearFeatures, Samples

@@ -10,14 +10,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.estimators.alternation import Alternation
+from metriclearn.estimators.alternation import Alternation, labeled_samples
 from metriclearn.estimators.cutter import (
     Graphs,
     NormalizedCutSegmenter,
     read_graphs,
     read_node_labels,
 )
-from metriclearn.estimators.first_completion import labeled_samples
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
 from metriclearn.estimators.learned_metric import pooled_deviation
 from metriclearn.features.image import ImageFeatures

@@ -27,7 +27,7 @@ from metriclearn import (
     SquaredFrobenius,
     Trace,
 )
-from metriclearn.estimators.first_completion import KnownStart
+from metriclearn.estimators.alternation import KnownStart
 from metriclearn.problem.knowledge import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, Region
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from metriclearn.estimators.data_penalty import DataPenaltyMetricLearner
-from metriclearn.estimators.first_completion import KnownStart, PrincipalStart
+from metriclearn.estimators.alternation import KnownStart, PrincipalStart
 from metriclearn.estimators.penalty import IntervalRegression, PenaltyLearner, path_errors
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.change_points import ChangePoints

@@ -16,9 +16,8 @@ from metriclearn import (
     Partition,
     SquaredFrobenius,
 )
-from metriclearn.estimators.alternation import Alternation, alternate
+from metriclearn.estimators.alternation import Alternation, KnownStart, PrincipalStart, alternate
 from metriclearn.estimators.clustering import ClusteringMetricLearner
-from metriclearn.estimators.first_completion import KnownStart, PrincipalStart
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.joint_features import LinearFeatures, Samples

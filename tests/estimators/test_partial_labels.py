@@ -28,8 +28,7 @@ from metriclearn import (
 )
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.alternation import alternate
-from metriclearn.estimators.first_completion import KnownStart
+from metriclearn.estimators.alternation import KnownStart, alternate
 from metriclearn.oracles.change_points import PricedSegmentation
 from metriclearn.problem.known_loss import known_loss
 from metriclearn.problem.risk import move_cuts
