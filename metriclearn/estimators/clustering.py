@@ -119,8 +119,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         Divide features by their pooled standard deviation within the clusters before learning;
         ``components_`` includes it and applies to data in their own units.
     alternation : Alternation
-        How partial labels (−1 where unknown) are completed, by constrained K-means, and learned from,
-        in turns; the loss is then on the rows of labeled samples
+        How partial labels (−1 where unknown) are completed, by K-means that keeps them, and learned
+        from, in turns; the loss is then on the rows of labeled samples
         (:class:`~metriclearn.problem.losses.FrobeniusLoss`), K the number of labels of each data
         set, and the relaxation over the leading eigenvectors. Not used with full labels.
     callbacks : sequence of callbacks

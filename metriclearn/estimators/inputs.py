@@ -160,7 +160,7 @@ def read_segmentations(who: str, y: Any, data: DataSets, *, partial: bool = Fals
 
 
 def read_clusterings(who: str, y: Any, data: DataSets, *, partial: bool = False) -> list[Any]:
-    """As :func:`read_segmentations`, but samples of equal labels are together, wherever they are."""
+    """As :func:`read_segmentations`, but equal labels are one cluster, wherever they stand."""
     return _read_labelings(who, y, data, partial, segments=False)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from metriclearn.estimators.data_penalty import DataPenaltyMetricLearner
 from metriclearn.estimators.alternation import KnownStart, PrincipalStart
+from metriclearn.estimators.data_penalty import DataPenaltyMetricLearner
 from metriclearn.estimators.penalty import IntervalRegression, PenaltyLearner, path_errors
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.change_points import ChangePoints
