@@ -16,15 +16,13 @@ Every part saves its own tables when it is done. Workers have one thread each.
 
 from __future__ import annotations
 
+import argparse
 import json
 import pickle
-import resource
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.benchmarks.machine import Report, Timing, in_turns, options_of
+from experiments.benchmarks.machine import (
+    Report,
+    Timing,
+    in_own_process,
+    in_turns,
+    met,
+    options_of,
+    peak_mebibytes,
+    power_of,
+)
 from metriclearn import BundleDual, ChangePointMetricLearner
 from metriclearn.baselines import RelevantComponents, TunedSegmenter
 from metriclearn.datasets import PackedSequences, make_change_points, pack_sequences
@@ -92,100 +99,105 @@ def workers(count: int) -> Iterator[Any]:
         yield client
 
 
-def rounds_with(client: Any, n_series: int, n_samples: int, repeats: int) -> list[float]:
-    """Seconds of rounds with the client's workers, after one that warms up."""
-    executor = DaskExecutor(client)
-    risk, w = hinge(n_series, n_samples, executor)
-    return in_turns({"round": partial(risk, w)}, repeats)["round"].seconds
+@dataclass(frozen=True)
+class Rounds:
+    """Seconds of rounds over generated sequences after one that warms up, and what one sends."""
+
+    seconds: list[float]
+    shards: int
+    sent: int
+    back: int
+
+    @classmethod
+    def run(
+        cls, client: Any, n_series: int, n_samples: int, repeats: int, shards_per_thread: int = 2
+    ) -> Rounds:
+        """With the client's workers."""
+        executor = DaskExecutor(client, shards_per_thread=shards_per_thread)
+        risk, w = hinge(n_series, n_samples, executor)
+        seconds = in_turns({"round": partial(risk, w)}, repeats)["round"].seconds
+        shards = executor.count(n_series)
+        back = sum(executor.each(risk._shards, _bytes_back, w))
+        return cls(seconds, shards, shards * len(pickle.dumps(w)), back)
+
+    @property
+    def median(self) -> float:
+        """Of the seconds."""
+        return float(np.median(self.seconds))
+
+    @property
+    def fastest(self) -> float:
+        """The seconds that met least of the machine's other load."""
+        return min(self.seconds)
 
 
-def scaling(report: Report, tiny: bool, repeats: int) -> None:
+def scaling(report: Report, options: argparse.Namespace, folder: Path) -> None:
     """Strong: the same sequences; weak: as many more sequences as workers. Then the overhead."""
-    N, T = (8, 100) if tiny else (200, 2000)
-    found: dict[tuple[int, int], list[float]] = {}
-    empty: dict[int, list[float]] = {}
+    (N, T), repeats = (8, 100) if options.tiny else (200, 2000), options.repeats
+    runs: dict[tuple[int, int], Rounds] = {}
+    empty: dict[int, Rounds] = {}
     for count in (1, 2):
         with workers(count) as client:
             for size in {N, N * count}:
-                found[count, size] = rounds_with(client, size, T, repeats)
-            empty[count] = rounds_with(client, 8 * count, 10, 3 * repeats)
-    middle = {key: float(np.median(seconds)) for key, seconds in found.items()}
+                runs[count, size] = Rounds.run(client, size, T, repeats)
+            empty[count] = Rounds.run(client, 8 * count, 10, 3 * repeats)
     rows = [
         {
             "scaling": name,
             "sequences": f"{N} → {more}",
-            "one worker, s": middle[1, N],
-            "two workers, s": middle[2, more],
-            "speedup": gain * middle[1, N] / middle[2, more],
-            "speedup of the fastest": gain * min(found[1, N]) / min(found[2, more]),
+            "one worker, s": runs[1, N].median,
+            "two workers, s": runs[2, more].median,
+            "speedup": gain * runs[1, N].median / runs[2, more].median,
+            "speedup of the fastest": gain * runs[1, N].fastest / runs[2, more].fastest,
         }
         for name, more, gain in (("strong", N, 1), ("weak", 2 * N, 2))
     ]
     report.table(f"One and two workers, T = {T}, P = {_FEATURES}: seconds per round", rows)
     here, w = hinge(16, 10, ThreadExecutor())
-    bare = float(np.median(in_turns({"here": lambda: here(w)}, 3 * repeats)["here"].seconds))
+    bare = in_turns({"here": partial(here, w)}, 3 * repeats)["here"].median
     table = [
         {
             "workers": count,
-            "round with Dask, ms": 1e3 * float(np.median(seconds)),
-            "fastest, ms": 1e3 * min(seconds),
+            "round with Dask, ms": 1e3 * run.median,
+            "fastest, ms": 1e3 * run.fastest,
             "round here, ms": 1e3 * bare,
         }
-        for count, seconds in empty.items()
+        for count, run in empty.items()
     ]
     report.table("Overhead: rounds over next to no data", table)
 
 
-def rounds(report: Report, tiny: bool, repeats: int) -> None:
+def rounds(report: Report, options: argparse.Namespace, folder: Path) -> None:
     """Seconds per round against N, and what a further task costs."""
-    sizes = (10, 20, 40) if tiny else (1000, 10_000, 100_000)
-    rows, seconds = [], []
+    sizes = (10, 20, 40) if options.tiny else (1000, 10_000, 100_000)
+    shards = (4, 8, 16) if options.tiny else (8, 64, 512)
     with workers(2) as client:
-        for size in sizes:
-            executor = DaskExecutor(client)
-            risk, w = hinge(size, 200, executor)
-            risk(w)  # reads the sequences
-            timing = Timing()
-            for _ in range(repeats):
-                timing.run(partial(risk, w))
-            seconds.append(min(timing.seconds))  # the others met more of the machine's load
-            sent, back = traffic(risk, w, executor)
-            rows.append({
-                "N": size,
-                "s per round": seconds[-1],
-                "ms per sequence and worker": 2e3 * seconds[-1] / size,
-                "shards": executor.count(size),
-                "bytes sent": sent,
-                "bytes back": back,
-            })  # fmt: skip
-        power = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
-        report.table(
-            f"Two workers, T = 200, P = {_FEATURES}: fastest round",
-            rows,
-            f"Seconds grow as N to {power:.2f}.",
-        )
-        shards = (4, 8, 16) if tiny else (8, 64, 512)
-        costs = [task_seconds(client, count, repeats) for count in shards]
-    per_task, fixed = np.polyfit(shards, costs, 1)
+        runs = [Rounds.run(client, size, 200, options.repeats) for size in sizes]
+        costs = [Rounds.run(client, n, 10, options.repeats, max(1, n // 2)) for n in shards]
+    rows = [
+        {
+            "N": size,
+            "s per round": run.fastest,
+            "ms per sequence and worker": 2e3 * run.fastest / size,
+            "shards": run.shards,
+            "bytes sent": run.sent,
+            "bytes back": run.back,
+        }
+        for size, run in zip(sizes, runs)
+    ]
+    report.table(
+        f"Two workers, T = 200, P = {_FEATURES}: fastest round",
+        rows,
+        f"Seconds grow as N to {power_of(sizes, [run.fastest for run in runs]):.2f}.",
+    )
+    per_task, fixed = np.polyfit(shards, [run.fastest for run in costs], 1)
     report.table(
         "The fastest round over next to no data, by number of shards",
-        [{"shards": n, "ms": 1e3 * cost} for n, cost in zip(shards, costs)],
+        [{"shards": n, "ms": 1e3 * run.fastest} for n, run in zip(shards, costs)],
         f"{1e3 * per_task:.2f} ms per shard and {1e3 * fixed:.1f} ms in any case.",
     )
-    report.table(*projection(2 * seconds[-1] / sizes[-1], float(per_task), max(fixed, 0.0)))
-
-
-def task_seconds(client: Any, count: int, repeats: int) -> float:
-    """Seconds of the fastest round over as many tiny shards."""
-    executor = DaskExecutor(client, shards_per_thread=max(1, count // 2))
-    risk, w = hinge(count, 10, executor)
-    return min(in_turns({"round": partial(risk, w)}, repeats)["round"].seconds)
-
-
-def traffic(risk: StructuredHinge, w: NDArray, executor: Executor) -> tuple[int, int]:
-    """Bytes of w to all shards, and of sums from them, in one round."""
-    shards = executor.count(len(risk.truths))
-    return shards * len(pickle.dumps(w)), sum(executor.each(risk._shards, _bytes_back, w))
+    per_sequence = 2 * runs[-1].fastest / sizes[-1]
+    report.table(*projection(per_sequence, float(per_task), max(fixed, 0.0)))
 
 
 def _bytes_back(shard: Any, w: NDArray) -> int:
@@ -203,16 +215,18 @@ def projection(
         work = _SEQUENCES * per_sequence / (_MACHINES * threads)
         scheduling = per_task * tasks * 17 / 16  # with those of the tree
         latency = (1 + depth) * fixed
-        rows.append({
-            "threads per machine": threads,
-            "shards": tasks,
-            "s of oracles": work,
-            "s of scheduling": scheduling,
-            "s of latency": latency,
-            "s per round": work + scheduling + latency,
-            "kB sent": tasks * 8 * n / 1e3,
-            "kB back to the client": 16 * _GROUPS * 8 * (n + 2) / 1e3,
-        })  # fmt: skip
+        rows.append(
+            {
+                "threads per machine": threads,
+                "shards": tasks,
+                "s of oracles": work,
+                "s of scheduling": scheduling,
+                "s of latency": latency,
+                "s per round": work + scheduling + latency,
+                "kB sent": tasks * 8 * n / 1e3,
+                "kB back to the client": 16 * _GROUPS * 8 * (n + 2) / 1e3,
+            }
+        )
     note = (
         f"On paper, T = 200, P = {_FEATURES}: measured seconds per sequence and thread, and per "
         "task of the scheduler, extrapolated linearly; the network is taken as loopback."
@@ -220,21 +234,24 @@ def projection(
     return f"Projection: {_SEQUENCES} sequences on {_MACHINES} machines", rows, note
 
 
-def samples(report: Report, tiny: bool, repeats: int) -> None:
+def samples(report: Report, options: argparse.Namespace, folder: Path) -> None:
     """Seconds per round against T, one sequence, in processes of their own."""
-    sizes = (1000, 3000) if tiny else (10**4, 10**5, 10**6, 10**7)
-    records = [in_own_process("--round", T, repeats) for T in sizes]
+    sizes = (1000, 3000) if options.tiny else (10**4, 10**5, 10**6, 10**7)
+    records = [in_own_process(one_round, T, options.repeats) for T in sizes]
     times = [record["seconds"] for record in records]
-    power = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
     rows = [
-        {"T": T, "s per round": r["seconds"], "µs per sample": 1e6 * r["seconds"] / T,
-         "peak MiB": r["peak"]}
-        for T, r in zip(sizes, records)
-    ]  # fmt: skip
+        {
+            "T": T,
+            "s per round": record["seconds"],
+            "µs per sample": 1e6 * record["seconds"] / T,
+            "peak MiB": record["peak"],
+        }
+        for T, record in zip(sizes, records)
+    ]
     report.table(
         f"One sequence, one thread, P = {_FEATURES}, T / 100 segments: loss-augmented round",
         rows,
-        f"Seconds grow as T to {power:.2f}.",
+        f"Seconds grow as T to {power_of(sizes, times):.2f}.",
     )
 
 
@@ -250,9 +267,9 @@ def one_round(n_samples: int, repeats: int) -> dict[str, Any]:
     return {"seconds": timing.median, "peak": peak_mebibytes()}
 
 
-def training(report: Report, tiny: bool, folder: Path) -> None:
+def training(report: Report, options: argparse.Namespace, folder: Path) -> None:
     """Sequences from disk to a gap of 1e-2 with two workers."""
-    N = 60 if tiny else 100_000
+    N = 60 if options.tiny else 100_000
     place = folder / f"packed-{N}"
     if not (place / "ends.npy").exists():
         pack_sequences(Generated(N, 200, 0), Generated(N, 200, 1), place)
@@ -261,9 +278,7 @@ def training(report: Report, tiny: bool, folder: Path) -> None:
         learner = ChangePointMetricLearner(
             solver=BundleDual(1e-2), executor=DaskExecutor(client), verbose=False
         )
-        started = time.perf_counter()
-        learner.fit(stored.sequences, stored.labels)
-        seconds = time.perf_counter() - started
+        seconds = Timing.of(lambda: learner.fit(stored.sequences, stored.labels)).median
         peaks = {"client": peak_mebibytes(), **client.run(peak_mebibytes)}
     solution = learner.solution_
     row = {
@@ -275,7 +290,7 @@ def training(report: Report, tiny: bool, folder: Path) -> None:
         "reason": solution.reason,
         "peak MiB, client": peaks.pop("client"),
         "peak MiB, largest worker": max(peaks.values()),
-        "required": "yes" if seconds < 900 and max(peaks.values()) < 4096 else "NO",
+        "required": met(seconds < 900 and max(peaks.values()) < 4096),
     }
     note = (
         "Two workers, P = 10, T = 200, float64 on disk; the client runs the scheduler, too. Peaks "
@@ -285,21 +300,18 @@ def training(report: Report, tiny: bool, folder: Path) -> None:
     report.table("From disk to a gap of 1e-2", [row], note)
 
 
-def long(report: Report, tiny: bool, folder: Path) -> None:
+def long(report: Report, options: argparse.Namespace, folder: Path) -> None:
     """Change-points of one very long sequence, in processes of their own."""
-    T, P = (20_000 if tiny else 10**7), 8
+    T, P = (20_000 if options.tiny else 10**7), 8
     rows = []
     for kind in ("float32", "float64"):
         file = folder / f"long-{T}-{kind}.npy"
         if not file.exists():
             write_long(file, T, P, np.dtype(kind))
-        record = in_own_process("--predict", file, 1)
-        good = record["seconds"] < 60 and record["peak"] < 2048
-        rows.append({
-            "T": T, "on disk": f"{kind}, mapped", "s": record["seconds"],
-            "processor s": record["processor"], "peak MiB": record["peak"],
-            "segments": T // 100, "found": record["found"], "required": "yes" if good else "NO",
-        })  # fmt: skip
+        record = in_own_process(predict, str(file))
+        good = record["s"] < 60 and record["peak MiB"] < 2048
+        row = {"T": T, "on disk": f"{kind}, mapped", **record, "segments": T // 100}
+        rows.append(row | {"required": met(good)})
     note = f"P = {P}, full metric of rank {P}, one thread. Required: < 60 s and < 2 GiB."
     report.table("One very long sequence: predict_change_points", rows, note)
 
@@ -314,16 +326,19 @@ def write_long(file: Path, T: int, P: int, kind: np.dtype) -> None:
     rows.flush()
 
 
-def predict(file: Path) -> dict[str, Any]:
+def predict(file: str) -> dict[str, Any]:
     """Seconds, processor seconds and peak memory of one prediction."""
-    P = np.load(file, mmap_mode="r").shape[1]
+    X = np.load(file, mmap_mode="r")
+    P = X.shape[1]
     data = make_change_points(1, 10**4, P, P, (100, 100), random_state=0)
     segmenter = TunedSegmenter(RelevantComponents()).fit(data.sequences, data.labels)
-    X = np.load(file, mmap_mode="r")
-    timing = in_turns({"p": lambda: segmenter.predict_change_points(X)}, 1)["p"]
-    found = len(timing.result)
-    record = {"seconds": timing.median, "processor": float(np.median(timing.processor))}
-    return {**record, "peak": peak_mebibytes(), "found": found}
+    timing = in_turns({"p": partial(segmenter.predict_change_points, X)}, 1)["p"]
+    return {
+        "s": timing.median,
+        "processor s": timing.processor_median,
+        "peak MiB": peak_mebibytes(),
+        "found": len(timing.result),
+    }
 
 
 def draw(folder: Path, path: Path) -> None:
@@ -346,50 +361,29 @@ def draw(folder: Path, path: Path) -> None:
     print(f"Saved {path}")
 
 
-def peak_mebibytes() -> float:
-    """Most memory that this process has had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def in_own_process(option: str, value: Any, repeats: int) -> dict[str, Any]:
-    """What this module prints in a fresh interpreter."""
-    command = [sys.executable, "-m", "experiments.benchmarks.scale", option, str(value)]
-    command += ["--repeats", str(repeats)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+PARTS = {
+    "workers": scaling,
+    "rounds": rounds,
+    "samples": samples,
+    "training": training,
+    "long": long,
+}
 
 
 def main() -> None:
     """Measure the parts; print and save each when it is done."""
     parser = options_of(__doc__)
-    names = ["workers", "rounds", "samples", "training", "long"]
-    parser.add_argument("--parts", nargs="+", choices=names, default=names)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--data", type=Path, help="where generated files stay; else a temporary")
     parser.add_argument("--figure", type=Path, help="draw rounds and samples from --out; no timing")
-    parser.add_argument("--tiny", action="store_true", help="seconds, to see that it works")
-    parser.add_argument("--round", type=int, metavar="T", help="only this round, as JSON")
-    parser.add_argument("--predict", type=Path, metavar="FILE", help="only this file, as JSON")
     options = parser.parse_args()
     if options.figure is not None:
         draw(options.out, options.figure)
         return
-    if options.round is not None:
-        print(json.dumps(one_round(options.round, options.repeats)))
-        return
-    if options.predict is not None:
-        print(json.dumps(predict(options.predict)))
-        return
     with tempfile.TemporaryDirectory() as temporary:
-        folder = options.data or Path(temporary)
-        parts: dict[str, Callable[[Report], None]] = {
-            "workers": lambda report: scaling(report, options.tiny, options.repeats),
-            "rounds": lambda report: rounds(report, options.tiny, options.repeats),
-            "samples": lambda report: samples(report, options.tiny, options.repeats),
-            "training": lambda report: training(report, options.tiny, folder),
-            "long": lambda report: long(report, options.tiny, folder),
-        }
         for name in options.parts:
             report = Report(f"scale_{name}", repeats=options.repeats)
-            parts[name](report)
+            PARTS[name](report, options, options.data or Path(temporary))
             report.save(options.out)
 
 
