@@ -9,23 +9,27 @@ for every setting. Iris and Wine, the small tables of the results, take no part.
 from __future__ import annotations
 
 import argparse
-import warnings
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
+from experiments.procedure import quiet, statistics
+from experiments.report import markdown_table
 from metriclearn import (
+    Averaged,
     ClusteringMetricLearner,
     FrobeniusLoss,
     FullMetric,
+    LocalSearch,
     Partition,
+    SpectralRelaxation,
     SquaredFrobenius,
     Trace,
     WhitenedClusteringLearner,
@@ -38,9 +42,6 @@ from metriclearn.datasets import (
     load_letters,
     load_libras,
 )
-from metriclearn.oracles.averaged import Averaged
-from metriclearn.oracles.local_search import LocalSearch
-from metriclearn.oracles.spectral import SpectralRelaxation
 
 Tables = tuple[LabeledTable, LabeledTable]
 SOURCES: dict[str, tuple[Callable[[], LabeledTable], int]] = {
@@ -72,77 +73,55 @@ def draw(table: LabeledTable, seed: int) -> Tables:
     )
 
 
-def settings() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Name and estimator of everything that is compared."""
-    yield "Euclidean", Euclidean
+def learner(regularizer: Any, **options: Any) -> ClusteringMetricLearner:
+    """A full metric."""
+    return ClusteringMetricLearner(FullMetric(), regularizer, verbose=False, **options)
+
+
+def settings() -> dict[str, Any]:
+    """Everything that is compared, by name."""
+    compared: dict[str, Any] = {"Euclidean": Euclidean()}
     for shrinkage in (0.03, 0.1, 0.3):
-        yield (
-            f"RCA, shrinkage {shrinkage:g}",
-            partial(RelevantComponents, contiguous=False, shrinkage=shrinkage),
-        )
+        rca = RelevantComponents(contiguous=False, shrinkage=shrinkage)
+        compared[f"RCA, shrinkage {shrinkage:g}"] = rca
     for ridge in (1.0, 0.1, 0.01):
-        yield f"closed form, ridge {ridge:g}", partial(ClosedFormMetric, ridge=ridge)
+        compared[f"closed form, ridge {ridge:g}"] = ClosedFormMetric(ridge=ridge)
     for strength in (1000.0, 300.0, 100.0, 30.0, 10.0, 1.0, 0.1):
-        yield (
-            f"full, squared {strength:g}",
-            partial(
-                ClusteringMetricLearner, FullMetric(), SquaredFrobenius(strength), verbose=False
-            ),
-        )
-    for words, oracle in (("averaged", Averaged()), ("local search", LocalSearch())):
-        for strength in (10.0, 1.0, 0.1, 1e-3):
-            yield (
-                f"full, {words}, squared {strength:g}",
-                partial(
-                    ClusteringMetricLearner,
-                    FullMetric(),
-                    SquaredFrobenius(strength),
-                    oracle=oracle,
-                    verbose=False,
-                ),
-            )
+        compared[f"full, squared {strength:g}"] = learner(SquaredFrobenius(strength))
+    for (words, oracle), strength in product(
+        (("averaged", Averaged()), ("local search", LocalSearch())), (10.0, 1.0, 0.1, 1e-3)
+    ):
+        name = f"full, {words}, squared {strength:g}"
+        compared[name] = learner(SquaredFrobenius(strength), oracle=oracle)
     for strength in (0.3, 0.1, 0.03, 0.01):
-        yield (
-            f"full, trace {strength:g}",
-            partial(ClusteringMetricLearner, FullMetric(), Trace(strength), verbose=False),
-        )
-    for between in (0.0, 1.0):
-        for shrinkage in (0.1, 0.3):
-            for strength in (100.0, 10.0, 1.0):
-                for words, oracle in (("relaxed", SpectralRelaxation()), ("averaged", Averaged())):
-                    inner = ClusteringMetricLearner(
-                        FullMetric(),
-                        SquaredFrobenius(strength),
-                        oracle=oracle,
-                        standardize=False,
-                        verbose=False,
-                    )
-                    kind = "total" if between else "within"
-                    yield (
-                        f"whitened {kind}, shrinkage {shrinkage:g}, {words}, squared {strength:g}",
-                        partial(
-                            WhitenedClusteringLearner,
-                            inner,
-                            shrinkage=shrinkage,
-                            between=between,
-                        ),
-                    )
+        compared[f"full, trace {strength:g}"] = learner(Trace(strength))
+    for between, shrinkage, strength, (words, oracle) in product(
+        (0.0, 1.0),
+        (0.1, 0.3),
+        (100.0, 10.0, 1.0),
+        (("relaxed", SpectralRelaxation()), ("averaged", Averaged())),
+    ):
+        inner = learner(SquaredFrobenius(strength), oracle=oracle, standardize=False)
+        kind = "total" if between else "within"
+        name = f"whitened {kind}, shrinkage {shrinkage:g}, {words}, squared {strength:g}"
+        whitened = WhitenedClusteringLearner(inner, shrinkage=shrinkage, between=between)
+        compared[name] = whitened
+    return compared
 
 
-def held_out_loss(make: Callable[[], Any], train: LabeledTable, test: LabeledTable) -> float:
+def held_out_loss(estimator: Any, train: LabeledTable, test: LabeledTable) -> float:
     """‖M − N‖² of K-means, K given, on the held-out samples under the metric of the others."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = make().fit(train.X, Partition.from_labels(train.y))
+    with quiet():
+        model = clone(estimator).fit(train.X, Partition.from_labels(train.y))
     Z = (test.X - test.X.mean(axis=0)) @ model.components_.T
     truth = Partition.from_labels(test.y)
     labels = KMeans(truth.n_clusters, n_init=5, random_state=0).fit_predict(Z)
     return float(FrobeniusLoss().squared_norm(Partition.from_labels(labels), truth))
 
 
-def losses_of(make: Callable[[], Any], draws: list[Tables]) -> NDArray:
+def losses_of(estimator: Any, draws: list[Tables]) -> NDArray:
     """One loss per drawn table."""
-    return np.array([held_out_loss(make, *tables) for tables in draws])
+    return np.array([held_out_loss(estimator, *tables) for tables in draws])
 
 
 def main() -> None:
@@ -158,30 +137,27 @@ def main() -> None:
         seeds = range(min(count, arguments.draws or count))
         draws += [draw(table, seed) for seed in seeds]
         sources += [name] * len(seeds)
-    compared = list(settings())
-    values = np.array(
-        Parallel(arguments.jobs)(delayed(losses_of)(make, draws) for _, make in compared)
-    )
-    arguments.out.write_text(
-        markdown([name for name, _ in compared], values, np.array(sources)), encoding="utf-8"
-    )
+    compared = settings()
+    values = Parallel(arguments.jobs)(delayed(losses_of)(e, draws) for e in compared.values())
+    text = markdown(list(compared), np.array(values), np.array(sources))
+    arguments.out.write_text(text, encoding="utf-8")
 
 
 def markdown(names: list[str], values: NDArray, sources: NDArray) -> str:
     """The table, settings × sources."""
     columns = list(dict.fromkeys(sources))
+    rows = []
+    for name, losses in zip(names, values):
+        numbers = statistics(losses)
+        cells = [f"{losses[sources == column].mean():.3f}" for column in columns]
+        rows.append([name, *cells, f"{numbers['mean']:.3f} ± {numbers['standard_error']:.3f}"])
     lines = [
         "# How the defaults of the clustering learners were chosen",
         "",
         (__doc__ or "").split("\n\n", 1)[1].strip(),
         "",
-        f"| setting | {' | '.join(columns)} | all {len(sources)} (± s.e.) |",
-        "|---|" + "---:|" * (len(columns) + 1),
+        *markdown_table(["setting", *columns, f"all {len(sources)} (± s.e.)"], rows),
     ]
-    for name, row in zip(names, values):
-        cells = [f"{row[sources == column].mean():.3f}" for column in columns]
-        error = row.std(ddof=1) / np.sqrt(len(row)) if len(row) > 1 else 0.0
-        lines.append(f"| {name} | {' | '.join(cells)} | {row.mean():.3f} ± {error:.3f} |")
     return "\n".join(lines) + "\n"
 
 

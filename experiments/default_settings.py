@@ -7,15 +7,16 @@ training part of every data set (no test sequence is looked at), and writes docs
 from __future__ import annotations
 
 import argparse
-import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GroupKFold
 
+from experiments.comparison import group_folds, sequence_losses
+from experiments.procedure import quiet
+from experiments.report import markdown_table
 from metriclearn import (
     L1,
     BundleDual,
@@ -54,21 +55,18 @@ def training_sets() -> dict[str, LabeledSequences]:
     }
 
 
-def validation_loss(
-    data: LabeledSequences, family: str, strength: float, train: np.ndarray, held_out: np.ndarray
-) -> float:
-    """Mean ℓ·T of held-out sequences after training on the others."""
+def validation_loss(data: LabeledSequences, family: str, strength: float) -> float:
+    """Mean ‖M − N‖² of held-out sequences in 3 folds, the mean over folds."""
     metric, regularizer = FAMILIES[family]
-    learner = ChangePointMetricLearner(
-        metric, regularizer(strength), BundleDual(tolerance=1e-2, max_rounds=40)
-    )
-    fitted, rest = data.select(train), data.select(held_out)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        learner.fit(fitted.sequences, fitted.labels)
-    return -float(
-        np.mean([len(y) * learner.score(X, y) for X, y in zip(rest.sequences, rest.labels)])
-    )
+    solver = BundleDual(tolerance=1e-2, max_rounds=40)
+    learner = ChangePointMetricLearner(metric, regularizer(strength), solver)
+    losses = []
+    with quiet():
+        for train, held_out in group_folds(data, 3):
+            fitted = data.select(train)
+            learner.fit(fitted.sequences, fitted.labels)
+            losses.append(sequence_losses(learner, data.select(held_out)).mean())
+    return float(np.mean(losses))
 
 
 def main() -> None:
@@ -76,31 +74,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/defaults.md"))
     parser.add_argument("--jobs", type=int, default=2)
-    arguments = parser.parse_args()
+    options = parser.parse_args()
     sets = training_sets()
-    tasks = [
-        (name, family, strength, train, held_out)
-        for name, data in sets.items()
-        for train, held_out in GroupKFold(min(3, len(set(data.groups)))).split(
-            data.sequences, groups=data.groups
-        )
-        for family in FAMILIES
-        for strength in STRENGTHS
-    ]
-    losses = Parallel(n_jobs=arguments.jobs)(
-        delayed(validation_loss)(sets[name], *rest) for name, *rest in tasks
+    settings = list(product(FAMILIES, STRENGTHS))
+    losses = Parallel(n_jobs=options.jobs)(
+        delayed(validation_loss)(data, *setting) for setting in settings for data in sets.values()
     )
-    table: dict[tuple[str, float], dict[str, list[float]]] = {}
-    for (name, family, strength, *_), loss in zip(tasks, losses):
-        table.setdefault((family, strength), {}).setdefault(name, []).append(loss)
-    arguments.out.write_text(report(table, list(sets)))
-    print(arguments.out.read_text())
+    means = np.reshape(losses, (len(settings), len(sets)))
+    options.out.write_text(report(settings, means, list(sets)), encoding="utf-8")
+    print(options.out.read_text(encoding="utf-8"))
 
 
-def report(table: dict[tuple[str, float], dict[str, list[float]]], names: list[str]) -> str:
+def report(settings: list[tuple[str, float]], means: np.ndarray, names: list[str]) -> str:
     """Markdown: mean ‖M − N‖² per data set, and the geometric mean over the best of each."""
-    means = {key: np.array([np.mean(row[name]) for name in names]) for key, row in table.items()}
-    best = np.min(list(means.values()), axis=0)
+    ratios = np.exp(np.mean(np.log(means / means.min(axis=0)), axis=1))
+    rows = [
+        [settings[i][0], f"{settings[i][1]:g}", *(f"{x:.2f}" for x in means[i]), f"{ratios[i]:.2f}"]
+        for i in np.argsort(ratios, kind="stable")
+    ]
     lines = [
         "# How the defaults were chosen",
         "",
@@ -109,13 +100,8 @@ def report(table: dict[tuple[str, float], dict[str, list[float]]], names: list[s
         "The last column is the geometric mean over data sets of the loss over the best loss",
         "in its column. Command: `python -m experiments.default_settings`.",
         "",
-        "| metric, regularizer | strength | " + " | ".join(names) + " | ratio |",
-        "|---|---|" + "---|" * (len(names) + 1),
+        *markdown_table(["metric, regularizer", "strength", *names, "ratio"], rows),
     ]
-    ratios = {key: float(np.exp(np.mean(np.log(row / best)))) for key, row in means.items()}
-    for key in sorted(means, key=ratios.__getitem__):
-        cells = " | ".join(f"{loss:.2f}" for loss in means[key])
-        lines.append(f"| {key[0]} | {key[1]:g} | {cells} | {ratios[key]:.2f} |")
     return "\n".join(lines) + "\n"
 
 

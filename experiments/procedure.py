@@ -46,6 +46,7 @@ __all__ = [
     "Story",
     "compare",
     "pooled_rows",
+    "quiet",
     "read_methods",
     "statistics",
     "summary_rows",
@@ -292,7 +293,7 @@ def _run(
 ) -> list[Any]:
     """All results in the order of the tasks; costly methods stand last, and so go first."""
     _logger.info("%s: %d fits", title, len(tasks))
-    with _quiet():
+    with quiet():
         parallel = joblib.Parallel(n_jobs, prefer=backend, return_as="generator")
         results = parallel(
             joblib.delayed(_call)(finished, backend, key, *call) for key, call in tasks[::-1]
@@ -303,12 +304,12 @@ def _run(
 def _call(finished: Finished, backend: str, key: list[str], *call: Any) -> Any:
     if backend == "threads":  # which share what the caller has set
         return finished(key, *call)
-    with _quiet():
+    with quiet():
         return finished(key, *call)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """One thread of linear algebra; a gap above the tolerance is reported with the choices."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

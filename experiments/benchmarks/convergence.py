@@ -57,6 +57,7 @@ from metriclearn.solvers.subgradient import DecreasingStep
 TARGETS = (1e-1, 1e-2, 1e-3, 1e-4)
 _TOLERANCE, _ROUNDS = 1e-4, 300
 _BATCH = 5
+Reached = tuple[float, float]  # passes and seconds
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Run:
         """Write down why it stopped."""
         self.reason = solution.reason
 
-    def first(self, errors: NDArray, target: float) -> tuple[float, float] | None:
+    def first(self, errors: NDArray, target: float) -> Reached | None:
         """Passes and seconds at which ``errors`` (one per round) are within the target."""
         reached = np.flatnonzero(errors <= target)
         return (self.passes[reached[0]], self.seconds[reached[0]]) if len(reached) else None
@@ -162,78 +163,40 @@ SOLVERS: dict[str, Any] = {
 _FRANK_WOLFE, _UNGROUPED = "block Frank-Wolfe", "bundle, ungrouped"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
-    """A problem, its regularizer, and who solves it."""
+    """A problem, its regularizer, who solves it, and all runs.
+
+    Attributes
+    ----------
+    reference : Solution
+        Certified more closely than any run.
+    """
 
     title: str
     problem: LearningProblem
     regularizer: Regularizer
     solvers: tuple[str, ...] = tuple(SOLVERS)
+    runs: dict[str, Run] = field(default_factory=dict)
 
-    def solve(self, name: str, seconds: float) -> Run:
-        """One run to the tolerance or the limits."""
-        problem = self.problem if name == "bundle" else ungrouped(self.problem)
-        run = Run(len(problem.risk.weights))
-        if name == _FRANK_WOLFE:
-            BlockFrankWolfe(_TOLERANCE, _ROUNDS // 2, seconds).minimize(
-                problem, self.regularizer, run
-            )
-            return run
-        watching = (run, TimeLimit(seconds, time.process_time))
-        solver = SOLVERS["bundle" if name == _UNGROUPED else name]
-        solver.minimize(replace(problem, callbacks=watching))
-        return run
+    def __post_init__(self) -> None:
+        # this also compiles what is compiled at the first call
+        self.reference = BundleDual(1e-6).minimize(self.problem)
 
-    def certified(self) -> Solution:
-        """The reference; also compiles what is compiled at the first call."""
-        return BundleDual(1e-6).minimize(self.problem)
-
-
-def ungrouped(problem: LearningProblem) -> LearningProblem:
-    """The same problem with a cut for every data set, however many there are."""
-    risk = problem.risk
-    terms = {field.name: getattr(risk.terms, field.name) for field in fields(risk.terms)}
-    again = StructuredHinge(samples=risk.samples, truths=risk.truths, **terms)
-    return replace(problem, risk=again)
-
-
-def jobs(root: str | None) -> Iterator[Job]:
-    """All problems, each made when its turn comes."""
-    data = make_change_points(30, 150, 20, 5, (3, 8), random_state=0)
-    both = (*SOLVERS, _FRANK_WOLFE)
-    full = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1), verbose=False)
-    diagonal = ChangePointMetricLearner(DiagonalMetric(), SquaredFrobenius(0.1), verbose=False)
-    known = ChangePointMetricLearner(
-        FullMetric(), SquaredFrobenius(0.1), n_segments="given", verbose=False
-    )
-    for title, learner, solvers in (
-        ("synthetic, full metric, learned price", full, tuple(SOLVERS)),
-        ("synthetic, diagonal metric, learned price", diagonal, tuple(SOLVERS)),
-        ("synthetic, full metric, number known", known, both),
-    ):
-        problem = learner._problem(data.sequences, data.labels)
-        yield Job(title, problem, learner.regularizer, solvers)
-    data = make_change_points(400, 40, 8, 3, (2, 4), random_state=0)
-    few = ("bundle", _UNGROUPED, "n-slack planes", "stochastic subgradient", _FRANK_WOLFE)
-    problem = known._problem(data.sequences, data.labels)
-    yield Job("many, full metric, number known", problem, known.regularizer, few)
-    train = group_cases(load_hapt(root, unlabeled="keep"), 6, False, 4, 0)[0].train
-    X, y = train.sequences[:20], train.labels[:20]
-    weak = SquaredFrobenius(1e-2)
-    learner = ChangePointMetricLearner(FullMetric(), weak, verbose=False)
-    yield (job := Job("HAPT, full metric, learned price", learner._problem(X, y), weak))
-    learner.set_params(penalty=job.problem.cone.split(job.certified().w)[1])
-    yield Job("HAPT, full metric, fixed price", learner._problem(X, y), weak, both)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """All runs of a job, with the optimum as well as it is known."""
-
-    job: Job
-    runs: dict[str, Run]
-    reference: Solution
+    def solve(self, seconds: float) -> None:
+        """Run every solver to the tolerance or the limits."""
+        apart = ungrouped(self.problem)
+        for name in self.solvers:
+            problem = self.problem if name == "bundle" else apart
+            run = self.runs[name] = Run(len(problem.risk.weights))
+            if name == _FRANK_WOLFE:
+                rival = BlockFrankWolfe(_TOLERANCE, _ROUNDS // 2, seconds)
+                rival.minimize(problem, self.regularizer, run)
+            else:
+                watching = (run, TimeLimit(seconds, time.process_time))
+                solver = SOLVERS["bundle" if name == _UNGROUPED else name]
+                solver.minimize(replace(problem, callbacks=watching))
+            print(f"  {self.title}: {name} {run.seconds[-1]:.1f} s", flush=True)
 
     @property
     def optimum(self) -> float:
@@ -249,26 +212,36 @@ class Outcome:
         run = self.runs[name]
         return (np.array(run.objective) - np.array(run.lower_bound)) / self.reference.scale
 
+    def reached(self, errors: Callable[[str], NDArray], target: float) -> dict[str, Reached]:
+        """Passes and seconds of every solver that got within the target."""
+        firsts = {name: run.first(errors(name), target) for name, run in self.runs.items()}
+        return {name: first for name, first in firsts.items() if first is not None}
+
     def rows(self, errors: Callable[[str], NDArray]) -> list[dict[str, Any]]:
         """Passes and seconds of every solver to every target."""
+        cells = {
+            f"{target:g}": {
+                name: f"{passes:.0f} ({seconds:.2f} s)"
+                for name, (passes, seconds) in self.reached(errors, target).items()
+            }
+            for target in TARGETS
+        }
+        reasons = {"callback": "seconds", "max_rounds": "rounds"}
         return [
             {
                 "solver": name,
-                **{f"{target:g}": _cell(run.first(errors(name), target)) for target in TARGETS},
+                **{target: by_name.get(name, "-") for target, by_name in cells.items()},
                 "passes": round(run.passes[-1]),
                 "seconds": round(run.seconds[-1], 2),
                 "at the end": f"{max(errors(name)[-1], 0.0):.1e}",
-                "stopped by": {"callback": "seconds", "max_rounds": "rounds"}.get(
-                    run.reason, run.reason
-                ),
+                "stopped by": reasons.get(run.reason, run.reason),
             }
             for name, run in self.runs.items()
         ]
 
-    def fastest(self, target: float) -> str:
-        """Who needs the fewest seconds to a suboptimality of ``target``."""
-        reached = {n: run.first(self.suboptimality(n), target) for n, run in self.runs.items()}
-        return min([(at[1], name) for name, at in reached.items() if at], default=(0.0, "-"))[1]
+    def fastest(self, errors: Callable[[str], NDArray], target: float) -> list[tuple[float, str]]:
+        """Seconds and names of those that got within the target, the fastest first."""
+        return sorted((seconds, n) for n, (_, seconds) in self.reached(errors, target).items())
 
     def traces(self) -> dict[str, dict[str, Any]]:
         """What :func:`metriclearn.plots.plot_convergence` draws."""
@@ -279,57 +252,83 @@ class Outcome:
         }
 
 
-def _cell(reached: tuple[float, float] | None) -> str:
-    return f"{reached[0]:.0f} ({reached[1]:.2f} s)" if reached else "-"
+def ungrouped(problem: LearningProblem) -> LearningProblem:
+    """The same problem with a cut for every data set, however many there are."""
+    risk = problem.risk
+    terms = {field.name: getattr(risk.terms, field.name) for field in fields(risk.terms)}
+    again = StructuredHinge(samples=risk.samples, truths=risk.truths, **terms)
+    return replace(problem, risk=again)
 
 
-def verdict(outcome: Outcome) -> str:
+def jobs(root: str | None, tiny: bool) -> Iterator[Job]:
+    """All problems, each made when its turn comes."""
+    size = (4, 60, 6, 2, (2, 4)) if tiny else (30, 150, 20, 5, (3, 8))
+    data = make_change_points(*size, random_state=0)
+    both = (*SOLVERS, _FRANK_WOLFE)
+    full = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1), verbose=False)
+    diagonal = ChangePointMetricLearner(DiagonalMetric(), SquaredFrobenius(0.1), verbose=False)
+    known = ChangePointMetricLearner(
+        FullMetric(), SquaredFrobenius(0.1), n_segments="given", verbose=False
+    )
+    for title, learner, solvers in (
+        ("synthetic, full metric, learned price", full, tuple(SOLVERS)),
+        ("synthetic, diagonal metric, learned price", diagonal, tuple(SOLVERS)),
+        ("synthetic, full metric, number known", known, both),
+    ):
+        problem = learner._problem(data.sequences, data.labels)
+        yield Job(title, problem, learner.regularizer, solvers)
+    if tiny:
+        return
+    data = make_change_points(400, 40, 8, 3, (2, 4), random_state=0)
+    few = ("bundle", _UNGROUPED, "n-slack planes", "stochastic subgradient", _FRANK_WOLFE)
+    problem = known._problem(data.sequences, data.labels)
+    yield Job("many, full metric, number known", problem, known.regularizer, few)
+    train = group_cases(load_hapt(root, unlabeled="keep"), 6, False, 4, 0)[0].train
+    X, y = train.sequences[:20], train.labels[:20]
+    weak = SquaredFrobenius(1e-2)
+    learner = ChangePointMetricLearner(FullMetric(), weak, verbose=False)
+    yield (job := Job("HAPT, full metric, learned price", learner._problem(X, y), weak))
+    learner.set_params(penalty=job.problem.cone.split(job.reference.w)[1])
+    yield Job("HAPT, full metric, fixed price", learner._problem(X, y), weak, both)
+
+
+def verdict(job: Job) -> str:
     """Passes of the bundle to its certificate, and who is fastest to every target."""
-    bundle = outcome.runs["bundle"]
-    certified = bundle.first(outcome.gap("bundle"), _TOLERANCE)
+    certified = job.reached(job.gap, _TOLERANCE).get("bundle")
     passes = f"after {certified[0]:.0f} passes" if certified else "not reached"
-    fastest = ", ".join(f"{outcome.fastest(target)} ({target:g})" for target in TARGETS)
+    orders = [(target, job.fastest(job.suboptimality, target)) for target in TARGETS]
+    fastest = [f"{order[0][1] if order else '-'} ({target:g})" for target, order in orders]
     return (
-        f"Optimum {outcome.optimum:.6g}, objective with no metric {outcome.reference.scale:.6g}. "
+        f"Optimum {job.optimum:.6g}, objective with no metric {job.reference.scale:.6g}. "
         f"Certified gap of 1e-4 by the bundle: {passes}. Fewest seconds to a suboptimality: "
-        f"{fastest}."
+        f"{', '.join(fastest)}."
     )
 
 
-def frank_wolfe_row(outcome: Outcome) -> dict[str, Any]:
+def frank_wolfe_row(job: Job) -> dict[str, Any]:
     """Seconds of Frank-Wolfe over those of the best run of the bundle, to a certified gap."""
-    row: dict[str, Any] = {"problem": outcome.job.title}
+    row: dict[str, Any] = {"problem": job.title}
     for target in TARGETS:
-        at = {n: run.first(outcome.gap(n), target) for n, run in outcome.runs.items()}
-        mine, bundles = at[_FRANK_WOLFE], [at[n] for n in ("bundle", _UNGROUPED) if at.get(n)]
-        best = min((reached[1] for reached in bundles if reached), default=np.inf)
-        row[f"{target:g}"] = f"{mine[1] / best:.1f}x" if mine else "not reached"
+        seconds = {name: own for own, name in job.fastest(job.gap, target)}
+        best = min(seconds.get("bundle", np.inf), seconds.get(_UNGROUPED, np.inf))
+        mine = seconds.get(_FRANK_WOLFE)
+        row[f"{target:g}"] = f"{mine / best:.1f}x" if mine else "not reached"
     return row
 
 
-def solve_all(job: Job, seconds: float) -> Outcome:
-    """Every solver of a job, after one run that also compiles."""
-    reference = job.certified()
-    runs = {}
-    for name in job.solvers:
-        runs[name] = job.solve(name, seconds)
-        print(f"  {job.title}: {name} {runs[name].seconds[-1]:.1f} s", flush=True)
-    return Outcome(job, runs, reference)
-
-
-def draw(outcomes: Sequence[Outcome], path: Path) -> None:
+def draw(solved: Sequence[Job], path: Path) -> None:
     """Certified gap against passes and against seconds, a row for every job."""
     from matplotlib.figure import Figure
 
     from metriclearn.plots import plot_convergence
 
-    figure = Figure(figsize=(12.0, 4.4 * len(outcomes)), layout="constrained")
-    axes = figure.subplots(len(outcomes), 2, squeeze=False)
-    for (left, right), outcome in zip(axes, outcomes):
-        traces = outcome.traces()
-        title = outcome.job.title[0].upper() + outcome.job.title[1:]
+    figure = Figure(figsize=(12.0, 4.4 * len(solved)), layout="constrained")
+    axes = figure.subplots(len(solved), 2, squeeze=False)
+    for (left, right), job in zip(axes, solved):
+        traces = job.traces()
+        title = job.title[0].upper() + job.title[1:]
         plot_convergence(traces, left, gap=True, title=title)
-        plot_convergence(traces, right, gap=True, seconds=True, title=race(outcome))
+        plot_convergence(traces, right, gap=True, seconds=True, title=race(job))
         left.set_ylabel("certified gap")
         right.set(xlabel="processor seconds", ylabel="certified gap")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -337,14 +336,11 @@ def draw(outcomes: Sequence[Outcome], path: Path) -> None:
     print(f"Saved {path}")
 
 
-def race(outcome: Outcome) -> str:
+def race(job: Job) -> str:
     """Seconds of the two fastest to the tolerance."""
-    at = {n: run.first(outcome.gap(n), _TOLERANCE) for n, run in outcome.runs.items()}
-    order = sorted((reached[1], name) for name, reached in at.items() if reached)
-    parts = [f"{name} {seconds:.1f} s" for seconds, name in order[:2]]
-    return f"To {_TOLERANCE:.0e}: {', '.join(parts) or 'nobody'}" + (
-        "" if len(parts) > 1 else ", no other in time"
-    )
+    parts = [f"{name} {seconds:.1f} s" for seconds, name in job.fastest(job.gap, _TOLERANCE)[:2]]
+    alone = "" if len(parts) > 1 else ", no other in time"
+    return f"To {_TOLERANCE:.0e}: {', '.join(parts) or 'nobody'}{alone}"
 
 
 def main() -> None:
@@ -354,27 +350,29 @@ def main() -> None:
     parser.add_argument("--root", help="folder of HAPT; by default that of load_hapt")
     parser.add_argument("--images", type=Path, default=Path("docs/images"), help="the pictures")
     options = parser.parse_args()
+    options.seconds = 1.0 if options.tiny else options.seconds
     limits = f"{_ROUNDS} rounds or {options.seconds:g} processor seconds"
     report = Report("convergence", threads=1, tolerance=_TOLERANCE, limits=limits)
-    outcomes = []
+    solved = []
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # cvxpy on inaccurate optima: bounds allow for them
-        for job in jobs(options.root):
-            outcomes.append(outcome := solve_all(job, options.seconds))
-            note = "Passes (seconds) to a suboptimality. " + verdict(outcome)
-            report.table(job.title, outcome.rows(outcome.suboptimality), note)
+        for job in jobs(options.root, options.tiny):
+            job.solve(options.seconds)
+            solved.append(job)
+            note = "Passes (seconds) to a suboptimality. " + verdict(job)
+            report.table(job.title, job.rows(job.suboptimality), note)
             title = f"{job.title}: certified"
-            report.table(title, outcome.rows(outcome.gap), "Passes (seconds) to a certified gap.")
+            report.table(title, job.rows(job.gap), "Passes (seconds) to a certified gap.")
     report.table(
         "Block-coordinate Frank-Wolfe against the bundle",
-        [frank_wolfe_row(o) for o in outcomes if _FRANK_WOLFE in o.runs],
+        [frank_wolfe_row(job) for job in solved if _FRANK_WOLFE in job.runs],
         "Seconds of Frank-Wolfe over those of the bundle (grouped or not, whichever is faster) to "
         "a certified gap: above 1x the bundle is faster. A step costs several projections on the "
         "cone for its line search, and convergence is sublinear; a learned price, which no "
         "regularizer touches, it cannot handle at all. So it is not in the package.",
     )
     report.save(options.out)
-    learned = [o for o in outcomes if o.job.solvers == tuple(SOLVERS) and "full" in o.job.title]
+    learned = [job for job in solved if "full metric, learned" in job.title]
     draw(learned, options.images / "convergence.png")
 
 

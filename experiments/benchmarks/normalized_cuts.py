@@ -14,13 +14,9 @@ The horses are read from METRICLEARN_DATA; without them, synthetic images of the
 
 from __future__ import annotations
 
-import json
-import resource
-import subprocess
-import sys
-import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,10 +24,19 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 from sklearn.exceptions import ConvergenceWarning
 
-from experiments.benchmarks.machine import Report, options_of
+from experiments.benchmarks.machine import (
+    Report,
+    Timing,
+    in_own_process,
+    in_turns,
+    met,
+    options_of,
+    peak_mebibytes,
+)
 from metriclearn import (
     DiagonalMetric,
     FourierSimilarity,
+    FrobeniusLoss,
     FullMetric,
     GaussianSimilarity,
     ImageFeatures,
@@ -42,12 +47,12 @@ from metriclearn.features.image import (
     Color,
     ColorContext,
     GradientEnergy,
+    ImageNodes,
     PixelBlocks,
     Position,
     Superpixels,
 )
 from metriclearn.plots import plot_kernel_error
-from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.similarities import (
     Neighborhood,
@@ -88,57 +93,54 @@ def _ellipse(seed: int) -> tuple[NDArray, NDArray]:
     return np.clip(image, 0.0, 1.0), mask.astype(np.int64)
 
 
-def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
-    """Result, wall and processor seconds."""
-    wall, processor = time.perf_counter(), time.process_time()
-    result = call()
-    return result, time.perf_counter() - wall, time.process_time() - processor
-
-
-def training(metric: str, n_jobs: int) -> dict[str, Any]:
+def training(metric: str, n_jobs: int, tiny: bool) -> dict[str, Any]:
     """Train on 10 images of at least 1500 nodes."""
-    images, labels = images_of(10)
-    features = ImageFeatures(PixelBlocks(1600))
+    images, labels = images_of(2 if tiny else 10)
+    features = ImageFeatures(PixelBlocks(60 if tiny else 1600))
     nodes = [features.nodes(image) for image in images]
     learner = NormalizedCutMetricLearner(_METRICS[metric], n_jobs=n_jobs, verbose=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        _, wall, processor = timed(lambda: learner.fit(nodes, labels))
+        timing = Timing.of(lambda: learner.fit(nodes, labels))
     solution = learner.solution_
     return {
         "metric": metric,
         "images": len(nodes),
         "least nodes": min(len(own.sizes) for own in nodes),
-        "seconds": round(wall, 1),
-        "processor seconds": round(processor, 1),
+        "seconds": round(timing.median, 1),
+        "processor seconds": round(timing.processor_median, 1),
         "outer steps": len(solution.trace),
         "relaxations": solution.trace.oracle_calls[-1],
         "objective": f"{solution.scale:.4f} to {solution.objective:.4f}",
         "never rose": bool(np.all(np.diff(solution.trace.objective) <= 0)),
-        "peak MiB": _peak(),
-        "under 10 min": "yes" if wall < 600 else "NO",
+        "peak MiB": round(peak_mebibytes()),
+        "under 10 min": met(timing.median < 600),
     }
 
 
-def prediction() -> dict[str, Any]:
+def prediction(tiny: bool) -> dict[str, Any]:
     """Predict one image of 300×225 pixels, after another one has loaded what is needed."""
     from skimage.transform import resize
 
     images, labels = images_of(3)
-    features = ImageFeatures(Superpixels(400))
+    features = ImageFeatures(Superpixels(50 if tiny else 400))
     learner = NormalizedCutMetricLearner(features=features, verbose=False)
     learner.fit(images, labels)
     image = resize(images[0], (225, 300))
-    learner.predict_labels_image(image)
-    runs = [timed(lambda: learner.predict_labels_image(image)) for _ in range(5)]
-    seconds = float(np.median([run[1] for run in runs]))
+    predict = partial(learner.predict_labels_image, image)
+    timing = in_turns({"predict": predict}, 5)["predict"]
     return {
         "image": "300×225",
         "nodes": len(features.nodes(image).sizes),
-        "seconds": round(seconds, 3),
-        "processor seconds": round(float(np.median([run[2] for run in runs])), 3),
-        "under 1 s": "yes" if seconds < 1 else "NO",
+        "seconds": round(timing.median, 3),
+        "processor seconds": round(timing.processor_median, 3),
+        "under 1 s": met(timing.median < 1),
     }
+
+
+def standardized(nodes: ImageNodes) -> NDArray:
+    """Features of mean zero and variance one over the nodes."""
+    return (nodes.features - nodes.features.mean(axis=0)) / nodes.features.std(axis=0)
 
 
 def hinge_of(
@@ -163,106 +165,78 @@ def large(n_nodes: int, kind: str) -> dict[str, Any]:
     """One value, one slope and one cut of a graph whose W exceeds the budget."""
     image, mask = _ellipse(0)
     groups = (Color(), Position(), GradientEnergy(), ColorContext())
-    own = ImageFeatures(PixelBlocks(n_nodes), groups).nodes(image)
-    X = (own.features - own.features.mean(axis=0)) / own.features.std(axis=0)
-    nodes = Nodes(X, own.sizes.astype(float), own.positions)
-    truth = NodeLabels.from_labels(mask, own.segments)
-    metric = DiagonalMetric()
-    similarity = _KINDS[kind]
+    image_nodes = ImageFeatures(PixelBlocks(n_nodes), groups).nodes(image)
+    X = standardized(image_nodes)
+    nodes = Nodes(X, image_nodes.sizes.astype(float), image_nodes.positions)
+    truth = NodeLabels.from_labels(mask, image_nodes.segments)
+    metric, similarity = DiagonalMetric(), _KINDS[kind]
     hinge = hinge_of(similarity, metric, [nodes], [truth])
-    before = _peak()
-    w = np.full(X.shape[1], 0.02)
-    cuts, wall, processor = timed(lambda: hinge(w))
-    operator = similarity.operator(nodes, metric.components(w))
-    cut = NormalizedCut(operator)
-    labels, cut_wall, cut_processor = timed(lambda: ThresholdCut()(cut, 2))
+    before, w = peak_mebibytes(), np.full(X.shape[1], 0.02)
+    value = Timing.of(lambda: hinge(w))
+    normalized = NormalizedCut(similarity.operator(nodes, metric.components(w)))
+    cut = Timing.of(lambda: ThresholdCut()(normalized, 2))
+    used = round(peak_mebibytes() - before)
     return {
         "similarity": kind,
         "nodes": nodes.n_samples,
-        "value and slope, s": round(wall, 1),
-        "processor s": round(processor, 1),
-        "normalized cut, s": round(cut_wall, 1),
-        "processor s of the cut": round(cut_processor, 1),
-        "objective": f"{cuts.mean:.4f}",
-        "‖M−N‖²": f"{truth.squared_norm(labels):.2f}",
-        "peak MiB": _peak(),
-        "of which for it": _peak() - before,
-        "within 1 GiB": "yes" if _peak() - before < 1024 else "NO",
+        "value and slope, s": round(value.median, 1),
+        "processor s": round(value.processor_median, 1),
+        "normalized cut, s": round(cut.median, 1),
+        "processor s of the cut": round(cut.processor_median, 1),
+        "objective": f"{value.result.mean:.4f}",
+        "‖M−N‖²": f"{truth.squared_norm(cut.result):.2f}",
+        "peak MiB": round(peak_mebibytes()),
+        "of which for it": used,
+        "within 1 GiB": met(used < 1024),
     }
 
 
 def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, Any]], NDArray]:
     """Relative error of the objective of 3 images under random features, (len(counts), runs)."""
-    images, labels = images_of(3)
     nodes, truths = [], []
-    for image, mask in zip(images, labels):
-        own = ImageFeatures(Superpixels(300)).nodes(image)
-        X = (own.features - own.features.mean(axis=0)) / own.features.std(axis=0)
-        nodes.append(Nodes(X, own.sizes.astype(float)))
-        truths.append(NodeLabels.from_labels(mask, own.segments))
+    for image, mask in zip(*images_of(3)):
+        image_nodes = ImageFeatures(Superpixels(300)).nodes(image)
+        nodes.append(Nodes(standardized(image_nodes), image_nodes.sizes.astype(float)))
+        truths.append(NodeLabels.from_labels(mask, image_nodes.segments))
     metric, w = DiagonalMetric(), np.full(nodes[0].n_features, 0.03)
 
     def objective(similarity: Similarity) -> float:
         return hinge_of(similarity, metric, nodes, truths)(w).mean
 
-    exact, wall, _ = timed(lambda: objective(GaussianSimilarity()))
+    exact = Timing.of(lambda: objective(GaussianSimilarity()))
     errors, rows = np.empty((len(counts), runs)), []
     for place, count in enumerate(counts):
-        begun = time.perf_counter()
+        timing = Timing()
         for run in range(runs):
-            errors[place, run] = abs(objective(FourierSimilarity(count, run)) / exact - 1.0)
+            timing.run(lambda: objective(FourierSimilarity(count, run)))  # noqa: B023  # at once
+            errors[place, run] = abs(timing.result / exact.result - 1.0)
         rows.append(
             {
                 "D": count,
                 "root mean square relative error": f"{np.sqrt(np.mean(errors[place] ** 2)):.2e}",
                 "largest": f"{errors[place].max():.2e}",
-                "ms": round(1e3 * (time.perf_counter() - begun) / runs, 1),
-                "exact, ms": round(1e3 * wall, 1),
+                "ms": round(1e3 * float(np.mean(timing.seconds)), 1),
+                "exact, ms": round(1e3 * exact.median, 1),
             }
         )
     return rows, errors
 
 
-def _peak() -> int:
-    """Peak memory of this process in MiB."""
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-
-
-_MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
-    "training": training,
-    "prediction": prediction,
-    "large": large,
-}
-
-
-def in_own_process(name: str, *arguments: Any) -> dict[str, Any]:
-    """One measure in a fresh interpreter, so that its peak memory is its own."""
-    command = [sys.executable, "-m", "experiments.benchmarks.normalized_cuts", "--measure"]
-    done = subprocess.run(
-        [*command, json.dumps([name, *arguments])], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return json.loads(done.stdout)
-
-
 def main() -> None:
     """Measure everything; print and save."""
-    parser = options_of(__doc__)
+    parser = options_of(__doc__, timed=False)
     parser.add_argument("--threads", type=int, default=2, help="threads over images")
-    parser.add_argument("--measure", type=json.loads, help="one measure's name and arguments")
     options = parser.parse_args()
-    if options.measure is not None:
-        name, *arguments = options.measure
-        print(json.dumps(_MEASURES[name](*arguments)))
-        return
-    report = Report("normalized_cuts", threads=options.threads)
-    rows = [in_own_process("training", metric, options.threads) for metric in _METRICS]
+    tiny, report = options.tiny, Report("normalized_cuts", threads=options.threads)
+    rows = [in_own_process(training, metric, options.threads, tiny) for metric in _METRICS]
     report.table("training", rows, "10 images, three starts, to a relative decrease of 1e-3.")
-    report.table("prediction", [in_own_process("prediction")], "Superpixels and features included.")
-    rows = [in_own_process("large", 20_100, kind) for kind in _KINDS]
+    rows = [in_own_process(prediction, tiny)]
+    report.table("prediction", rows, "Superpixels and features included.")
+    rows = [in_own_process(large, 2500 if tiny else 20_100, kind) for kind in _KINDS]
     report.table("large", rows, "Budget for similarities: 1 GiB.")
-    counts = (50, 100, 200, 400, 800, 1600)
-    rows, errors = random_features(counts, 30)
-    report.table("random features", rows, "Objective of 3 images, 30 draws each.")
+    counts, runs = ((50, 100), 2) if tiny else ((50, 100, 200, 400, 800, 1600), 30)
+    rows, errors = random_features(counts, runs)
+    report.table("random features", rows, f"Objective of 3 images, {runs} draws each.")
     report.save(options.out)
     figure = plot_kernel_error(counts, errors, "the training objective")
     figure.savefig(options.out / "normalized_cuts.png", dpi=110)
