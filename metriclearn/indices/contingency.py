@@ -156,12 +156,7 @@ def contingency_table(
         cells = labels_true.intersections(labels_pred)
         sizes = labels_true.sizes, labels_pred.sizes
         return ContingencyTable(*cells, *sizes, labels_true.n_samples)
-    true, pred = label_array(labels_true), label_array(labels_pred)
-    if len(true) != len(pred):
-        raise ValueError(
-            "Comparing partitions needs two labels for every sample, got "
-            f"{len(true)} and {len(pred)} labels; pass labelings of the same samples."
-        )
+    true, pred = label_arrays(labels_true, labels_pred)
     if ignore_label is not None:
         keep = differs(true, ignore_label) & differs(pred, ignore_label)
         true, pred = true[keep], pred[keep]
@@ -215,6 +210,17 @@ def label_codes(labels: Labels) -> NDArray[np.int64]:
     if values.dtype.kind in "cmM" and np.any(values != values):
         raise ValueError("Comparing partitions needs labels without NaN or NaT; remove them.")
     return Partition.from_labels(values).labels
+
+
+def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDArray]:
+    """Two labelings of the same samples as arrays."""
+    true, pred = label_array(labels_true), label_array(labels_pred)
+    if len(true) != len(pred):
+        raise ValueError(
+            "Comparing partitions needs two labels for every sample, got "
+            f"{len(true)} and {len(pred)} labels; pass labelings of the same samples."
+        )
+    return true, pred
 
 
 def label_array(labels: Labels) -> NDArray:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.indices.contingency import Labels, label_codes
+from metriclearn.indices.contingency import Labels, label_arrays, label_codes
 from metriclearn.indices.information import variation_of_information
 
 
@@ -48,7 +48,7 @@ def random_walk_index(
     ValueError
         If S has no edges, negative or non-finite weights, or is not symmetric.
     """
-    a, b = _two_codes(labels_true, labels_pred)
+    a, b = map(label_codes, label_arrays(labels_true, labels_pred))
     S = _similarities(S, len(a))
     # the number of the pair (a_i, b_i) of every node, and a node that shows each pair
     _, first, joint = np.unique(a * (int(b.max()) + 1) + b, return_index=True, return_inverse=True)
@@ -86,7 +86,7 @@ def vi_with_neighbors(
     """
     from scipy.sparse import csr_array
 
-    a, b = _two_codes(labels_true, labels_pred)
+    a, b = map(label_codes, label_arrays(labels_true, labels_pred))
     A = csr_array(_square(A, len(a)))
     edges = csr_array(((A.data != 0).astype(np.uint64), A.indices, A.indptr), shape=A.shape)
     generator = np.random.default_rng(0)  # fixed: the value must not depend on a seed
@@ -139,15 +139,6 @@ def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) 
     graph.setdiag(0.0)
     graph.eliminate_zeros()
     return graph
-
-
-def _two_codes(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDArray]:
-    a, b = label_codes(labels_true), label_codes(labels_pred)
-    if len(a) != len(b):
-        raise ValueError(
-            f"Comparing partitions on a graph needs two labels per node, got {len(a)} and {len(b)}."
-        )
-    return a, b
 
 
 def _square(matrix: Any, n: int) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.indices.contingency import choice, differs, label_array, label_codes
+from metriclearn.indices.contingency import choice, differs, label_arrays, label_codes
 from metriclearn.indices.information import variation_of_information
 
 if TYPE_CHECKING:
@@ -186,11 +186,7 @@ def _reseeded(estimator: Any, generator: np.random.Generator) -> Any:
 
 def _common(a: Any, b: Any, absent: Hashable) -> tuple[NDArray, NDArray]:
     """The labels of two labelings on the points that both have."""
-    if len(a) != len(b):
-        raise ValueError(
-            f"stability needs labelings of the same points, got {len(a)} and {len(b)} labels."
-        )
-    a, b = label_array(a), label_array(b)
+    a, b = label_arrays(a, b)
     kept = differs(a, absent) & differs(b, absent)
     if not kept.any():
         raise ValueError("stability needs labelings that share a point, got two that do not.")

@@ -139,7 +139,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: indices.mann_whitney_critical(0, 3), "at least 1"),
     (lambda: indices.mann_whitney_critical(3, 3, 1.5), "alpha"),
     (lambda: indices.stability_pairwise([[0, None], [None, 0]]), "share a point"),
-    (lambda: indices.stability_pairwise([[0, 1], [0]]), "same points"),
+    (lambda: indices.stability_pairwise([[0, 1], [0]]), "same samples"),
     (lambda: indices.stability_summary([]), "at least one"),
     (lambda: indices.stability(KMeans(2), np.eye(3), n_bootstrap=1), "n_bootstrap"),
     (lambda: indices.stability(KMeans(2), np.eye(3), compare="all"), "reference, pairwise"),
