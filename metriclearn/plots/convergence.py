@@ -20,18 +20,18 @@ _WIDE = 3.0  # longest over shortest curve, from which on the axis is logarithmi
 
 
 class _Curve(NamedTuple):
-    """One method: place on the x axis, best objective, best bound (−∞ before the first one)."""
+    """One method: place on the x axis, best objective, best bound (−∞ at first), unit of the gap."""
 
     x: NDArray[np.float64]
     best: NDArray[np.float64]
     bound: NDArray[np.float64]
-    scale: float | None
+    unit: NDArray[np.float64]
 
     @property
     def gap(self) -> NDArray[np.float64]:
-        """(best − bound) / |scale or best|, relative, never below zero."""
-        unit = np.abs(self.best) if self.scale is None else np.full(len(self.best), self.scale)
-        return np.maximum(self.best - self.bound, 0) / np.maximum(unit, np.finfo(float).tiny)
+        """(best − bound) / |unit|, relative, never below zero."""
+        tiny = np.finfo(float).tiny
+        return np.maximum(self.best - self.bound, 0) / np.maximum(np.abs(self.unit), tiny)
 
 
 def plot_convergence(
@@ -128,7 +128,7 @@ def _curve(name: str, table: Mapping[str, ArrayLike], seconds: bool) -> _Curve:
     scale = np.asarray(table.get("scale", np.nan), dtype=np.float64)
     if scale.ndim or scale <= 0:
         raise ValueError(f"{who} needs one positive number as scale, got {table['scale']!r}.")
-    return _Curve(x, best, bound, None if np.isnan(scale) else float(scale))
+    return _Curve(x, best, bound, best if np.isnan(scale) else np.full(len(best), scale))
 
 
 def _message(curves: Mapping[str, _Curve]) -> str:
