@@ -7,9 +7,10 @@ the samples: the S×S matrix whose partitions are valued as those of the T×T ma
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse
@@ -25,7 +26,6 @@ __all__ = [
     "GaussianOperator",
     "NeighborhoodOperator",
     "Operator",
-    "Scaled",
     "SimilarityForm",
     "SumOperator",
 ]
@@ -35,38 +35,37 @@ _PAIRS = 1 << 16  # at a time
 _FLOOR = 1e-8  # of the largest: B^(1/2) has no derivative where an eigenvalue is 0
 
 
-class Operator(Protocol):
-    """A symmetric, nonnegative similarity matrix scaled by ``root`` on both sides."""
+class Operator(ABC):
+    """A similarity matrix A = Diag(r) W Diag(r), symmetric and nonnegative, with ``root`` r."""
 
     root: NDArray
 
+    @abstractmethod
+    def product(self, V: NDArray) -> NDArray:
+        """W V of the unscaled similarity, (S, k) -> (S, k)."""
+
+    @abstractmethod
+    def unscaled_slope(self, F: NDArray) -> NDArray:
+        """d⟨W, FFᵀ⟩/dB of the unscaled similarity."""
+
     def matvec(self, V: NDArray) -> NDArray:
-        """A V, (S, k) -> (S, k)."""
-        ...
+        """A V, (S,) or (S, k) -> the same shape."""
+        product = self.product(self.root[:, None] * V.reshape(len(V), -1))
+        return (self.root[:, None] * product).reshape(V.shape)
 
     def slope(self, factor: NDArray) -> NDArray:
         """d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix; or diagonal, with weights' derivatives."""
-        ...
-
-    def rescaled(self, root: NDArray) -> Self:
-        """The same similarities scaled by another root."""
-        ...
-
-    def restricted(self, kept: NDArray) -> Self:
-        """The similarities among some of the nodes."""
-        ...
-
-
-class Scaled:
-    """What all operators do with ``root``."""
-
-    root: NDArray
+        return self.unscaled_slope(self.root[:, None] * factor)
 
     def rescaled(self, root: NDArray) -> Self:
         """The same similarities scaled by another root."""
         other = copy.copy(self)
         other.root = root
         return other
+
+    @abstractmethod
+    def restricted(self, kept: NDArray) -> Self:
+        """The similarities among some of the nodes."""
 
     @property
     def n_samples(self) -> int:
@@ -83,7 +82,7 @@ def _gaussian(Z: NDArray, others: NDArray) -> NDArray:
     return np.exp(kernel, out=kernel)
 
 
-class GaussianOperator(Scaled):
+class GaussianOperator(Operator):
     """W_ij = exp(−(x_i − x_j)ᵀB(x_i − x_j)) over all pairs, O(S²(r + k)) a product.
 
     W is kept when it takes at most half of ``memory``, and otherwise computed again, in blocks of
@@ -127,21 +126,18 @@ class GaussianOperator(Scaled):
             else:
                 yield rows, columns, _gaussian(self._Z[rows], self._Z[columns])
 
-    def matvec(self, V: NDArray) -> NDArray:
-        scaled = self.root[:, None] * V.reshape(len(V), -1)
+    def product(self, V: NDArray) -> NDArray:
         if self._keeps:
-            product = self._kernel @ scaled
-        else:
-            product = np.zeros(scaled.shape)
-            for rows, columns, block in self._blocks():
-                height = len(block)
-                product[rows] += block @ scaled[columns]
-                product[rows.start + height :] += block[:, height:].T @ scaled[rows]
-        return (self.root[:, None] * product).reshape(V.shape)
+            return self._kernel @ V
+        product = np.zeros(V.shape)
+        for rows, columns, block in self._blocks():
+            height = len(block)
+            product[rows] += block @ V[columns]
+            product[rows.start + height :] += block[:, height:].T @ V[rows]
+        return product
 
-    def slope(self, factor: NDArray) -> NDArray:
-        """−Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ with G = FFᵀ∘A, from its upper half."""
-        F = self.root[:, None] * factor
+    def unscaled_slope(self, F: NDArray) -> NDArray:
+        """−Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ with G = FFᵀ∘W, from its upper half."""
         total = np.zeros((self._X.shape[1],) * 2)
         for rows, columns, block in self._blocks():
             G = F[rows] @ F[columns].T
@@ -157,7 +153,7 @@ class GaussianOperator(Scaled):
         return type(self)(self._X[kept], self._components, self.root[kept], self.memory)
 
 
-class NeighborhoodOperator(Scaled):
+class NeighborhoodOperator(Operator):
     """The Gaussian similarity of given pairs only, and 1 on the diagonal: O(E(r + k)).
 
     Takes at most ``BYTES_PER_PAIR`` of memory for every pair.
@@ -187,15 +183,12 @@ class NeighborhoodOperator(Scaled):
         half = scipy.sparse.coo_array((self._kernel, (i, j)), shape=(n, n))
         return (half + half.T + scipy.sparse.eye_array(n)).tocsr()
 
-    def matvec(self, V: NDArray) -> NDArray:
-        flat = V.reshape(len(V), -1)
-        product = self.root[:, None] * (self._matrix @ (self.root[:, None] * flat))
-        return product.reshape(V.shape)
+    def product(self, V: NDArray) -> NDArray:
+        return self._matrix @ V
 
-    def slope(self, factor: NDArray) -> NDArray:
-        """−2 Σ_pairs (FFᵀ)_ij A_ij (x_i − x_j)(x_i − x_j)ᵀ, some pairs at a time."""
-        F, P = self.root[:, None] * factor, self._X.shape[1]
-        total = np.zeros((P, P))
+    def unscaled_slope(self, F: NDArray) -> NDArray:
+        """−2 Σ_pairs (FFᵀ)_ij W_ij (x_i − x_j)(x_i − x_j)ᵀ, some pairs at a time."""
+        total = np.zeros((self._X.shape[1],) * 2)
         for begin in range(0, len(self._pairs), _PAIRS):
             i, j = self._pairs[begin : begin + _PAIRS].T
             difference = self._X[i] - self._X[j]
@@ -211,7 +204,7 @@ class NeighborhoodOperator(Scaled):
         return type(self)(self._X[kept], self._components, self.root[kept], inside)
 
 
-class FourierOperator(Scaled):
+class FourierOperator(Operator):
     """A = ΨΨᵀ with Ψ = Diag(r)Φ and Φ = [cos XΩᵀ, sin XΩᵀ]/√(D/2), Ω = √2 Ω₀B^(1/2).
 
     Parameters
@@ -244,14 +237,12 @@ class FourierOperator(Scaled):
         other._X, other._features = self._X[kept], self._features[kept]
         return other
 
-    def matvec(self, V: NDArray) -> NDArray:
-        factors = self.factors
-        return factors @ (factors.T @ V)
+    def product(self, V: NDArray) -> NDArray:
+        return self._features @ (self._features.T @ V)
 
-    def slope(self, factor: NDArray) -> NDArray:
-        """Through ⟨A, FFᵀ⟩ = Σ_c ‖Ψᵀf_c‖², the angles XΩᵀ, and B^(1/2)."""
-        F, half = self.root[:, None] * factor, len(self._directions)
-        sums = self._features.T @ F
+    def unscaled_slope(self, F: NDArray) -> NDArray:
+        """Through ⟨W, FFᵀ⟩ = Σ_c ‖Φᵀf_c‖², the angles XΩᵀ, and B^(1/2)."""
+        sums, half = self._features.T @ F, len(self._directions)
         cosine, sine = self._features[:, :half], self._features[:, half:]
         by_angle = 2.0 * (cosine * (F @ sums[half:].T) - sine * (F @ sums[:half].T))
         by_root = np.sqrt(2.0) * (self._X.T @ by_angle) @ self._directions
@@ -261,19 +252,17 @@ class FourierOperator(Scaled):
         return self._vectors @ inner @ self._vectors.T
 
 
-class SumOperator(Scaled):
+class SumOperator(Operator):
     """W = Σ_k w_k W_k for given symmetric matrices, O(nS²) once and O(S²k) a product."""
 
     def __init__(self, matrices: NDArray, weights: NDArray, root: NDArray) -> None:
         self.root, self._matrices, self._weights = root, matrices, weights
         self._sum = np.tensordot(weights, matrices, axes=1)
 
-    def matvec(self, V: NDArray) -> NDArray:
-        flat = V.reshape(len(V), -1)
-        return (self.root[:, None] * (self._sum @ (self.root[:, None] * flat))).reshape(V.shape)
+    def product(self, V: NDArray) -> NDArray:
+        return self._sum @ V
 
-    def slope(self, factor: NDArray) -> NDArray:
-        F = self.root[:, None] * factor
+    def unscaled_slope(self, F: NDArray) -> NDArray:
         return np.diag([float(np.sum((W @ F) * F)) for W in self._matrices])
 
     def restricted(self, kept: NDArray) -> Self:
