@@ -70,7 +70,7 @@ class Factors:
 
     @cached_property
     def values(self) -> NDArray:
-        """Z, (T, r)."""
+        """Z, the observations under the metric, (T, r)."""
         if self.X is None:
             return np.diff(self.cumulative, axis=0)
         return self.X if self.components is None else self.X @ self.components.T
@@ -111,7 +111,7 @@ class LowRankForm:
     truth : Partition, optional
         The reference partition N.
     weight : float
-        κ; the loss-augmented problem of section 4.2 has κ = 2α.
+        κ; the loss-augmented problem of Lajugie, Arlot & Bach, section 4.2, has κ = 2α.
     shift : float
         c; α − λ when the number of clusters is unknown.
     """
@@ -158,7 +158,7 @@ class LowRankForm:
 
     @property
     def factors(self) -> NDArray:
-        """Z, (T, r)."""
+        """Z, the observations under the metric, (T, r)."""
         return self._factors.values
 
     @property

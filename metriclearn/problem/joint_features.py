@@ -114,7 +114,7 @@ class JointFeatures(Protocol):
     def at(self, w: NDArray) -> Callable[[Any], Any]:
         """From data sets to their forms A under the metric coordinates w.
 
-        Where forms are not linear there is a second parameter ``tangent``, the coordinates at
+        Where forms are not linear there is a second parameter ``tangent``, the metric at
         which a majorant of the hinge touches it, or None.
         """
         ...

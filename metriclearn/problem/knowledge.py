@@ -75,7 +75,7 @@ class Region:
 
 
 class SegmentRules(NamedTuple):
-    """The same knowledge as rules for a segment (s, u], int arrays (T+1,).
+    """What is known, as rules for a segment (s, u]: int arrays (T+1,).
 
     It is allowed when ``allowed[u]`` and floor[u] ≤ s < ceiling[u] (and s is a legal end itself).
     ``reach[t]`` is the last position u for which a start at t may be refused although an earlier
@@ -212,9 +212,9 @@ class PartialPartition:
         """Whether a clustering keeps equal labels and spans together and different labels apart."""
         if partition.n_samples != self.n_samples:
             return False
-        found, known = partition.labels, self.labels >= 0
-        together = all(len(set(found[start:stop])) == 1 for start, stop in self.same)
-        pairs = set(zip(self.labels[known].tolist(), found[known].tolist()))
+        clusters, known = partition.labels, self.labels >= 0
+        together = all(len(set(clusters[start:stop])) == 1 for start, stop in self.same)
+        pairs = set(zip(self.labels[known].tolist(), clusters[known].tolist()))
         return together and len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
 
     def label_errors(self, partition: Partition) -> tuple[int, int]:
@@ -259,7 +259,7 @@ class PartialPartition:
         return PartialPartition(stop - start, regions=inside)
 
     def mirrored(self) -> PartialPartition:
-        """The same knowledge with the samples in reverse order (labels become constraints)."""
+        """What is known of the samples in reverse order; labels become constraints."""
         T = self.n_samples
         turned = [Region(T - r.stop, T - r.start, r.kind) for r in self.constraints]
         return PartialPartition(T, regions=turned)
@@ -490,16 +490,16 @@ def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
 
 def _conflict(facts: Sequence[_Fact], n_samples: int) -> list[_Fact]:
     """Facts that cannot all hold, none of which can be spared: a few bisections."""
-    found: list[_Fact] = []
+    needed: list[_Fact] = []
     rest = list(facts)
-    while _feasible(found, n_samples):
-        low, high = 0, len(rest)  # found + rest[:low] can hold, found + rest[:high] cannot
+    while _feasible(needed, n_samples):
+        low, high = 0, len(rest)  # needed + rest[:low] can hold, needed + rest[:high] cannot
         while high - low > 1:
             middle = (low + high) // 2
-            if _feasible(found + rest[:middle], n_samples):
+            if _feasible(needed + rest[:middle], n_samples):
                 low = middle
             else:
                 high = middle
-        found.append(rest[high - 1])
+        needed.append(rest[high - 1])
         rest = rest[: high - 1]
-    return found[::-1]
+    return needed[::-1]

@@ -98,5 +98,5 @@ class FrobeniusForm:
         return self.form.matvec(V) + self.scale * change
 
     def shifted(self, shift: float) -> FrobeniusForm:
-        """The same with A + shift·I."""
+        """A + shift·I with the same loss added to it."""
         return FrobeniusForm(self.form.shifted(shift), self.truth, self.scale)

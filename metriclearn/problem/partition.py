@@ -1,8 +1,12 @@
 """Partitions of T samples, handled through their clusters and never as T×T matrices.
 
 A partition with assignment matrix Y enters every formula of this package through its rescaled
-equivalence matrix M = Y(YᵀY)⁻¹Yᵀ (Lajugie, Arlot & Bach, section 2.2): an orthogonal projection
-with Tr M equal to the number of clusters.
+equivalence matrix M = Y(YᵀY)⁻¹Yᵀ: an orthogonal projection with Tr M equal to the number of
+clusters.
+
+"Lajugie, Arlot & Bach" is, here and elsewhere: R. Lajugie, S. Arlot and F. Bach, Large-margin
+metric learning for partitioning problems, arXiv:1303.1280, 2013, whose section 2.2 defines M; a
+shorter version is in the proceedings of ICML 2014.
 """
 
 from __future__ import annotations
@@ -118,7 +122,7 @@ class Partition:
         return Partition(ends=self._ends, labels=self._labels, known=known)
 
     def with_completion(self, partition: Partition) -> Partition:
-        """The same knowledge with another completion."""
+        """What is known of this partition, completed as in another one."""
         return partition.completing(self.known)
 
     @property
@@ -128,7 +132,7 @@ class Partition:
 
     @property
     def known_trace(self) -> float:
-        """Tr DM for the partition's own M: Σ 1/|C(t)| over labeled samples."""
+        """Tr DM with the M of the partition itself: Σ 1/|C(t)| over labeled samples."""
         share = np.ones(self.n_samples) if self.share is None else self.share
         return float(np.sum(share / self.sizes[self.labels]))
 

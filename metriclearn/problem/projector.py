@@ -1,4 +1,4 @@
-"""Orthogonal projections M that relax partitions, kept as coordinates in a small subspace."""
+"""Orthogonal projections M that relax partitions, kept inside a small subspace."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Subspace:
 
     @property
     def constant(self) -> NDArray:
-        """Coordinates of the unit vector 1/√T, (q,)."""
-        coordinates = np.zeros(self.dimension)
-        coordinates[: self.truth.n_clusters] = np.sqrt(self.truth.sizes / self.n_samples)
-        return coordinates
+        """Qᵀ1/√T of the constant unit vector, (q,): it is a sum of clusters."""
+        constant = np.zeros(self.dimension)
+        constant[: self.truth.n_clusters] = np.sqrt(self.truth.sizes / self.n_samples)
+        return constant
 
-    def coordinates(self, X: NDArray) -> NDArray:
+    def reduced(self, X: NDArray) -> NDArray:
         """QᵀX, (T, k) -> (q, k); free for the array that made the subspace, else O(Tqk)."""
         if X is self.X:
             return self.rows
@@ -87,10 +87,10 @@ class Basis:
 
     @property
     def constant(self) -> NDArray:
-        """Coordinates of the unit vector 1/√T, (q,)."""
-        return self.coordinates(np.full((self.n_samples, 1), self.n_samples**-0.5))[:, 0]
+        """Qᵀ1/√T of the constant unit vector, (q,)."""
+        return self.reduced(np.full((self.n_samples, 1), self.n_samples**-0.5))[:, 0]
 
-    def coordinates(self, X: NDArray) -> NDArray:
+    def reduced(self, X: NDArray) -> NDArray:
         """QᵀX, (T, k) -> (q, k)."""
         return self.vectors.T @ X
 
@@ -142,7 +142,7 @@ class Projector:
 
     @cached_property
     def vectors(self) -> NDArray:
-        """U, (T, k)."""
+        """U, the directions as vectors over the samples, (T, k)."""
         return self._inside if self.subspace is None else self.subspace.lift(self._inside)
 
     @property
@@ -152,12 +152,12 @@ class Projector:
         if not self.filling or self.subspace is None:
             return factor
         Q = self.subspace.lift(np.eye(self.subspace.dimension))
-        outside = np.eye(self.n_samples) - Q @ Q.T  # a projection, and so its own root
+        outside = np.eye(self.n_samples) - Q @ Q.T  # a projection: equal to its square root
         return np.hstack([factor, np.sqrt(self.filling) * outside])
 
     def root(self, X: NDArray) -> NDArray:
         """R with RᵀR = XᵀMX, (T, P) -> (k or k + P, P)."""
-        inside = X if self.subspace is None else self.subspace.coordinates(X)
+        inside = X if self.subspace is None else self.subspace.reduced(X)
         root = np.sqrt(self.weights)[:, None] * (self._inside.T @ inside)
         if not self.filling or self.subspace is None or X is self.subspace.X:
             return root
@@ -180,7 +180,7 @@ class Projector:
         """M X, (T, P) -> (T, P), in O(TqP)."""
         if self.subspace is None:
             return (self._inside * self.weights) @ (self._inside.T @ X)
-        inside = self.subspace.coordinates(X)
+        inside = self.subspace.reduced(X)
         shares = self._inside @ (self.weights[:, None] * (self._inside.T @ inside))
         projected = self.subspace.lift(shares - self.filling * inside)
         return projected + self.filling * X if self.filling else projected

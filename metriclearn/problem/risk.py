@@ -123,7 +123,7 @@ class HingeShard:
         self._lines: dict[int, tuple[bytes, Line]] = {}
 
     def loaded(self) -> Self:
-        """The same shard with its data in memory."""
+        """A shard of the same data sets, which are in memory."""
         shard = copy.copy(self)
         if self.stored:
             samples: Any = self.samples
@@ -333,7 +333,7 @@ class StructuredHinge:
         return majorant
 
     def replaced(self, **changes: Any) -> Self:
-        """The same risk with other attributes, such as ``terms`` or ``truths``."""
+        """A copy with other attributes, such as ``terms`` or ``truths``; data sets are placed anew."""
         other = copy.copy(self)
         for name in ("_shards", "fingerprint"):
             other.__dict__.pop(name, None)
@@ -354,7 +354,7 @@ class StructuredHinge:
 
     @property
     def truth_slope(self) -> NDArray:
-        """Σ s_i gradient(N_i) / T_i: H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i in the metric's coordinates."""
+        """Σ s_i gradient(N_i) / T_i: for linear features H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i."""
         return self._shares @ self.slopes_of_truths()[:, : self.cone.n_metric]
 
     @property
@@ -373,7 +373,7 @@ class StructuredHinge:
         return [completion for part in parts for completion in part]
 
     def completed(self, truths: Sequence[Any]) -> Self:
-        """The same risk with other completions."""
+        """The risk of the same data sets with other completions."""
         return self.replaced(truths=truths)
 
 

@@ -1,4 +1,7 @@
-"""Joint features of nodes and partitions through a learned similarity (section 5.1)."""
+"""Joint features of nodes and partitions through a learned similarity.
+
+Lajugie, Arlot & Bach (see :mod:`metriclearn.problem.partition`), section 5.1.
+"""
 
 from __future__ import annotations
 
@@ -101,12 +104,12 @@ class Neighborhood(BaseEstimator):
             raise ValueError(
                 f"Neighborhood needs offsets as pairs of columns and rows, got {self.offsets!r}."
             )
-        found = [np.empty((0, 2), dtype=np.int64)]
+        steps_apart = [np.empty((0, 2), dtype=np.int64)]
         for step in steps:
             distance, j = tree.query(tree.data + step, distance_upper_bound=0.5)
             i = np.flatnonzero(np.isfinite(distance) & (j != np.arange(tree.n)))
-            found.append(np.column_stack([i, j[i]]))
-        pairs = np.unique(np.sort(np.concatenate(found), axis=1), axis=0)
+            steps_apart.append(np.column_stack([i, j[i]]))
+        pairs = np.unique(np.sort(np.concatenate(steps_apart), axis=1), axis=0)
         self._check(len(pairs), most)
         return pairs
 
@@ -196,7 +199,8 @@ class FourierSimilarity(BaseEstimator):
 
 
 class GivenSimilarities(BaseEstimator):
-    """W = Σ_k w_k W_k with weights w ≥ 0 and given matrices: the convex model of section 5.1.
+    """W = Σ_k w_k W_k with weights w ≥ 0 and given matrices: the convex model of Lajugie,
+    Arlot & Bach, section 5.1.
 
     Data sets are arrays (n, S, S) of symmetric similarity matrices; the metric is a
     ``DiagonalMetric``, whose weights are w.
@@ -255,7 +259,7 @@ class SimilarityFeatures:
     def gradient(
         self, samples: Nodes, form: SimilarityForm, partition: Projector | NodeLabels
     ) -> NDArray:
-        """d⟨A, M⟩/dw, exact, at the w of the form and in the coordinates of the metric."""
+        """d⟨A, M⟩/dw, exact, at the w of the form."""
         values, vectors = np.linalg.eigh(form.operator.slope(partition.factor))
         roots = (vectors * np.sqrt(np.abs(values))).T  # a difference of two positive matrices
         positive, negative = roots[values > 0], roots[values <= 0]

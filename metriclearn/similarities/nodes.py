@@ -177,7 +177,7 @@ class NodeLabels:
         return np.argmax(self.counts, axis=1) if self.clusters is None else self.clusters
 
     def with_completion(self, partition: Partition) -> NodeLabels:
-        """The same knowledge, completed as in a partition of the nodes that agrees with it."""
+        """What is known, completed as in a partition of the nodes that agrees with it."""
         names = np.empty(partition.n_clusters, dtype=np.int64)
         names[partition.labels[self.labeled]] = np.argmax(self.counts[self.labeled], axis=1)
         return replace(self, clusters=names[partition.labels])

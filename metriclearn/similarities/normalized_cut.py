@@ -48,7 +48,7 @@ class NormalizedCut:
 
     @property
     def n_samples(self) -> int:
-        """S."""
+        """S, the number of nodes."""
         return len(self.operator.root)
 
     @cached_property
@@ -98,7 +98,7 @@ class NormalizedCut:
 class ThresholdCut(BaseEstimator):
     """Threshold the second eigenvector where the normalized cut is least; again until K parts.
 
-    The part whose own best cut is least is divided next, as Shi and Malik do.
+    The part with the least best cut is divided next, as Shi and Malik do.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ class ThresholdCut(BaseEstimator):
             labels[members[splits.pop(divided)[1]]] = new
             for part in (divided, new) if new + 1 < n_clusters else ():
                 inside = np.flatnonzero(labels == part)
-                own = NormalizedCut(cut.operator.restricted(inside), cut.oracle)
-                splits[part] = self._split(own)
+                restricted = cut.operator.restricted(inside)
+                splits[part] = self._split(NormalizedCut(restricted, cut.oracle))
         return labels
 
     def _split(self, cut: NormalizedCut) -> tuple[float, NDArray]:
@@ -200,7 +200,7 @@ class Discretization(BaseEstimator):
 
 
 def _spread_rows(rows: NDArray, count: int) -> NDArray:
-    """Rows as nearly orthogonal as can be found greedily, as columns (K, K)."""
+    """Rows as nearly orthogonal as a greedy choice makes them, as columns (K, K)."""
     chosen = [rows[0]]
     overlap = np.zeros(len(rows))
     for _ in range(count - 1):

@@ -58,7 +58,7 @@ class Operator(ABC):
         return self.unscaled_slope(self.root[:, None] * factor)
 
     def rescaled(self, root: NDArray) -> Self:
-        """The same similarities scaled by another root."""
+        """An operator of the same similarities with another root."""
         other = copy.copy(self)
         other.root = root
         return other

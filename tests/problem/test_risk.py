@@ -58,7 +58,7 @@ def draw(family, mode, rng: np.random.Generator, P: int = 3) -> np.ndarray:
 
 
 def enumerated(X, truth, B, price, scale, mode, min_size) -> float:
-    """L(B, λ) of MATH section 2 (Eq. 9) over all segmentations, with dense matrices."""
+    """L(B, λ) of Lajugie, Arlot & Bach, Eq. (9), over all segmentations, with dense matrices."""
     T, X = len(X), X - X.mean(axis=0)
     A, N = X @ B @ X.T, equivalence_matrix(truth.labels)
     K = truth.n_clusters if mode == "known" else None
