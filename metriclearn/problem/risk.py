@@ -333,7 +333,7 @@ class StructuredHinge:
         return majorant
 
     def replaced(self, **changes: Any) -> Self:
-        """A copy with other attributes, such as ``terms`` or ``truths``; data sets are placed anew."""
+        """A copy with other attributes, such as ``terms``; data sets are placed anew."""
         other = copy.copy(self)
         for name in ("_shards", "fingerprint"):
             other.__dict__.pop(name, None)
