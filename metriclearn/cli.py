@@ -206,39 +206,39 @@ def _positive(text: str) -> float:
     return value
 
 
-_MODEL: dict[str, Any] = {"type": Path, "metavar": "MODEL"}
-_CACHE: dict[str, Any] = {"type": Path, "help": "folder for computed features"}
-_COMMANDS: dict[Any, dict[str, dict[str, Any]]] = {
-    fit: {
-        "folder": {"type": Path, "metavar": "FOLDER"},
-        "--out": {**_MODEL, "required": True, "help": "file to write"},
-        "--features": {
-            "choices": ["audio", "both", "video"],
-            "help": "streams to use; by default audio, or both where all files are videos",
-        },
-        "--rate": {"type": _positive, "default": 1.0, "help": "rows per second (default 1)"},
-        "--segments": {"default": "segments.csv", "help": "name of the table in FOLDER"},
-        "--label": {"default": "label", "help": "column of the labels, for CSV files"},
-        "--gap": {"help": "label of time that the table leaves out"},
-        "--cache": _CACHE,
-    },
-    segment: {
-        "file": {"type": Path, "metavar": "FILE"},
-        "--model": {**_MODEL, "required": True},
-        "--out": {"type": Path, "metavar": "FOLDER"},
-        "--truth": {"type": Path, "help": "table to draw above the result"},
-        "--cache": _CACHE,
-    },
-    compare: {
-        "truth": {"type": Path, "metavar": "TRUTH.csv"},
-        "predicted": {"type": Path, "metavar": "FOUND.csv"},
-        "--tolerance": {
-            "type": _positive,
-            "default": 1.0,
-            "help": "seconds for a boundary (default 1)",
-        },
-    },
-    info: {"model": _MODEL},
+def _option(name: str, kind: Any = str, text: str | None = None, **more: Any) -> tuple[str, dict]:
+    return name, {"type": kind, "help": text, **more}
+
+
+_CACHE = _option("--cache", Path, "folder for computed features")
+_COMMANDS: dict[Any, list[tuple[str, dict]]] = {
+    fit: [
+        _option("folder", Path, metavar="FOLDER"),
+        _option("--out", Path, "file to write", required=True, metavar="MODEL"),
+        _option(
+            "--features",
+            text="streams to use; by default audio, or both where all files are videos",
+            choices=["audio", "both", "video"],
+        ),
+        _option("--rate", _positive, "rows per second (default 1)", default=1.0),
+        _option("--segments", text="name of the table in FOLDER", default="segments.csv"),
+        _option("--label", text="column of the labels, for CSV files", default="label"),
+        _option("--gap", text="label of time that the table leaves out"),
+        _CACHE,
+    ],
+    segment: [
+        _option("file", Path, metavar="FILE"),
+        _option("--model", Path, required=True, metavar="MODEL"),
+        _option("--out", Path, metavar="FOLDER"),
+        _option("--truth", Path, "table to draw above the result"),
+        _CACHE,
+    ],
+    compare: [
+        _option("truth", Path, metavar="TRUTH.csv"),
+        _option("predicted", Path, metavar="FOUND.csv"),
+        _option("--tolerance", _positive, "seconds for a boundary (default 1)", default=1.0),
+    ],
+    info: [_option("model", Path, metavar="MODEL")],
 }
 
 
@@ -260,7 +260,7 @@ def _parser() -> argparse.ArgumentParser:
         title, below = texts(command)
         added = commands.add_parser(command.__name__, help=title, **below)
         added.set_defaults(run=command)
-        for name, settings in options.items():
+        for name, settings in options:
             added.add_argument(name, **settings)
     return parser
 

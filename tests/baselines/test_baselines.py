@@ -1,19 +1,411 @@
-"""Baseline metrics against their definitions."""
+"""Clustering baselines against closed forms, convex solvers, finite differences, invariances."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
 
-from metriclearn import Partition
+from metriclearn import PartialPartition, Partition, load
 from metriclearn.baselines import (
+    MMC,
+    ClosedFormMetric,
     Euclidean,
+    MetricKMeans,
+    NeighborhoodComponents,
     PrincipalComponents,
     RelevantComponents,
     TunedSegmenter,
 )
+from metriclearn.baselines.mmc import (
+    different_pairs,
+    log_spread,
+    similar_covariance,
+    spread,
+    spread_apart,
+    weigh_apart,
+)
+from metriclearn.clusterers import DPMeans, EvidenceAccumulation
 from metriclearn.datasets import make_change_points
+from metriclearn.estimators.clustering import ClusteringMetricLearner
+from metriclearn.problem.forms import center
+
+IRIS, SPECIES = load_iris(return_X_y=True)
+ESTIMATORS = [
+    Euclidean(),
+    PrincipalComponents(2),
+    RelevantComponents(contiguous=False),
+    ClosedFormMetric(),
+    MMC(),
+    MMC(diagonal=True),
+    NeighborhoodComponents(),
+    MetricKMeans(),
+]
+SUPERVISED = [
+    RelevantComponents(shrinkage=0.0, contiguous=False),
+    ClosedFormMetric(),
+    MMC(),
+    MMC(diagonal=True),
+    NeighborhoodComponents(random_state=0),
+]
+REFUSED = {"check_dtype_object": "values that are no numbers are refused by a ValueError of ours"}
+TRANSDUCTIVE = {
+    "check_methods_subset_invariance": "clusters of a subset are not those of all samples",
+    "check_methods_sample_order_invariance": "K-means starts depend on the order of the samples",
+    "check_parameters_default_constructible": "the baseline is an object, cloned before use",
+}
+
+
+def several(n: int = 3) -> tuple[list[NDArray], list[NDArray]]:
+    """Data sets with means of their own, which share the shape of their clusters."""
+    rng = np.random.default_rng(5)
+    shape = rng.normal(size=(4, 4))
+    labels = [rng.permutation(np.repeat(np.arange(3), 20)) for _ in range(n)]
+    means = [rng.normal(size=(3, 4)) * 3 for _ in range(n)]
+    return [m[y] + rng.normal(size=(60, 4)) @ shape for m, y in zip(means, labels)], labels
+
+
+def matrix(estimator: Any, X: Any, y: Any) -> NDArray:
+    return clone(estimator).fit(X, y).get_mahalanobis_matrix()
+
+
+# What all of them owe scikit-learn
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_scikit_learn_checks(estimator: BaseEstimator) -> None:
+    expected = REFUSED | (TRANSDUCTIVE if hasattr(estimator, "predict") else {})
+    results = check_estimator(
+        estimator, expected_failed_checks=expected, on_fail=None, on_skip=None
+    )
+    failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
+    assert failed == []
+    assert sum(r["status"] == "passed" for r in results) >= 35
+
+
+@pytest.mark.parametrize("estimator", SUPERVISED, ids=repr)
+def test_components_matrix_transform_and_distances_agree(
+    estimator: BaseEstimator, tmp_path: Path
+) -> None:
+    model = clone(estimator).fit(IRIS, SPECIES)
+    again = load(model.save(tmp_path / "model.npz"))
+    assert np.array_equal(again.transform(IRIS), model.transform(IRIS))
+    B = model.get_mahalanobis_matrix()
+    Z = model.transform(IRIS)
+    pairs = np.stack([IRIS[:40], IRIS[60:100]], axis=1)
+    gaps = pairs[:, 0] - pairs[:, 1]
+    direct = np.sqrt(np.einsum("ip,pq,iq->i", gaps, B, gaps))
+    assert_allclose(model.pair_distance(pairs), direct, rtol=1e-9)
+    assert_allclose(np.linalg.norm(Z[:40] - Z[60:100], axis=1), direct, rtol=1e-9)
+    assert np.linalg.eigvalsh(B)[0] > -1e-9 * np.linalg.eigvalsh(B)[-1]
+
+
+@pytest.mark.parametrize("estimator", SUPERVISED, ids=repr)
+def test_names_and_shifts_of_data_sets_and_a_list_of_one_change_nothing(
+    estimator: BaseEstimator,
+) -> None:
+    X, y = several()
+    B = matrix(estimator, X, y)
+    named = [np.array(["c", "a", "b"])[labels] for labels in y]
+    moved = [x + 100.0 * i for i, x in enumerate(X)]
+    assert_allclose(matrix(estimator, moved, named), B, rtol=1e-4, atol=1e-5 * np.abs(B).max())
+    assert_allclose(matrix(estimator, X[:1], y[:1]), matrix(estimator, X[0], y[0]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("estimator", SUPERVISED[:4], ids=repr)
+def test_units_of_the_features_do_not_change_distances(estimator: BaseEstimator) -> None:
+    units = np.array([1e-3, 1.0, 50.0, 1e4])
+    B = matrix(estimator, IRIS, SPECIES)
+    scaled = matrix(estimator, IRIS * units, SPECIES)
+    assert_allclose(scaled * np.outer(units, units), B, rtol=1e-5, atol=1e-7 * np.abs(B).max())
+
+
+# Relevant components
+
+
+def test_relevant_components_of_a_table_are_the_inverse_covariance_within_classes() -> None:
+    order = np.random.default_rng(0).permutation(len(IRIS))
+    model = RelevantComponents(shrinkage=0.0, contiguous=False).fit(IRIS[order], SPECIES[order])
+    within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in range(3)) / 3
+    assert_allclose(model.get_mahalanobis_matrix(), np.linalg.inv(within), rtol=1e-6)
+    runs = RelevantComponents(shrinkage=0.0).fit(IRIS, SPECIES)
+    assert_allclose(runs.get_mahalanobis_matrix(), np.linalg.inv(within), rtol=1e-6)
+
+
+def test_samples_without_chunklet_add_nothing_and_do_not_count() -> None:
+    known = np.arange(150) % 3 == 0
+    labels = np.where(known, SPECIES, -1)
+    model = RelevantComponents(shrinkage=0.0, contiguous=False)
+    B = matrix(model, IRIS, labels)
+    scatter = sum(
+        np.cov(IRIS[known & (k == SPECIES)].T, bias=True) * n
+        for k, n in enumerate(np.bincount(SPECIES[known]))
+    )
+    assert_allclose(B, np.linalg.inv(scatter / 50), rtol=1e-6)
+    named = [-1 if label < 0 else "abc"[label] for label in labels]
+    for same in (labels.astype(object), labels.tolist(), named, np.array(named, dtype=object)):
+        assert np.array_equal(B, matrix(model, IRIS, same))
+
+
+def test_chunklets_of_some_data_sets_and_of_spans() -> None:
+    model = RelevantComponents(shrinkage=0.0, contiguous=False)
+    unlabeled = [np.full(50, -1), SPECIES[50:]]
+    B = matrix(model, [IRIS[:50], IRIS[50:]], unlabeled)
+    within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in (1, 2)) / 2
+    assert_allclose(B, np.linalg.inv(within), rtol=1e-6)
+    labels = np.full(150, -1)
+    labels[50:55] = 0
+    spans = PartialPartition(150, labels, same=[(53, 75), (75, 100), (74, 76), (100, 150)])
+    assert_allclose(matrix(model, IRIS, spans), B, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.full(150, -1), [-1] * 150, np.full(150, -1, dtype=object), np.arange(150)]
+)
+def test_relevant_components_without_a_chunklet_are_refused(labels: Any) -> None:
+    with pytest.raises(
+        ValueError, match="needs two samples or more in some chunklet, but no two of the 150 "
+    ):
+        RelevantComponents(contiguous=False).fit(IRIS, labels)
+
+
+# Closed form
+
+
+def test_closed_form_minimizes_the_distance_of_the_similarities_from_the_truth() -> None:
+    X, N = center(IRIS), Partition.from_labels(SPECIES).to_array()
+    B = matrix(ClosedFormMetric(), IRIS, SPECIES)
+    inverse = np.linalg.pinv(X)
+    assert_allclose(B, inverse @ N @ inverse.T, rtol=1e-7, atol=1e-9)
+    gradient = X.T @ (X @ B @ X.T - N) @ X
+    assert np.abs(gradient).max() < 1e-9 * np.abs(X.T @ N @ X).max()
+
+
+def test_closed_form_of_dependent_features_uses_the_pseudo_inverse() -> None:
+    doubled = np.hstack([IRIS, IRIS[:, :1] + IRIS[:, 1:2]])
+    Z = ClosedFormMetric().fit(doubled, SPECIES).transform(center(doubled))
+    plain = ClosedFormMetric().fit(IRIS, SPECIES).transform(center(IRIS))
+    assert_allclose(Z, plain, atol=1e-8)
+
+
+def test_ridge_shrinks_the_regression_coefficients() -> None:
+    X = center(IRIS) / IRIS.std(axis=0)
+    J = np.eye(3)[SPECIES] / np.sqrt(50)
+    model = ClosedFormMetric(ridge=0.1).fit(IRIS, SPECIES)
+    expected = np.linalg.solve(X.T @ X + 15.0 * np.eye(4), X.T @ J)
+    assert_allclose(np.abs((model.components_ * IRIS.std(axis=0)).T), np.abs(expected), rtol=1e-9)
+
+
+# MMC
+
+
+def pairs_of(seed: int = 0) -> NDArray:
+    return np.random.default_rng(seed).normal(size=(80, 5)) * [1.0, 1.2, 0.3, 1.5, 0.9]
+
+
+def test_full_mmc_is_the_convex_optimum() -> None:
+    cp = pytest.importorskip("cvxpy")
+    pairs = pairs_of()
+    B, _ = spread_apart(pairs, 2000, 1e-10)
+    variable = cp.Variable((5, 5), PSD=True)
+    distances = cp.sqrt(cp.sum(cp.multiply(pairs @ variable, pairs), axis=1))
+    problem = cp.Problem(cp.Maximize(cp.sum(distances) / 80), [cp.trace(variable) <= 1])
+    assert spread(pairs, B)[0] == pytest.approx(problem.solve(solver=cp.CLARABEL), rel=1e-5)
+    assert np.trace(B) == pytest.approx(1.0)
+    assert np.linalg.eigvalsh(B)[0] >= -1e-12
+
+
+def test_full_mmc_gradient() -> None:
+    pairs, B = pairs_of(1), np.diag([0.3, 0.2, 0.1, 0.25, 0.15])
+    direction = np.random.default_rng(2).normal(size=(5, 5))
+    direction += direction.T
+    ends = [spread(pairs, B + sign * 1e-6 * direction)[0] for sign in (1, -1)]
+    slope = float(np.sum(spread(pairs, B)[1] * direction))
+    assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(slope, rel=1e-7)
+
+
+def test_diagonal_mmc_derivatives() -> None:
+    squares, weights = pairs_of(1) ** 2, np.array([0.3, 0.2, 0.1, 0.25, 0.15])
+    _, slope, curvature = log_spread(squares, weights)
+    for p, unit in enumerate(np.eye(5) * 1e-6):
+        high, low = log_spread(squares, weights + unit), log_spread(squares, weights - unit)
+        assert (high[0] - low[0]) / 2e-6 == pytest.approx(slope[p], rel=1e-6, abs=1e-8)
+        assert_allclose((high[1] - low[1]) / 2e-6, curvature[p], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_diagonal_mmc_meets_the_optimality_conditions(seed: int) -> None:
+    weights, _ = weigh_apart(pairs_of(seed) ** 2, 200, 1e-9)
+    _, slope, _ = log_spread(pairs_of(seed) ** 2, weights)
+    assert np.abs(slope[weights > 0]).max() < 1e-6
+    assert np.all(slope[weights == 0] > -1e-6)
+    assert weights.sum() == pytest.approx(0.5, abs=1e-6)  # the logarithm's degree
+
+
+def test_pairs_of_one_class_by_hand_and_by_enumeration() -> None:
+    X, y = several(1)
+    truth = Partition.from_labels(y[0])
+    i, j = np.triu_indices(60, 1)
+    same = y[0][i] == y[0][j]
+    gaps = X[0][i[same]] - X[0][j[same]]
+    assert_allclose(similar_covariance(X, [truth]), gaps.T @ gaps / len(gaps), rtol=1e-7)
+    every = different_pairs(X, [truth], 10_000, 0)
+    assert len(every) == np.count_nonzero(~same)
+
+
+def test_drawn_pairs_have_the_moments_of_all_pairs() -> None:
+    X, y = several()
+    truths = [Partition.from_labels(labels) for labels in y]
+    every = different_pairs(X, truths, 10**6, 0)
+    drawn = different_pairs(X, truths, 3000, 0)
+    assert (len(every), len(drawn)) == (3600, 3000)
+    expected = every.T @ every / len(every)
+    assert_allclose(drawn.T @ drawn / 3000, expected, atol=0.1 * np.abs(expected).max())
+    again = different_pairs(X, truths, 3000, 0)
+    assert np.array_equal(drawn, again)
+
+
+def test_mmc_objective_is_the_ratio_of_distances() -> None:
+    model = MMC().fit(IRIS, SPECIES)
+    i, j = np.triu_indices(150, 1)
+    gaps = model.pair_distance(np.stack([IRIS[i], IRIS[j]], axis=1))
+    same = SPECIES[i] == SPECIES[j]
+    assert np.mean(gaps[same] ** 2) == pytest.approx(1.0, rel=1e-6)
+    assert np.mean(gaps[~same]) == pytest.approx(model.objective_, rel=1e-6)
+    assert model.objective_ > MMC(diagonal=True).fit(IRIS, SPECIES).objective_ > 1.0
+
+
+# Neighborhood components
+
+
+def test_neighborhood_components_are_those_of_scikit_learn() -> None:
+    X = center(IRIS) / IRIS.std(axis=0)
+    peer = NeighborhoodComponentsAnalysis(max_iter=20, random_state=0).fit(X, SPECIES)
+    own = NeighborhoodComponents(max_iter=20, random_state=0).fit(IRIS, SPECIES)
+    assert_allclose(own.components_ * IRIS.std(axis=0), peer.components_, rtol=1e-6, atol=1e-8)
+    thin = NeighborhoodComponents(max_samples=60, max_iter=5, random_state=0).fit(IRIS, SPECIES)
+    assert thin.components_.shape == (4, 4)
+    assert NeighborhoodComponents(9, max_iter=1).fit(IRIS, SPECIES).components_.shape == (4, 4)
+    assert NeighborhoodComponents(2, max_iter=1).fit(IRIS, SPECIES).components_.shape == (2, 4)
+
+
+# K-means with them
+
+
+@pytest.mark.parametrize("baseline", [*SUPERVISED, Euclidean()], ids=repr)
+def test_k_means_with_a_baseline(baseline: BaseEstimator) -> None:
+    X, y = load_wine(return_X_y=True)
+    model = MetricKMeans(baseline, random_state=0).fit(X, y)
+    assert adjusted_rand_score(y, model.predict(X)) > 0.7
+    assert model.n_clusters_ == 3
+    assert len(np.unique(model.predict(X, n_clusters=5))) == 5
+    found = Partition.from_labels(model.predict(X))
+    N = Partition.from_labels(y)
+    loss = (found.n_clusters + 3 - 2 * found.inner(N)) / len(X)
+    assert -model.score(X, y) == pytest.approx(loss)
+
+
+def test_exactly_k_clusters_also_of_repeated_samples() -> None:
+    """1, 2 and 3 samples at three places: first every place is a cluster, then places are split."""
+    X = np.repeat([[0.0, 0.0], [1.0, 5.0], [4.0, 1.0]], [1, 2, 3], axis=0)
+    y = [0, 1, 1, 2, 2, 2]
+    model = MetricKMeans(random_state=0).fit(X, y)
+    assert model.predict(X, n_clusters=3).tolist() == y
+    for count in (4, 5, 6):
+        with pytest.warns(ConvergenceWarning, match="distinct clusters"):
+            found, again = model.predict([X, X], n_clusters=count)
+        assert np.array_equal(found, again)
+        assert len(set(found)) == count
+        truth = Partition.from_labels(y)
+        assert Partition.from_labels(found).inner(truth) == pytest.approx(3.0)  # a refinement
+    assert model.predict(X, n_clusters=np.array(3)).tolist() == y
+
+
+@pytest.mark.parametrize("count", [True, np.array(2.5), np.array(0), "3", [True]])
+def test_numbers_of_clusters_that_are_none_are_refused(count: Any) -> None:
+    model = MetricKMeans(random_state=0).fit(IRIS, SPECIES)
+    with pytest.raises(ValueError, match="needs a whole n_clusters from 1 to 150 for the 150 sam"):
+        model.predict(IRIS, n_clusters=count)
+
+
+def test_a_learned_metric_in_a_pipeline_finds_the_number_of_clusters() -> None:
+    """Three clusters in 2 of 8 features; the others vary more, and have nothing to do with them."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(150) % 3
+    apart = np.array([[0, 0], [12, 0], [0, 12]])[labels] + rng.standard_normal((150, 2))
+    table = np.c_[apart, 12 * rng.standard_normal((150, 6))]
+    clusterer = EvidenceAccumulation(threshold=None, random_state=0)
+    learner = ClusteringMetricLearner(verbose=False)
+    pipeline = make_pipeline(learner, clusterer).fit(table, labels)
+    assert pipeline[-1].n_clusters_ == 3
+    assert adjusted_rand_score(labels, pipeline[-1].labels_) > 0.9
+    assert adjusted_rand_score(labels, clone(clusterer).fit_predict(table)) < 0.5
+    X, y = load_wine(return_X_y=True)
+    prices = make_pipeline(ClosedFormMetric(), DPMeans(0.015, order="farthest-first")).fit(X, y)
+    assert adjusted_rand_score(y, prices[-1].labels_) > 0.7
+
+
+def test_grid_search_over_data_sets_and_baselines() -> None:
+    X, y = several(4)
+    grid = {"baseline": [Euclidean(), ClosedFormMetric()], "n_init": [3]}
+    search = GridSearchCV(MetricKMeans(random_state=0), grid, cv=2).fit(X, y)
+    assert np.all(search.cv_results_["mean_test_score"] <= 0.0)
+    assert [len(labels) for labels in search.predict(X)] == [60] * 4
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (RelevantComponents(shrinkage=np.nan), "a shrinkage between 0 and 1, got nan"),
+        (RelevantComponents(True), "n_components=None or a whole number of at least 1, got True"),
+        (PrincipalComponents(0), "a whole n_components of at least 1, got 0"),
+        (PrincipalComponents(2.5), "a whole n_components of at least 1, got 2.5"),
+        (ClosedFormMetric(ridge=-1.0), "a ridge of at least 0, got -1.0"),
+        (MMC(max_pairs=0), "a whole max_pairs of at least 1, got 0"),
+        (MMC(max_iter="a"), "a whole max_iter of at least 1, got 'a'"),
+        (MMC(tol=-1.0), "a tol of at least 0, got -1.0"),
+        (NeighborhoodComponents(2.5), "n_components=None or a whole number of at least 1, got 2.5"),
+        (NeighborhoodComponents(max_samples=1), "a whole max_samples of at least 2, got 1"),
+        (NeighborhoodComponents(tol=None), "a tol of at least 0, got None"),
+        (MetricKMeans(n_init=1.5), "a whole n_init of at least 1, got 1.5"),
+        (MetricKMeans("a"), r"a baseline such as Euclidean\(\), got 'a'"),
+        (TunedSegmenter(min_size=0), "a whole min_size of at least 1, got 0"),
+        (TunedSegmenter(n_segments=3), 'n_segments=None or "given", got 3'),
+    ],
+)
+def test_bad_parameters_say_so(estimator: BaseEstimator, message: str) -> None:
+    with pytest.raises(ValueError, match=f"{type(estimator).__name__} needs {message}"):
+        estimator.fit(IRIS, SPECIES)
+
+
+def test_bad_data_say_so() -> None:
+    for metric in (MMC(), NeighborhoodComponents()):
+        with pytest.raises(ValueError, match=f"{type(metric).__name__} .* two clusters or more"):
+            metric.fit(IRIS, np.zeros(150))
+        with pytest.raises(ValueError, match=r"got 1 class in each of the 2 data set\(s\)"):
+            metric.fit([IRIS[:50], IRIS[50:]], [np.zeros(50), np.ones(100)])
+        with pytest.raises(ValueError, match="needs a pair of samples with the same label, but"):
+            metric.fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    with pytest.raises(ValueError, match=r"but 1 are constant in each \(1\)"):
+        ClosedFormMetric().fit(np.c_[IRIS[:, 0], np.ones(150)], SPECIES)
+    with pytest.raises(ValueError, match="one label per sample"):
+        RelevantComponents(contiguous=False).fit(IRIS, SPECIES[:10])
+
+
+# Sequences
+
 
 DATA = make_change_points(4, 120, 6, 2, (3, 4), jump=4.0, random_state=0)
 TRUTHS = [Partition.from_runs(labels) for labels in DATA.labels]
@@ -53,10 +445,3 @@ def test_tuned_segmenter_scores_its_training_loss() -> None:
     model = TunedSegmenter(RelevantComponents()).fit(DATA.sequences, DATA.labels)
     assert model.penalty_ > 0
     assert -model.score(DATA.sequences, DATA.labels) == pytest.approx(model.training_loss_)
-
-
-def test_bad_baselines_say_so() -> None:
-    with pytest.raises(ValueError, match="n_components of at least 1, got 0"):
-        PrincipalComponents(0).fit(DATA.sequences)
-    with pytest.raises(ValueError, match="constant"):
-        Euclidean().fit([np.ones((5, 2))])
