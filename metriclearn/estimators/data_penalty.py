@@ -190,7 +190,10 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
         self.steps_ = [self._step(np.nan)]
         for turn in range(1, self.n_turns + 1):
             logs = self._log_penalties(data)
-            known = truths if self.constrained else self._unconstrained(logs, paths)
+            known = truths
+            if not self.constrained:  # optimal at the good penalties nearest to the learned ones
+                cases = zip(paths, np.clip(logs, *self.intervals_.T))
+                known = [Partition(ends=p.change_points[position_at(p, z)]) for p, z in cases]
             self._fit_metric(represented, known, logs, turn)
             paths = self._paths_of(represented, truths)
             self._fit_penalty(data, paths, truths)
@@ -227,15 +230,6 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
             )
         self.learner_ = learner
         self.components_ = learner.components_ / np.sqrt(learner.penalty_)
-
-    def _unconstrained(self, logs: NDArray, paths: Sequence[SegmentationPath]) -> list[Partition]:
-        """Optimal segmentations at the penalties nearest to the learned ones in the intervals."""
-        low, high = self.intervals_.T
-        nearest = np.clip(logs, low, high)
-        return [
-            Partition(ends=path.change_points[position_at(path, log)])
-            for path, log in zip(paths, nearest)
-        ]
 
     def _step(self, objective: float) -> MetricStep:
         errors = float(self.training_errors_[:, 0].sum())

@@ -120,10 +120,12 @@ class RecordingSegmenter(ComponentParameters):
         """Segments of the features (T, P) of a recording."""
         check_is_fitted(self, "learner_")
         ends = self.learner_.predict_change_points(X)
-        names = self._names(X, Partition(ends=ends))
-        rate = self.rows_per_second
-        starts = np.append(0, ends[:-1])
-        return [(float(a / rate), float(b / rate), name) for a, b, name in zip(starts, ends, names)]
+        partition = Partition(ends=ends)
+        means = partition.pool(np.asarray(X, dtype=np.float64)) / partition.sizes[:, None]
+        scores = means @ self.label_weights_.T + self.label_intercepts_
+        times = np.append(0, ends) / self.rows_per_second
+        names = [self.labels_[i] for i in np.argmax(scores, axis=1)]
+        return list(zip(times[:-1].tolist(), times[1:].tolist(), names))
 
     @property
     def rows_per_second(self) -> float:
@@ -157,9 +159,3 @@ class RecordingSegmenter(ComponentParameters):
             weights, intercepts = np.vstack([-weights, weights]), np.append(-intercepts, intercepts)
         self.label_weights_[:, varies] = weights / scale[varies]
         self.label_intercepts_ = intercepts
-
-    def _names(self, X: NDArray[np.float64], partition: Partition) -> list[str]:
-        """The label with the largest mean score over every segment."""
-        means = partition.pool(np.asarray(X, dtype=np.float64)) / partition.sizes[:, None]
-        scores = means @ self.label_weights_.T + self.label_intercepts_
-        return [self.labels_[i] for i in np.argmax(scores, axis=1)]
