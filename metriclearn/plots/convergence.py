@@ -20,7 +20,7 @@ _WIDE = 3.0  # longest over shortest curve, from which on the axis is logarithmi
 
 
 class _Curve(NamedTuple):
-    """One method: place on the x axis, best objective, best bound (−∞ at first), unit of the gap."""
+    """One method: place on the x axis, best objective, best bound (−∞ at first), unit of a gap."""
 
     x: NDArray[np.float64]
     best: NDArray[np.float64]
