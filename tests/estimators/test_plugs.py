@@ -1,0 +1,150 @@
+"""The seams of the house: a new regularizer, loss, oracle and similarity, each learned with.
+
+Each is a few lines over public names, without a subclass of anything that learns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator
+
+from metriclearn import (
+    BundleDual,
+    ChangePointMetricLearner,
+    ChangePoints,
+    DiagonalMetric,
+    FrobeniusLoss,
+    LinearFeatures,
+    NormalizedCutMetricLearner,
+    Partition,
+    SquaredFrobenius,
+)
+from metriclearn.oracles.spectral import TopEigenvectors
+from metriclearn.problem.joint_features import Samples
+from metriclearn.problem.risk import StructuredHinge
+from metriclearn.similarities.operators import Scaled
+from metriclearn.solvers.base import Problem
+from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.regularizers import RegularizationTerms
+from tests.training import XS, YS
+
+
+class ElasticNet(BaseEstimator):
+    """Ω(b) = μ(Σ b + ‖b‖²/2)."""
+
+    def __init__(self, strength: float = 1e-2) -> None:
+        self.strength = strength
+
+    def terms(self, cone: MetricCone) -> RegularizationTerms:
+        ones = cone.metric.identity(cone.n_features)
+        return RegularizationTerms(self.strength, self.strength * ones)
+
+
+def test_a_new_regularizer() -> None:
+    learner = ChangePointMetricLearner(regularizer=ElasticNet(), verbose=False).fit(XS, YS)
+    assert learner.solution_.converged
+    assert learner.score(XS, YS) > -0.1
+    learner.set_params(regularizer__strength=1e3).fit(XS, YS)
+    assert len(learner.components_) == 0
+
+
+class TooManyClusters:
+    """ℓ(M, N) = ‖M − N‖²_F / T + (Tr M − Tr MN) / T: finer clusters cost twice."""
+
+    def __call__(self, partition: Any, truth: Partition) -> float:
+        finer = partition.n_clusters - partition.inner(truth)
+        return FrobeniusLoss()(partition, truth) + finer / truth.n_samples
+
+    def augment(self, form: Any, truth: Partition, scale: float) -> tuple[Any, float]:
+        augmented, constant = FrobeniusLoss().augment(form, truth, scale)
+        return augmented.plus(truth, scale).shifted(scale), constant
+
+
+def test_a_new_loss() -> None:
+    """The hinge that is learned with bounds the new loss of the predictions from above."""
+    metric, truths = DiagonalMetric(), [Partition.from_runs(y) for y in YS]
+    cone, samples = MetricCone(metric, 6, priced=True), [Samples(X) for X in XS]
+    features, loss = LinearFeatures(metric), TooManyClusters()
+    risk = StructuredHinge(features, loss, ChangePoints(), cone, samples, truths)
+    start = cone.join(np.zeros(6), 2.0)
+    solution = BundleDual(1e-4).minimize(Problem(risk, SquaredFrobenius(0.01), cone, start))
+    assert solution.converged
+    weights, price = cone.split(solution.w)
+    forms = [features.at(weights)(one).shifted(-price) for one in samples]
+    losses = [loss(ChangePoints()(form), truth) for form, truth in zip(forms, truths)]
+    assert np.all(losses <= risk(solution.w).values + 1e-9)
+    assert np.mean(losses) < 0.5 * risk(start).mean
+
+
+class Exhaustive(BaseEstimator):
+    """Every segmentation into at most three segments; slow, and easy to believe."""
+
+    def __call__(self, form: Any, n_clusters: int | None = None) -> Partition:
+        T, sizes = form.n_samples, [1, 2, 3] if n_clusters is None else [n_clusters]
+        cuts = (cut for K in sizes for cut in combinations(range(1, T), K - 1))
+        return max((Partition.from_change_points(cut, T) for cut in cuts), key=form.at)
+
+
+def test_a_new_oracle() -> None:
+    rng = np.random.default_rng(0)
+    y = [np.arange(10) // 4, np.arange(10) // 5]
+    X = [3.0 * labels[:, None] * [1, 0] + rng.normal(size=(10, 2)) for labels in y]
+    mine = ChangePointMetricLearner(oracle=Exhaustive(), verbose=False).fit(X, y)
+    assert mine.solution_.converged
+    for labels, expected in zip(mine.predict(X), y):
+        np.testing.assert_array_equal(labels, expected)
+
+
+@dataclass
+class CauchyOperator(Scaled):
+    """1 / (1 + ‖Lᵀ(x − y)‖²) of all pairs, scaled by the root on both sides."""
+
+    X: NDArray
+    components: NDArray
+    root: NDArray
+
+    def __post_init__(self) -> None:
+        Z = self.X @ self.components.T
+        self.W = 1.0 / (1.0 + cdist(Z, Z, "sqeuclidean"))
+
+    def matvec(self, V: NDArray) -> NDArray:
+        return self.root[:, None] * (self.W @ (self.root[:, None] * V))
+
+    def slope(self, factor: NDArray) -> NDArray:
+        F = self.root[:, None] * factor
+        G = -(F @ F.T) * self.W**2
+        return 2.0 * (self.X.T @ (G.sum(axis=1)[:, None] * self.X) - self.X.T @ G @ self.X)
+
+    def restricted(self, kept: NDArray) -> CauchyOperator:
+        return replace(self, X=self.X[kept], root=self.root[kept])
+
+
+class CauchySimilarity(BaseEstimator):
+    """A heavier tail than that of the Gaussian similarity."""
+
+    warm_starts, given = True, False
+
+    def operator(self, nodes: Any, components: NDArray) -> CauchyOperator:
+        return CauchyOperator(nodes.features, components, nodes.root)
+
+    def oracle(self) -> TopEigenvectors:
+        return TopEigenvectors()
+
+
+def test_a_new_similarity() -> None:
+    noise = np.random.default_rng(0).normal(size=(2, 40, 2))
+    y = np.repeat([0, 1], 20)
+    X = [array + 4.0 * np.outer(y, (1, 0)) for array in noise]
+    learner = NormalizedCutMetricLearner(similarity=CauchySimilarity(), verbose=False)
+    assert learner.fit(X, [y, y]).score(X, [y, y]) > -0.5
+    B = learner.get_mahalanobis_matrix()
+    assert B[0, 0] > B[1, 1]
+    with pytest.raises(ValueError, match="needs a similarity such as GaussianSimilarity"):
+        learner.set_params(similarity=CauchySimilarity).fit(X, [y, y])
