@@ -44,8 +44,9 @@ class ContingencyTable:
     def from_array(cls, table: Any) -> ContingencyTable:
         """Table from a dense or sparse (K, K′) array of counts; empty rows and columns drop out."""
         if hasattr(table, "tocoo"):
-            sparse = table.tocsr().tocoo()
-            (rows, columns), counts = sparse.coords, _counts(sparse.data)
+            sparse = table.tocsr(copy=True)
+            sparse.sum_duplicates()  # and sorts the cells of every row
+            (rows, columns), counts = sparse.tocoo().coords, _counts(sparse.data)
             keep = counts > 0
             return cls._from_cells(rows[keep], columns[keep], counts[keep], sparse.shape)
         dense = np.asarray(table)

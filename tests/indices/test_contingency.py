@@ -62,6 +62,7 @@ def test_different_labels_never_merge() -> None:
         np.array(TABLE, dtype=float),
         csr_matrix(TABLE),
         coo_array(np.array(TABLE)),
+        csr_matrix(([1, 1, 1, 2, 3, 1], [1, 0, 0, 1, 2, 0], [0, 3, 4, 6]), (3, 3)),  # repeated
         pd.DataFrame(TABLE),
         np.insert(np.insert(np.array(TABLE), 1, 0, axis=0), 2, 0, axis=1),
         indices.contingency_table(A, B),
