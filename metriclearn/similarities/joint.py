@@ -201,8 +201,8 @@ class FourierSimilarity(BaseEstimator):
 class GivenSimilarities(BaseEstimator):
     """W = Σ_k w_k W_k with weights w ≥ 0 and given matrices.
 
-    This is the convex model of Lajugie, Arlot & Bach, section 5.1. Data sets are arrays (n, S, S) of symmetric similarity matrices; the metric is a
-    ``DiagonalMetric``, whose weights are w.
+    This is the convex model of Lajugie, Arlot & Bach, section 5.1. Data sets are arrays (n, S, S)
+    of symmetric similarity matrices; the metric is a ``DiagonalMetric``, whose weights are w.
     """
 
     warm_starts = True

@@ -16,7 +16,6 @@ from metriclearn import (
 )
 from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.risk import StructuredHinge
-from metriclearn.running.executors import ThreadExecutor
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
@@ -204,15 +203,3 @@ def test_weight_zero_drops_a_sequence_from_the_risk() -> None:
     )(w)
     assert with_zero.mean == pytest.approx(without.mean, rel=1e-12)
     np.testing.assert_allclose(with_zero.slope, without.slope, atol=1e-12)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_two_threads_give_what_one_gives(mode) -> None:
-    rng = np.random.default_rng(15)
-    Xs, truths = data(16, lengths=(50, 40, 60, 30))
-    one = hinge(Xs, truths, FullMetric(), mode, executor=ThreadExecutor(1))
-    two = hinge(Xs, truths, FullMetric(), mode, executor=ThreadExecutor(2))
-    for _ in range(3):
-        w = draw(FullMetric(), mode, rng)
-        for mine, theirs in zip(one(w), two(w)):
-            np.testing.assert_array_equal(mine, theirs)
