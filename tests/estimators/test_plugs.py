@@ -29,7 +29,7 @@ from metriclearn import (
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.risk import StructuredHinge
-from metriclearn.similarities.operators import Scaled
+from metriclearn.similarities.operators import Operator
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import RegularizationTerms
@@ -103,7 +103,7 @@ def test_a_new_oracle() -> None:
 
 
 @dataclass
-class CauchyOperator(Scaled):
+class CauchyOperator(Operator):
     """1 / (1 + ‖Lᵀ(x − y)‖²) of all pairs, scaled by the root on both sides."""
 
     X: NDArray
@@ -114,11 +114,10 @@ class CauchyOperator(Scaled):
         Z = self.X @ self.components.T
         self.W = 1.0 / (1.0 + cdist(Z, Z, "sqeuclidean"))
 
-    def matvec(self, V: NDArray) -> NDArray:
-        return self.root[:, None] * (self.W @ (self.root[:, None] * V))
+    def product(self, V: NDArray) -> NDArray:
+        return self.W @ V
 
-    def slope(self, factor: NDArray) -> NDArray:
-        F = self.root[:, None] * factor
+    def unscaled_slope(self, F: NDArray) -> NDArray:
         G = -(F @ F.T) * self.W**2
         return 2.0 * (self.X.T @ (G.sum(axis=1)[:, None] * self.X) - self.X.T @ G @ self.X)
 
