@@ -50,6 +50,7 @@ def best_penalty(
         if len(path) > 1 and path.n_segments[-2] >= most:  # not refined below this price
             reached = max(reached, float(path.penalties[-2, 1]))
     edges = _edges([penalties for penalties, _ in steps], reached)
+    # Between two edges the losses are constant: one price in every interval tells all.
     middles = np.sqrt(edges[:-1] * edges[1:])
     mean = np.average(
         [_losses_at(penalties, losses, middles) for penalties, losses in steps],
@@ -82,6 +83,7 @@ def _losses_at(penalties: NDArray, losses: NDArray, prices: NDArray) -> NDArray:
 
 
 def _widest_run(edges: NDArray, good: NDArray) -> tuple[float, float]:
+    # Runs of good intervals, from edges[start] to edges[stop].
     starts = np.flatnonzero(good & ~np.append(False, good[:-1]))
     stops = np.flatnonzero(good & ~np.append(good[1:], False)) + 1
     widest = int(np.argmax(edges[stops] / edges[starts]))

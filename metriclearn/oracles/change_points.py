@@ -193,6 +193,9 @@ class PricedSegmentation:
                 f"ConstrainedChangePoints needs from {len(low.ends)} to {len(high.ends)} segments "
                 f"to agree with the annotations, got n_clusters={n_segments}."
             )
+        # low and high are vertices of the hull on either side of K. Each round replaces one: by
+        # a guess from the losses of merging segments of high, once for every high, or else by a
+        # vertex above the chord. Without one, K lies inside an edge.
         guessed_from = high
         while len(low.ends) < n_segments < len(high.ends):
             vertex = None
@@ -236,6 +239,8 @@ class PricedSegmentation:
         backward(t). The positions where that is largest come first, twice as many each time until
         they hold a segmentation into K; then all where it reaches what that one is worth.
         """
+        # Both programs run at the price of the edge, so that V(K) − price·K of any segmentation
+        # through t is at most through[t]; the segments before and after t share no charge.
         price, T = _slope(low, high), self.n_samples
         mirrored = self._read(mirrored=True)
         forward = pruned.best_segmentation(*self._signal, -price, self.min_size)[0]
@@ -255,6 +260,8 @@ class PricedSegmentation:
                 count *= 2
                 positions = np.union1d(order[:count], [T])
                 continue
+            # Positions below the floor lie on no better segmentation into K. If all others were
+            # among the candidates, or the value is that of the hull, this one is the best.
             floor = value - rounding
             needed = order[through[order] >= floor]
             if floor >= forward[-1] - 2 * rounding or np.isin(needed, positions).all():
@@ -286,6 +293,7 @@ class PricedSegmentation:
                 weight, charges, slack = form.scale, charged.table, form.scale * charged.slack
         elif form.truth is not None and form.weight:
             ends = form.truth.change_points
+            # A segment (s, u] becomes (T − u, T − s]: ends are T minus the starts, turned around.
             ends = T - np.append(ends[-2::-1], 0) if mirrored else ends
             weight, truth = float(form.weight), pruned.truth_table(ends, T)
         if known is not None:

@@ -170,6 +170,7 @@ def _lloyd(
     K, labels = len(centers), np.full(len(means), -1)
     for _ in range(max_iterations):
         distances = _distances(means, centers)
+        # Labeled groups come first, one for each label, and their clusters have the same numbers.
         distances[:n_labels] = np.inf
         distances[np.arange(n_labels), np.arange(n_labels)] = 0.0
         new = np.argmin(distances, axis=1)

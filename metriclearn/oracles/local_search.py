@@ -175,6 +175,7 @@ def _best_target(z, a, d, share, sums, counts, sizes, squares, overlap, used, we
     before = (squares[a] - weight * overlap[a]) / sizes[a] + shift
     rest = 0.0
     if sizes[a] > 1.0:
+        # Without z, ‖Σz‖² falls by 2⟨Σz, z⟩ − ‖z‖² and |C∩D_d|² by 2|C∩D_d| − 1.
         left = overlap[a] - (2.0 * counts[a, d] - 1.0) * share
         rest = (squares[a] - 2.0 * inner + norm - weight * left) / (sizes[a] - 1.0) + shift
     best, target, scale = 0.0, a, abs(before) + abs(rest)
@@ -185,6 +186,7 @@ def _best_target(z, a, d, share, sums, counts, sizes, squares, overlap, used, we
     for b in range(used):
         if b == a or sizes[b] == 0.0:
             continue
+        # With z, the one grows by 2⟨Σz, z⟩ + ‖z‖² and the other by 2|C∩D_d| + 1.
         old = (squares[b] - weight * overlap[b]) / sizes[b] + shift
         joined = overlap[b] + (2.0 * counts[b, d] + 1.0) * share
         new = squares[b] + 2.0 * _dot(sums[b], z) + norm - weight * joined

@@ -168,6 +168,7 @@ def hull_vertices(
         middle = None
         if len(right.ends) - len(left.ends) > 1 and len(left.ends) < most:
             middle = problem.between(left, right)
+        # The last in, the left part, is refined first, so that vertices come in their order.
         if middle is not None:
             pending += [(middle, right), (left, middle)]
         elif len(right.ends) > len(left.ends):
@@ -181,6 +182,8 @@ def path_along(
     """The segmentations at the vertices and the penalties between them."""
     values = np.array([value for value, _ in vertices])
     counts = np.array([len(ends) for _, ends in vertices])
+    # Neighbors on the hull are worth the same at the slope of their edge: above it the one with
+    # fewer segments is optimal, below it the other.
     slopes = np.diff(values) / np.diff(counts)
     penalties = np.column_stack(
         [np.append(slopes, penalty_range[0]), np.append(penalty_range[1], slopes)]

@@ -102,6 +102,8 @@ def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
     for end in ends:
         size = float(end - start)
         for t in range(start, end):
+            # Sample t lies in C = (start, end]: row t + 1 is read for ends u = t + 1, row t for
+            # starts s = t, of whose true segment end − t samples are left.
             left = end - t
             table[t + 1, _START], table[t + 1, _SHARE] = start, 1.0 / size
             table[t + 1, _BEFORE] = start + float(t + 1 - start) ** 2 / size
@@ -242,32 +244,36 @@ def best_segmentation(S, weight, truth, charges, slack, rules, c, min_size):
         low, high = _starts(rules, u, newest + 1)
         if low >= high:
             continue
+        # The last winner comes first: it often wins again, and a high incumbent spares bounds.
         best = -np.inf
         if low <= incumbent < high:
             best = F[incumbent] + _value(S, weight, truth, charges, c, incumbent, u)
-        for s in range(max(fresh, low), high):  # starts without a bound yet
+        # Starts that came up after the last checkpoint have no bound yet: all are evaluated.
+        for s in range(max(fresh, low), high):
             if F[s] > -np.inf:
                 value = F[s] + _value(S, weight, truth, charges, c, s, u)
                 if value > best:
                     best, incumbent = value, s
         work += newest + 1 - fresh
-        common = 0.0
-        if n_old > 0:
-            common = _value(S, weight, truth, charges, c, checkpoint, u)
-            for b in range(n_blocks):
-                if block_max[b] + common <= best:
-                    continue
-                work += 1
-                for j in range(block_start[b], block_start[b + 1]):
-                    s = starts[j]
-                    if bounds[j] + common > best and low <= s < high:
-                        work += 1
-                        value = F[s] + _value(S, weight, truth, charges, c, s, u)
-                        if value > best:
-                            best, incumbent = value, s
+        # F(s) + f(s,u) ≤ bounds[s] + f(checkpoint,u): whole blocks are left out by their
+        # largest bound, then single starts by their own.
+        common = _value(S, weight, truth, charges, c, checkpoint, u)
+        for b in range(n_blocks):
+            if block_max[b] + common <= best:
+                continue
+            work += 1
+            for j in range(block_start[b], block_start[b + 1]):
+                s = starts[j]
+                if bounds[j] + common > best and low <= s < high:
+                    work += 1
+                    value = F[s] + _value(S, weight, truth, charges, c, s, u)
+                    if value > best:
+                        best, incumbent = value, s
         if best > -np.inf:
             F[u], last[u] = best, incumbent
-        if work >= cost + newest + 1 - fresh:  # a new checkpoint costs less than going on
+        # A new checkpoint tightens all bounds; it pays once the work since the last one, looks at
+        # blocks and evaluations, has reached what it costs.
+        if work >= cost + newest + 1 - fresh:
             n_old = _add(max(fresh, low), newest + 1, F, starts, bounds, expiry, n_old)
             at = _slack(slack, weight, c, u), low, _legal_from(rules, u, min_size), u, common
             live = (starts, bounds, expiry)
@@ -308,10 +314,12 @@ def _renew(S, weight, truth, charges, c, at, F, live, n):
         if bound + _EVALUATED * slack > F[u] or slack <= 0.0:
             bound = F[s] + _value(S, weight, truth, charges, c, s, u)
             evaluated += 1
+        # Now bound = F(s) + f(s,u), or more; by (*) the slack makes it hold for every later end.
         if truth is not None and bound + slack > F[u] and (tight or bound - c <= F[u]):
             bound += _truth_slack(truth, weight, c, s, u, S.shape[0] - 1)
         else:
             bound += slack
+        # Beaten at u: from the first end that u may split off, the start u is at least as good.
         if bound <= F[u]:
             end = min(end, until)
         if end > u + 1:
@@ -382,6 +390,8 @@ def best_layers(
         low, high = _starts(rules, positions[j], positions[j] - min_size + 1)
         if low <= 0 < high:
             value[j] = _value(S, weight, truth, charges, c, 0, positions[j])
+    # value[j]: the best of the samples up to positions[j] in k segments, parent[k, j]: the place of
+    # the end before; the first layer has the segments that begin at 0.
     for k in range(1, n_segments):
         following = np.full(n, -np.inf)
         for i in range(n - 1):

@@ -94,11 +94,14 @@ def _shares(
     values: NDArray, outside: int, count: int | None, shift: float
 ) -> tuple[NDArray, float]:
     """Weights of the eigenvectors and of the ``outside`` other dimensions, where A − cI is 0."""
+    # The spectrum of A − cI is ``values`` and ``outside`` zeros; c shifts all of it, which matters
+    # only where K follows from the signs.
     tie = _TIE * float(np.max(np.abs(values), initial=0.0))
     if count is None:
         return (values > tie - shift).astype(float), float(shift > 0)
     if count == 0:
         return np.zeros(len(values)), 0.0
+    # The cut is the K-th largest eigenvalue: a positive one, one of the zeros, or a negative one.
     positive = int(np.sum(values > tie))
     if count <= positive:
         cut = float(np.sort(values)[-count])
@@ -106,6 +109,7 @@ def _shares(
         cut = 0.0 if count <= positive + outside else float(np.sort(values)[outside - count])
     above, tied = values > cut + tie, np.abs(values - cut) <= tie
     outside_above, outside_tied = cut < -tie, abs(cut) <= tie
+    # What is above the cut counts fully, and what ties with it shares what is left of K.
     left = count - int(np.sum(above)) - outside * outside_above
     share = left / max(1, int(np.sum(tied)) + outside * outside_tied)
     return above + share * tied, float(outside_above) + share * outside_tied

@@ -122,7 +122,9 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
     """
     table, slack = np.zeros((n_samples + 1, _N_COLUMNS)), np.zeros(n_samples + 1)
     table[:, _STRETCH_U] = n_samples + 1
-    whole = np.zeros(n_samples + 1)  # minus the number of stretches ended by a position
+    # A segment that begins and ends in different stretches pays until[u] + since[s]: the stretches
+    # in between are those ended by u less those ended by s, each charged 1 − 2.
+    whole = np.zeros(n_samples + 1)
     for start, ends in pieces.stretches:
         _fill_stretch(table, start, ends)
         whole[ends[-1] :] -= 1.0  # a whole stretch is charged 1 − 2
@@ -147,9 +149,13 @@ def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
     size, u = np.repeat(sizes, sizes), np.arange(start + 1, stop + 1)
     s = u - 1
     table[u, _TRUE_START_U], table[u, _SHARE_U], table[u, _STRETCH_U] = first, 2.0 / size, start
+    # Whole true segments count their length, the one cut by an end its share: (start, u] holds all
+    # before ``first`` and u − first of the |C| samples of the one at u, (s, stop] likewise.
     before = first - start + (u - first) ** 2 / size  # overlap of (start, u]
     after = (last - s) ** 2 / size - (last - start)  # overlap of (s, stop], less stop − start
     table[u, _BEFORE_U], table[s, _AFTER_S] = 2.0 * before, 2.0 * after
+    # For segments that leave the stretch: at the end u what (start, u] pays, at the start s what
+    # (s, stop] pays, less the −1 of the whole stretch, which ``whole`` adds for it later.
     inner_u, inner_s = u[:-1], s[1:]
     table[inner_u, _UNTIL_U] = 1.0 - 2.0 * before[:-1] / (inner_u - start)
     left = (after[1:] + stop - start) / (stop - inner_s)
