@@ -209,7 +209,7 @@ def _left_out(
         interval = target_interval(path, path_errors(path, rest))
         moved = moved_penalty(log_penalty, interval, margin, weight) if weight else log_penalty
         ends = path.change_points[position_at(path, moved)]
-        errors += not region.kind.allows(region.count(ends[:-1]))
+        errors += not region.allows(ends[:-1])
     return errors
 
 

@@ -181,7 +181,7 @@ def label_error(ends: NDArray, truth: Truth) -> float:
     """
     if isinstance(truth, Partition):
         return FrobeniusLoss()(Partition(ends=ends), truth) * truth.n_samples
-    return float(sum(not r.kind.allows(r.count(ends[:-1])) for r in truth.constraints))
+    return float(sum(not region.allows(ends[:-1]) for region in truth.constraints))
 
 
 def path_errors(path: SegmentationPath, truth: Truth) -> NDArray[np.float64]:

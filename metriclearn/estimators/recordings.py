@@ -117,7 +117,10 @@ class RecordingSegmenter(ComponentParameters):
         return segments
 
     def segment_features(self, X: NDArray[np.float64]) -> list[Segment]:
-        """Segments of the features (T, P) of a recording."""
+        """Segments of the features (T, P) of a recording, each with its best label.
+
+        That is the label with the largest mean score over the rows of the segment.
+        """
         check_is_fitted(self, "learner_")
         ends = self.learner_.predict_change_points(X)
         partition = Partition(ends=ends)

@@ -73,6 +73,10 @@ class Region:
         low, high = np.searchsorted(change_points, [self.start + 1, self.stop])
         return int(high - low)
 
+    def allows(self, change_points: NDArray) -> bool:
+        """Whether a segmentation with these change-points has as many here as the kind says."""
+        return self.kind.allows(self.count(change_points))
+
 
 class SegmentRules(NamedTuple):
     """What is known, as rules for a segment (s, u]: int arrays (T+1,).
@@ -206,7 +210,7 @@ class PartialPartition:
         """Whether a segmentation agrees with everything known, O((K + regions) log K)."""
         ends = partition.change_points[:-1]
         same_samples = partition.n_samples == self.n_samples
-        return same_samples and all(r.kind.allows(r.count(ends)) for r in self.constraints)
+        return same_samples and all(region.allows(ends) for region in self.constraints)
 
     def allows_clusters(self, partition: Partition) -> bool:
         """Whether a clustering keeps equal labels and spans together and different labels apart."""
