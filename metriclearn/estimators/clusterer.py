@@ -12,7 +12,7 @@ from metriclearn.clusterers.dp_means import DPMeans
 from metriclearn.estimators.inputs import DataSets, read_clusterings, read_counts, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.oracles.local_search import LocalSearch
-from metriclearn.oracles.rounding import _completed
+from metriclearn.oracles.rounding import with_clusters
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
@@ -95,8 +95,8 @@ class MahalanobisClusterer(LearnedMetric):
         if found.n_clusters == count:
             return found
         distinct, first, codes = np.unique(Z, axis=0, return_index=True, return_inverse=True)
-        merged = _completed(found.labels[first], distinct, min(count, len(distinct)))
-        return _completed(merged.labels[codes.ravel()], Z, count)
+        merged = with_clusters(found.labels[first], distinct, min(count, len(distinct)))
+        return with_clusters(merged.labels[codes.ravel()], Z, count)
 
     def _priced(self, Z: NDArray) -> Partition:
         """A partition of large Tr ZZᵀM − λ Tr M."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,14 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 
 __all__ = ["ConstrainedKMeans", "groups_of", "spectral_completion"]
+
+
+class _Groups(NamedTuple):
+    """Means (G, r) and sizes (G,) of groups of samples; the first ``n_labels`` have a label."""
+
+    means: NDArray
+    sizes: NDArray
+    n_labels: int
 
 
 class ConstrainedKMeans(BaseEstimator):
@@ -67,39 +75,31 @@ class ConstrainedKMeans(BaseEstimator):
             If there are more labels than clusters, or more clusters than groups.
         """
         known = PartialPartition(form.n_samples) if known is None else known
-        groups, n_labels = groups_of(known)
-        fewest, n_groups = max(n_labels, 1), int(groups.max()) + 1
+        members, n_labels = groups_of(known)
+        fewest, n_groups = max(n_labels, 1), int(members.max()) + 1
         if n_clusters is not None and not fewest <= n_clusters <= n_groups:
             raise ValueError(
                 f"ConstrainedKMeans needs from {fewest} clusters (one for each label) to "
                 f"{n_groups} (samples that must not be parted count once), got {n_clusters}."
             )
-        sizes = np.bincount(groups).astype(np.float64)
         factors = form.factors - np.mean(form.factors, axis=0)
-        means = _means(factors, np.ones(len(factors)), groups, n_groups)
+        means = _means(factors, np.ones(len(factors)), members, n_groups)
+        groups = _Groups(means, np.bincount(members).astype(np.float64), n_labels)
         rng = check_random_state(self.random_state)
-        best, value = Partition.from_labels(groups), -np.inf
+        best, value = Partition.from_labels(members), -np.inf
         for count in range(fewest, n_groups + 1) if n_clusters is None else [n_clusters]:
-            labels = self._best(means, sizes, n_labels, count, rng)
-            candidate = Partition.from_labels(labels[groups])
+            candidate = Partition.from_labels(self._best(groups, count, rng)[members])
             if (reached := form.at(candidate)) <= value:
                 break
             best, value = candidate, reached
         return best
 
-    def _best(
-        self,
-        means: NDArray,
-        sizes: NDArray,
-        n_labels: int,
-        n_clusters: int,
-        rng: np.random.RandomState,
-    ) -> NDArray[np.int64]:
-        """The labels of groups with the least inertia of several starts."""
+    def _best(self, groups: _Groups, n_clusters: int, rng: np.random.RandomState) -> NDArray:
+        """The cluster of every group with the least inertia of several starts, (G,)."""
         runs = []
-        for _ in range(self.n_init if n_clusters > n_labels else 1):
-            centers = _first_centers(means, sizes, n_labels, n_clusters, rng)
-            runs.append(_lloyd(means, sizes, n_labels, centers, self.max_iterations))
+        for _ in range(self.n_init if n_clusters > groups.n_labels else 1):
+            centers = _first_centers(groups, n_clusters, rng)
+            runs.append(_lloyd(groups, centers, self.max_iterations))
         return min(runs, key=lambda run: run[1])[0]
 
 
@@ -148,10 +148,9 @@ def _distances(means: NDArray, centers: NDArray) -> NDArray:
     return np.maximum(squares + np.sum(centers**2, axis=1), 0.0)
 
 
-def _first_centers(
-    means: NDArray, sizes: NDArray, n_labels: int, n_clusters: int, rng: np.random.RandomState
-) -> NDArray:
-    """Means of the labeled groups, then k-means++ among the others."""
+def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState) -> NDArray:
+    """Means of the labeled groups, then k-means++ among the others, (K, r)."""
+    means, sizes, n_labels = groups
     chosen = list(range(n_labels)) or [int(rng.choice(len(means), p=sizes / sizes.sum()))]
     while len(chosen) < n_clusters:
         weights = sizes * np.min(_distances(means, means[chosen]), axis=1)
@@ -163,10 +162,9 @@ def _first_centers(
     return means[chosen]
 
 
-def _lloyd(
-    means: NDArray, sizes: NDArray, n_labels: int, centers: NDArray, max_iterations: int
-) -> tuple[NDArray[np.int64], float]:
-    """Labels of groups and their inertia; groups with labels stay, and no cluster is empty."""
+def _lloyd(groups: _Groups, centers: NDArray, max_iterations: int) -> tuple[NDArray, float]:
+    """Clusters of groups and their inertia; groups with labels stay, and no cluster is empty."""
+    means, sizes, n_labels = groups
     K, labels = len(centers), np.full(len(means), -1)
     for _ in range(max_iterations):
         distances = _distances(means, centers)
@@ -183,7 +181,7 @@ def _lloyd(
     return labels, inertia
 
 
-def _fill_empty(labels: NDArray, costs: NDArray, n_labels: int, K: int) -> NDArray[np.int64]:
+def _fill_empty(labels: NDArray, costs: NDArray, n_labels: int, K: int) -> NDArray:
     """Give every empty cluster the costliest free group of a cluster that keeps another."""
     for empty in np.flatnonzero(np.bincount(labels, minlength=K) == 0):
         counts = np.bincount(labels, minlength=K)

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 
-__all__ = ["PivotedRounding", "Rounding", "RowKMeans"]
+__all__ = ["PivotedRounding", "Rounding", "RowKMeans", "with_clusters"]
 
 
 @runtime_checkable
@@ -45,7 +45,7 @@ class PivotedRounding(BaseEstimator):
         pivots = scipy.linalg.qr(rows.T, mode="r", pivoting=True)[1][:k]
         left, _, right = scipy.linalg.svd(rows[pivots].T)
         labels = np.argmax(np.abs(rows @ (left @ right)), axis=1)
-        return _completed(labels, rows, n_clusters)
+        return with_clusters(labels, rows, n_clusters)
 
 
 class RowKMeans(BaseEstimator):
@@ -68,7 +68,7 @@ class RowKMeans(BaseEstimator):
         rows = _rows(projector)
         k = rows.shape[1] if n_clusters is None else n_clusters
         means = KMeans(k, n_init=self.n_init, random_state=self.random_state)
-        return _completed(means.fit_predict(rows), rows, n_clusters)
+        return with_clusters(means.fit_predict(rows), rows, n_clusters)
 
 
 def _rows(projector: Projector) -> NDArray:
@@ -77,8 +77,19 @@ def _rows(projector: Projector) -> NDArray:
     return rows if rows.shape[1] else np.zeros((projector.n_samples, 1))
 
 
-def _completed(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Partition:
-    """Exactly K clusters: while there are fewer, the row farthest from its mean gets its own."""
+def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Partition:
+    """The clustering, or one with exactly K clusters where it has fewer.
+
+    The row farthest from the mean of its cluster gets a cluster for itself, again and again.
+
+    Parameters
+    ----------
+    labels : array (T,)
+    rows : array (T, k)
+        Where distances are taken.
+    n_clusters : int or None
+        K; None leaves the clustering as it is.
+    """
     partition = Partition.from_labels(labels)
     if n_clusters is None or partition.n_clusters >= n_clusters:
         return partition
