@@ -18,7 +18,7 @@ from metriclearn import (
 )
 from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.risk import StructuredHinge
-from metriclearn.solvers.base import Problem
+from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
@@ -81,6 +81,24 @@ class CompleteProblem:
             price=FIXED_PRICE if self.mode == "fixed" else 0.0,
             count_known=self.mode == "known",
         )
+
+    def check(self, solution: Solution) -> None:
+        """Bounds around the optimum in every round, and the objective that of a point allowed."""
+        trace, rounding = solution.trace, 1e-6 * solution.scale
+        assert max(trace.lower_bound) <= self.optimum + rounding
+        assert min(trace.objective) >= self.optimum - rounding
+        assert np.all(np.diff(trace.objective) <= 0.0)
+        assert np.all(np.diff(trace.lower_bound) >= 0.0)
+        assert np.all(np.diff(trace.seconds) >= 0.0)
+        assert (trace.objective[-1], trace.lower_bound[-1]) == (
+            solution.objective,
+            solution.lower_bound,
+        )
+        assert solution.gap == solution.objective - solution.lower_bound
+        value = self.risk()(solution.w).mean + self.regularizer.terms(self.cone)(solution.w)
+        assert abs(solution.objective - value) <= 1e-10 * abs(value)
+        np.testing.assert_allclose(self.cone.project(solution.w), solution.w, atol=1e-10)
+        assert abs(solution.scale - self.risk()(self.start).mean) <= 1e-10 * solution.scale
 
     def stated(self, risk: Any = None, callbacks: Sequence[Any] = ()) -> Problem:
         """What a solver is asked, with its own risk or another."""

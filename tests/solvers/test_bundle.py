@@ -14,9 +14,8 @@ from metriclearn import (
     SquaredFrobenius,
     Trace,
 )
-from metriclearn.solvers.base import Cuts
 from metriclearn.solvers.iteration import DualBound
-from tests.solvers.complete_problem import CompleteProblem, watched_by
+from tests.solvers.complete_problem import CompleteProblem
 
 pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
 
@@ -27,47 +26,11 @@ PAIRS = [
     (FullMetric(), SquaredFrobenius),
     (FullMetric(), Trace),
 ]
-MODES = ["learned", "fixed", "known"]
 
 
-def minimize(problem: CompleteProblem, monitor=None, **settings):
+def minimize(problem: CompleteProblem, **settings):
     solver = BundleDual(**{"tolerance": 1e-4, "max_rounds": 200, **settings})
-    return solver.minimize(problem.stated(callbacks=watched_by(monitor)))
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("metric", "kind"), PAIRS, ids=[f"{type(m).__name__}-{k.__name__}" for m, k in PAIRS]
-)
-def test_bounds_bracket_the_optimum_of_the_complete_problem(metric, kind, mode) -> None:
-    """cvxpy on the cuts of all segmentations is the truth; four problems for each combination."""
-    for strength, seed, noise in ((1e-2, 0, 1.0), (1e-1, 1, 1.0), (1e-2, 2, 0.0), (1e-3, 3, 1.0)):
-        problem = CompleteProblem(metric, kind(strength), mode, seed, noise)
-        solution = minimize(problem)
-        optimum, rounding = problem.optimum, 1e-6 * solution.scale
-        trace = solution.trace
-        assert solution.converged
-        assert solution.gap <= 1e-4 * solution.scale
-        assert solution.gap == solution.objective - solution.lower_bound
-        assert max(trace.lower_bound) <= optimum + rounding
-        assert min(trace.objective) >= optimum - rounding
-        assert np.all(np.diff(trace.objective) <= 0.0)
-        assert np.all(np.diff(trace.lower_bound) >= 0.0)
-        assert np.all(np.diff(trace.seconds) >= 0.0)
-        assert trace.objective[-1] == solution.objective
-        assert trace.lower_bound[-1] == solution.lower_bound
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("metric", "kind"), [PAIRS[0], PAIRS[1], PAIRS[3]])
-def test_objective_is_that_of_the_returned_point(metric, kind, mode) -> None:
-    problem = CompleteProblem(metric, kind(3e-2), mode, 5)
-    solution = minimize(problem)
-    terms = problem.regularizer.terms(problem.cone)
-    value = problem.risk()(solution.w).mean + terms(solution.w)
-    assert solution.objective == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(problem.cone.project(solution.w), solution.w, atol=1e-12)
-    assert solution.scale == pytest.approx(problem.risk()(problem.start).mean)
+    return solver.minimize(problem.stated())
 
 
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-3, 1e-6])
@@ -114,85 +77,11 @@ def test_start_that_is_optimal_already_is_certified(kind, scale) -> None:
     assert solution.lower_bound <= problem.optimum + 1e-7
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_budget_of_rounds_is_kept_and_reported(mode) -> None:
-    problem = CompleteProblem(FullMetric(), SquaredFrobenius(1e-3), mode, 1)
-    solution = minimize(problem, max_rounds=3, tolerance=1e-12)
-    assert (solution.reason, solution.converged, len(solution.trace)) == ("max_rounds", False, 3)
-    assert solution.lower_bound <= problem.optimum + 1e-6
-    assert solution.objective >= problem.optimum - 1e-6
-
-
-@pytest.mark.parametrize("tolerance", [-1e-3, np.nan])
-def test_tolerance_must_be_at_least_zero(tolerance) -> None:
-    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "fixed", 0)
-    with pytest.raises(ValueError, match="BundleDual needs a tolerance of at least 0, got"):
-        minimize(problem, tolerance=tolerance)
-
-
 def test_tolerance_zero_runs_to_the_last_digits() -> None:
     problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
     solution = minimize(problem, tolerance=0.0, max_rounds=40)
     assert solution.objective == pytest.approx(problem.optimum, abs=1e-7)
     assert abs(solution.relative_gap) <= 1e-7
-
-
-def test_monitor_sees_every_round() -> None:
-    seen = []
-    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "fixed", 0)
-    solution = minimize(problem, monitor=seen.append)
-    assert [progress.round for progress in seen] == list(range(1, len(solution.trace) + 1))
-    assert [progress.objective for progress in seen] == solution.trace.objective
-    assert seen[-1].relative_gap == pytest.approx(solution.relative_gap)
-    np.testing.assert_array_equal(seen[-1].w, solution.w)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_interruption_by_the_monitor_keeps_the_best_iterate(mode) -> None:
-    def interrupt(progress) -> None:
-        if progress.round == 4:
-            raise KeyboardInterrupt
-
-    problem = CompleteProblem(FullMetric(), SquaredFrobenius(1e-3), mode, 0)
-    solution = minimize(problem, monitor=interrupt, tolerance=1e-12)
-    uninterrupted = minimize(problem, max_rounds=4, tolerance=1e-12)
-    assert solution.reason == "interrupted"
-    assert len(solution.trace) == 4
-    np.testing.assert_array_equal(solution.w, uninterrupted.w)
-    assert solution.objective == uninterrupted.objective
-    assert solution.lower_bound == uninterrupted.lower_bound
-
-
-@pytest.mark.parametrize("calls", [2, 3, 5])
-def test_interruption_inside_the_risk_keeps_the_best_iterate(calls) -> None:
-    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-3), "learned", 0)
-    risk, count = problem.risk(), 0
-
-    def interrupted(w: np.ndarray) -> Cuts:
-        nonlocal count
-        count += 1
-        if count > calls:
-            raise KeyboardInterrupt
-        return risk(w)
-
-    solver = BundleDual(tolerance=1e-12)
-    solution = solver.minimize(problem.stated(interrupted))
-    assert solution.reason == "interrupted"
-    assert len(solution.trace) == calls - 1  # the first call is for the start
-    value = risk(solution.w).mean + problem.regularizer.terms(problem.cone)(solution.w)
-    assert solution.objective == pytest.approx(value)
-    assert solution.objective <= solution.scale
-    assert solution.lower_bound <= problem.optimum + 1e-6
-
-
-def test_interruption_before_any_result_goes_through() -> None:
-    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-3), "learned", 0)
-
-    def never(w: np.ndarray) -> Cuts:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        BundleDual().minimize(problem.stated(never))
 
 
 @pytest.mark.parametrize("keep_inactive", [1, 3, 1000])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ from metriclearn.solvers.base import Cuts, Problem, Solution
 from metriclearn.solvers.base import Trace as SolverTrace
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from tests.similarities.problems import expanded, hinge_of
+from tests.solvers.complete_problem import watched_by
 
 
 class Quartic:
@@ -132,35 +135,19 @@ def test_trials_decide_which_start_goes_on() -> None:
 
 
 def test_a_callback_that_stops_ends_all_starts() -> None:
-    class Stop:
-        def on_round(self, progress) -> bool:  # type: ignore[no-untyped-def]
-            return True
-
-        def on_end(self, solution: Solution) -> None:
-            pass
-
     starts = [np.array([5.0]), np.array([0.9])]
     solution, objectives = CCCP().minimize_from(
-        Problem(Quartic(), TINY, CONE, starts[0], [Stop()]), starts
+        Problem(Quartic(), TINY, CONE, starts[0], watched_by(lambda progress: True)), starts
     )
     assert (solution.reason, len(objectives), len(solution.trace)) == ("callback", 1, 1)
 
 
 def test_callbacks_see_every_outer_step_and_can_stop() -> None:
-    seen: list[int] = []
-
-    class Watcher:
-        def on_round(self, progress) -> bool:  # type: ignore[no-untyped-def]
-            seen.append(progress.round)
-            return progress.round == 2
-
-        def on_end(self, solution: Solution) -> None:
-            seen.append(-1)
-
+    (watcher,) = watched_by(lambda progress: progress.round == 2)
     solver = CCCP(FactorDescent(4), tolerance=0.0, max_rounds=9)
-    solution = solver.minimize(Problem(Quartic(), TINY, CONE, np.array([5.0]), [Watcher()]))
-    assert seen == [1, 2, -1]
-    assert solution.reason == "callback"
+    solution = solver.minimize(Problem(Quartic(), TINY, CONE, np.array([5.0]), [watcher]))
+    assert watcher.solutions == [solution]
+    assert (solution.reason, len(solution.trace)) == ("callback", 2)
 
 
 @pytest.mark.parametrize("calls", [1, 3, 4, 9, 30, 45])
@@ -193,3 +180,18 @@ def test_an_interrupt_ends_everything_and_keeps_the_best_point(calls: int) -> No
 def test_wrong_parameters_are_named() -> None:
     with pytest.raises(ValueError, match="needs a tolerance of at least 0"):
         CCCP(tolerance=-1).minimize(Problem(Quartic(), TINY, CONE, np.ones(1)))
+
+
+def test_resumed_from_checkpoints_of_every_start(tmp_path) -> None:
+    starts = [np.array([5.0]), np.array([0.1])]
+    problem = Problem(Quartic(), TINY, CONE, starts[0])
+    solver = CCCP(FactorDescent(6), tolerance=1e-8, max_rounds=6, trial_rounds=2)
+    whole, objectives = solver.minimize_from(problem, starts)
+    solver.set_params(checkpoint=str(tmp_path / "state.npz"))
+    stopping = replace(problem, callbacks=watched_by(lambda progress: progress.round == 2))
+    stopped, _ = solver.minimize_from(stopping, starts)
+    assert stopped.reason == "callback"
+    resumed, again = solver.minimize_from(problem, starts)
+    np.testing.assert_array_equal(resumed.w, whole.w)
+    assert (resumed.trace.objective, again) == (whole.trace.objective, objectives)
+    assert len(list(tmp_path.iterdir())) == 3

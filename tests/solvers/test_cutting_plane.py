@@ -16,18 +16,10 @@ from metriclearn import (
     Trace,
 )
 from metriclearn.solvers.base import Problem
-from metriclearn.solvers.mahalanobis import MetricCone
 from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS
 
 cp = pytest.importorskip("cvxpy", reason="cvxpy solves the master problem: pip install cvxpy")
-
-PAIRS = [
-    (DiagonalMetric(), SquaredFrobenius),
-    (DiagonalMetric(), L1),
-    (FullMetric(), SquaredFrobenius),
-    (FullMetric(), Trace),
-]
 
 
 class Nuclear:
@@ -47,22 +39,6 @@ class Spread:
 def minimize(problem: CompleteProblem, **settings):
     solver = CuttingPlane(**{"tolerance": 1e-5, "max_rounds": 300, **settings})
     return solver.minimize(problem.stated())
-
-
-@pytest.mark.parametrize("mode", ["learned", "fixed", "known"])
-@pytest.mark.parametrize(("n_slack", "stabilization"), [(True, 0.0), (True, 0.3), (False, 0.5)])
-@pytest.mark.parametrize(("metric", "kind"), PAIRS)
-def test_bounds_bracket_the_optimum(metric, kind, n_slack, stabilization, mode) -> None:
-    problem = CompleteProblem(metric, kind(3e-2), mode, 1)
-    solution = minimize(problem, n_slack=n_slack, stabilization=stabilization)
-    rounding = 1e-6 * solution.scale
-    assert solution.converged
-    assert max(solution.trace.lower_bound) <= problem.optimum + rounding
-    assert min(solution.trace.objective) >= problem.optimum - rounding
-    terms = problem.regularizer.terms(problem.cone)
-    value = problem.risk()(solution.w).mean + terms(solution.w)
-    assert solution.objective == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(problem.cone.project(solution.w), solution.w, atol=1e-10)
 
 
 def test_more_slacks_need_fewer_rounds() -> None:
@@ -120,10 +96,3 @@ def test_a_solver_of_choice_and_its_failure() -> None:
     assert other.lower_bound <= exact.objective
     with pytest.raises(ValueError, match="needs a cvxpy_solver that is installed, one of"):
         minimize(problem, cvxpy_solver="NO SUCH SOLVER")
-
-
-def test_full_metric_without_coordinates_is_projected() -> None:
-    cone = MetricCone(FullMetric(), 3, False)
-    problem = CompleteProblem(FullMetric(), Trace(1e-2), "fixed", 0)
-    solution = minimize(problem)
-    assert np.linalg.eigvalsh(cone.metric.matrix(solution.w)).min() >= -1e-12

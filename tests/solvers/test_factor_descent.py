@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from metriclearn import DiagonalMetric, FactorDescent, FullMetric, SquaredFrobenius, Trace
 from metriclearn.solvers.base import Cuts, Problem
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
+from tests.solvers.complete_problem import watched_by
 
 
 class Distance:
@@ -53,16 +54,9 @@ def test_stays_diagonal_and_grows_from_nearly_nothing() -> None:
 
 
 def test_callbacks_stop_it_with_the_best_point() -> None:
-    class Stopper:
-        def on_round(self, progress) -> bool:  # type: ignore[no-untyped-def]
-            return progress.round == 3
-
-        def on_end(self, solution) -> None:  # type: ignore[no-untyped-def]
-            self.reason = solution.reason
-
-    watcher, risk = Stopper(), Distance(np.array([2.0, 0.5]))
-    cone = MetricCone(DiagonalMetric(), 2, False)
+    (watcher,) = watched_by(lambda progress: progress.round == 3)
+    risk, cone = Distance(np.array([2.0, 0.5])), MetricCone(DiagonalMetric(), 2, False)
     solution = FactorDescent().minimize(Problem(risk, Trace(1e-6), cone, np.ones(2), [watcher]))
-    assert watcher.reason == solution.reason == "callback"
-    assert len(solution.trace) == 3
+    assert watcher.solutions == [solution]
+    assert (solution.reason, len(solution.trace)) == ("callback", 3)
     assert solution.objective == min(solution.trace.objective)

@@ -1,0 +1,127 @@
+"""What every solver has from the loop: certificates, callbacks, budgets, interruption."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from metriclearn import (
+    L1,
+    BundleDual,
+    CuttingPlane,
+    DiagonalMetric,
+    FullMetric,
+    ProjectedSubgradient,
+    SquaredFrobenius,
+    Trace,
+)
+from metriclearn.solvers.base import Cuts
+from metriclearn.solvers.subgradient import ConstantStep, DecreasingStep
+from tests.solvers.complete_problem import CompleteProblem, watched_by
+
+pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
+
+PAIRS = [
+    (DiagonalMetric(), SquaredFrobenius),
+    (DiagonalMetric(), L1),
+    (DiagonalMetric(), Trace),
+    (FullMetric(), SquaredFrobenius),
+    (FullMetric(), Trace),
+]
+# and what they reach on every problem below, relative to the objective at the start
+SOLVERS = {
+    "bundle": (BundleDual(1e-4, 200), 1e-4),
+    "n-slack, plain": (CuttingPlane(True, 0.0, tolerance=1e-5), 1e-5),
+    "n-slack": (CuttingPlane(tolerance=1e-5), 1e-5),
+    "one-slack": (CuttingPlane(False, 0.5, tolerance=1e-5), 1e-5),
+    "polyak": (ProjectedSubgradient(max_rounds=300), 1e-1),
+    "decreasing": (ProjectedSubgradient(DecreasingStep(), max_rounds=300), 1e-2),
+    "constant": (ProjectedSubgradient(ConstantStep(0.1), max_rounds=300), 1e-1),
+}
+STEPPING = [
+    BundleDual(1e-9, max_rounds=9),
+    CuttingPlane(tolerance=1e-9, max_rounds=9),
+    ProjectedSubgradient(tolerance=1e-9, max_rounds=9),
+    ProjectedSubgradient(tolerance=1e-9, max_rounds=9, batch_size=2),
+]
+PROBLEM = CompleteProblem(FullMetric(), SquaredFrobenius(1e-3), "learned", 0)
+every_solver = pytest.mark.parametrize("solver", STEPPING, ids=lambda s: f"{s!r}".split("(")[0])
+
+
+@pytest.mark.parametrize("mode", ["learned", "fixed", "known"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_bounds_bracket_the_optimum_of_the_complete_problem(name, mode) -> None:
+    """cvxpy on the cuts of all segmentations is the truth."""
+    solver, reach = SOLVERS[name]
+    cases = [(3e-2, 1, 1.0)]
+    if name == "bundle":
+        cases = [(1e-2, 0, 1.0), (1e-1, 1, 1.0), (1e-2, 2, 0.0), (1e-3, 3, 1.0)]
+    for metric, kind in PAIRS:
+        for strength, seed, noise in cases:
+            problem = CompleteProblem(metric, kind(strength), mode, seed, noise)
+            solution = solver.minimize(problem.stated())
+            problem.check(solution)
+            assert solution.converged or reach > 1e-4
+            assert solution.objective - problem.optimum <= 1.01 * reach * solution.scale
+
+
+@every_solver
+def test_every_round_is_shown_to_all_callbacks_and_one_can_stop(solver) -> None:
+    seen: list = []
+    stopper, other = watched_by(lambda progress: progress.round >= 3) + watched_by(seen.append)
+    solution = solver.minimize(PROBLEM.stated(callbacks=[stopper, other]))
+    assert (solution.reason, solution.converged) == ("callback", False)
+    assert stopper.solutions == other.solutions == [solution]
+    assert [progress.round for progress in seen] == [1, 2, 3]
+    assert [progress.objective for progress in seen] == solution.trace.objective
+    assert [progress.oracle_calls for progress in seen] == solution.trace.oracle_calls
+    assert seen[-1].relative_gap == pytest.approx(solution.relative_gap)
+    np.testing.assert_array_equal(seen[-1].w, solution.w)
+
+
+@every_solver
+def test_interruption_by_a_callback_keeps_what_a_budget_keeps(solver) -> None:
+    def interrupt(progress) -> None:
+        if progress.round == 4:
+            raise KeyboardInterrupt
+
+    stopped = solver.minimize(PROBLEM.stated(callbacks=watched_by(interrupt)))
+    budget = clone(solver).set_params(max_rounds=4).minimize(PROBLEM.stated())
+    assert (stopped.reason, budget.reason) == ("interrupted", "max_rounds")
+    assert len(stopped.trace) == len(budget.trace) == 4
+    np.testing.assert_array_equal(stopped.w, budget.w)
+    assert (stopped.objective, stopped.lower_bound) == (budget.objective, budget.lower_bound)
+    PROBLEM.check(budget)
+
+
+@every_solver
+@pytest.mark.parametrize("calls", [0, 1, 2, 5])
+def test_interruption_inside_the_risk_keeps_the_best_point(solver, calls) -> None:
+    risk, count = PROBLEM.risk(), 0
+
+    def interrupted(w: np.ndarray, chosen: np.ndarray | None = None) -> Cuts:
+        nonlocal count
+        count += 1
+        if count > calls:
+            raise KeyboardInterrupt
+        return risk(w, chosen)
+
+    interrupted.weights = risk.weights
+    if calls == 0:  # there is nothing to keep
+        with pytest.raises(KeyboardInterrupt):
+            solver.minimize(PROBLEM.stated(interrupted))
+        return
+    solution = solver.minimize(PROBLEM.stated(interrupted))
+    assert solution.reason == "interrupted"
+    value = risk(solution.w).mean + PROBLEM.regularizer.terms(PROBLEM.cone)(solution.w)
+    assert solution.objective == pytest.approx(value)
+    assert solution.objective <= solution.scale
+    assert solution.lower_bound <= PROBLEM.optimum + 1e-6
+
+
+@every_solver
+@pytest.mark.parametrize("tolerance", [-1e-3, np.nan, "x"])
+def test_tolerance_must_be_at_least_zero(solver, tolerance) -> None:
+    with pytest.raises(ValueError, match="needs a tolerance of at least 0, got"):
+        clone(solver).set_params(tolerance=tolerance).minimize(PROBLEM.stated())
