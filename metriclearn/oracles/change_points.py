@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from metriclearn.oracles import pruned
 from metriclearn.problem.forms import LowRankForm
@@ -17,7 +18,7 @@ from metriclearn.problem.partition import Partition, check_count
 __all__ = ["ChangePoints", "ConstrainedChangePoints", "PricedSegmentation", "Vertex"]
 
 
-class ChangePoints:
+class ChangePoints(BaseEstimator):
     """argmax ⟨A, M⟩ over segmentations for A = ZZᵀ − κN + cI, exactly.
 
     The number of segments follows from c, or is given. Unknown: one pruned dynamic program.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from metriclearn.problem.forms import Form
 from metriclearn.problem.partition import Partition, check_count
@@ -11,7 +12,7 @@ from metriclearn.problem.partition import Partition, check_count
 __all__ = ["SummedArea"]
 
 
-class SummedArea:
+class SummedArea(BaseEstimator):
     """argmax ⟨A, M⟩ over segmentations, for any form, in O(T²) time and memory (Algorithm 1).
 
     The readable reference for :class:`~metriclearn.oracles.change_points.ChangePoints`, and the

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metriclearn import DenseForm, LowRankForm, Partition, SummedArea
+from metriclearn import (
+    ChangePointMetricLearner,
+    DenseForm,
+    LowRankForm,
+    Partition,
+    SummedArea,
+    load,
+    save,
+)
+from metriclearn.datasets import make_change_points
 from tests.exhaustive import (
     all_partitions,
     all_segmentations,
@@ -87,3 +96,15 @@ def test_kernel_matrix_with_clear_changes() -> None:
 def test_impossible_requests(K, min_size, message) -> None:
     with pytest.raises(ValueError, match=message):
         SummedArea(min_size)(DenseForm(np.eye(8)), K)
+
+
+def test_a_learner_learns_with_it_and_keeps_it(tmp_path) -> None:
+    """Any oracle takes the place of ChangePoints, in learning, in predicting and in a file."""
+    data = make_change_points(5, 50, 3, 2, (3, 4), random_state=0)
+    plain = ChangePointMetricLearner(verbose=False, min_size=3).fit(data.sequences, data.labels)
+    other = ChangePointMetricLearner(verbose=False, min_size=3, oracle=SummedArea())
+    again = load(save(other.fit(data.sequences, data.labels), tmp_path / "model.npz"))
+    assert isinstance(again.oracle, SummedArea)
+    np.testing.assert_allclose(again.components_, plain.components_, atol=1e-9)
+    for mine, theirs in zip(again.predict(data.sequences), plain.predict(data.sequences)):
+        np.testing.assert_array_equal(mine, theirs)
