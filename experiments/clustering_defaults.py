@@ -50,6 +50,7 @@ SOURCES: dict[str, tuple[Callable[[], LabeledTable], int]] = {
     "breast cancer": (load_breast_cancer, 12),
     "libras": (load_libras, 12),
 }
+PARTITIONS: dict[str, Any] = {"averaged": Averaged(), "local search": LocalSearch()}
 MOST_PER_CLASS, MOST_FEATURES = 27, 16
 
 
@@ -88,18 +89,14 @@ def settings() -> dict[str, Any]:
         compared[f"closed form, ridge {ridge:g}"] = ClosedFormMetric(ridge=ridge)
     for strength in (1000.0, 300.0, 100.0, 30.0, 10.0, 1.0, 0.1):
         compared[f"full, squared {strength:g}"] = learner(SquaredFrobenius(strength))
-    for (words, oracle), strength in product(
-        (("averaged", Averaged()), ("local search", LocalSearch())), (10.0, 1.0, 0.1, 1e-3)
-    ):
+    for (words, oracle), strength in product(PARTITIONS.items(), (10.0, 1.0, 0.1, 1e-3)):
         name = f"full, {words}, squared {strength:g}"
         compared[name] = learner(SquaredFrobenius(strength), oracle=oracle)
     for strength in (0.3, 0.1, 0.03, 0.01):
         compared[f"full, trace {strength:g}"] = learner(Trace(strength))
+    relaxed: dict[str, Any] = {"relaxed": SpectralRelaxation(), "averaged": Averaged()}
     for between, shrinkage, strength, (words, oracle) in product(
-        (0.0, 1.0),
-        (0.1, 0.3),
-        (100.0, 10.0, 1.0),
-        (("relaxed", SpectralRelaxation()), ("averaged", Averaged())),
+        (0.0, 1.0), (0.1, 0.3), (100.0, 10.0, 1.0), relaxed.items()
     ):
         inner = learner(SquaredFrobenius(strength), oracle=oracle, standardize=False)
         kind = "total" if between else "within"

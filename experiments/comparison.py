@@ -77,13 +77,11 @@ class Comparison:
     def columns(self, method: Method) -> Sequence[str]:
         return tuple(COLUMNS)
 
-    def fit(self, estimator: Any, data: LabeledSequences, method: Method) -> MahalanobisSegmenter:
+    def fit(self, estimator: Any, data: Any, method: Method) -> Any:
         return estimator.fit(data.sequences, data.labels)
 
-    def validate(
-        self, method: Method, model: Any, train: LabeledSequences, held_out: LabeledSequences
-    ) -> Losses:
-        models = {None: model}
+    def validate(self, method: Method, model: Any, train: Any, held_out: Any) -> Losses:
+        models: dict[Any, Any] = {None: model}
         if method.options.get("learns_penalty"):
             models = {LEARNED: model, TUNED: with_tuned_penalty(model, train)}
         return {

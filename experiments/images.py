@@ -365,7 +365,7 @@ def _markdown(
         seconds = f"{training['seconds'] / len(own):.0f}"
         summary.append([method, *means, f"{training['mean']:.3f}", seconds])
         seeds.append([method, *(f"{outcome.losses('given').mean():.3f}" for outcome in own)])
-    words = [LOSSES[measure][0] for measure in measures]
+    titles = [LOSSES[measure][0] for measure in measures]
     cases = [outcome.case.name for outcome in by_method[outcomes[0].name]]
     comparisons = [
         [
@@ -381,7 +381,7 @@ def _markdown(
     ]
     head = ["first", "second", "loss", "images", "mean difference", "s.d.", "lower by", "t", "p"]
     return [
-        *markdown_table(["method", *words, "training ‖M−N‖²", "s per seed"], summary),
+        *markdown_table(["method", *titles, "training ‖M−N‖²", "s per seed"], summary),
         *("", "Mean test ‖M−N‖² of every seed:", ""),
         *markdown_table(["method", *cases], seeds),
         "",

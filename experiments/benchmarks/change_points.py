@@ -12,7 +12,7 @@ favor short programs on a busy machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from experiments.benchmarks.machine import Report, Timing, in_turns, met, options_of
-from experiments.benchmarks.peers import installed, objective, programs
+from experiments.benchmarks.peers import Program, installed, objective, programs
 from metriclearn import (
     ChangePointMetricLearner,
     ChangePoints,
@@ -75,7 +75,7 @@ def make_problem(
 
 
 def timed(
-    calls: dict[str, Callable[[], Any]], repeats: int
+    calls: Mapping[str, Callable[[], Any]], repeats: int
 ) -> tuple[dict[str, Timing], float | None]:
     """Programs by turns, with the processor's seconds, and how often the best peer's ours are."""
     timings = {
@@ -115,10 +115,11 @@ def penalized(problem: Problem, repeats: int) -> dict[str, Any]:
 
 def with_product(problem: Problem, repeats: int) -> dict[str, Any]:
     """X and L given; and what a user of a fitted learner calls, checks of the input included."""
-    calls = {
-        name: lambda run=run: run(problem.X @ problem.L, problem.penalty)  # type: ignore
-        for name, run in programs().items()
-    }
+
+    def multiplied(run: Program) -> Any:
+        return run(problem.X @ problem.L, problem.penalty)
+
+    calls = {name: partial(multiplied, run) for name, run in programs().items()}
     timings, faster = timed(calls, repeats)
     learner = ChangePointMetricLearner()
     learner.components_, learner.penalty_ = problem.L.T, problem.penalty
@@ -162,7 +163,9 @@ def known_row(
         calls["KernelCPD"] = lambda: program.fit(problem.Z).predict(n_bkps=count - 1)
     timings, faster = timed(calls, repeats)
     counts = {len(timing.result) for timing in timings.values()}
-    target = "" if None in (required, faster) else f">= {required:g}x: {met(faster >= required)}"
+    target = ""
+    if required is not None and faster is not None:
+        target = f">= {required:g}x: {met(faster >= required)}"
     return {
         "(T, P, segments)": problem.name,
         "K": count,

@@ -46,9 +46,8 @@ from metriclearn import (
 from metriclearn.datasets import SyntheticSequences, make_change_points
 from metriclearn.solvers.base import Progress, Solution
 from metriclearn.solvers.mahalanobis import Metric
-from metriclearn.solvers.regularizers import Regularizer
 
-LEARNERS: dict[str, tuple[Metric, Callable[..., Regularizer]]] = {
+LEARNERS: dict[str, tuple[Metric, Callable[..., Any]]] = {
     "diagonal l2": (DiagonalMetric(), SquaredFrobenius),
     "diagonal l1": (DiagonalMetric(), L1),
     "full l2": (FullMetric(), SquaredFrobenius),
