@@ -8,48 +8,33 @@ chord over the sound, change at times of their own.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
-from experiments.scenes import Shot, draw_shots, write_movie
-from metriclearn.datasets.annotations import save_segments
+from experiments import scenes
+from experiments.scenes import Shot, Spans
 
 __all__ = ["build_videos", "main"]
 
 SAMPLING_RATE, FRAME_RATE = 16000, 5
-PARTS = ("train", "validation", "test")
 
 
 def build_videos(
     folder: str | Path, seed: int = 0, seconds: float = 240.0, videos: Sequence[int] = (4, 3, 3)
 ) -> Path:
     """Write the three folders, unless they are there already for these arguments."""
-    folder = Path(folder)
-    mark = folder / "built.txt"
     wanted = f"seed {seed}, {seconds} seconds, {tuple(videos)} videos, version 1\n"
-    if mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
-        return folder
-    for place, (part, count) in enumerate(zip(PARTS, videos)):
-        (folder / part).mkdir(parents=True, exist_ok=True)
-        tables = {}
-        for i in tqdm(range(count), f"videos, {part}", disable=None):
-            random = np.random.default_rng([seed, place, i])
-            path = folder / part / f"{part}{i}.mp4"
-            tables[path.stem] = _build_video(path, seconds, random)
-        if tables:
-            save_segments(tables, folder / part / "segments.csv")
-    mark.write_text(wanted, encoding="utf-8")
-    return folder
+
+    def build(path: Path, name: str, random: np.random.Generator) -> Spans:
+        return _build_video(path, seconds, random)
+
+    return scenes.build_movies(folder, wanted, videos, seed, build)
 
 
-def _build_video(
-    path: Path, seconds: float, random: np.random.Generator
-) -> list[tuple[float, float, str]]:
+def _build_video(path: Path, seconds: float, random: np.random.Generator) -> Spans:
     ends = _times(seconds, 8.0, 24.0, random)
     starts = [0.0, *ends[:-1]]
     first = int(random.integers(2))
@@ -60,7 +45,7 @@ def _build_video(
         frames = np.diff(np.round(cuts * FRAME_RATE).astype(int)).tolist()
         shots += [Shot(kind, count) for count in frames if count]
     sound = _sound(kinds, starts, ends, random)
-    write_movie(path, draw_shots(shots, random), FRAME_RATE, sound, SAMPLING_RATE)
+    scenes.write_movie(path, scenes.draw_shots(shots, random), FRAME_RATE, sound, SAMPLING_RATE)
     return list(zip(starts, ends, kinds))
 
 
@@ -103,14 +88,7 @@ def _sound(
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=240.0)
-    parser.add_argument("--videos", type=int, nargs=3, default=(4, 3, 3))
-    arguments = parser.parse_args()
-    build_videos(arguments.folder, arguments.seed, arguments.seconds, arguments.videos)
-    print(f"Videos: {arguments.folder}")
+    scenes.build_from_command_line(__doc__, build_videos, "seconds", 240.0, "videos")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ audience is neither: its pattern runs at any angle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -16,8 +17,22 @@ from pathlib import Path
 import numpy as np
 from matplotlib.colors import hsv_to_rgb
 from numpy.typing import NDArray
+from tqdm import tqdm
 
-__all__ = ["KINDS", "Shot", "draw_shots", "write_movie"]
+from metriclearn.datasets.annotations import save_segments
+
+__all__ = [
+    "KINDS",
+    "Shot",
+    "Spans",
+    "build_from_command_line",
+    "build_movies",
+    "draw_shots",
+    "write_movie",
+]
+
+FOLDERS = ("train", "validation", "test")
+Spans = list[tuple[float, float, str]]  # start and end in seconds, and label
 
 HEIGHT, WIDTH = 96, 128
 KINDS = ("studio", "stage", "audience")
@@ -95,3 +110,47 @@ def write_movie(
             frame.time_base = Fraction(1, sampling_rate)
             container.mux(audio.encode(frame))
         container.mux(audio.encode(None))
+
+
+def build_movies(
+    folder: str | Path,
+    wanted: str,
+    counts: Sequence[int],
+    seed: int,
+    build: Callable[[Path, str, np.random.Generator], Spans],
+) -> Path:
+    """Write train, validation and test folders of movies with a ``segments.csv`` each.
+
+    Nothing is done where they are there already as ``wanted``.
+
+    Parameters
+    ----------
+    counts : numbers of movies in the three folders
+    build : callable (file, folder's name, random) -> segments
+    """
+    folder = Path(folder)
+    mark = folder / "built.txt"
+    if mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
+        return folder
+    for place, (name, count) in enumerate(zip(FOLDERS, counts)):
+        tables = {}
+        for i in tqdm(range(count), f"movies, {name}", disable=None):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            path = folder / name / f"{name}{i}.mp4"
+            tables[path.stem] = build(path, name, np.random.default_rng([seed, place, i]))
+        if tables:
+            save_segments(tables, folder / name / "segments.csv")
+    mark.write_text(wanted, encoding="utf-8")
+    return folder
+
+
+def build_from_command_line(
+    description: str | None, build: Callable[..., Path], unit: str, length: float, what: str
+) -> None:
+    """``FOLDER --seed 0 --UNIT length --WHAT 4 3 3``."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(f"--{unit}", type=float, default=length)
+    parser.add_argument(f"--{what}", type=int, nargs=3, default=(4, 3, 3))
+    print(f"Built: {build(**vars(parser.parse_args()))}")

@@ -10,7 +10,6 @@ where they sing, with cuts at the passages and between.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
-from experiments.scenes import Shot, draw_shots, write_movie
-from metriclearn.datasets.annotations import read_segments, save_segments
+from experiments import scenes
+from experiments.scenes import Shot, Spans
+from metriclearn.datasets.annotations import read_segments
 from metriclearn.datasets.registry import data_folder
 from metriclearn.features.media import audio_blocks
 
@@ -66,29 +65,15 @@ def build_shows(
     FileNotFoundError
         If a source recording is missing.
     """
-    folder = Path(folder)
-    mark = folder / "built.txt"
     wanted = f"seed {seed}, {minutes} minutes, {tuple(shows)} shows, version 2\n"
-    if mark.is_file() and mark.read_text(encoding="utf-8") == wanted:
-        return folder
-    jobs = [(name, i) for name, count in zip(PARTS, shows) for i in range(count)]
-    segments: dict[str, dict[str, list[tuple[float, float, str]]]] = {name: {} for name in PARTS}
-    for name, i in tqdm(jobs, "shows", disable=None):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        random = np.random.default_rng([seed, list(PARTS).index(name), i])
-        show = f"{name}{i}"
-        spans = _build_show(folder / name / f"{show}.mp4", PARTS[name], 60 * minutes, random)
-        segments[name][show] = spans
-    for name, tables in segments.items():
-        if tables:
-            save_segments(tables, folder / name / "segments.csv")
-    mark.write_text(wanted, encoding="utf-8")
-    return folder
+
+    def build(path: Path, name: str, random: np.random.Generator) -> Spans:
+        return _build_show(path, PARTS[name], 60 * minutes, random)
+
+    return scenes.build_movies(folder, wanted, shows, seed, build)
 
 
-def _build_show(
-    path: Path, part: Part, seconds: float, random: np.random.Generator
-) -> list[tuple[float, float, str]]:
+def _build_show(path: Path, part: Part, seconds: float, random: np.random.Generator) -> Spans:
     """Encode one show; returns its true segments."""
     fade = int(FADE * SAMPLING_RATE)
     label = random.choice(["speech", "song"])
@@ -105,7 +90,7 @@ def _build_show(
         shots += _shots("studio" if label == "speech" else "stage", start, end, random)
         start, label = end, "song" if label == "speech" else "speech"
     sound = np.clip(sound[fade // 2 : fade // 2 + int(start * SAMPLING_RATE)], -1.0, 1.0)
-    write_movie(path, draw_shots(shots, random), FRAME_RATE, sound, SAMPLING_RATE)
+    scenes.write_movie(path, scenes.draw_shots(shots, random), FRAME_RATE, sound, SAMPLING_RATE)
     return spans
 
 
@@ -205,14 +190,7 @@ def _leveled(clip: NDArray, decibels: float) -> NDArray[np.float32]:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, default=5.5)
-    parser.add_argument("--shows", type=int, nargs=3, default=(4, 3, 3))
-    arguments = parser.parse_args()
-    build_shows(arguments.folder, arguments.seed, arguments.minutes, arguments.shows)
-    print(f"Shows: {arguments.folder}")
+    scenes.build_from_command_line(__doc__, build_shows, "minutes", 5.5, "shows")
 
 
 if __name__ == "__main__":
