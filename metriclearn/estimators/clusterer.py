@@ -62,11 +62,11 @@ class MahalanobisClusterer(LearnedMetric):
         data = self._read(X)
         known: Any = read_clusterings(type(self).__name__, y, data, partial=True)
         rows = [np.flatnonzero(truth.labels >= 0) for truth in known]
-        truths = [Partition.from_labels(truth.labels[own]) for truth, own in zip(known, rows)]
+        truths = [Partition.from_labels(truth.labels[i]) for truth, i in zip(known, rows)]
         counts = [t.n_clusters for t in truths] if self.n_clusters == "given" else None
-        found = self._cluster(data, counts)
-        mine = [Partition.from_labels(p.labels[own]) for p, own in zip(found, rows)]
-        losses = np.array([FrobeniusLoss()(*pair) for pair in zip(mine, truths)])
+        clusterings = self._cluster(data, counts)
+        predicted = [Partition.from_labels(p.labels[i]) for p, i in zip(clusterings, rows)]
+        losses = np.array([FrobeniusLoss()(*pair) for pair in zip(predicted, truths)])
         weights = read_weights(type(self).__name__, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
 
@@ -91,11 +91,11 @@ class MahalanobisClusterer(LearnedMetric):
     def _k_means(self, Z: NDArray, count: int) -> Partition:
         """Exactly K clusters; equal samples are parted only where fewer than K are distinct."""
         means = KMeans(count, n_init=self.n_init, random_state=self.random_state)
-        found = Partition.from_labels(means.fit_predict(Z))
-        if found.n_clusters == count:
-            return found
+        clusters = Partition.from_labels(means.fit_predict(Z))
+        if clusters.n_clusters == count:
+            return clusters
         distinct, first, codes = np.unique(Z, axis=0, return_index=True, return_inverse=True)
-        merged = with_clusters(found.labels[first], distinct, min(count, len(distinct)))
+        merged = with_clusters(clusters.labels[first], distinct, min(count, len(distinct)))
         return with_clusters(merged.labels[codes.ravel()], Z, count)
 
     def _priced(self, Z: NDArray) -> Partition:
@@ -108,8 +108,7 @@ class MahalanobisClusterer(LearnedMetric):
             n_init=self.n_init,
             random_state=self.random_state,
         )
-        found = [Partition.from_labels(priced.fit_predict(Z)), LocalSearch()(form)]
-        best = max(found, key=form.at)
+        best = max(Partition.from_labels(priced.fit_predict(Z)), LocalSearch()(form), key=form.at)
         most = len(np.unique(Z, axis=0))  # more would part equal samples
         while best.n_clusters < most:
             finer = self._k_means(Z, best.n_clusters + 1)

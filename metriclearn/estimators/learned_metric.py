@@ -38,7 +38,7 @@ class LearnedMetric(  # type: ignore[call-arg]
     ComponentParameters,
     auto_wrap_output_keys=None,
 ):
-    """metric-learn's contract for a fitted ``components_`` = Lᵀ, (r, P), with B = LLᵀ.
+    """What metric-learn asks of a fitted ``components_`` = Lᵀ, (r, P), with B = LLᵀ.
 
     Whatever takes several data sets takes one (T, P) array too, and then returns one result.
     Subclasses fit ``components_`` and call :meth:`_remember` with their training data.

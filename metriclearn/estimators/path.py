@@ -202,8 +202,7 @@ def _strengths(strengths: int | ArrayLike, problem: LearningProblem, ratio: floa
 
 def _weights(problem: LearningProblem, solution: Solution) -> NDArray:
     """Weights of the features, or decreasing eigenvalues of B, (P,)."""
-    coordinates, _ = problem.cone.split(solution.w)
-    matrix = problem.cone.metric.matrix(coordinates)
+    matrix = problem.cone.metric.matrix(problem.cone.split(solution.w)[0])
     if problem.cone.metric.polyhedral:
         return np.diag(matrix)
     values = np.linalg.eigvalsh(matrix)[::-1]

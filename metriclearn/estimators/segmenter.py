@@ -76,8 +76,8 @@ class MahalanobisSegmenter(LearnedMetric):
         who = type(self).__name__
         given = self.n_segments == "given"
         truths = read_segmentations(who, y, data, partial=not given)
-        found = self._segment(data, [truth.n_clusters for truth in truths] if given else None)
-        losses = np.array([_loss(partition, truth) for partition, truth in zip(found, truths)])
+        partitions = self._segment(data, [truth.n_clusters for truth in truths] if given else None)
+        losses = np.array([_loss(partition, truth) for partition, truth in zip(partitions, truths)])
         weights = read_weights(who, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
 

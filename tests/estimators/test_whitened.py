@@ -1,17 +1,33 @@
-"""Large-margin learning in whitened coordinates."""
+"""Learning after a linear map: whitened sequences and tables, and learning towards a reference."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.metrics import adjusted_rand_score
 
-from metriclearn import ChangePointMetricLearner, load
-from metriclearn.baselines import Euclidean, RelevantComponents, TunedSegmenter
+from metriclearn import (
+    ClusteringMetricLearner,
+    Partition,
+    ReferenceMetricLearner,
+    SquaredFrobenius,
+    WhitenedClusteringLearner,
+    WhitenedMetricLearner,
+    load,
+)
+from metriclearn.baselines import (
+    Euclidean,
+    PrincipalComponents,
+    RelevantComponents,
+    TunedSegmenter,
+)
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.whitened import WhitenedMetricLearner
+from metriclearn.estimators.learned_metric import covariances, whitening
+
+IRIS, SPECIES = load_iris(return_X_y=True)
 
 
 def mixed(seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -19,6 +35,13 @@ def mixed(seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     data = make_change_points(5, 150, 12, 3, (4, 5), jump=2.0, feature_seed=0, random_state=seed)
     mixing = np.random.default_rng(0).normal(size=(12, 12)) * np.geomspace(1, 50, 12)
     return [X @ mixing for X in data.sequences], data.labels
+
+
+def clustering_learner(strength: float = 1.0, shrinkage: float = 0.0) -> WhitenedClusteringLearner:
+    inner = ClusteringMetricLearner(
+        regularizer=SquaredFrobenius(strength), standardize=False, verbose=False, random_state=0
+    )
+    return WhitenedClusteringLearner(inner, shrinkage=shrinkage)
 
 
 def test_components_are_those_of_the_inner_learner_times_the_whitening() -> None:
@@ -40,18 +63,6 @@ def test_better_than_euclidean_on_mixtures() -> None:
     assert learned < 0.6 * plain
 
 
-def test_constant_features_get_no_weight() -> None:
-    X, y = mixed(1)
-    padded = [np.insert(x, 4, 7.0, axis=1) for x in X]
-    learner = WhitenedMetricLearner().fit(padded, y)
-    assert np.abs(learner.components_[:, 4]).max() == 0.0
-    np.testing.assert_allclose(
-        np.delete(learner.components_, 4, axis=1), WhitenedMetricLearner().fit(X, y).components_
-    )
-    with pytest.raises(ValueError, match="features that vary"):
-        WhitenedMetricLearner().fit([np.ones((10, 2))], [[0] * 5 + [1] * 5])
-
-
 def test_retuned_penalty_has_the_least_training_loss() -> None:
     X, y = mixed(3)
     learned = WhitenedMetricLearner().fit(X, y)
@@ -59,18 +70,148 @@ def test_retuned_penalty_has_the_least_training_loss() -> None:
     assert tuned.score(X, y) >= learned.score(X, y)
 
 
-def test_parameters_reach_inside_and_files_keep_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "reference", [PrincipalComponents(4), Euclidean(), RelevantComponents(3, shrinkage=0.1)]
+)
+def test_a_large_strength_is_the_reference(reference) -> None:
     X, y = mixed(1)
+    baseline = TunedSegmenter(reference).fit(X, y)
+    learner = ReferenceMetricLearner(reference, strength=1e4)
+    learner.set_params(learner__solver__tolerance=1e-8).fit(X, y)
+    B, B0 = learner.get_mahalanobis_matrix(), baseline.get_mahalanobis_matrix()
+    scale = np.trace(B @ B0) / np.trace(B0 @ B0)
+    assert np.linalg.norm(B - scale * B0) < 1e-3 * np.linalg.norm(B)
+    assert learner.penalty_ / scale == pytest.approx(baseline.penalty_, rel=0.05)
+    assert learner.score(X, y) >= baseline.score(X, y) - 1e-12
+
+
+def test_a_small_strength_learns_from_the_labels() -> None:
+    X, y = mixed(1)
+    new = mixed(2)
+    reference = PrincipalComponents(12)
+    baseline = TunedSegmenter(reference).fit(X, y)
+    learner = ReferenceMetricLearner(reference, strength=1e-2).fit(X, y)
+    assert learner.solution_.converged
+    assert learner.score(X, y) > 0.1 * baseline.score(X, y)  # scores are minus losses
+    assert learner.score(*new) > 0.8 * baseline.score(*new)
+
+
+def test_units_do_not_matter() -> None:
+    X, y = mixed(1)
+    learner = ReferenceMetricLearner(PrincipalComponents(3)).fit(X, y)
+    again = clone(learner).fit([1e4 * x + 7.0 for x in X], y)
+    B, again = learner.get_mahalanobis_matrix(), again.get_mahalanobis_matrix()
+    np.testing.assert_allclose(again * 1e8, B, rtol=1e-5, atol=1e-8 * np.abs(B).max())
+
+
+@pytest.mark.parametrize(
+    ("learner", "message"),
+    [
+        (ReferenceMetricLearner(strength=0.0), "needs a strength of at least 1e-12, got 0.0"),
+        (ReferenceMetricLearner(strength=np.nan), "needs a strength of at least 1e-12, got nan"),
+        (ReferenceMetricLearner(strength="a"), "needs a strength of at least 1e-12, got 'a'"),
+        (ReferenceMetricLearner(3), "needs a reference such as PrincipalComponents"),
+        (ReferenceMetricLearner(PrincipalComponents), "needs a reference such as"),
+        (WhitenedMetricLearner(shrinkage=1.5), "needs a shrinkage between 0 and 1, got 1.5"),
+        (WhitenedClusteringLearner(shrinkage=1.5), "needs a shrinkage between 0 and 1, got 1.5"),
+        (WhitenedClusteringLearner(between=-0.1), "needs a between between 0 and 1, got -0.1"),
+    ],
+)
+def test_wrong_parameters_are_refused_in_a_sentence(learner, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        learner.fit(*mixed(1))
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [WhitenedMetricLearner(), ReferenceMetricLearner(PrincipalComponents(3)), clustering_learner()],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_constant_features_get_no_weight_and_files_keep_what_is_learned(learner, tmp_path) -> None:
+    X, y = mixed(1)
+    plain = clone(learner).fit(X, y).components_
+    learner = clone(learner).fit([np.insert(x, 4, 7.0, axis=1) for x in X], y)
+    assert np.abs(learner.components_[:, 4]).max() == 0.0
+    assert_allclose(np.delete(learner.components_, 4, axis=1), plain, rtol=1e-6, atol=1e-9)
+    again = load(learner.save(tmp_path / "model.npz"))
+    np.testing.assert_array_equal(again.components_, learner.components_)
+    assert again.penalty_ == learner.penalty_
+    assert repr(again) == repr(learner)
+    assert type(again.learner_) is type(learner.learner_)
+    with pytest.raises(ValueError, match="features that vary within some data set, but all 2"):
+        learner.fit([np.ones((10, 2))], [[0] * 5 + [1] * 5])
+    with pytest.raises(ValueError, match="spread over 1e-50 to 1e50"):
+        learner.fit([1e200 * x for x in X], y)
+
+
+def test_parameters_reach_inside() -> None:
     learner = clone(WhitenedMetricLearner()).set_params(
         learner__regularizer__strength=0.5, learner__min_size=3, shrinkage=0.2
     )
     assert learner.learner.regularizer.strength == 0.5
     assert WhitenedMetricLearner().learner.min_size == 1  # the default stays as it was
     assert learner.min_size == 3
-    learner.fit(X, y)
-    again = load(learner.save(tmp_path / "w.npz"))
-    np.testing.assert_array_equal(again.components_, learner.components_)
-    np.testing.assert_array_equal(
-        again.predict_change_points(X[0]), learner.predict_change_points(X[0])
-    )
-    assert isinstance(again.learner_, ChangePointMetricLearner)
+
+
+def test_any_linear_map_of_the_features_leaves_distances_as_they_are() -> None:
+    mixing = np.random.default_rng(0).normal(size=(4, 4))
+    B = clustering_learner().fit(IRIS, SPECIES).get_mahalanobis_matrix()
+    mixed = clustering_learner().fit(IRIS @ mixing, SPECIES).get_mahalanobis_matrix()
+    assert_allclose(mixing @ mixed @ mixing.T, B, rtol=1e-2, atol=1e-2 * np.abs(B).max())
+
+
+def test_the_metric_is_that_of_the_inner_learner_in_whitened_coordinates() -> None:
+    model = clustering_learner(shrinkage=0.1).fit([IRIS, IRIS[::2]], [SPECIES, SPECIES[::2]])
+    assert model.n_clusters_ == 3
+    assert model.penalty_ is None
+    assert model.solution_ is model.learner_.solution_
+    assert model.components_.shape == (len(model.learner_.components_), 4)
+    assert adjusted_rand_score(SPECIES, model.predict(IRIS)) > 0.85
+
+
+def test_strong_regularization_weighs_directions_by_how_far_clusters_are_apart() -> None:
+    """Nearly Fisher's directions: the leading one is that of linear discriminant analysis."""
+    model = clustering_learner(1e3).fit(IRIS, SPECIES)
+    within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in range(3))
+    means = np.array([IRIS[k == SPECIES].mean(axis=0) for k in range(3)])
+    fisher = np.linalg.eig(np.linalg.solve(within, np.cov(means.T)))
+    leading = np.real(fisher.eigenvectors[:, np.argmax(np.real(fisher.eigenvalues))])
+    B = model.get_mahalanobis_matrix()
+    gain = leading @ within @ B @ within @ leading
+    explained = np.trace(np.linalg.cholesky(within).T @ B @ np.linalg.cholesky(within))
+    assert gain / (leading @ within @ leading) > 0.9 * explained
+
+
+def test_shrinkage_1_is_the_learner_that_scales_within_clusters() -> None:
+    inner = ClusteringMetricLearner(regularizer=SquaredFrobenius(1.0), verbose=False)
+    B = inner.fit(IRIS, SPECIES).get_mahalanobis_matrix()
+    model = clustering_learner(1.0, shrinkage=1.0).fit(IRIS, SPECIES)
+    assert_allclose(model.get_mahalanobis_matrix(), B, rtol=2e-2, atol=2e-2 * np.abs(B).max())
+
+
+@pytest.mark.parametrize("between", [0.0, 0.5, 1.0])
+def test_the_mixed_covariance_is_whitened(between: float) -> None:
+    total, within = covariances([IRIS], [Partition.from_labels(SPECIES)])
+    W = whitening(total, within + between * (total - within), shrinkage=0.0)
+    within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in range(3)) / 3
+    S = within + between * (np.cov(IRIS.T, bias=True) - within)
+    assert_allclose(W @ S @ W.T, np.eye(4), atol=1e-9)
+
+
+def test_wine_and_parameters() -> None:
+    X, y = load_wine(return_X_y=True)
+    model = clone(clustering_learner(100.0, 0.1)).set_params(learner__n_init=3).fit(X, y)
+    assert model.n_init == 3
+    assert model.score(X, y) > -0.005
+
+
+def test_weights_are_repetitions_and_a_data_set_of_weight_0_is_not_there() -> None:
+    other = IRIS * [1, 5, 0.2, 3] + np.random.default_rng(0).standard_normal(IRIS.shape)
+    alone = clustering_learner(10.0, 0.1).fit([IRIS], [SPECIES]).get_mahalanobis_matrix()
+    with_nothing = clustering_learner(10.0, 0.1).fit([IRIS, other], [SPECIES, SPECIES], [1, 0])
+    assert_allclose(with_nothing.get_mahalanobis_matrix(), alone, rtol=1e-9)
+    weighted = clustering_learner(10.0, 0.1).fit([IRIS, other], [SPECIES, SPECIES], [2, 1])
+    repeated = clustering_learner(10.0, 0.1).fit([IRIS, IRIS, other], [SPECIES] * 3)
+    expected = repeated.get_mahalanobis_matrix()
+    atol = 1e-3 * np.abs(expected).max()
+    assert_allclose(weighted.get_mahalanobis_matrix(), expected, atol=atol)
