@@ -26,16 +26,17 @@ class Samples:
         Observations; used centered, which changes no objective and keeps sums accurate.
     scale : array (P,), optional
         What features are divided by. Of X and the divided X, none but X is kept.
+
+    Attributes
+    ----------
+    unit : float
+        What scores are divided by: T, so that long data sets count as much as short ones.
     """
 
     def __init__(self, X: ArrayLike, scale: NDArray | None = None) -> None:
         self.n_samples, self.n_features = np.shape(X)
         self._X, self._scale = X, scale
-
-    @property
-    def unit(self) -> float:
-        """What scores are divided by: T, so that long data sets count as much as short ones."""
-        return float(self.n_samples)
+        self.unit = float(self.n_samples)
 
     @property
     def scaled(self) -> NDArray:

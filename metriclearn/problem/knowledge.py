@@ -398,19 +398,15 @@ def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int6
 
 def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
     """Runs of equal labels hold no change; between different ones there is at least one."""
-    stops = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
-    starts = np.append(0, stops[:-1])
-    facts: list[_Fact] = []
-    before: tuple[int, int] | None = None  # (code, stop) of the last labeled run
-    for start, stop in zip(starts.tolist(), stops.tolist()):
-        code = int(codes[start])
-        if code < 0:
-            continue
-        if before is not None and before[0] != code:
-            facts.append(_Fact(Region(before[1] - 1, start + 1, AT_LEAST_ONE), "labels"))
-        facts.append(_Fact(Region(start, stop, NO_CHANGE), "labels"))
-        before = code, stop
-    return facts
+    labeled = np.flatnonzero(codes >= 0)
+    differ = np.diff(codes[labeled]) != 0
+    breaks = np.flatnonzero(differ | (np.diff(labeled) > 1)) + 1
+    runs = [part for part in np.split(labeled, breaks) if len(part)]
+    facts = [_Fact(Region(int(r[0]), int(r[-1]) + 1, NO_CHANGE), "labels") for r in runs]
+    for i in np.flatnonzero(differ):  # the last sample with one label, the first with another
+        gap = Region(int(labeled[i]), int(labeled[i + 1]) + 1, AT_LEAST_ONE)
+        facts.append(_Fact(gap, "labels"))
+    return sorted(facts, key=lambda fact: fact.region.start)
 
 
 def _read_change_points(change_points: ArrayLike | Sequence[int], n_samples: int) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 
-__all__ = ["Oracle"]
+__all__ = ["CompletionOracle", "Oracle"]
 
 
 @runtime_checkable
@@ -16,4 +16,13 @@ class Oracle(Protocol):
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Partition | Projector:
         """Best partition, with ``n_clusters`` clusters if given."""
+        ...
+
+
+@runtime_checkable
+class CompletionOracle(Protocol):
+    """argmax ⟨A, M⟩ over the partitions that agree with what is known."""
+
+    def __call__(self, form: Any, n_clusters: int | None = None, known: Any = None) -> Partition:
+        """Best completion of ``known``."""
         ...

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,24 +28,15 @@ from numpy.typing import NDArray
 from metriclearn.problem.forms import Form
 from metriclearn.problem.joint_features import JointFeatures
 from metriclearn.problem.losses import Loss
-from metriclearn.problem.oracle import Oracle
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.oracle import CompletionOracle, Oracle
 from metriclearn.running.executors import Executor, Sums, ThreadExecutor, shard_bounds
 from metriclearn.solvers.base import CutMemory, Cuts
 from metriclearn.solvers.mahalanobis import MetricCone
 
-__all__ = ["CompletionOracle", "HingeShard", "HingeTerms", "StructuredHinge", "move_cuts"]
+__all__ = ["HingeShard", "HingeTerms", "StructuredHinge", "move_cuts"]
 
 _LOGGER = logging.getLogger(__name__)
 _RISE = 1e-12  # of a score: what a new completion must gain to take the old one's place
-
-
-class CompletionOracle(Protocol):
-    """argmax ⟨A, M⟩ over the partitions that agree with what is known."""
-
-    def __call__(self, form: Any, n_clusters: int | None = None, known: Any = None) -> Partition:
-        """Best completion of ``known``."""
-        ...
 
 
 class Line(NamedTuple):
@@ -287,8 +278,7 @@ class StructuredHinge:
         self.terms = HingeTerms(
             features, loss, oracle, cone, loss_scale, price, count_known, completion
         )
-        self.cone, self.count_known = cone, count_known
-        self.samples, self.truths = samples, truths
+        self.cone, self.samples, self.truths = cone, samples, truths
         self.executor = ThreadExecutor() if executor is None else executor
         settings = (loss_scale, price, count_known, getattr(oracle, "min_size", 1))
         self.identity: tuple = (*settings, getattr(features, "normalized", False))
