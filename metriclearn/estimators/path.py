@@ -33,7 +33,10 @@ _STRENGTHS = Needs(
         or (np.ndim(given) == 1 and len(given) > 0 and all(map(_STRENGTH.accepts, given)))
     ),
 )
-_STRONG = Needs("a regularizer with a strength, such as L1()", lambda one: hasattr(one, "strength"))
+_STRONG = Needs(
+    "a regularizer with a strength, such as L1()",
+    lambda one: hasattr(one, "strength") and hasattr(one, "terms"),
+)
 _WITHOUT_CHECKPOINT = Needs(
     "a solver without checkpoint, because every strength is a problem of its own",
     lambda solver: getattr(solver, "checkpoint", None) is None,

@@ -19,46 +19,38 @@ from tests.solvers.complete_problem import CompleteProblem
 
 pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
 
-PAIRS = [
-    (DiagonalMetric(), SquaredFrobenius),
-    (DiagonalMetric(), L1),
-    (DiagonalMetric(), Trace),
-    (FullMetric(), SquaredFrobenius),
-    (FullMetric(), Trace),
-]
-
 
 def minimize(problem: CompleteProblem, **settings):
     solver = BundleDual(**{"tolerance": 1e-4, "max_rounds": 200, **settings})
     return solver.minimize(problem.stated())
 
 
-@pytest.mark.parametrize("tolerance", [1e-1, 1e-3, 1e-6])
-def test_every_tolerance_is_reached(tolerance) -> None:
-    problem = CompleteProblem(FullMetric(), SquaredFrobenius(1e-2), "learned", 0)
-    solution = minimize(problem, tolerance=tolerance)
-    assert solution.converged
-    assert 0.0 <= solution.relative_gap <= tolerance
-    assert abs(solution.objective - problem.optimum) <= 1.01 * tolerance * solution.scale
+SQUARED = (FullMetric(), SquaredFrobenius(1e-2), 0)
+CASES = [  # metric, regularizer, seed, settings, relative gap at the end
+    *[(*SQUARED, {"tolerance": tolerance}, tolerance) for tolerance in (1e-1, 1e-3, 1e-6)],
+    *[(*SQUARED, {"keep_inactive": rounds}, 1e-4) for rounds in (1, 3, 1000)],  # forgets cuts
+    # a strong linear regularizer drives the price to a corner
+    (DiagonalMetric(), L1(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
+    (DiagonalMetric(), Trace(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
+    (FullMetric(), SquaredFrobenius(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
+    (FullMetric(), Trace(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
+    # to the last digits
+    (DiagonalMetric(), L1(1e-2), 3, {"tolerance": 1e-9, "max_rounds": 60}, 1e-9),
+    (DiagonalMetric(), L1(1.0), 0, {"tolerance": 1e-9, "max_rounds": 80}, 1e-4),
+    (FullMetric(), Trace(1.0), 1, {"tolerance": 1e-9, "max_rounds": 80}, 1e-4),
+    (DiagonalMetric(), SquaredFrobenius(1e-2), 0, {"tolerance": 0.0, "max_rounds": 40}, 1e-7),
+]
 
 
-def test_tight_gaps_with_a_learned_price_and_a_linear_regularizer() -> None:
-    """Strong L1 drives the price to a corner; the bound must stay below the optimum."""
-    for metric, kind in PAIRS[1:]:
-        problem = CompleteProblem(metric, kind(0.5), "learned", 2)
-        solution = minimize(problem, tolerance=1e-5, max_rounds=60)
-        assert max(solution.trace.lower_bound) <= problem.optimum + 1e-6 * solution.scale
-        assert solution.relative_gap <= 1e-3
-
-
-@pytest.mark.parametrize(
-    ("metric", "kind", "seed"), [(DiagonalMetric(), L1, 0), (FullMetric(), Trace, 1)]
-)
-def test_long_runs_keep_a_valid_bound(metric, kind, seed) -> None:
-    problem = CompleteProblem(metric, kind(1.0), "learned", seed)
-    solution = minimize(problem, tolerance=1e-9, max_rounds=80)
-    assert max(solution.trace.lower_bound) <= problem.optimum + 1e-6 * solution.scale
-    assert 0.0 <= solution.gap <= 1e-4 * solution.scale
+@pytest.mark.parametrize(("metric", "regularizer", "seed", "settings", "gap"), CASES)
+def test_gaps_that_are_reached_with_bounds_that_hold(
+    metric, regularizer, seed, settings, gap
+) -> None:
+    problem = CompleteProblem(metric, regularizer, "learned", seed)
+    solution = minimize(problem, **settings)
+    problem.check(solution)
+    assert -1e-7 <= solution.relative_gap <= gap
+    assert solution.objective - problem.optimum <= 1.01 * gap * solution.scale + 1e-7
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.1])
@@ -75,21 +67,6 @@ def test_start_that_is_optimal_already_is_certified(kind, scale) -> None:
     solution = minimize(problem, max_rounds=60)
     assert solution.converged
     assert solution.lower_bound <= problem.optimum + 1e-7
-
-
-def test_tolerance_zero_runs_to_the_last_digits() -> None:
-    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
-    solution = minimize(problem, tolerance=0.0, max_rounds=40)
-    assert solution.objective == pytest.approx(problem.optimum, abs=1e-7)
-    assert abs(solution.relative_gap) <= 1e-7
-
-
-@pytest.mark.parametrize("keep_inactive", [1, 3, 1000])
-def test_forgetting_cuts_costs_rounds_but_not_the_optimum(keep_inactive) -> None:
-    problem = CompleteProblem(FullMetric(), SquaredFrobenius(1e-2), "learned", 6)
-    solution = minimize(problem, keep_inactive=keep_inactive)
-    assert solution.converged
-    assert solution.objective == pytest.approx(problem.optimum, abs=1e-4 * solution.scale)
 
 
 def test_units_of_the_data_do_not_matter() -> None:
