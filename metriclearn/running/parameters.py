@@ -34,7 +34,11 @@ class Needs:
 
     def check(self, who: str, name: str, value: Any) -> None:
         """Raise a ValueError in the name of ``who`` for a value that will not do."""
-        if not self.accepts(value):
+        try:
+            accepted = self.accepts(value)
+        except TypeError:  # such as a number where a sequence is looked through
+            accepted = False
+        if not accepted:
             needed = self.words.format(a="an" if name[0] in "aeiou" else "a", name=name)
             raise ValueError(f"{who} needs {needed}, got {value!r}{self.remedy}.")
 

@@ -365,31 +365,6 @@ def test_grid_search_over_data_sets_and_baselines() -> None:
     assert [len(labels) for labels in search.predict(X)] == [60] * 4
 
 
-@pytest.mark.parametrize(
-    ("estimator", "message"),
-    [
-        (RelevantComponents(shrinkage=np.nan), "a shrinkage between 0 and 1, got nan"),
-        (RelevantComponents(True), "n_components=None or a whole number of at least 1, got True"),
-        (PrincipalComponents(0), "a whole n_components of at least 1, got 0"),
-        (PrincipalComponents(2.5), "a whole n_components of at least 1, got 2.5"),
-        (ClosedFormMetric(ridge=-1.0), "a ridge of at least 0, got -1.0"),
-        (MMC(max_pairs=0), "a whole max_pairs of at least 1, got 0"),
-        (MMC(max_iter="a"), "a whole max_iter of at least 1, got 'a'"),
-        (MMC(tol=-1.0), "a tol of at least 0, got -1.0"),
-        (NeighborhoodComponents(2.5), "n_components=None or a whole number of at least 1, got 2.5"),
-        (NeighborhoodComponents(max_samples=1), "a whole max_samples of at least 2, got 1"),
-        (NeighborhoodComponents(tol=None), "a tol of at least 0, got None"),
-        (MetricKMeans(n_init=1.5), "a whole n_init of at least 1, got 1.5"),
-        (MetricKMeans("a"), r"a baseline such as Euclidean\(\), got 'a'"),
-        (TunedSegmenter(min_size=0), "a whole min_size of at least 1, got 0"),
-        (TunedSegmenter(n_segments=3), 'n_segments=None or "given", got 3'),
-    ],
-)
-def test_bad_parameters_say_so(estimator: BaseEstimator, message: str) -> None:
-    with pytest.raises(ValueError, match=f"{type(estimator).__name__} needs {message}"):
-        estimator.fit(IRIS, SPECIES)
-
-
 def test_bad_data_say_so() -> None:
     for metric in (MMC(), NeighborhoodComponents()):
         with pytest.raises(ValueError, match=f"{type(metric).__name__} .* two clusters or more"):

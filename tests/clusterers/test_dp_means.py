@@ -169,23 +169,6 @@ def test_too_few_passes_are_said() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"penalty": -1.0}, "a penalty of at least 0, got -1.0"),
-        ({"penalty": np.nan}, "a penalty of at least 0, got nan"),
-        ({"penalty": None}, "a penalty of at least 0, got None"),
-        ({"order": np.array(["given", "random"])}, 'order="given", "random" or "farthest-first"'),
-        ({"order": "sorted"}, 'order="given", "random" or "farthest-first", got \'sorted\''),
-        ({"n_init": 1.5}, "a whole n_init of at least 1, got 1.5"),
-        ({"max_iter": 0}, "a whole max_iter of at least 1, got 0"),
-    ],
-)
-def test_errors_name_the_remedy(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"DPMeans needs {message}"):
-        DPMeans(**options).fit([[0.0], [1.0]])
-
-
 def test_errors_of_the_data() -> None:
     with pytest.raises(ValueError, match="rescale X"):
         DPMeans().fit([[1e200], [0.0]])

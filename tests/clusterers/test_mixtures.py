@@ -116,22 +116,6 @@ def test_responsibilities_by_hand_and_in_the_limit() -> None:
     assert each[0] == pytest.approx(expected / expected.sum(), rel=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"variance": 0.0}, "a positive variance, got 0.0"),
-        ({"variance": None}, "a positive variance, got None"),
-        ({"prior_variance": -1.0}, "a prior_variance of at least 0, got -1.0"),
-        ({"penalty": -1.0}, "a penalty of at least 0, got -1.0"),
-        ({"concentration": 0.0}, "concentration=None or a positive number, got 0.0"),
-        ({"n_sweeps": 1.5}, "a whole n_sweeps of at least 1, got 1.5"),
-    ],
-)
-def test_errors_name_the_remedy(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"GibbsDPMixture needs {message}"):
-        GibbsDPMixture(**options).fit([[0.0], [1.0]])
-
-
 def test_errors_of_the_formulas() -> None:
     options: dict[str, Any] = {"variance": 1.0, "prior_variance": 1.0, "penalty": 1.0}
     with pytest.raises(ValueError, match=r"means \(K, d\)"):

@@ -1,0 +1,69 @@
+"""Tables of parameters: what they accept, what they say, and that every estimator reads its own."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from inspect import isabstract
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+import metriclearn
+from metriclearn.running.parameters import Needs, check_parameters, either, number
+
+ODD = (True, np.nan, np.inf, "a", None, [1.0])
+
+
+@pytest.mark.parametrize(
+    ("needs", "good", "bad", "words"),
+    [
+        (number(), (0, 0.5, np.float32(2)), (-1e-9, *ODD), "a tol of at least 0"),
+        (number(1, whole=True), (1, np.int64(7)), (0, 1.5, 2.0, *ODD), "a whole tol of at least 1"),
+        (number(0, 1), (0, 1, 0.5), (-0.1, 1.1, *ODD), "a tol between 0 and 1"),
+        (number(positive=True), (1e-310, 3), (0, -1, *ODD), "a positive tol"),
+        (either(None, number(2)), (None, 2), (1, "a", True), "tol=None or a number of at least 2"),
+        (either("x", "y"), ("x", "y"), ("z", None, np.array(["x"])), 'tol="x" or "y"'),
+    ],
+)
+def test_what_is_accepted_and_what_is_said(
+    needs: Needs, good: tuple, bad: tuple, words: str
+) -> None:
+    for value in good:
+        needs.check("Solver", "tol", value)
+    for value in bad:
+        with pytest.raises(ValueError, match=f"^Solver needs {words}, got .*"):
+            needs.check("Solver", "tol", value)
+
+
+def tables() -> list[tuple[type[BaseEstimator], str]]:
+    """Every parameter in a table of an estimator or a component of the package."""
+    classes = set()
+    for module in pkgutil.walk_packages(metriclearn.__path__, "metriclearn."):
+        for value in vars(import_module(module.name)).values():
+            if isinstance(value, type) and getattr(value, "PARAMETERS", None):
+                classes.add(value)
+    concrete = [c for c in classes if not isabstract(c) and "__init__" in vars(c)]
+    return sorted(
+        ((c, name) for c in concrete for name in c.PARAMETERS),
+        key=lambda row: (row[0].__name__, row[1]),
+    )
+
+
+class Nonsense:
+    """Nothing that any parameter could be."""
+
+    def __repr__(self) -> str:
+        return "nonsense"
+
+
+@pytest.mark.parametrize(("cls", "name"), tables())
+def test_every_estimator_refuses_nonsense(cls: Any, name: str) -> None:
+    estimator = cls()
+    setattr(estimator, name, Nonsense())
+    check = getattr(estimator, "fit", lambda *_: check_parameters(estimator))
+    words = rf"^{cls.__name__} needs .*\b{name.rstrip('s')}.*, got nonsense"
+    with pytest.raises(ValueError, match=words):
+        check([[0.0], [1.0], [2.0]], [0, 0, 1])
