@@ -1,4 +1,4 @@
-"""Learning from partial labels: complete the labels, learn the metric, repeat (section 5.2).
+"""Learning from partial labels: complete the labels, learn the metric, repeat.
 
 With known_i what is known of data set i, H_i a completion (a partition that agrees with it) and
 s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score, alternation minimizes
@@ -20,8 +20,8 @@ raise F, which only a loss that looks at the completions can cause, ends the alt
 second starts from the w it has, with all its cuts moved to the new completions (they stay valid,
 as only the linear part −s_w(H) changes).
 
-References: R. Lajugie, S. Arlot, F. Bach, section 5.2; C.-N. Yu and T. Joachims, Learning
-structural SVMs with latent variables, ICML 2009.
+References: R. Lajugie, S. Arlot, F. Bach, Large-Margin Metric Learning for Partitioning Problems,
+section 5.2; C.-N. Yu and T. Joachims, Learning structural SVMs with latent variables, ICML 2009.
 """
 
 from __future__ import annotations

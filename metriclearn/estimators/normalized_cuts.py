@@ -232,6 +232,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 
     def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
         """Completions under a mean over first components, or equal weights of given ones."""
+        self._check_partial(True, "a label of every cluster")
         nodes = self._samples(data, knowns, self._feature_scale(data, weights, knowns))
         first = np.eye(data.n_features)
         if not self.similarity.given:

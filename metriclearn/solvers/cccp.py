@@ -29,7 +29,7 @@ class DifferenceRisk(Risk, Protocol):
 
 @dataclass(eq=False, repr=False)
 class CCCP(ComponentParameters):
-    """Minimize a majorant of the risk at the current point, go there, repeat (section 5.1).
+    """Minimize a majorant of the risk at the current point, go there, repeat.
 
     The objective is evaluated after every outer step, and a step that would raise it is halved
     until it does not: the trace never increases, even where the majorant is not convex. A lower
@@ -52,7 +52,8 @@ class CCCP(ComponentParameters):
 
     References
     ----------
-    Yuille & Rangarajan, The concave-convex procedure, 2003.
+    Yuille & Rangarajan, The concave-convex procedure, Neural Computation 15, 2003; used for
+    similarities by Lajugie, Arlot & Bach, section 5.1.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -1,4 +1,4 @@
-"""CuttingPlane: the cutting-plane method as the paper has it, its master problem in cvxpy."""
+"""CuttingPlane: the cutting-plane method as it is written, its master problem in cvxpy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROUGHLY = 1e-3  # accuracy of other solvers' optima, relative to the scale
 
 @dataclass(eq=False, repr=False)
 class CuttingPlane(BaseEstimator):
-    """Cutting planes (section 4.4): the readable reference, for any convex regularizer.
+    """Cutting planes: the readable reference, for any convex regularizer.
 
     Each round minimizes the largest of all cuts so far plus Ω over the cone, a linear program
     (L1, trace of a diagonal metric), a quadratic program (squared norm of a diagonal metric) or a
@@ -50,6 +50,11 @@ class CuttingPlane(BaseEstimator):
     max_rounds : int
     checkpoint : str or None
         File that keeps the state after every round, from which an interrupted run goes on.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, section 4.4;
+    Joachims, Finley & Yu, Cutting-plane training of structural SVMs, Machine Learning 77, 2009.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -39,7 +39,8 @@ class FactorDescent(BaseEstimator):
 
     References
     ----------
-    Burer & Monteiro, Mathematical Programming 95, 2003, for the factor.
+    Burer & Monteiro, A nonlinear programming algorithm for solving semidefinite programs via
+    low-rank factorization, Mathematical Programming 95, 2003.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -1,4 +1,7 @@
-"""Regularizers Ω(B) of section 4.3 of the paper: on its cone each is linear plus a square."""
+"""Regularizers Ω(B): on the cone of a metric family each is linear plus a square.
+
+Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, section 4.3.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ _STRENGTH = Needs(
 class SquaredFrobenius(BaseEstimator):
     """Ω(B) = (μ/2)‖B − cI‖²_F, with ``strength`` μ > 0; for a diagonal metric (μ/2)‖b − c‖².
 
-    With ``center`` c = 0 that of section 4.3 of the paper. With c > 0 the metric is drawn to a
+    With ``center`` c = 0 that of the paper. With c > 0 the metric is drawn to a
     multiple of the identity, that is to the metric of the features as they are, instead of to none.
     """
 

@@ -1,4 +1,4 @@
-"""Projected subgradient descent, the method of section 4.4 of the paper for many features."""
+"""Projected subgradient descent, for many features (Lajugie, Arlot & Bach, section 4.4)."""
 
 from __future__ import annotations
 
