@@ -113,6 +113,6 @@ class SimilarityGridSearch(WeighedSimilarity):
                 for scaled, truth in zip(nodes, truths)
             ]
             self.losses_[i, j] = np.mean(losses)
-        i, j = divmod(int(np.argmin(self.losses_)), n)
+        i, j = divmod(int(np.argmin(self.losses_)), n)  # row and column of the least loss
         self.scales_ = (float(self.scales[i]), float(self.scales[j]))
         return np.where(is_first, *self.scales_)

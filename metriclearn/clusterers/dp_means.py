@@ -188,7 +188,7 @@ def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int6
     count, start = len(means), 0
     while start < len(X):
         means = means[:count]
-        stop = start + max(_MIN_ROWS, _BLOCK // count)
+        stop = start + max(_MIN_ROWS, _BLOCK // count)  # clusters opened so far count, too
         block = X[start:stop] - center
         around = means - center
         squares = np.einsum("kd,kd->k", around, around)

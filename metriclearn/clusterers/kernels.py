@@ -49,7 +49,7 @@ def assign_block(
         least = row[0]
         for c in range(1, known):
             least = min(least, row[c])
-        limit = least + slack[i]
+        limit = least + slack[i]  # only what is below can be the nearest, whatever was rounded
         nearest, label = np.inf, -1
         for c in range(count):
             if c >= known or row[c] <= limit:
@@ -107,12 +107,12 @@ def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
         nearest[pick] = nearest[remaining]
         _hamming(signatures, column, distance[:remaining])
         pick = 0
-        for j in range(remaining):
+        for j in range(remaining):  # Prim's step: what is not joined yet stands before `remaining`
             if distance[j] < nearest[j]:
                 nearest[j], parents[j] = distance[j], joined
             if nearest[j] < nearest[pick]:
                 pick = j
-        edge = remaining - 1
+        edge = remaining - 1  # edges are filled from the back
         edges[0, edge], edges[1, edge], edges[2, edge] = parents[pick], names[pick], nearest[pick]
     return edges[0], edges[1], edges[2]
 

@@ -172,7 +172,7 @@ def _chunklets(known: Partition | PartialPartition) -> tuple[Partition, int]:
     """Groups of samples known to be together, all others alone, and how many are in groups."""
     if isinstance(known, Partition):
         return known, known.n_samples
-    inside = known.labels >= 0
+    inside = known.labels >= 0  # in a chunklet: labeled, or in a span of equal samples
     for start, stop in known.same:
         inside[start:stop] = True
     return Partition.from_labels(groups_of(known)[0]), int(inside.sum())

@@ -151,7 +151,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         l1, l2 = self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
 
         def objective(v: NDArray) -> tuple[float, NDArray]:
-            w = v[:P] - v[P : 2 * P]
+            w = v[:P] - v[P : 2 * P]  # v holds both parts of w and then b
             z = Z @ w + v[-1]
             below = np.maximum(0.0, self.margin - (z - ends[:, 0]))
             above = np.maximum(0.0, self.margin - (ends[:, 1] - z))
@@ -198,6 +198,8 @@ def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, f
     """
     wrong = np.asarray(errors, dtype=np.float64)
     good = wrong <= wrong.min() + 1e-12
+    # runs of good segmentations; along the path segments become more and penalties lower, so that
+    # a run from i to j holds for penalties from the low end of j to the high end of i
     starts = np.flatnonzero(good & ~np.append(False, good[:-1]))
     stops = np.flatnonzero(good & ~np.append(good[1:], False))
     with np.errstate(divide="ignore"):
@@ -209,6 +211,7 @@ def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, f
 
 def position_at(path: SegmentationPath, log_penalty: float) -> int:
     """Which segmentation of a path is optimal; beyond its end, the last."""
+    # low ends decrease along the path: negated, they are sorted for the bisection
     place = int(np.searchsorted(-path.penalties[:, 0], -np.exp(log_penalty), side="left"))
     return min(place, len(path) - 1)
 
@@ -218,7 +221,7 @@ def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight
 
     argmin_x (x − z)² + weight ([margin − (x − low)]₊² + [margin − (high − x)]₊²), exact.
     """
-    a, b = interval[0] + margin, interval[1] - margin
+    a, b = interval[0] + margin, interval[1] - margin  # beyond these the hinges are active
     if a > b and (z - a) + weight * (b - a) <= 0 <= (z - b) + weight * (a - b):
         return (z + weight * (a + b)) / (1.0 + 2.0 * weight)  # both hinges are active
     if z < a:
@@ -337,7 +340,7 @@ class PenalizedSegmenter(ComponentParameters):
                 f"{type(self).__name__} needs annotations that some penalties contradict, but "
                 "every penalty is equally good for all of them; annotate changes, too."
             )
-        used = np.isfinite(self.intervals_).any(axis=1)
+        used = np.isfinite(self.intervals_).any(axis=1)  # the others suit every penalty
         self.regression_ = clone(self.regression).fit(rows[used], self.intervals_[used])
         cases = zip(paths, errors, self.regression_.predict(rows))
         self.training_errors_ = np.array([[e[position_at(p, z)], e.min()] for p, e, z in cases])
