@@ -75,16 +75,11 @@ def test_runs_and_rows_are_inverse(labels: list[str], rate: float) -> None:
         ("recording,start,end,label\na,0,2,x\na,1,3,y\n", "without overlap"),
     ],
 )
-def test_tables_that_are_not_well_give_one_sentence(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_tables_that_are_not_well_give_one_sentence(tmp_path: Path, text, message) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         read_segments(path)
-
-
-def test_missing_table(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="columns recording, start, end, label"):
         read_segments(tmp_path / "none.csv")
 

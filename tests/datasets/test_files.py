@@ -63,27 +63,21 @@ def test_group_column(tmp_path: Path) -> None:
         ("u,v,label\n1,2,a\n1,2,a,7\n", r"c\.csv' cannot be read as csv"),
         ('u,v,label\n1,2,"a\n', r"c\.csv' cannot be read as csv"),
         ("", r"c\.csv' cannot be read as csv"),
+        (b"u,v,label\n\xff\xfe\x00\x80,1,2\n", r"c\.csv' cannot be read as csv"),
         ("u,v,label\n", r"c\.csv' needs at least one row"),
         ("label\na\n", r"c\.csv' needs at least one row and one feature column"),
     ],
 )
-def test_damaged_text(folder: Path, text: str, sentence: str) -> None:
-    (folder / "c.csv").write_text(text)
+def test_damaged_text(folder: Path, text: str | bytes, sentence: str) -> None:
+    (folder / "c.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ValueError, match=sentence):
         load_files(folder)
 
 
-def test_binary_text(folder: Path) -> None:
-    (folder / "c.csv").write_bytes(b"u,v,label\n\xff\xfe\x00\x80,1,2\n")
-    with pytest.raises(ValueError, match=r"c\.csv' cannot be read as csv"):
-        load_files(folder)
-
-
-def test_folder_without_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["", "nowhere"])
+def test_folder_without_files(tmp_path: Path, name: str) -> None:
     with pytest.raises(FileNotFoundError, match="found none"):
-        load_files(tmp_path)
-    with pytest.raises(FileNotFoundError, match="found none"):
-        load_files(tmp_path / "nowhere")
+        load_files(tmp_path / name)
 
 
 def test_npz_alone(tmp_path: Path) -> None:
@@ -151,13 +145,12 @@ def test_round_trip(
         assert [str(value) for value in mine] == [str(value) for value in theirs]
 
 
-def test_loaded_text_can_be_saved_in_every_format(folder: Path, tmp_path: Path) -> None:
-    dataset = load_files(folder)
-    for format in ("csv", "tsv", "npz", "parquet"):
-        save_files(dataset, tmp_path / format, format)
-        loaded = load_files(tmp_path / format)
-        assert [labels.tolist() for labels in loaded.labels] == [[-1, 2], ["walk", "walk", "sit"]]
-        assert [path.suffix for path in (tmp_path / format).iterdir()] == [f".{format}"] * 2
+@pytest.mark.parametrize("format", ["csv", "tsv", "npz", "parquet"])
+def test_loaded_text_can_be_saved_in_every_format(folder: Path, format: str) -> None:
+    save_files(load_files(folder), folder / format, format)
+    loaded = load_files(folder / format)
+    assert [labels.tolist() for labels in loaded.labels] == [[-1, 2], ["walk", "walk", "sit"]]
+    assert [path.suffix for path in (folder / format).iterdir()] == [f".{format}"] * 2
 
 
 def test_hidden_files_are_not_sequences(folder: Path) -> None:
@@ -166,21 +159,19 @@ def test_hidden_files_are_not_sequences(folder: Path) -> None:
 
 
 def test_save_refuses_what_would_be_lost(tmp_path: Path) -> None:
-    X = np.zeros((2, 1))
-    mixed = np.array([1, "1"], dtype=object)
-    with pytest.raises(ValueError, match="labels that differ as text"):
-        save_files(example(X, mixed), tmp_path / "a")
-    assert list((tmp_path / "a").iterdir()) == []
-    with pytest.raises(ValueError, match="labels that differ as text"):
-        save_files(example(X, np.array(["", "b"])), tmp_path / "a")
-    with pytest.raises(ValueError, match="got objects in sequence 'first'"):
-        save_files(example(X, mixed), tmp_path / "a", "npz")
-    with pytest.raises(ValueError, match="distinct column names"):
-        save_files(example(X, np.zeros(2)), tmp_path / "a", label="f 0")
-    with pytest.raises(ValueError, match="distinct sequence names"):
-        save_files(example(X, np.zeros(2)).select([0, 0]), tmp_path / "a")
-    with pytest.raises(ValueError, match="a format among"):
-        save_files(example(X, np.zeros(2)), tmp_path / "a", "xlsx")
-    save_files(example(X, np.zeros(2)), tmp_path / "a")
+    X, mixed = np.zeros((2, 1)), np.array([1, "1"], dtype=object)
+    good = example(X, np.zeros(2))
+    for dataset, options, sentence in (
+        (example(X, mixed), {}, "labels that differ as text"),
+        (example(X, np.array(["", "b"])), {}, "labels that differ as text"),
+        (example(X, mixed), {"format": "npz"}, "got objects in sequence 'first'"),
+        (good, {"label": "f 0"}, "distinct column names"),
+        (good.select([0, 0]), {}, "distinct sequence names"),
+        (good, {"format": "xlsx"}, "a format among"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            save_files(dataset, tmp_path / "a", **options)
+        assert list((tmp_path / "a").iterdir()) == []
+    save_files(good, tmp_path / "a")
     with pytest.raises(FileExistsError, match="new or empty folder"):
-        save_files(example(X, np.zeros(2)), tmp_path / "a")
+        save_files(good, tmp_path / "a")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,26 +11,29 @@ import pytest
 from metriclearn.datasets import LabeledImages, load_bsds500, load_images, load_weizmann_horses
 
 Image = pytest.importorskip("PIL.Image")
-DATA = os.environ.get("METRICLEARN_DATA")
-needs_data = pytest.mark.skipif(DATA is None, reason="METRICLEARN_DATA is not set")
+
+
+def folders(parent: Path, photos: dict[str, Any], masks: dict[str, Any]) -> tuple[Path, Path]:
+    """Folders with images, given by their file names as arrays or as images of Pillow."""
+    for part, files in (("photos", photos), ("masks", masks)):
+        (parent / part).mkdir(exist_ok=True)
+        for name, image in files.items():
+            made = Image.fromarray(image) if isinstance(image, np.ndarray) else image
+            made.save(parent / part / name)
+    return parent / "photos", parent / "masks"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Two images; one has a mask as GIF, the other two annotators in PNG and colors."""
-    random = np.random.default_rng(0)
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "masks").mkdir()
-    for name, kind in (("a_cat", "jpg"), ("dog", "png")):
-        pixels = random.integers(0, 255, (6, 8, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(tmp_path / "photos" / f"{name}.{kind}")
-    mask = np.zeros((6, 8), dtype=np.uint8)
-    mask[2:4] = 3
-    Image.fromarray(mask).save(tmp_path / "masks" / "a_cat.gif")
-    Image.fromarray(mask).save(tmp_path / "masks" / "dog_0.png")
-    colors = np.zeros((6, 8, 3), dtype=np.uint8)
-    colors[:, 4:] = (9, 200, 3)
-    Image.fromarray(colors).save(tmp_path / "masks" / "dog_1.png")
+    pixels = np.random.default_rng(0).integers(0, 255, (2, 6, 8, 3), dtype=np.uint8)
+    mask, colors = np.zeros((6, 8), dtype=np.uint8), np.zeros((6, 8, 3), dtype=np.uint8)
+    mask[2:4], colors[:, 4:] = 3, (9, 200, 3)
+    folders(
+        tmp_path,
+        {"a_cat.jpg": pixels[0], "dog.png": pixels[1]},
+        {"a_cat.gif": mask, "dog_0.png": mask, "dog_1.png": colors},
+    )
     (tmp_path / "photos" / "notes.txt").write_text("no image")
     return tmp_path
 
@@ -51,89 +54,82 @@ def test_reads_what_pillow_reads(folder: Path) -> None:
 
 
 def test_missing_and_wrong_files_are_named(folder: Path) -> None:
+    photos, masks = folder / "photos", folder / "masks"
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        load_images(folder / "photos", folder / "nothing")
+        load_images(photos, folder / "nothing")
     with pytest.raises(FileNotFoundError, match="missing: \\['owl'\\]"):
-        load_images(folder / "photos", folder / "masks", names=["owl"])
-    (folder / "photos" / "emu.png").write_bytes((folder / "photos" / "dog.png").read_bytes())
+        load_images(photos, masks, names=["owl"])
+    (photos / "emu.png").write_bytes((photos / "dog.png").read_bytes())
     with pytest.raises(FileNotFoundError, match=r"image 'emu'.*emu\.png"):
-        load_images(folder / "photos", folder / "masks")
-    Image.fromarray(np.zeros((3, 3), dtype=np.uint8)).save(folder / "masks" / "emu.png")
+        load_images(photos, masks)
+    Image.fromarray(np.zeros((3, 3), dtype=np.uint8)).save(masks / "emu.png")
     with pytest.raises(ValueError, match=r"\[\(3, 3\)\] for 'emu' of \(6, 8\)"):
-        load_images(folder / "photos", folder / "masks")
-    (folder / "masks" / "emu.png").write_bytes(b"\x89PNG damaged")
+        load_images(photos, masks)
+    (masks / "emu.png").write_bytes(b"\x89PNG damaged")
     with pytest.raises(ValueError, match="not an image that Pillow reads"):
-        load_images(folder / "photos", folder / "masks")
+        load_images(photos, masks)
 
 
 def test_depths_palettes_and_transparency(tmp_path: Path) -> None:
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "masks").mkdir()
     ramp = np.linspace(0, 255, 48).round().astype(np.uint8).reshape(6, 8)
     made = {
-        "gray": Image.fromarray(ramp),
-        "deep": Image.fromarray(ramp.astype(np.uint16) * 257),
-        "fraction": Image.fromarray((ramp / 255.0).astype(np.float32)),
-        "alpha": Image.fromarray(np.dstack([ramp] * 3 + [255 - ramp])),
-        "palette": Image.fromarray(ramp).convert("P"),
-        "binary": Image.fromarray(ramp > 100),
+        "gray.png": ramp,
+        "deep.png": ramp.astype(np.uint16) * 257,
+        "fraction.tif": (ramp / 255.0).astype(np.float32),
+        "alpha.png": np.dstack([ramp] * 3 + [255 - ramp]),
+        "palette.png": Image.fromarray(ramp).convert("P"),
+        "binary.png": ramp > 100,
     }
     palette = Image.fromarray((ramp > 100).astype(np.uint8), mode="P")
     palette.putpalette([7, 7, 7, 200, 0, 0])
-    for name, image in made.items():
-        image.save(tmp_path / "photos" / f"{name}.{'tif' if name == 'fraction' else 'png'}")
-        palette.save(tmp_path / "masks" / f"{name}.png")
-    data = load_images(tmp_path / "photos", tmp_path / "masks")
-    by_name = dict(zip(data.names, data.images))
-    for name in ("gray", "deep", "fraction", "alpha", "palette"):
-        np.testing.assert_array_equal(by_name[name], np.dstack([ramp] * 3), err_msg=name)
-    np.testing.assert_array_equal(by_name["binary"][..., 0], 255 * (ramp > 100))
-    for labels in data.labels:
+    paths = folders(tmp_path, made, {f"{Path(name).stem}.png": palette for name in made})
+    data = load_images(*paths)
+    for name, pixels, labels in zip(data.names, data.images, data.labels):
+        expected = 255 * (ramp > 100) if name == "binary" else ramp
+        np.testing.assert_array_equal(pixels, np.dstack([expected] * 3), err_msg=name)
         np.testing.assert_array_equal(labels, ramp > 100)
-    Image.fromarray(ramp.astype(np.float32)).save(tmp_path / "photos" / "fraction.tif")
+    folders(tmp_path, {"fraction.tif": ramp.astype(np.float32)}, {})
     with pytest.raises(ValueError, match=r"values from 0 to 1 are needed; convert it to 8 bits"):
-        load_images(tmp_path / "photos", tmp_path / "masks")
+        load_images(*paths)
 
 
 def test_masks_of_many_kinds(tmp_path: Path) -> None:
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "masks").mkdir()
     third = np.arange(48).reshape(6, 8) // 16
-    kinds = {
-        "deep": Image.fromarray((third * 300).astype(np.uint16)),
-        "fraction": Image.fromarray((third / 4).astype(np.float32)),
-        "alpha": Image.fromarray(np.dstack([third * 9] * 3 + [third * 0 + 255]).astype(np.uint8)),
+    masks = {
+        "deep.png": (third * 300).astype(np.uint16),
+        "fraction.tif": (third / 4).astype(np.float32),
+        "alpha.png": np.dstack([third * 9] * 3 + [third * 0 + 255]).astype(np.uint8),
     }
-    for name, image in kinds.items():
-        image.save(tmp_path / "masks" / f"{name}.{'tif' if name == 'fraction' else 'png'}")
-        Image.fromarray(np.zeros((6, 8, 3), dtype=np.uint8)).save(tmp_path / f"photos/{name}.bmp")
-    for labels in load_images(tmp_path / "photos", tmp_path / "masks").labels:
+    black = np.zeros((6, 8, 3), dtype=np.uint8)
+    paths = folders(tmp_path, {f"{Path(name).stem}.bmp": black for name in masks}, masks)
+    for labels in load_images(*paths).labels:
         assert len(np.unique(labels)) == 3
         np.testing.assert_array_equal(labels == labels[0, 0], third == 0)
     with pytest.raises(ValueError, match="the unlabeled value 7, but has colors"):
-        load_images(tmp_path / "photos", tmp_path / "masks", names=["alpha"], unlabeled=7)
-    known = load_images(tmp_path / "photos", tmp_path / "masks", names=["deep"], unlabeled=300)
+        load_images(*paths, names=["alpha"], unlabeled=7)
+    known = load_images(*paths, names=["deep"], unlabeled=300)
     np.testing.assert_array_equal(np.unique(known.labels[0]), [-1, 0, 600])
     np.testing.assert_array_equal(known.labels[0] == -1, third == 1)
 
 
 def test_names_that_could_be_mistaken(folder: Path) -> None:
     """dog_1 is an image of its own now, and its mask not the second annotator of dog."""
-    (folder / "photos" / "dog_1.bmp").write_bytes((folder / "photos" / "dog.png").read_bytes())
-    (folder / "photos" / ".dog.png").write_bytes(b"of a file manager")
-    data = load_images(folder / "photos", folder / "masks")
+    photos, masks = folder / "photos", folder / "masks"
+    (photos / "dog_1.bmp").write_bytes((photos / "dog.png").read_bytes())
+    (photos / ".dog.png").write_bytes(b"of a file manager")
+    data = load_images(photos, masks)
     assert data.names == ["a_cat", "dog", "dog_1"]
     assert [len(maps) for maps in data.label_maps] == [1, 1, 1]
-    (folder / "masks" / "emu.png").write_bytes((folder / "masks" / "dog_0.png").read_bytes())
+    (masks / "emu.png").write_bytes((masks / "dog_0.png").read_bytes())
     with pytest.warns(UserWarning, match=r"1 label map\(s\) without an image.*'emu\.png'"):
-        load_images(folder / "photos", folder / "masks")
-    (folder / "photos" / "dog.bmp").write_bytes((folder / "photos" / "dog.png").read_bytes())
+        load_images(photos, masks)
+    (photos / "dog.bmp").write_bytes((photos / "dog.png").read_bytes())
     with pytest.raises(ValueError, match=r"got 'dog\.bmp' and 'dog\.png'"):
-        load_images(folder / "photos", folder / "masks")
-    for path in (folder / "photos").iterdir():
+        load_images(photos, masks)
+    for path in photos.iterdir():
         path.unlink()
     with pytest.raises(FileNotFoundError, match="at least one image"):
-        load_images(folder / "photos", folder / "masks")
+        load_images(photos, masks)
 
 
 def test_images_without_labels_are_refused() -> None:
@@ -141,15 +137,14 @@ def test_images_without_labels_are_refused() -> None:
         LabeledImages("empty", [], [], [])
 
 
-def test_absent_data_sets_say_where_to_get_them(tmp_path: Path) -> None:
-    for load in (load_weizmann_horses, load_bsds500):
-        with pytest.raises(FileNotFoundError, match="no plain download: take"):
-            load(tmp_path)
+@pytest.mark.parametrize("load", [load_weizmann_horses, load_bsds500])
+def test_absent_data_sets_say_where_to_get_them(tmp_path: Path, load) -> None:
+    with pytest.raises(FileNotFoundError, match="no plain download: take"):
+        load(tmp_path)
 
 
-@needs_data
-def test_weizmann_horses() -> None:
-    data = load_weizmann_horses()
+def test_weizmann_horses(shared_folder) -> None:
+    data = load_weizmann_horses(shared_folder("weizmann_horses"))
     assert len(data) == 110
     assert all(set(np.unique(labels)) == {0, 1} for labels in data.labels)
     shares = [labels.mean() for labels in data.labels]
@@ -157,9 +152,8 @@ def test_weizmann_horses() -> None:
     assert np.mean(shares) == pytest.approx(0.26, abs=0.005)
 
 
-@needs_data
-def test_bsds500() -> None:
-    data = load_bsds500()
+def test_bsds500(shared_folder) -> None:
+    data = load_bsds500(shared_folder("bsds500"))
     counts = [len(np.unique(labels)) for maps in data.label_maps for labels in maps]
     assert (len(data), len(counts)) == (16, 90)
     assert (min(counts), int(np.median(counts)), max(counts)) == (2, 17, 81)

@@ -20,9 +20,6 @@ from metriclearn.datasets.recordings import (
     load_speech_segments,
 )
 
-DATA = os.environ.get("METRICLEARN_DATA")
-needs_data = pytest.mark.skipif(DATA is None, reason="set METRICLEARN_DATA to the data folder")
-
 
 class Bytes:
     """An extractor for tests: every byte of the file is a row; counts its calls."""
@@ -41,6 +38,7 @@ class Bytes:
         return self.factor * np.frombuffer(Path(path).read_bytes(), np.uint8)[:, None].astype(float)
 
 
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     root = tmp_path / "mine"
     (root / "audio").mkdir(parents=True)
@@ -52,29 +50,29 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def test_features_and_labels_of_a_folder(tmp_path: Path) -> None:
-    data = load_recordings(folder(tmp_path), Bytes(), cache=tmp_path / "cache")
+def test_features_and_labels_of_a_folder(folder: Path, tmp_path: Path) -> None:
+    data = load_recordings(folder, Bytes(), cache=tmp_path / "cache")
     assert (data.name, data.names, data.groups) == ("mine", ["one", "two"], ["one", "two"])
     assert [labels.tolist() for labels in data.labels] == [["x"] * 2 + ["y"] * 4, ["x"] * 4]
     np.testing.assert_array_equal(data.sequences[0][:, 0], list(b"aabbbb"))
     assert data.feature_names == ["byte"]
-    some = load_recordings(
-        tmp_path / "mine", Bytes(), recordings=["two"], groups={"two": "g"}, cache=tmp_path
-    )
+    chosen = {"recordings": ["two"], "groups": {"two": "g"}}
+    some = load_recordings(folder, Bytes(), **chosen, cache=tmp_path)
     assert (some.names, some.groups) == (["two"], ["g"])
 
 
-def test_what_does_not_fit_is_one_sentence(tmp_path: Path) -> None:
-    root = folder(tmp_path)
+def test_what_does_not_fit_is_one_sentence(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"no segments of \['three'\]"):
-        load_recordings(root, Bytes(), recordings=["three"])
-    (root / "one.mp3").write_bytes(b"z")
+        load_recordings(folder, Bytes(), recordings=["three"])
+    (folder / "one.mp3").write_bytes(b"z")
     with pytest.raises(ValueError, match="one file per recording"):
-        load_recordings(root, Bytes())
-    (root / "one.mp3").unlink()
-    (root / "one.wav").unlink()
+        load_recordings(folder, Bytes())
+    (folder / "one.mp3").unlink()
+    (folder / "one.wav").unlink()
     with pytest.raises(FileNotFoundError, match=r"none for \['one'\]"):
-        load_recordings(root, Bytes())
+        load_recordings(folder, Bytes())
+    with pytest.raises(FileNotFoundError, match="f90/jamendolyrics"):
+        load_jamendo_singing(Bytes(), folder / "none")
 
 
 def test_cache_is_by_content_and_parameters(tmp_path: Path) -> None:
@@ -109,25 +107,20 @@ def test_damaged_or_unwritable_cache_costs_only_time(tmp_path: Path) -> None:
     np.testing.assert_array_equal(cached_features(file, extractor, blocked), first)
 
 
-@needs_data
-def test_the_four_data_sets(tmp_path: Path) -> None:
-    pytest.importorskip("librosa")
-    from metriclearn.features.audio import AudioFeatures
-
-    extractor = AudioFeatures(2.0, n_mfcc=2, deltas=0)
-    expected = {  # recordings, rows of the first, segments of the first at half a second
-        load_jamendo_singing: (["song02"], 316, {"instrumental", "singing"}),
-        load_ami_turns: (["trn05"], 60, None),
-        load_musanmix: (["musanmix"], 149, {"music", "noise", "male", "noEnergy"}),
-        load_speech_segments: (["diarizationExample"], 84, set(map("speaker{}".format, "ABCD"))),
-    }
-    for load, (names, rows, labels) in expected.items():
-        data = load(extractor, recordings=names, cache=tmp_path)
-        assert data.names == names
-        assert data.sequences[0].shape == (rows, 6)
-        assert labels is None or set(data.labels[0].tolist()) == labels
-
-
-def test_missing_data_set_says_where_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="f90/jamendolyrics"):
-        load_jamendo_singing(Bytes(), tmp_path / "none")
+@pytest.mark.parametrize(
+    ("load", "name", "recording", "rows", "labels"),  # rows of half a second, labels of the first
+    [
+        (load_jamendo_singing, "jamendo_singing", "song02", 316, {"instrumental", "singing"}),
+        (load_ami_turns, "ami_turns", "trn05", 60, None),
+        (load_musanmix, "musanmix", "musanmix", 149, {"music", "noise", "male", "noEnergy"}),
+        (load_speech_segments, "speech_segments", "diarizationExample", 84,
+         {"speakerA", "speakerB", "speakerC", "speakerD"}),
+    ],
+)  # fmt: skip
+def test_real_recordings(shared_folder, tmp_path, load, name, recording, rows, labels) -> None:
+    audio = pytest.importorskip("metriclearn.features.audio")
+    extractor = audio.AudioFeatures(2.0, n_mfcc=2, deltas=0)
+    data = load(extractor, shared_folder(name), recordings=[recording], cache=tmp_path)
+    assert data.names == [recording]
+    assert data.sequences[0].shape == (rows, 6)
+    assert labels is None or set(data.labels[0].tolist()) == labels

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import io
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,10 +55,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         running.shutdown()
 
 
-def leftovers(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.rglob("*") if path.is_file())
-
-
 def test_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("METRICLEARN_DATA", str(tmp_path / "all"))
     assert data_folder("hapt") == tmp_path / "all" / "hapt"
@@ -76,32 +73,27 @@ def test_good_download_is_kept(server: str, tmp_path: Path) -> None:
     assert Handler.asked == ["/good.csv"]
 
 
-def test_base_url_can_be_overridden(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_base_url_can_be_overridden(server: str, tmp_path: Path, monkeypatch) -> None:
     files = registry.SOURCES["toy"].files
     monkeypatch.setitem(registry.SOURCES, "toy", Source("", "http://127.0.0.1:9/nothing", files))
     assert fetch("toy", "part/good.csv", tmp_path, base_url=server).read_bytes() == CONTENT
 
 
-def test_wrong_checksum_is_refused(server: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"'part/wrong.csv' .* registered sha256 0000"):
-        fetch("toy", "part/wrong.csv", tmp_path)
-    assert leftovers(tmp_path) == []
-
-
-@pytest.mark.parametrize("name", ["no", "cut"])
-def test_missing_or_interrupted_download_leaves_nothing(
-    server: str, tmp_path: Path, name: str
-) -> None:
-    with pytest.raises(ConnectionError, match=f"'part/{name}.csv' could not be downloaded"):
+@pytest.mark.parametrize(
+    ("name", "error", "sentence"),
+    [
+        ("wrong", ValueError, "'part/wrong.csv' .* registered sha256 0000"),
+        ("no", ConnectionError, "'part/no.csv' could not be downloaded"),
+        ("cut", ConnectionError, "'part/cut.csv' could not be downloaded"),
+    ],
+)
+def test_bad_download_leaves_nothing(server, tmp_path, name, error, sentence) -> None:
+    with pytest.raises(error, match=sentence):
         fetch("toy", f"part/{name}.csv", tmp_path)
-    assert leftovers(tmp_path) == []
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_failed_download_is_tried_again(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_download_is_tried_again(server: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(registry, "RETRIES", 1)
     assert fetch("toy", "part/late.csv", tmp_path).read_bytes() == CONTENT
     assert Handler.asked == ["/late.csv", "/late.csv"]
@@ -128,7 +120,7 @@ def test_no_plain_download(name: str, sentence: str, tmp_path: Path) -> None:
         fetch(name, "sequences.npz", tmp_path)
 
 
-def test_registered_files_of_tcpd(shared_folder) -> None:  # type: ignore[no-untyped-def]
+def test_registered_files_of_tcpd(shared_folder) -> None:
     folder = shared_folder("tcpd")
     for file, public in registry.SOURCES["tcpd"].files.items():
         path, sha256 = public["path"], public["sha256"]
@@ -137,27 +129,23 @@ def test_registered_files_of_tcpd(shared_folder) -> None:  # type: ignore[no-unt
             assert path == f"{file.removesuffix('.json')}/{Path(file).name}"
 
 
-@pytest.mark.parametrize("keep", [0, 10, 100, 500])
-def test_truncated_npz(tmp_path: Path, keep: int) -> None:
-    np.savez(tmp_path / "a.npz", x=np.arange(200.0))
-    (tmp_path / "a.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:keep])
-    with pytest.raises(ValueError, match=r"a\.npz' should be an npz file .* truncated or damaged"):
-        read_arrays(tmp_path / "a.npz")
+def damaged_archives() -> list[tuple[str, bytes]]:
+    """Archives that are cut or have a flipped byte, one with a pickle, and a plain array."""
+    good, pickled, plain = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    np.savez(good, x=np.arange(200.0))
+    np.savez(pickled, x=np.array([{}], dtype=object))
+    np.save(plain, np.arange(3))
+    whole = good.getvalue()
+    flipped = whole[:700] + bytes([whole[700] ^ 1]) + whole[701:]
+    cut = [("a.npz", whole[:keep]) for keep in (0, 10, 100, 500)]
+    return [*cut, ("f.npz", flipped), ("p.npz", pickled.getvalue()), ("n.npy", plain.getvalue())]
 
 
-def test_flipped_byte_and_pickles_in_npz(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", x=np.arange(200.0))
-    content = bytearray((tmp_path / "a.npz").read_bytes())
-    content[700] ^= 1
-    (tmp_path / "a.npz").write_bytes(content)
-    np.savez(tmp_path / "b.npz", x=np.array([{}], dtype=object))
-    np.save(tmp_path / "c.npy", np.arange(3))
-    for file in ("a.npz", "b.npz", "c.npy"):
-        with pytest.raises(ValueError, match=f"{file}' should be an npz file"):
-            read_arrays(tmp_path / file)
-
-
-def test_missing_npz_stays_file_not_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("file", "content"), damaged_archives())
+def test_damaged_archives(tmp_path: Path, file: str, content: bytes) -> None:
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{file}' should be an npz file .* truncated or damaged"):
+        read_arrays(tmp_path / file)
     with pytest.raises(FileNotFoundError):
         read_arrays(tmp_path / "none.npz")
 

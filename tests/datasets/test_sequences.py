@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,31 +38,47 @@ def test_select_keeps_order_and_repeats() -> None:
     assert [X[0, 0] for X in dataset.sequences] == [2.0, 0.0, 2.0]
 
 
+BAD_DATA = [
+    ({"labels": [np.zeros(4)]}, "one entry of labels per sequence, got 1 for 2"),
+    ({"labels": [np.zeros(4), np.zeros(3)]}, r"'s1', needs 4 labels, got .*\(3,\)"),
+    ({"sequences": [np.zeros((4, 2)), np.zeros((4, 3))]}, r"'s1', needs shape \(T, 2\)"),
+    ({"sequences": [np.zeros((4, 2)), np.zeros(4)]}, r"'s1', needs shape \(T, 2\)"),
+    (
+        {"sequences": [np.zeros((4, 2)), np.array([[0, 0], [0, np.nan], [0, 0], [0, 0]])]},
+        "'s1', needs finite features, got nan at sample 1 of feature 'v'",
+    ),
+    ({"labels": [np.zeros(4), np.array([0, np.nan, 0, 0])]}, "'s1', has labels .* NaN"),
+    ({"sequences": [], "labels": [], "groups": [], "names": []}, "at least one sequence"),
+]
+BAD_SPLITS: list[tuple[dict[str, Any], str]] = [
+    ({}, "exactly one of fractions"),
+    ({"fractions": (0.5, 0.5), "n_test": 1}, "exactly one of fractions"),
+    ({"fractions": (0.5, 0.4)}, "sum to 1"),
+    ({"fractions": (1.5, -0.5)}, "positive fractions"),
+    ({"fractions": (0.25, 0.25, 0.25, 0.25)}, "got 3 groups for parts"),
+    ({"n_test": 3}, "got 3 groups for parts"),
+    ({"n_test": 0}, "got 3 groups for parts"),
+    ({"groups": [["p"], ["x"]]}, r"unknown \['x'\]"),
+    ({"groups": [["p", "q"], ["q"]]}, r"repeated \['q'\]"),
+    ({"groups": [["p"], []]}, "non-empty parts"),
+]
+
+
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("call", "sentence"),
     [
-        ({"labels": [np.zeros(4)]}, "one entry of labels per sequence, got 1 for 2"),
-        ({"labels": [np.zeros(4), np.zeros(3)]}, r"'s1', needs 4 labels, got .*\(3,\)"),
-        ({"sequences": [np.zeros((4, 2)), np.zeros((4, 3))]}, r"'s1', needs shape \(T, 2\)"),
-        ({"sequences": [np.zeros((4, 2)), np.zeros(4)]}, r"'s1', needs shape \(T, 2\)"),
-        (
-            {"sequences": [np.zeros((4, 2)), np.array([[0, 0], [0, np.nan], [0, 0], [0, 0]])]},
-            "'s1', needs finite features, got nan at sample 1 of feature 'v'",
+        *((lambda changes=c: build(["p", "q"], **changes), text) for c, text in BAD_DATA),
+        *(
+            (lambda rule=r: build(list("pqr")).split_by_group(**rule), text)
+            for r, text in BAD_SPLITS
         ),
-        ({"labels": [np.zeros(4), np.array([0, np.nan, 0, 0])]}, "'s1', has labels .* NaN"),
-        ({"sequences": [], "labels": [], "groups": [], "names": []}, "at least one sequence"),
+        (lambda: build(["p"]).select([]), "at least one integer index"),
+        (lambda: build(["p", "q"]).select([True, False]), "at least one integer index"),
     ],
 )
-def test_errors_name_the_sequence(changes: dict, sentence: str) -> None:
+def test_what_does_not_fit_is_refused(call: Callable[[], Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        build(["p", "q"], **changes)
-
-
-def test_select_nothing_or_floats_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one integer index"):
-        build(["p"]).select([])
-    with pytest.raises(ValueError, match="at least one integer index"):
-        build(["p", "q"]).select([True, False])
+        call()
 
 
 @settings(deadline=None)
@@ -68,9 +87,7 @@ def test_select_nothing_or_floats_is_refused() -> None:
     st.sampled_from([(0.5, 0.25, 0.25), (0.98, 0.01, 0.01), (0.2, 0.8), (1.0,)]),
     st.integers(0, 5),
 )
-def test_split_never_divides_a_group(
-    groups: list[str], fractions: tuple[float, ...], seed: int
-) -> None:
+def test_split_never_divides_a_group(groups, fractions: tuple[float, ...], seed: int) -> None:
     dataset = build(groups)
     parts = dataset.split_by_group(fractions, random_state=seed)
     again = dataset.split_by_group(fractions, random_state=seed)
@@ -96,23 +113,3 @@ def test_split_by_hand() -> None:
     dataset = build(["p", "q", "p", "r"])
     train, test = dataset.split_by_group(groups=[["p"], ["r"]])
     assert (train.names, test.names) == (["s0", "s2"], ["s3"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({}, "exactly one of fractions"),
-        ({"fractions": (0.5, 0.5), "n_test": 1}, "exactly one of fractions"),
-        ({"fractions": (0.5, 0.4)}, "sum to 1"),
-        ({"fractions": (1.5, -0.5)}, "positive fractions"),
-        ({"fractions": (0.25, 0.25, 0.25, 0.25)}, "got 3 groups for parts"),
-        ({"n_test": 3}, "got 3 groups for parts"),
-        ({"n_test": 0}, "got 3 groups for parts"),
-        ({"groups": [["p"], ["x"]]}, r"unknown \['x'\]"),
-        ({"groups": [["p", "q"], ["q"]]}, r"repeated \['q'\]"),
-        ({"groups": [["p"], []]}, "non-empty parts"),
-    ],
-)
-def test_split_errors(arguments: dict, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        build(["p", "q", "r"]).split_by_group(**arguments)

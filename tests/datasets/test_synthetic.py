@@ -40,10 +40,7 @@ def test_shapes_and_names() -> None:
 @given(st.integers(0, 50), st.integers(1, 5), st.integers(0, 4), st.integers(1, 6))
 def test_segments_respect_their_limits(seed: int, fewest: int, more: int, size: int) -> None:
     limits = (fewest, fewest + more)
-    dataset = make_change_points(
-        4, n_samples=60, n_features=3, n_relevant=1, n_segments=limits, min_size=size,
-        random_state=seed,
-    )  # fmt: skip
+    dataset = make_change_points(4, 60, 3, 1, limits, min_size=size, random_state=seed)
     for ends in dataset.change_points:
         assert fewest <= len(ends) <= fewest + more
         assert np.diff(ends, prepend=0).min() >= size
@@ -51,9 +48,7 @@ def test_segments_respect_their_limits(seed: int, fewest: int, more: int, size: 
 
 
 def test_every_number_of_segments_and_every_position_occurs() -> None:
-    dataset = make_change_points(
-        400, n_samples=6, n_features=1, n_relevant=1, n_segments=(1, 3), min_size=2, random_state=0
-    )
+    dataset = make_change_points(400, 6, 1, 1, (1, 3), min_size=2, random_state=0)
     found = {tuple(ends.tolist()) for ends in dataset.change_points}
     assert found == {(6,), (2, 6), (3, 6), (4, 6), (2, 4, 6)}
 
@@ -81,10 +76,8 @@ def test_noise_and_jump_are_standard_deviations() -> None:
 
 def test_seeds() -> None:
     def draw(seed: int, feature_seed: int | None) -> tuple[list[int], NDArray]:
-        dataset = make_change_points(
-            1, n_samples=60, n_features=20, n_relevant=4, feature_seed=feature_seed,
-            random_state=seed,
-        )  # fmt: skip
+        seeds = {"feature_seed": feature_seed, "random_state": seed}
+        dataset = make_change_points(1, n_samples=60, n_features=20, n_relevant=4, **seeds)
         return dataset.relevant.tolist(), dataset.sequences[0]
 
     assert draw(0, 7)[0] == draw(1, 7)[0] != [0, 1, 2, 3]
@@ -94,19 +87,11 @@ def test_seeds() -> None:
     assert np.any(draw(0, 7)[1] != draw(1, 7)[1])
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"n_samples": 8},
-        {"n_segments": (3, 2)},
-        {"n_segments": (0, 2)},
-        {"min_size": 0},
-        {"n_relevant": 301},
-        {"n_relevant": 0},
-        {"distractor_group": 0},
-        {"n_series": 0},
-    ],
-)
-def test_impossible_requests(arguments: dict) -> None:
+IMPOSSIBLE = [("n_segments", (3, 2)), ("n_segments", (0, 2)), ("n_samples", 8), ("n_relevant", 301)]
+IMPOSSIBLE += [(name, 0) for name in ("min_size", "n_relevant", "distractor_group", "n_series")]
+
+
+@pytest.mark.parametrize(("name", "value"), IMPOSSIBLE)
+def test_impossible_data_are_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match="make_change_points needs"):
-        make_change_points(**arguments)
+        make_change_points(**{name: value})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,11 +18,6 @@ from metriclearn.datasets import (
     load_wine,
 )
 
-needs_data = pytest.mark.skipif(
-    os.environ.get("METRICLEARN_DATA") is None,
-    reason="set METRICLEARN_DATA to the folder of the real data sets",
-)
-
 
 @pytest.mark.parametrize(
     ("load", "shape", "sizes"),
@@ -34,9 +28,7 @@ needs_data = pytest.mark.skipif(
         (load_breast_cancer, (569, 30), [357, 212]),
     ],
 )
-def test_tables_of_scikit_learn(
-    load: Callable[[], LabeledTable], shape: tuple[int, int], sizes: list[int]
-) -> None:
+def test_tables_of_scikit_learn(load: Callable[[], LabeledTable], shape, sizes) -> None:
     table = load()
     assert table.X.shape == shape
     assert len(table.feature_names) == shape[1]
@@ -61,9 +53,8 @@ def test_rows_and_classes_are_selected() -> None:
     assert table.select([149, 0]).y.tolist() == ["virginica", "setosa"]
 
 
-@needs_data
-def test_letters() -> None:
-    table = load_letters()
+def test_letters(shared_folder) -> None:
+    table = load_letters(shared_folder("letter"))
     assert table.X.shape == (20_000, 16)
     assert "".join(table.classes) == "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     assert table.y[:3].tolist() == ["T", "I", "D"]
@@ -71,9 +62,8 @@ def test_letters() -> None:
     assert np.bincount(np.unique(table.y, return_inverse=True)[1]).min() == 734
 
 
-@needs_data
-def test_libras() -> None:
-    table = load_libras()
+def test_libras(shared_folder) -> None:
+    table = load_libras(shared_folder("libras"))
     assert table.X.shape == (360, 90)
     assert np.unique(table.y, return_counts=True)[1].tolist() == [24] * 15
     assert table.feature_names[:3] == ["x1", "y1", "x2"]
