@@ -284,8 +284,7 @@ class PricedSegmentation:
     def _read(self, mirrored: bool = False) -> pruned.Signal:
         """What the kernels read of the signal, or of its samples in reverse order."""
         form, known, T = self.form, self.known, self.n_samples
-        with np.errstate(invalid="ignore"):  # infinite factors are refused with a sentence
-            cumulative = np.ascontiguousarray(form.cumulative, dtype=np.float64)
+        cumulative = np.ascontiguousarray(form.cumulative, dtype=np.float64)
         if mirrored:
             cumulative = np.ascontiguousarray(cumulative[-1] - cumulative[::-1])
         weight, truth, charges, slack, rules = 0.0, None, None, None, None

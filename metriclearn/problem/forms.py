@@ -281,6 +281,7 @@ def center(X: NDArray) -> NDArray:
     return X - np.mean(X, axis=0)
 
 
+@np.errstate(invalid="ignore")  # sums of infinity are NaN, which oracles refuse in a sentence
 def cumulative_sums(
     X: NDArray, components: NDArray | None = None, block: int = 2**16
 ) -> NDArray[np.float64]:
