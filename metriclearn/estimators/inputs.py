@@ -348,9 +348,9 @@ def _read_array(
             f"{array.shape[1]} in {place}."
         )
     for start in range(0, len(array), _ROWS):
-        bad = np.argwhere(~np.isfinite(array[start : start + _ROWS]))
-        if len(bad):
-            row, feature = int(bad[0, 0]) + start, int(bad[0, 1])
+        finite = np.isfinite(array[start : start + _ROWS])
+        if not finite.all():
+            row, feature = np.argwhere(~finite)[0] + [start, 0]
             value = "NaN" if np.isnan(array[row, feature]) else "inf"
             raise ValueError(
                 f"{who} needs finite numbers, got {value} at row {row}, feature {feature} of "

@@ -139,6 +139,8 @@ class ThreadExecutor(BaseEstimator):
     def each(
         self, shards: Sequence[Shard], function: Callable[..., Any], *arguments: Any
     ) -> list[Any]:
+        if effective_n_jobs(self.n_jobs) == 1:  # saves a millisecond of every round
+            return [function(shard, *arguments) for shard in shards]
         threads = Parallel(n_jobs=self.n_jobs, backend="threading")
         return list(threads(delayed(function)(shard, *arguments) for shard in shards))
 
