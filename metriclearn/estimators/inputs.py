@@ -270,7 +270,7 @@ def read_counts(
             f"{who} needs one {name} for each of the {len(data.arrays)} data sets, or one for "
             f"all, got {len(counts)}."
         )
-    if optional and all(count is None for count in counts):
+    if optional and counts.count(None) == len(counts):
         return counts  # without a look at the data, which may be on disk
     for i, (count, length) in enumerate(zip(counts, data.lengths)):
         most = max(1, length // min_size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from metriclearn.estimators.inputs import (
@@ -95,8 +95,18 @@ class MahalanobisSegmenter(LearnedMetric):
         counts = read_counts(
             who, "n_segments", n_segments, data, optional=unknown, min_size=self.min_size
         )
-        oracle = self._oracle()
-        return [self._segment_one(X, count, oracle) for X, count in zip(data.arrays, counts)]
+        oracle: Any = self._oracle()
+        partitions: list[Partition] = []
+        for X, count in zip(data.arrays, counts):
+            form = LowRankForm.from_cumulative(cumulative_sums(X, self.components_))
+            if count is not None:
+                partitions.append(oracle(form, int(count)))
+            elif len(X) < self.min_size:  # is one segment
+                partitions.append(Partition(ends=np.array([len(X)])))
+            else:
+                assert self.penalty_ is not None
+                partitions.append(oracle(form.shifted(-self.penalty_)))
+        return partitions
 
     def _oracle(self) -> Oracle:
         """The oracle, with the estimator's smallest segment where it knows of one."""
@@ -106,16 +116,6 @@ class MahalanobisSegmenter(LearnedMetric):
         if hasattr(oracle, "min_size"):
             oracle.min_size = self.min_size
         return oracle
-
-    def _segment_one(self, X: NDArray, count: int | None, oracle: Oracle) -> Any:
-        """K segments, or those of the penalty; what is shorter than min_size is one segment."""
-        form = LowRankForm.from_cumulative(cumulative_sums(X, self.components_))
-        if count is not None:
-            return oracle(form, int(count))
-        if len(X) < self.min_size:
-            return Partition(ends=np.array([len(X)]))
-        assert self.penalty_ is not None
-        return oracle(form.shifted(-self.penalty_))
 
 
 def _loss(partition: Partition, truth: Partition | PartialPartition) -> float:
