@@ -192,7 +192,7 @@ def test_killed_client(cluster: Cluster, client: Any, expected: Any, tmp_path: P
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     with np.load(state) as file:
-        done = int(file["trace"].shape[1])
+        done = len(file["rows"])
     assert 0 < done < len(expected.solution_.trace)
     solver = BundleDual(1e-5, checkpoint=str(state))
     assert_same(
