@@ -49,8 +49,6 @@ from metriclearn.indices import adjusted_rand_score
 from metriclearn.plots import plot_embeddings
 from metriclearn.problem.forms import center
 
-__all__ = ["Clustering", "Repeated", "cases_of"]
-
 _SELECTION_SEED = 1001  # of K-means; never that of a result
 _RARE = 0.01  # share of samples up to which another value than the usual one tells nothing
 _PROTOCOLS = {

@@ -16,8 +16,6 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-__all__ = ["CONFIGS", "folder_and_command", "one_sentence"]
-
 CONFIGS = str(Path(__file__).resolve().parents[1] / "configs")
 
 

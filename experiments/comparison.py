@@ -38,18 +38,6 @@ from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.problem.forms import center
 
-__all__ = [
-    "Comparison",
-    "group_cases",
-    "group_folds",
-    "joined",
-    "load_sequences",
-    "read_cases",
-    "sequence_losses",
-    "synthetic_sequences",
-    "with_tuned_penalty",
-]
-
 LEARNED, TUNED = "learned", "tuned"  # where a penalty comes from
 Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
 

@@ -24,8 +24,6 @@ from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.indices import hausdorff, partition_loss, precision_recall
 
-__all__ = ["evaluate", "main", "score"]
-
 MEASURES = {
     "partition_loss": "‖M − N‖²_F",
     "relative_loss": "ℓ = ‖M − N‖²_F / T",

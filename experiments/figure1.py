@@ -34,8 +34,6 @@ from experiments.report import Artifacts, markdown_table
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import PALETTE, TEXT_SIZE, canvas, figure_of, say, tidy
 
-__all__ = ["Figure1", "Stretches", "plot_information"]
-
 Curves = Mapping[str, tuple[NDArray, NDArray, NDArray]]  # fractions, means, standard errors
 
 

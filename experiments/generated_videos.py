@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from experiments import scenes
 from experiments.scenes import Shot, Spans
 
-__all__ = ["build_videos", "main"]
-
 SAMPLING_RATE, FRAME_RATE = 16000, 5
 
 

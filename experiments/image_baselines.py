@@ -13,8 +13,6 @@ from sklearn.cluster import SpectralClustering
 
 from metriclearn.features.image import ImageNodes
 
-__all__ = ["ScikitLearnSpectral", "SomeFeatures"]
-
 
 class ScikitLearnSpectral(BaseEstimator):
     """scikit-learn's SpectralClustering of standardized nodes; ``gamma`` is that of its kernel."""

@@ -41,8 +41,6 @@ from metriclearn.features.image import ImageFeatures, ImageNodes
 from metriclearn.indices import jaccard_score, partition_loss
 from metriclearn.plots import plot_image_segmentations, plot_learned_scales
 
-__all__ = ["LOSSES", "Images", "Pictures", "image_losses", "paired_tests", "split", "words_of"]
-
 _logger = logging.getLogger(__name__)
 
 

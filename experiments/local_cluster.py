@@ -6,8 +6,6 @@ import logging
 from functools import cache
 from typing import Any
 
-__all__ = ["local_cluster"]
-
 
 @cache
 def local_cluster(n_workers: int) -> Any:

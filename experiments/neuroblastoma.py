@@ -44,8 +44,6 @@ from metriclearn.estimators.penalty import (
 from metriclearn.oracles.path import SegmentationPath
 from metriclearn.plots import plot_annotations
 
-__all__ = ["Neuroblastoma"]
-
 COLUMNS = {"free": "without", "constrained": "with training annotations as constraints"}
 
 

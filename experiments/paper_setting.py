@@ -19,8 +19,6 @@ from experiments.procedure import Case, Losses, Method, Outcome, Story, pooled_r
 from experiments.report import Artifacts, learned_metrics, markdown_table
 from metriclearn import Partition
 
-__all__ = ["PaperSetting"]
-
 
 class PaperSetting(Comparison):
     """The procedure: every setting at every strength is a method with nothing to choose.

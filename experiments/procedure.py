@@ -36,22 +36,6 @@ import metriclearn
 from experiments.report import Artifacts
 from metriclearn.running.atomic import replacing
 
-__all__ = [
-    "Case",
-    "Choice",
-    "Finished",
-    "Method",
-    "Outcome",
-    "Procedure",
-    "Story",
-    "compare",
-    "pooled_rows",
-    "quiet",
-    "read_methods",
-    "statistics",
-    "summary_rows",
-]
-
 MEASURE = "partition_loss"
 Losses = dict[str, dict[Any, NDArray]]  # by column, then by option of the fitted model
 Scores = dict[tuple[str, str], NDArray]  # by (split, measure)
@@ -108,15 +92,12 @@ class Choice:
     losses: NDArray
 
     def __str__(self) -> str:
-        words = [f"{key.rpartition('__')[2]} = {_word(value)}" for key, value in self._items()]
+        words = [
+            f"{key.rpartition('__')[2]} = "
+            f"{type(value).__name__ if hasattr(value, 'get_params') else value}"
+            for key, value in sorted(self.parameters.items())
+        ]
         return ", ".join(words) or "nothing to choose"
-
-    def _items(self) -> list[tuple[str, Any]]:
-        return sorted(self.parameters.items())
-
-
-def _word(value: Any) -> str:
-    return type(value).__name__ if hasattr(value, "get_params") else f"{value}"
 
 
 @dataclass(frozen=True)
@@ -182,31 +163,24 @@ class Procedure(Protocol):
 
     def methods(self) -> list[Method]:
         """All methods, costly ones last."""
-        ...
 
     def cases(self) -> list[Case]:
         """All cases; reads the data."""
-        ...
 
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
         """The estimator, which has the parameters of a candidate of the method, fitted."""
-        ...
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Any) -> Losses:
         """Losses of a model on held-out data, for every column and option to choose from."""
-        ...
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         """The model with the chosen option of a column, and its scores on the test data."""
-        ...
 
     def columns(self, method: Method) -> Sequence[str]:
         """The columns of a method."""
-        ...
 
     def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
         """The report, the main one first; may write further files to the folder."""
-        ...
 
 
 def read_methods(entries: DictConfig) -> list[Method]:
@@ -431,11 +405,11 @@ def pooled_rows(outcomes: Sequence[Outcome], held_out: bool = False) -> list[Row
     return rows
 
 
-def summary_rows(rows: Sequence[Row], separator: str = "/") -> list[Row]:
+def summary_rows(rows: Sequence[Row]) -> list[Row]:
     """One row per method and column: the mean partition losses of all labels, one value each."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        if row["measure"].startswith(MEASURE + separator) and row["split"] != "validation":
+        if row["measure"].startswith(f"{MEASURE}/") and row["split"] != "validation":
             groups.setdefault((row["method"], row["n_clusters"]), []).append(row)
     return [
         {"method": method, "split": "test", "n_clusters": column}

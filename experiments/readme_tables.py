@@ -21,8 +21,6 @@ from typing import Any
 
 from experiments.report import read_results, results_markdown
 
-__all__ = ["fill", "main", "portable", "publish"]
-
 ROOT = Path(__file__).resolve().parents[1]
 _PLACE = re.compile(r"(<!-- results:(\S+) -->\n).*?(<!-- /results -->)", re.DOTALL)
 

@@ -35,21 +35,6 @@ from metriclearn.plots import (
 )
 from metriclearn.plots.canvas import number
 
-__all__ = [
-    "Artifacts",
-    "Cell",
-    "Strip",
-    "TableRow",
-    "headline",
-    "learned_metrics",
-    "markdown_table",
-    "read_results",
-    "results_markdown",
-    "results_table",
-    "standardized_weights",
-    "write_report",
-]
-
 MEASURE = "partition_loss"
 COLUMNS = {"estimated": "number of segments estimated", "given": "number of segments given"}
 _SPLITS = ("test", "validation", "train")

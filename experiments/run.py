@@ -22,8 +22,6 @@ from experiments.command_line import CONFIGS, folder_and_command, one_sentence
 from experiments.procedure import MEASURE, Finished, Procedure, compare
 from experiments.report import write_report
 
-__all__ = ["main", "run"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -21,16 +21,6 @@ from tqdm import tqdm
 
 from metriclearn.datasets.annotations import save_segments
 
-__all__ = [
-    "KINDS",
-    "Shot",
-    "Spans",
-    "build_from_command_line",
-    "build_movies",
-    "draw_shots",
-    "write_movie",
-]
-
 FOLDERS = ("train", "validation", "test")
 Spans = list[tuple[float, float, str]]  # start and end in seconds, and label
 

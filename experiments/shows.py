@@ -24,8 +24,6 @@ from metriclearn.datasets.annotations import read_segments
 from metriclearn.datasets.registry import data_folder
 from metriclearn.features.media import audio_blocks
 
-__all__ = ["PARTS", "Part", "build_shows", "main"]
-
 SAMPLING_RATE, FRAME_RATE = 16000, 5
 FADE = 0.6  # seconds of cross-fade
 SHORTEST, LONGEST = 5.0, 25.0  # seconds of a passage

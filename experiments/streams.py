@@ -33,8 +33,6 @@ from metriclearn.datasets import LabeledSequences, load_recordings
 from metriclearn.datasets.recordings import Extractor
 from metriclearn.features.per_recording import StandardizedRecordings
 
-__all__ = ["Streams", "folder_cases", "held_out_cases"]
-
 LEARNING = "metric learning"
 ByStream = Mapping[str, Sequence[Outcome]]
 Table = dict[str, dict[str, dict[str, float]]]  # method -> stream -> recording -> loss

@@ -22,19 +22,6 @@ from typing import Any, Self
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-__all__ = [
-    "Report",
-    "Timing",
-    "describe",
-    "draw_scaling",
-    "in_own_process",
-    "in_turns",
-    "met",
-    "options_of",
-    "peak_mebibytes",
-    "power_of",
-]
-
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "ruptures", "ruptures-rs", "fastcpd")
 _PATIENCE = 10.0  # seconds
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from metriclearn import ChangePoints, LowRankForm, Partition
 
-__all__ = ["Program", "installed", "objective", "programs"]
-
 Program = Callable[[NDArray, float], Sequence[int] | NDArray]
 
 
