@@ -131,6 +131,8 @@ class _Bundle(Minimization):
         w, model = self._query()
         before = self.center_objective
         cuts, value = self.visit(w)
+        # a serious step, to which the center moves, brings a share of the descent that the model
+        # promised; ν falls after it, or where the model promises little beside the gap
         descent = before - model
         serious = before - value >= 0.1 * max(descent, 0.0) and value < before
         held_back = self.solved_well and descent < 0.25 * (self.objective - self.lower_bound)
@@ -140,10 +142,11 @@ class _Bundle(Minimization):
         self.proximity = max(factor * self.proximity, 1e-10 * self.first_proximity)
         if serious:
             self.center, self.center_objective = self.best.copy(), self.objective
+        # dropped cuts queue in the archive, where the oldest make room
         kept, dropped = pruned(self.cuts, self.settings.keep_inactive)
         self.cuts = np.concatenate([kept, table_of(cuts, w, self._units())])
         most = self.settings.cache_size * len(self.masses)
-        self.archive = np.concatenate([self.archive, dropped])  # the oldest come first
+        self.archive = np.concatenate([self.archive, dropped])
         self.archive = self.archive[max(0, len(self.archive) - most) :]
 
     def _query(self) -> tuple[NDArray, float]:
@@ -174,6 +177,8 @@ class _Bundle(Minimization):
             for table in (cuts, self.archive):
                 table["slope"][:, -1] *= before / self.price_unit
         units = self._units()
+        # Ω + (ν/2)‖x − center‖² is (ρ/2)‖x‖² − ⟨h, x⟩ and a constant; at the price Ω has no part,
+        # and its unit makes up for the curvature that differs
         curvature = self.terms.curvature + self.proximity
         shift = curvature * (units * self.center)
         shift[:n] = self.proximity * self.center[:n] - self.terms.slope

@@ -67,6 +67,7 @@ class DualMaster:
             ascent = float(gradient @ direction)
             if ascent <= 0.0:
                 break
+            # halve the step until D grows enough (Armijo), with v moving along by one product
             change, step = _combine(direction, self.rows), 1.0
             while True:
                 trial, trial_v = a + step * direction, v - step * change
@@ -89,12 +90,14 @@ class DualMaster:
         self, a: NDArray, gradient: NDArray, jacobian: Jacobian, tolerance: float
     ) -> NDArray:
         """Change of a that is optimal for the second-order model, over promising rows only."""
+        # rows with weight, and those above their group's mean gradient, where weight may go
         level = np.bincount(self.groups, weights=a * gradient) / self.masses
         chosen = np.flatnonzero((a > 1e-12) | (gradient >= level[self.groups]))
         H = jacobian(self.rows[chosen]) / self.curvature
         H[np.diag_indices_from(H)] += 1e-10 * max(1e-300, float(np.trace(H)) / len(chosen))
         c = gradient[chosen] + H @ a[chosen]
         groups = self.groups[chosen]
+        # the program gives the new weights of the chosen rows; those of all others become 0
         direction = -a
         direction[chosen] += simplex_qp(H, c, groups, self.masses, tolerance)
         return direction
@@ -194,6 +197,7 @@ def linear_master(
     -------
     array (J,), or None where HiGHS finds no optimum
     """
+    # unknowns (x, ξ): minimize ⟨c, x⟩ + Σ s_i ξ_i with ⟨G_j, x⟩ − ξ_group(j) ≤ −β_j
     J, m = len(offsets), len(masses)
     slacks = scipy.sparse.csr_array((-np.ones(J), (np.arange(J), groups)), shape=(J, m))
     constraints = scipy.sparse.hstack([scipy.sparse.csr_array(rows), slacks], format="csr")

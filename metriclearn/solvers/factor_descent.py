@@ -63,6 +63,7 @@ class _Descent(Minimization):
         """L, of full rank, and √λ, as one vector in which the objective at w is of order 1."""
         if self.problem.warm is None:
             self.scale = self.objective
+        # eigenvalues are floored, for the gradient 2GL at a zero column of L is zero
         self.unit = max(abs(self.objective), 1e-300)
         w_metric, price = self.cone.split(start)
         values, vectors = np.linalg.eigh(self.cone.metric.matrix(w_metric))

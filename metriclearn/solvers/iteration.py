@@ -200,6 +200,7 @@ class Minimization(Iteration):
                 f"{who} needs an objective that is finite at the start, with no or nearly no "
                 f"metric, got {value}; change the regularizer, or scale the data."
             )
+        # gaps are relative to the risk with no metric, or to Ω where that is 0
         self.scale = (cuts.mean or value) if warm is None else warm.scale
         self.anchor_offset, self.anchor_slope = cuts.mean - float(cuts.slope @ start), cuts.slope
         if warm is not None and warm.cuts is not None:

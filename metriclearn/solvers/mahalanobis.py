@@ -116,7 +116,8 @@ class FullMetric(BaseEstimator):
             if 2 * np.count_nonzero(positive) <= len(values):
                 root = _psd_root(rows, values, vectors)
                 return root @ root.T
-            rest = _psd_root(rows, -values, vectors)  # v is the difference of two projections
+            # v = Π(v) − Π(−v), so that J(v) = I − J(−v): the smaller of the two is cheaper
+            rest = _psd_root(rows, -values, vectors)
             return rows @ rows.T - rest @ rest.T
 
         return self.coordinates(kept.T), jacobian
@@ -160,6 +161,7 @@ def _psd_root(rows: NDArray, values: NDArray, vectors: NDArray) -> NDArray:
     In the eigenbasis J multiplies entry (i, j) by 1 when both eigenvalues are positive, by
     λ_i/(λ_i − λ_j) when only λ_i is, and by 0 when neither is: O(P²r) for each row, r = rank.
     """
+    # two mixed pairs (i, j), (j, i) are one column, times √2; a pair of positive ones is two
     positive = values > 0
     up, down = vectors[:, positive], vectors[:, ~positive]
     mixed = values[positive][:, None] / (values[positive][:, None] - values[~positive][None, :])

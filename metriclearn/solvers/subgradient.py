@@ -153,6 +153,7 @@ class _Descent(Minimization):
         """Move from the current point and evaluate the next one, now and then the average."""
         count = self.round + 1
         gamma = self._move(count) if self.settings.batch_size is None else self._epoch(count)
+        # afresh at rounds 2, 4, 8, …, so that the average never reaches back beyond half of them
         if count == self.restart:
             self.sum, self.sum_weight, self.restart = np.zeros_like(self.w), 0.0, 2 * count
         self.sum, self.sum_weight = self.sum + gamma * self.w, self.sum_weight + gamma
