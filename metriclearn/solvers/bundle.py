@@ -182,7 +182,7 @@ class _Bundle(Minimization):
         curvature = self.terms.curvature + self.proximity
         shift = curvature * (units * self.center)
         shift[:n] = self.proximity * self.center[:n] - self.terms.slope
-        rows, offsets, groups = cuts["slope"].copy(), cuts["offset"].copy(), cuts["group"].copy()
+        rows, offsets, groups = cuts["slope"], cuts["offset"].copy(), cuts["group"].copy()
         master = DualMaster(rows, offsets, groups, self.masses, shift, curvature, cone)
         gap = self.objective - self.lower_bound
         tolerance = max(0.02 * gap, 1e-2 * self.settings.tolerance * self.scale)
