@@ -13,7 +13,7 @@ from metriclearn import ChangePointMetricLearner
 from metriclearn.datasets import make_change_points
 from metriclearn.running.executors import DaskExecutor
 from tests.cluster import Cluster
-from tests.experiments.command import call, failure
+from tests.experiments.command import call
 
 pytest.importorskip("distributed", reason="Dask is optional: pip install metriclearn[dask]")
 FEW = [f"~methods.{name}" for name in ("full", "trace", "pca", "rca", "euclidean", "diagonal_l2")]
@@ -56,11 +56,3 @@ def test_local_cluster_is_one_for_all() -> None:
         local_cluster.cache_clear()
     here = ChangePointMetricLearner(verbose=False).fit(data.sequences, data.labels).components_
     np.testing.assert_allclose(there, here, rtol=1e-9)
-
-
-def test_unknown_executor_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sentence = failure(capsys, "run", "executor=mpi", f"hydra.run.dir={tmp_path}")
-    assert "executor/mpi" in sentence
-    assert "dask, threads" in sentence
