@@ -16,15 +16,17 @@ pytest.importorskip("librosa")
 from metriclearn.features.audio import AudioFeatures
 from metriclearn.features.gist import Gist
 from metriclearn.features.media import audio_blocks, video_frames
-from metriclearn.features.per_recording import (
-    JoinedFeatures,
-    StandardizedRecordings,
-)
+from metriclearn.features.per_recording import JoinedFeatures, StandardizedRecordings
 from metriclearn.features.video import ColorHistogram, VideoFeatures
 
 
 def grays(levels: list[int]) -> np.ndarray:
     return np.stack([np.full((48, 64, 3), level, dtype=np.uint8) for level in levels])
+
+
+def steady(path: Path, count: int, sound: np.ndarray | None = None) -> Path:
+    """Equal gray pictures, ten a second."""
+    return write_video(path, grays([50] * count), [i / 10 for i in range(count)], sound)
 
 
 def shown(path: Path, rate: float) -> list[int]:
@@ -39,16 +41,14 @@ def test_the_picture_on_screen_at_the_middle_of_every_step(tmp_path: Path) -> No
     assert shown(path, 0.5) == [30 + 20 * t for t in range(5)]
 
 
-def test_variable_frame_rate_follows_the_time_stamps(tmp_path: Path) -> None:
+def test_variable_frame_rate_follows_the_time_stamps_and_a_single_frame_is_one_row(
+    tmp_path: Path,
+) -> None:
     times = [0.0, 0.1, 0.2, 3.0, 3.1, 3.2, 3.3, 7.0, 7.9]
     levels = [20, 20, 40, 60, 60, 60, 80, 100, 120]
     path = write_video(tmp_path / "v.mp4", grays(levels), times)
     assert shown(path, 1.0)[:8] == [40, 40, 40, 80, 80, 80, 80, 100]
-
-
-def test_a_single_frame_is_one_row(tmp_path: Path) -> None:
-    path = write_video(tmp_path / "one.mp4", grays([100]), [0.0])
-    assert shown(path, 1.0) == [100]
+    assert shown(write_video(tmp_path / "one.mp4", grays([100]), [0.0]), 1.0) == [100]
 
 
 def test_histogram_of_known_colors() -> None:
@@ -67,7 +67,7 @@ def test_histogram_of_known_colors() -> None:
 
 def test_streams_stand_side_by_side(tmp_path: Path) -> None:
     sound = melody(6.0)
-    path = write_video(tmp_path / "b.mp4", grays([50] * 60), [i / 10 for i in range(60)], sound)
+    path = steady(tmp_path / "b.mp4", 60, sound)
     audio = AudioFeatures(1.0, n_mfcc=3)
     video = VideoFeatures(1.0, (Gist((2,), 1, 32), ColorHistogram(2)), (32, 32))
     both = JoinedFeatures([audio, video])
@@ -83,32 +83,27 @@ def test_streams_stand_side_by_side(tmp_path: Path) -> None:
 def test_streams_of_different_rate_or_length_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="one rate"):
         _ = JoinedFeatures([AudioFeatures(1.0), VideoFeatures(2.0)]).rate
-    path = write_video(
-        tmp_path / "c.mp4", grays([50] * 90), [i / 10 for i in range(90)], melody(2.0)
-    )
+    path = steady(tmp_path / "c.mp4", 90, melody(2.0))
     streams = JoinedFeatures([AudioFeatures(1.0), VideoFeatures(1.0, (ColorHistogram(2),))])
     with pytest.raises(ValueError, match="tracks of one length"):
         streams.extract(path)
 
 
 def test_videos_that_are_not_well_give_one_sentence(tmp_path: Path) -> None:
-    features = VideoFeatures(1.0, (ColorHistogram(2),))
-    junk, empty = tmp_path / "j.mp4", tmp_path / "e.mp4"
-    junk.write_bytes(b"not a video" * 1000)
-    empty.touch()
-    with pytest.raises(ValueError, match=r"j\.mp4' cannot be read as video"):
-        features.extract(junk)
-    with pytest.raises(ValueError, match=r"e\.mp4' is empty"):
-        features.extract(empty)
-    whole = write_video(tmp_path / "w.mp4", grays([50] * 90), [i / 10 for i in range(90)])
-    cut = tmp_path / "cut.mp4"
-    cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
-    with pytest.raises(ValueError, match=r"cut\.mp4"):
-        features.extract(cut)
-    with pytest.raises(ValueError, match="no audio track"):
-        AudioFeatures().extract(whole)
-    with pytest.raises(ValueError, match="positive rate"):
-        VideoFeatures(0.0).extract(whole)
+    (tmp_path / "junk.mp4").write_bytes(b"not a video" * 1000)
+    (tmp_path / "empty.mp4").touch()
+    whole = steady(tmp_path / "whole.mp4", 90)
+    (tmp_path / "cut.mp4").write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    video = VideoFeatures(1.0, (ColorHistogram(2),))
+    for name, features, sentence in (
+        ("junk.mp4", video, r"junk\.mp4' cannot be read as video"),
+        ("empty.mp4", video, r"empty\.mp4' is empty"),
+        ("cut.mp4", video, r"cut\.mp4"),
+        ("whole.mp4", AudioFeatures(), "no audio track"),
+        ("whole.mp4", VideoFeatures(0.0), "positive rate"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            features.extract(tmp_path / name)
 
 
 def test_recordings_are_standardized_one_by_one() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -19,19 +20,14 @@ METRICS: list[Callable[..., float]] = [
     indices.normalized_variation_of_information,
     indices.misclassification_error,
 ]
+ZERO_TO_ONE = ("rand", "jaccard", "fowlkes_mallows", "normalized_mutual_info")
 # (lowest, highest) value over all pairs of partitions of n samples into K and K' clusters
 RANGES: dict[str, Callable[[int, int, int], tuple[float, float]]] = {
-    "rand_score": lambda n, K, L: (0.0, 1.0),
+    **{f"{name}_score": lambda n, K, L: (0.0, 1.0) for name in ZERO_TO_ONE},
     "adjusted_rand_score": lambda n, K, L: (-0.5, 1.0),
-    "jaccard_score": lambda n, K, L: (0.0, 1.0),
-    "fowlkes_mallows_score": lambda n, K, L: (0.0, 1.0),
     "mutual_info_score": lambda n, K, L: (0.0, math.log(min(K, L))),
-    "normalized_mutual_info_score": lambda n, K, L: (0.0, 1.0),
     "adjusted_mutual_info_score": lambda n, K, L: (-1.0, 1.0),
-    "variation_of_information": lambda n, K, L: (
-        0.0,
-        min(math.log(n), 2 * math.log(max(K, L))),
-    ),
+    "variation_of_information": lambda n, K, L: (0.0, min(math.log(n), 2 * math.log(max(K, L)))),
     "normalized_variation_of_information": lambda n, K, L: (0.0, 1.0),
     "misclassification_error": lambda n, K, L: (0.0, 1 - 1 / max(K, L)),
     "partition_loss": lambda n, K, L: (0.0, (K + L - 2) / n),
@@ -45,10 +41,6 @@ def labelings(count: int) -> st.SearchStrategy[list[list[int]]]:
             st.lists(st.integers(0, 5), min_size=n, max_size=n), min_size=count, max_size=count
         )
     )
-
-
-def test_ranges_cover_every_index() -> None:
-    assert RANGES.keys() == {index.__name__ for index in ALL}
 
 
 @settings(max_examples=60, deadline=None)
@@ -144,8 +136,17 @@ def test_agreement_with_scikit_learn(n: int) -> None:
 def test_compare_is_every_index_of_one_table() -> None:
     a, b = [0, 0, 1, 1, 2, 2], ["x", "x", "x", "y", "y", "y"]
     values = indices.compare(a, b)
+    assert values.keys() == RANGES.keys()
     assert values == {index.__name__: index(a, b) for index in ALL}
     frame = indices.compare(a, b, as_frame=True)
     assert list(frame.columns) == ["index", "value", "better"]
     assert dict(zip(frame["index"], frame["value"])) == values
     assert (frame["better"] == "lower").sum() == 4
+
+
+def test_everything_public_is_documented_and_shows_its_arguments() -> None:
+    public = [value for name, value in vars(indices).items() if name[0] != "_" and callable(value)]
+    assert len(public) > 50
+    assert all(value.__doc__ for value in public)
+    expected = ["labels_true", "labels_pred", "normalized", "contingency", "ignore_label"]
+    assert list(signature(indices.partition_loss).parameters) == expected

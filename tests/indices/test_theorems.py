@@ -54,9 +54,7 @@ def test_equivalence_of_the_loss_with_the_hausdorff_distance() -> None:
         epsilon, lengths = indices.hausdorff(P, Q), np.diff(P, prepend=0)
         if len(P) != len(Q) or not 0 < epsilon < lengths.min() / 2:
             continue
-        squared = indices.partition_loss(
-            *map(Partition.from_change_points, (P, Q)), normalized=False
-        )
+        squared = _squared_distance(P, Q)
         lowest = min(lowest, squared / (epsilon / lengths.max()))
         highest = max(highest, squared / (12 * n_segments * epsilon / lengths.min()))
         checked += 1
@@ -72,9 +70,7 @@ def test_hausdorff_bounds_the_loss_from_below_for_any_segmentations() -> None:
         n = int(rng.integers(8, 60))
         P, Q = (_segmentation(rng, n, int(rng.integers(2, 7))) for _ in range(2))
         epsilon = indices.hausdorff(P, Q)
-        squared = indices.partition_loss(
-            *map(Partition.from_change_points, (P, Q)), normalized=False
-        )
+        squared = _squared_distance(P, Q)
         longest = max(np.diff(P, prepend=0).max(), np.diff(Q, prepend=0).min())
         if epsilon:
             ratios.append(squared * longest / epsilon)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import sklearn.metrics as peer
 from scipy.spatial.distance import cdist
 
 import metriclearn.indices as indices
+from metriclearn.indices import dunn
 
 KINDS = ("original", "simplified", "alternative", "hybrid")
 INTERNAL = [
@@ -56,16 +59,9 @@ def test_silhouettes_are_the_definition(kind: str) -> None:
 
 
 def test_agreement_with_scikit_learn(blobs) -> None:
-    X, labels = blobs
-    assert indices.silhouette_samples(X, labels) == pytest.approx(
-        peer.silhouette_samples(X, labels), abs=1e-9
-    )
-    assert indices.davies_bouldin_score(X, labels) == pytest.approx(
-        peer.davies_bouldin_score(X, labels)
-    )
-    assert indices.calinski_harabasz_score(X, labels) == pytest.approx(
-        peer.calinski_harabasz_score(X, labels)
-    )
+    for name in ("silhouette_samples", "davies_bouldin_score", "calinski_harabasz_score"):
+        theirs = getattr(peer, name)(*blobs)
+        assert getattr(indices, name)(*blobs) == pytest.approx(theirs, abs=1e-9), name
 
 
 def test_blocks_do_not_change_the_result() -> None:
@@ -122,3 +118,58 @@ def test_far_from_the_origin_nothing_cancels(blobs) -> None:
     X = np.round(X * 2**20) / 2**20  # so that the shift below is exact
     for index in INTERNAL:
         assert index(X + 2.0**20, labels) == pytest.approx(index(X, labels), rel=1e-9)
+
+
+def literal_dunn(X: np.ndarray, labels: np.ndarray) -> dict[tuple[str, str], float]:
+    groups = [X[labels == label] for label in np.unique(labels)]
+    means = [group.mean(axis=0) for group in groups]
+
+    def norms(points: np.ndarray, center: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(points - center, axis=1)
+
+    separation = {kind: math.inf for kind in dunn.SEPARATIONS}
+    for p, q in combinations(range(len(groups)), 2):
+        D = cdist(groups[p], groups[q])
+        crossed = norms(groups[p], means[q]).sum() + norms(groups[q], means[p]).sum()
+        values = {
+            "single": D.min(),
+            "complete": D.max(),
+            "average": D.mean(),
+            "centroid": np.linalg.norm(means[p] - means[q]),
+            "average_to_centroids": crossed / (len(groups[p]) + len(groups[q])),
+            "hausdorff": max(D.min(axis=1).max(), D.min(axis=0).max()),
+        }
+        separation = {kind: min(separation[kind], values[kind]) for kind in separation}
+    diameter = {kind: 0.0 for kind in dunn.DIAMETERS}
+    for group, mean in zip(groups, means):
+        pairs = [np.linalg.norm(x - y) for x, y in combinations(group, 2)] or [0.0]
+        values = {
+            "complete": max(pairs),
+            "average": np.mean(pairs),
+            "centroid": 2 * norms(group, mean).mean(),
+        }
+        diameter = {kind: max(diameter[kind], values[kind]) for kind in diameter}
+    return {(s, d): separation[s] / diameter[d] for s in separation for d in diameter}
+
+
+def test_all_eighteen() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        X, labels = rng.normal(size=(25, 3)), np.append(rng.integers(0, 4, 24), 8)
+        expected = literal_dunn(X, labels)
+        found = indices.dunn_scores(X, labels)
+        assert len(found) == 18
+        assert found == pytest.approx(expected, rel=1e-12)
+        for (separation, diameter), value in expected.items():
+            one = indices.dunn_score(X, labels, separation=separation, diameter=diameter)
+            assert one == pytest.approx(value, rel=1e-12)
+
+
+def test_memory_stays_below_all_distances() -> None:
+    rng = np.random.default_rng(1)
+    X, labels = rng.normal(size=(6000, 2)), rng.integers(0, 8, 6000)
+    tracemalloc.start()
+    indices.dunn_scores(X, labels)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 80e6  # all distances: 288 MB
