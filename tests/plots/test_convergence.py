@@ -8,14 +8,10 @@ from numpy.testing import assert_allclose
 
 from metriclearn.plots import plot_convergence
 from metriclearn.plots.canvas import PALETTE
+from tests.plots.test_plots import FAST as UNTIMED
+from tests.plots.test_plots import TRACE
 
-FAST = {
-    "objective": [4.0, 2.0],
-    "lower_bound": [0.0, 1.9],
-    "passes": [2.0, 4.0],
-    "seconds": [0.1, 0.2],
-    "scale": 10.0,
-}
+FAST = {**UNTIMED, "seconds": [0.1, 0.2], "scale": 10.0}
 SLOW = {
     "objective": [4.0, 3.0, 2.0],
     "lower_bound": [0.0, 1.0, 1.9],
@@ -62,3 +58,27 @@ def test_curves_of_like_length_keep_a_linear_axis_and_one_curve_has_no_name() ->
     both = plot_convergence({"a": FAST, "b": FAST}, gap=True).axes[0]
     assert both.get_xscale() == "linear"
     assert not names_of(plot_convergence({"a": FAST}, gap=True).axes[0])
+
+
+def test_convergence_draws_best_so_far_and_best_bound() -> None:
+    figure = plot_convergence({"bundle": TRACE})
+    best, bound = figure.axes[0].lines
+    assert_allclose(best.get_ydata(), [5, 3, 3, 2])
+    assert_allclose(bound.get_ydata(), [0, 0, 1.5])
+    assert_allclose(bound.get_xdata(), [2, 3, 4])
+
+
+def test_convergence_gap_is_logarithmic_and_against_seconds() -> None:
+    figure = plot_convergence({"bundle": TRACE}, gap=True, seconds=True)
+    ax = figure.axes[0]
+    assert ax.get_yscale() == "log"
+    assert_allclose(ax.lines[0].get_ydata(), [1, 1, 0.25])
+    assert_allclose(ax.lines[0].get_xdata(), [2, 3, 4])
+    assert ax.get_xlabel() == "seconds since the start"
+
+
+def test_poor_first_bounds_do_not_flatten_the_objective() -> None:
+    trace = {"objective": [10.0, 2.0, 1.0], "lower_bound": [-1e9, -1e3, 0.9]}
+    low, high = plot_convergence({"bundle": trace}).axes[0].get_ylim()
+    assert -15 < low < 0.9
+    assert high > 10

@@ -134,26 +134,26 @@ REFUSED: list[tuple[Callable[[], Figure], str]] = [
 ]
 
 
-def _message(figure: Figure) -> str:
+def message_of(figure: Figure) -> str:
     return " ".join(figure.get_suptitle().split())
 
 
-def _png(figure: Figure) -> np.ndarray:
+def pixels(figure: Figure) -> np.ndarray:
     figure.savefig(file := io.BytesIO(), format="rgba", dpi=40)
     return np.frombuffer(file.getvalue(), dtype=np.uint8)
 
 
-def _main(figure: Figure) -> Axes:
+def main(figure: Figure) -> Axes:
     return figure.axes[0]
 
 
-def _faces(ax: Axes) -> list[str]:
+def faces(ax: Axes) -> list[str]:
     return [to_hex(bar.get_facecolor()).upper() for bar in ax.patches]
 
 
 @pytest.mark.parametrize("message", TITLES)
-def test_titles_say_the_message(message: str) -> None:
-    assert _message(TITLES[message]()) == message
+def test_titles_say_themessage_of(message: str) -> None:
+    assert message_of(TITLES[message]()) == message
 
 
 @pytest.mark.parametrize(("draw", "message"), REFUSED)
@@ -165,17 +165,17 @@ def test_what_does_not_fit_is_refused(draw: Callable[[], Figure], message: str) 
 @pytest.mark.parametrize("name", DRAWERS)
 def test_figures_render_wide_and_narrow_and_in_given_axes(name: str) -> None:
     fresh = DRAWERS[name]()
-    assert _message(fresh)
-    assert len(np.unique(_png(fresh))) > 10
+    assert message_of(fresh)
+    assert len(np.unique(pixels(fresh))) > 10
     narrow = Figure(figsize=(3.5, 5), layout="constrained")
     assert DRAWERS[name](ax=narrow.add_subplot()) is narrow
-    assert _message(narrow) == _message(fresh)
+    assert message_of(narrow) == message_of(fresh)
     shared = Figure(figsize=(10, 5), layout="constrained")
     left, right = shared.subplots(1, 2)
     assert DRAWERS[name](ax=right, title="My $ title") is shared
     assert right.get_title(loc="left") == r"My \$ title"
     assert not left.get_title(loc="left")
-    assert len(np.unique(_png(shared))) > 10
+    assert len(np.unique(pixels(shared))) > 10
 
 
 @pytest.mark.parametrize("name", DRAWERS)
@@ -197,14 +197,14 @@ def test_importing_metriclearn_loads_no_matplotlib_and_plots_no_pyplot() -> None
 
 
 def test_segments_take_the_color_of_the_true_segment_they_cover_most() -> None:
-    ax = _main(plot_segmentation(STRIPS))
-    assert _faces(ax) == [*PALETTE[:3]] * 3
+    ax = main(plot_segmentation(STRIPS))
+    assert faces(ax) == [*PALETTE[:3]] * 3
     assert [text.get_text() for text in ax.texts] == [f"{name} · 3 segments" for name in STRIPS]
 
 
 def test_a_missed_boundary_merges_colors_and_keeps_its_dashed_line() -> None:
-    ax = _main(plot_segmentation({"truth": [30, 70, 100], "ours": [30, 100]}, sampling_step=0.1))
-    assert _faces(ax)[3:] == [*PALETTE[:2]]
+    ax = main(plot_segmentation({"truth": [30, 70, 100], "ours": [30, 100]}, sampling_step=0.1))
+    assert faces(ax)[3:] == [*PALETTE[:2]]
     assert_allclose([line.get_xdata() for line in ax.lines], [[3, 3], [7, 7]])
     boundaries = [
         {round(float(path.vertices[0, 0]), 6) for path in lines.get_paths()}
@@ -216,10 +216,10 @@ def test_a_missed_boundary_merges_colors_and_keeps_its_dashed_line() -> None:
 
 def test_signals_are_lines_up_to_six_features_and_a_heat_map_beyond() -> None:
     X = np.random.default_rng(0).normal(size=(100, 7))
-    lines = _main(plot_segmentation(STRIPS, X[:, :6]))
+    lines = main(plot_segmentation(STRIPS, X[:, :6]))
     assert len(lines.lines) == 6 + 2
     assert not lines.images
-    image = _main(plot_segmentation(STRIPS, X))
+    image = main(plot_segmentation(STRIPS, X))
     assert image.images[0].get_array().shape == (7, 100)
     assert len(image.lines) == 2
 
@@ -227,7 +227,7 @@ def test_signals_are_lines_up_to_six_features_and_a_heat_map_beyond() -> None:
 def test_long_signals_keep_their_extremes() -> None:
     signal = np.zeros(50_000)
     signal[31_234] = 1
-    ax = _main(plot_segmentation({"truth": [50_000]}, signal))
+    ax = main(plot_segmentation({"truth": [50_000]}, signal))
     filled = ax.collections[-1].get_paths()[0].vertices
     assert len(filled) < 5000
     peak = filled[np.argmin(filled[:, 1]), 0]
@@ -238,23 +238,23 @@ def test_weights_shows_the_largest_first_and_counts_the_rest() -> None:
     weights = np.zeros(300)
     weights[[7, 100, 250]] = [90.0, 9.0, 1.0]
     figure = plot_weights(weights, top=2, highlight=["feature 100"])
-    ax = _main(figure)
-    assert _message(figure) == "2 of 300 features carry 95% of the weight; 297 are zero"
+    ax = main(figure)
+    assert message_of(figure) == "2 of 300 features carry 95% of the weight; 297 are zero"
     assert_allclose([bar.get_width() for bar in ax.patches[:2]], [90, 9])
     assert [label.get_text() for label in ax.get_yticklabels()] == ["feature 7", "feature 100"]
     assert ax.get_xlabel() == "weight (1 smaller not shown)"
-    assert _faces(ax)[:2] == [*PALETTE[:2]]
+    assert faces(ax)[:2] == [*PALETTE[:2]]
 
 
 def test_long_names_stay_distinct() -> None:
     names = [f"{'a' * 40}{p}{'b' * 40}" for p in range(3)]
-    labels = [tick.get_text() for tick in _main(plot_weights([3, 2, 1], names)).get_yticklabels()]
+    labels = [tick.get_text() for tick in main(plot_weights([3, 2, 1], names)).get_yticklabels()]
     assert labels == names
 
 
 def test_matrix_has_symmetric_limits_and_sorted_eigenvalues() -> None:
     figure = plot_metric_matrix(np.array([[2.0, -1.0], [-1.0, 2.0]]), ["a", "b"])
-    heat, spectrum = _main(figure).child_axes
+    heat, spectrum = main(figure).child_axes
     assert heat.images[0].get_clim() == (-2, 2)
     assert_allclose([bar.get_height() for bar in spectrum.patches], [3, 1])
 
@@ -262,77 +262,53 @@ def test_matrix_has_symmetric_limits_and_sorted_eigenvalues() -> None:
 def test_large_low_rank_matrix_shows_thirty_eigenvalues_and_names_its_rank() -> None:
     factor = np.random.default_rng(1).normal(size=(300, 3))
     figure = plot_metric_matrix(factor @ factor.T)
-    spectrum = _main(figure).child_axes[1]
+    spectrum = main(figure).child_axes[1]
     expected = np.sort(np.linalg.eigvalsh(factor.T @ factor))[::-1]
     assert_allclose([bar.get_height() for bar in spectrum.patches][:3], expected)
     assert len(spectrum.patches) == 30
-    assert _message(figure) == "3 directions carry 95% of the metric (rank 3 of 300)"
-
-
-def test_convergence_draws_best_so_far_and_best_bound() -> None:
-    figure = plot_convergence({"bundle": TRACE})
-    best, bound = _main(figure).lines
-    assert_allclose(best.get_ydata(), [5, 3, 3, 2])
-    assert_allclose(bound.get_ydata(), [0, 0, 1.5])
-    assert_allclose(bound.get_xdata(), [2, 3, 4])
-
-
-def test_convergence_gap_is_logarithmic_and_against_seconds() -> None:
-    figure = plot_convergence({"bundle": TRACE}, gap=True, seconds=True)
-    ax = _main(figure)
-    assert ax.get_yscale() == "log"
-    assert_allclose(ax.lines[0].get_ydata(), [1, 1, 0.25])
-    assert_allclose(ax.lines[0].get_xdata(), [2, 3, 4])
-    assert ax.get_xlabel() == "seconds since the start"
-
-
-def test_poor_first_bounds_do_not_flatten_the_objective() -> None:
-    trace = {"objective": [10.0, 2.0, 1.0], "lower_bound": [-1e9, -1e3, 0.9]}
-    low, high = _main(plot_convergence({"bundle": trace})).get_ylim()
-    assert -15 < low < 0.9
-    assert high > 10
+    assert message_of(figure) == "3 directions carry 95% of the metric (rank 3 of 300)"
 
 
 def test_several_methods_explain_their_dashes_and_folds_show_their_mean() -> None:
-    legend = _main(plot_convergence({"bundle": TRACE, "free": FREE})).get_legend()
+    legend = main(plot_convergence({"bundle": TRACE, "free": FREE})).get_legend()
     assert legend.get_texts()[-1].get_text() == "dashed: certified lower bound"
     folds = plot_regularization_path([0, 1, 2], WEIGHTS, [[1.0, 3.0], [5.0, 5.0], [6.0, 6.0]])
-    assert_allclose(_main(folds).child_axes[1].lines[0].get_ydata(), [2, 5, 6])
+    assert_allclose(main(folds).child_axes[1].lines[0].get_ydata(), [2, 5, 6])
     full = plot_metric_matrix(np.eye(40))
-    assert_allclose(_main(full).child_axes[1].lines[0].get_ydata(), np.ones(40))
+    assert_allclose(main(full).child_axes[1].lines[0].get_ydata(), np.ones(40))
 
 
 def test_elbow_marks_the_chosen_number_and_its_penalties() -> None:
     penalties = [[0.0, 1.0], [1.0, 6.0], [6.0, np.inf]]
     figure = plot_elbow([3, 2, 1], [4, 5, 11], penalties, chosen=2)
-    left, right = _main(figure).child_axes
+    left, right = main(figure).child_axes
     assert_allclose(left.lines[0].get_xydata(), [[1, 11], [2, 5], [3, 4]])
     assert_allclose(left.lines[1].get_xydata(), [[2, 5]])
     segments = np.array(right.collections[0].get_segments())
     assert_array_equal(segments[:, 0, 1], [1, 2, 3])
     assert_allclose(segments[1, :, 0], [1, 6])
     assert_allclose([segments[0, 1, 0], segments[2, 0, 0]], right.get_xlim()[::-1])
-    assert _message(figure) == "2 segments chosen: optimal for penalties from 1.00 to 6.00"
+    assert message_of(figure) == "2 segments chosen: optimal for penalties from 1.00 to 6.00"
 
 
 def test_path_colors_the_largest_weights_and_marks_the_best_strength() -> None:
     weights = np.outer([3.0, 2.0, 0.0], np.arange(1.0, 9.0))[::-1]
     figure = plot_regularization_path([1.0, 0.1, 0.01], weights, [5, 2, 4])
-    upper, lower = _main(figure).child_axes
+    upper, lower = main(figure).child_axes
     named = [line.get_label() for line in upper.lines if line.get_label().startswith("feature")]
     assert named == [f"feature {p}" for p in (7, 6, 5, 4, 3, 2)]
     assert_allclose(lower.lines[0].get_xydata(), [[0.01, 4], [0.1, 2], [1, 5]])
-    assert _message(figure) == "Strength 0.100 validates best and keeps 8 of 8 features"
+    assert message_of(figure) == "Strength 0.100 validates best and keeps 8 of 8 features"
 
 
 @given(power=st.floats(0.2, 3.0), seconds=st.floats(1e-6, 1e3), ratio=st.floats(1.5, 20))
 def test_scaling_measures_the_power(power: float, seconds: float, ratio: float) -> None:
     sizes = 100 * ratio ** np.arange(4)
     figure = plot_scaling(sizes[::-1], seconds * (sizes[::-1] / 100) ** power, slope=1)
-    start, shown = _message(figure).rsplit(" ", 1)
+    start, shown = message_of(figure).rsplit(" ", 1)
     assert start == "Time grows as T to the power"
     assert abs(float(shown) - power) <= 0.005 + 1e-9
-    measured, line = _main(figure).lines
+    measured, line = main(figure).lines
     assert_allclose(measured.get_xdata(), sizes)
     assert_allclose(line.get_ydata()[-1], measured.get_ydata()[-1])
     assert_allclose(line.get_ydata()[-1] / line.get_ydata()[0], sizes[-1] / sizes[0])
@@ -340,11 +316,11 @@ def test_scaling_measures_the_power(power: float, seconds: float, ratio: float) 
 
 def test_scaling_compares_two_programs_on_the_same_axes() -> None:
     figure = plot_scaling([10, 100], [1, 10], label="ours", xlabel="pairs")
-    assert _message(figure) == "Time grows as size to the power 1.00"
-    plot_scaling([10, 100], [1, 100], label="peer", ax=_main(figure), title="Ours is faster")
-    labels = [text.get_text() for text in _main(figure).get_legend().get_texts()]
+    assert message_of(figure) == "Time grows as size to the power 1.00"
+    plot_scaling([10, 100], [1, 100], label="peer", ax=main(figure), title="Ours is faster")
+    labels = [text.get_text() for text in main(figure).get_legend().get_texts()]
     assert labels == ["ours", "peer"]
-    colors = [line.get_color() for line in _main(figure).lines]
+    colors = [line.get_color() for line in main(figure).lines]
     assert colors == list(PALETTE[:2])
 
 
