@@ -6,7 +6,6 @@ import os
 import re
 import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["finite_values", "load_files", "save_files"]
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 def load_files(
@@ -84,35 +85,29 @@ def load_files(
 Read = tuple["pd.DataFrame", NDArray, str]
 
 
-def _read_text(file: Path, label: str, group: str | None, separator: str) -> Read:
+def _read_table(file: Path, label: str, group: str | None) -> Read:
     import pandas as pd
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
-        try:
-            table = pd.read_csv(
-                file,
-                sep=separator,
-                index_col=False,
-                dtype={label: str} | ({group: str} if group else {}),
-                na_filter=False,  # a label may be called NA
-            )
-        except (OSError, ValueError, pd.errors.ParserWarning) as error:
-            raise _unreadable(file, error) from error
+    separator = SEPARATORS.get(file.suffix.lower())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
+            if separator is None:
+                table = pd.read_parquet(file)
+            else:
+                table = pd.read_csv(
+                    file,
+                    sep=separator,
+                    index_col=False,
+                    dtype={label: str} | ({group: str} if group else {}),
+                    na_filter=False,  # a label may be called NA
+                )
+    except (OSError, ValueError, pd.errors.ParserWarning) as error:
+        raise _unreadable(file, error) from error
     features, labels, name = _divide(table, file, label, group)
-    if all(re.fullmatch(r"0|-?[1-9]\d{0,17}", text) for text in labels):
+    if separator and all(re.fullmatch(r"0|-?[1-9]\d{0,17}", text) for text in labels):
         labels = labels.astype(np.int64)
     return features, labels, name
-
-
-def _read_parquet(file: Path, label: str, group: str | None) -> Read:
-    import pandas as pd
-
-    try:
-        table = pd.read_parquet(file)
-    except (OSError, ValueError) as error:
-        raise _unreadable(file, error) from error
-    return _divide(table, file, label, group)
 
 
 def _read_npz(file: Path, label: str, group: str | None) -> Read:
@@ -135,9 +130,9 @@ def _read_npz(file: Path, label: str, group: str | None) -> Read:
 
 
 READERS: dict[str, Callable[[Path, str, str | None], Read]] = {
-    ".csv": partial(_read_text, separator=","),
-    ".tsv": partial(_read_text, separator="\t"),
-    ".parquet": _read_parquet,
+    ".csv": _read_table,
+    ".tsv": _read_table,
+    ".parquet": _read_table,
     ".npz": _read_npz,
 }
 
@@ -245,8 +240,9 @@ def save_files(
         If the format is unknown, names cannot be file names, column names clash, or labels would
         not survive the format.
     """
-    if format not in WRITERS:
-        raise ValueError(f"save_files needs a format among {sorted(WRITERS)}, got {format!r}.")
+    if f".{format}" not in READERS:
+        formats = sorted(suffix[1:] for suffix in READERS)
+        raise ValueError(f"save_files needs a format among {formats}, got {format!r}.")
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
@@ -262,67 +258,43 @@ def save_files(
     for position, name in enumerate(names):
         temporary = folder / f".{name}.part"
         try:
-            WRITERS[format](dataset, position, temporary, label, group)
+            _write(dataset, position, temporary, format, label, group)
             os.replace(temporary, folder / f"{name}.{format}")
         finally:
             temporary.unlink(missing_ok=True)
 
 
-def _frame(dataset: LabeledSequences, i: int, label: str, group: str | None) -> pd.DataFrame:
+def _write(
+    dataset: LabeledSequences, i: int, file: Path, format: str, label: str, group: str | None
+) -> None:
+    """One sequence to a file, with labels that come back as they are."""
     import pandas as pd
 
+    labels, separator = dataset.labels[i], SEPARATORS.get(f".{format}")
+    if separator:
+        texts = [str(value) for value in labels.tolist()]
+        if "" in texts or len(set(texts)) < len(set(labels.tolist())):
+            raise ValueError(
+                f"save_files needs labels that differ as text and are not empty, got others in "
+                f"sequence {dataset.names[i]!r}; use format='npz' or rename the labels."
+            )
+    if format == "npz":
+        if labels.dtype == object:
+            raise ValueError(
+                f"save_files needs numbers or strings as labels in npz files, got objects in "
+                f"sequence {dataset.names[i]!r}; number the labels first."
+            )
+        names, person = np.array(dataset.feature_names), np.array(dataset.groups[i])
+        with open(file, "wb") as stream:
+            np.savez_compressed(
+                stream, X=dataset.sequences[i], y=labels, feature_names=names, group=person
+            )
+        return
     frame = pd.DataFrame(dataset.sequences[i], columns=dataset.feature_names)
-    frame[label] = dataset.labels[i]
+    frame[label] = labels
     if group:
         frame[group] = dataset.groups[i]
-    return frame
-
-
-def _write_text(
-    dataset: LabeledSequences,
-    i: int,
-    file: Path,
-    label: str,
-    group: str | None,
-    separator: str,
-) -> None:
-    texts = [str(value) for value in dataset.labels[i].tolist()]
-    if "" in texts or len(set(texts)) < len(set(dataset.labels[i].tolist())):
-        raise ValueError(
-            f"save_files needs labels that differ as text and are not empty, got others in "
-            f"sequence {dataset.names[i]!r}; use format='npz' or rename the labels."
-        )
-    _frame(dataset, i, label, group).to_csv(file, sep=separator, index=False)
-
-
-def _write_parquet(
-    dataset: LabeledSequences, i: int, file: Path, label: str, group: str | None
-) -> None:
-    _frame(dataset, i, label, group).to_parquet(file, index=False)
-
-
-def _write_npz(
-    dataset: LabeledSequences, i: int, file: Path, label: str, group: str | None
-) -> None:
-    labels = dataset.labels[i]
-    if labels.dtype == object:
-        raise ValueError(
-            f"save_files needs numbers or strings as labels in npz files, got objects in sequence "
-            f"{dataset.names[i]!r}; number the labels first."
-        )
-    with open(file, "wb") as stream:
-        np.savez_compressed(
-            stream,
-            X=dataset.sequences[i],
-            y=labels,
-            feature_names=np.array(dataset.feature_names),
-            group=np.array(dataset.groups[i]),
-        )
-
-
-WRITERS: dict[str, Callable[[LabeledSequences, int, Path, str, str | None], None]] = {
-    "csv": partial(_write_text, separator=","),
-    "tsv": partial(_write_text, separator="\t"),
-    "parquet": _write_parquet,
-    "npz": _write_npz,
-}
+    if separator:
+        frame.to_csv(file, sep=separator, index=False)
+    else:
+        frame.to_parquet(file, index=False)

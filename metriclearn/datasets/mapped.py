@@ -88,7 +88,7 @@ class _Files(Sequence[NDArray]):
             return self.subset(np.arange(len(self))[i])
         file = Path(self._files[i])
         try:
-            return _FORMATS[file.suffix.lower()][self._part](file, self._label)
+            return _FORMATS[file.suffix.lower()](file, self._label, self._part)
         except (OSError, ValueError, KeyError, EOFError) as error:
             reason = " ".join(str(error).split()).rstrip(".")
             raise ValueError(
@@ -101,62 +101,49 @@ class _Files(Sequence[NDArray]):
         return _Files([self._files[i] for i in places], self._label, self._part)
 
 
-def _stored_array(name: str) -> Callable[[Path, str], NDArray]:
-    def read(file: Path, label: str) -> NDArray:
-        with np.load(file, allow_pickle=False) as arrays:
-            return arrays[name]
-
-    return read
+def _npz(file: Path, label: str, part: int) -> NDArray:
+    with np.load(file, allow_pickle=False) as arrays:
+        return arrays["Xy"[part]]
 
 
-def _mapped(file: Path, label: str) -> NDArray:
-    return np.load(file, mmap_mode="r", allow_pickle=False)
-
-
-def _beside(file: Path, label: str) -> NDArray:
+def _npy(file: Path, label: str, part: int) -> NDArray:
+    if part == 0:
+        return np.load(file, mmap_mode="r", allow_pickle=False)
     return np.load(file.with_suffix(".labels.npy"), allow_pickle=False)
 
 
-def _parquet_features(file: Path, label: str) -> NDArray:
+def _zarr(file: Path, label: str, part: int) -> NDArray:
+    import zarr
+
+    return np.asarray(zarr.open_group(os.fspath(file), mode="r")["Xy"[part]])
+
+
+def _parquet(file: Path, label: str, part: int) -> NDArray:
+    """Only the columns of the part, column by column from the mapped file."""
     import pyarrow.parquet as parquet
 
-    stored = parquet.ParquetFile(file, memory_map=True)
-    names = [name for name in stored.schema_arrow.names if name != label]
-    columns = stored.read(columns=names).columns
-    return np.column_stack([column.to_numpy() for column in columns])
+    names = parquet.read_schema(file).names
+    wanted = [name for name in names if name != label] if part == 0 else [label]
+    columns = parquet.read_table(file, columns=wanted, memory_map=True).columns
+    values = np.column_stack([column.to_numpy() for column in columns])
+    if part == 0:
+        return values
+    return values[:, 0].astype(np.str_) if values.dtype == object else values[:, 0]
 
 
-def _parquet_labels(file: Path, label: str) -> NDArray:
-    import pyarrow.parquet as parquet
-
-    values = parquet.read_table(file, columns=[label], memory_map=True).column(0).to_numpy()
-    return values.astype(np.str_) if values.dtype == object else values
+def _text(file: Path, label: str, part: int) -> NDArray:
+    features, labels, _ = READERS[file.suffix.lower()](file, label, None)
+    return labels if part else features.to_numpy(dtype=np.float64)
 
 
-def _zarr_array(name: str) -> Callable[[Path, str], NDArray]:
-    def read(file: Path, label: str) -> NDArray:
-        import zarr
-
-        return np.asarray(zarr.open_group(os.fspath(file), mode="r")[name])
-
-    return read
-
-
-def _table_features(file: Path, label: str) -> NDArray:
-    return READERS[file.suffix.lower()](file, label, None)[0].to_numpy(dtype=np.float64)
-
-
-def _table_labels(file: Path, label: str) -> NDArray:
-    return READERS[file.suffix.lower()](file, label, None)[1]
-
-
-_FORMATS: dict[str, tuple[Callable[[Path, str], NDArray], Callable[[Path, str], NDArray]]] = {
-    ".npz": (_stored_array("X"), _stored_array("y")),
-    ".npy": (_mapped, _beside),
-    ".parquet": (_parquet_features, _parquet_labels),
-    ".zarr": (_zarr_array("X"), _zarr_array("y")),
-    ".csv": (_table_features, _table_labels),
-    ".tsv": (_table_features, _table_labels),
+# the features (part 0) or the labels (part 1) of a file, without the other where that is possible
+_FORMATS: dict[str, Callable[[Path, str, int], NDArray]] = {
+    ".npz": _npz,
+    ".npy": _npy,
+    ".parquet": _parquet,
+    ".zarr": _zarr,
+    ".csv": _text,
+    ".tsv": _text,
 }
 
 
