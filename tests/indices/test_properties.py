@@ -145,7 +145,7 @@ def test_compare_is_every_index_of_one_table() -> None:
 
 
 def test_everything_public_is_documented_and_shows_its_arguments() -> None:
-    public = [value for name, value in vars(indices).items() if name[0] != "_" and callable(value)]
+    public = [getattr(indices, name) for name in indices.__all__]
     assert len(public) > 50
     assert all(value.__doc__ for value in public)
     expected = ["labels_true", "labels_pred", "normalized", "contingency", "ignore_label"]

@@ -1,0 +1,15 @@
+"""The public names of metriclearn.plots, each told once."""
+
+from .annotations import plot_annotations as plot_annotations
+from .convergence import plot_convergence as plot_convergence
+from .embedding import plot_embeddings as plot_embeddings
+from .images import plot_image_segmentations as plot_image_segmentations
+from .images import plot_kernel_error as plot_kernel_error
+from .images import plot_learned_scales as plot_learned_scales
+from .scaling import plot_scaling as plot_scaling
+from .segmentation import plot_segmentation as plot_segmentation
+from .selection import plot_elbow as plot_elbow
+from .selection import plot_regularization_path as plot_regularization_path
+from .timeline import plot_timeline as plot_timeline
+from .weights import plot_metric_matrix as plot_metric_matrix
+from .weights import plot_weights as plot_weights
