@@ -129,19 +129,13 @@ class AudioFeatures(RecordingTransformer):
 
     def _check(self) -> None:
         frames = self.sampling_rate / self.hop
-        if not 0 < self.rate <= frames:
+        sizes = 1 <= self.n_mfcc <= self.n_mels and 1 <= self.hop <= self.window
+        if not (0 < self.rate <= frames and self.deltas in (0, 1, 2) and sizes):
             raise ValueError(
                 f"AudioFeatures needs a rate above 0 and at most {frames:g}, one row per frame, "
-                f"got {self.rate}; lower rate or hop."
-            )
-        if self.deltas not in (0, 1, 2) or not 1 <= self.n_mfcc <= self.n_mels:
-            raise ValueError(
-                "AudioFeatures needs deltas of 0, 1 or 2 and 1 <= n_mfcc <= n_mels, got "
-                f"{self.deltas}, {self.n_mfcc} and {self.n_mels}."
-            )
-        if not 1 <= self.hop <= self.window:
-            raise ValueError(
-                f"AudioFeatures needs 1 <= hop <= window, got {self.hop} and {self.window}."
+                "deltas of 0, 1 or 2, 1 <= n_mfcc <= n_mels and 1 <= hop <= window, got "
+                f"{self.rate}, {self.deltas}, {self.n_mfcc}, {self.n_mels}, {self.hop} and "
+                f"{self.window}."
             )
 
     def _stretches(self, blocks: Iterator[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
@@ -162,36 +156,25 @@ class AudioFeatures(RecordingTransformer):
 
     def _describe(self, stretch: NDArray[np.float32]) -> NDArray[np.float64]:
         """Descriptors of every frame of a stretch, (D, n)."""
-        from scipy.fft import dct
+        from scipy.fft import dct, rfft
+        from scipy.signal.windows import hann
 
-        power = self._power(stretch)
-        parts = [dct(decibels(self._mel_filters() @ power), axis=0, norm="ortho")[: self.n_mfcc]]
+        rate, window = self.sampling_rate, self.window
+        frames = np.lib.stride_tricks.sliding_window_view(stretch, window)[:: self.hop]
+        spectrum = rfft(frames * hann(window, sym=False).astype(np.float32), axis=1)
+        power = (spectrum.real**2 + spectrum.imag**2).T  # (frequencies, n), as librosa.stft
+        mel = _librosa().filters.mel(sr=rate, n_fft=window, n_mels=self.n_mels)  # Slaney's bands
+        parts = [dct(decibels(mel @ power), axis=0, norm="ortho")[: self.n_mfcc]]
         if self.energy:
             parts.append(decibels(power.mean(axis=0)[None]))
         if self.flatness:
             floored = np.maximum(power, FLOOR)
             parts.append(decibels(floored).mean(axis=0)[None] - decibels(floored.mean(axis=0)))
         if self.contrast:
-            rate, bands = self.sampling_rate, self._n_bands
-            parts.append(spectral_contrast(power, rate, _LOWEST_BAND, bands))
+            parts.append(spectral_contrast(power, rate, _LOWEST_BAND, self._n_bands))
         if self.chroma:
-            filters = pitch_class_filters(self.sampling_rate, self.window)
-            parts.append(pitch_classes(power, filters))
+            parts.append(pitch_classes(power, pitch_class_filters(rate, window)))
         return np.vstack(parts).astype(np.float64)
-
-    def _mel_filters(self) -> NDArray[np.float32]:
-        """librosa's mel bands (Slaney), (n_mels, frequencies)."""
-        mel = _librosa().filters.mel
-        return mel(sr=self.sampling_rate, n_fft=self.window, n_mels=self.n_mels)
-
-    def _power(self, stretch: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Power spectra of the frames, (frequencies, n): as librosa.stft has them."""
-        from scipy.fft import rfft
-        from scipy.signal.windows import hann
-
-        frames = np.lib.stride_tricks.sliding_window_view(stretch, self.window)[:: self.hop]
-        spectrum = rfft(frames * hann(self.window, sym=False).astype(np.float32), axis=1)
-        return (spectrum.real**2 + spectrum.imag**2).T
 
     def _with_deltas(self, blocks: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
         """Derivatives below the descriptors; blocks overlap by what the regression needs."""
@@ -202,15 +185,15 @@ class AudioFeatures(RecordingTransformer):
         waiting = None
         for block in blocks:
             # before the first frame and after the last one their values are repeated
-            waiting = np.hstack(
-                [_repeated(block[:, :1], half) if waiting is None else waiting, block]
-            )
+            if waiting is None:
+                waiting = np.pad(block, ((0, 0), (half, 0)), mode="edge")
+            else:
+                waiting = np.hstack([waiting, block])
             if waiting.shape[1] > 2 * half:
                 yield self._derived(waiting, half)
                 waiting = waiting[:, -2 * half :]
         if waiting is not None:
-            waiting = np.hstack([waiting, _repeated(waiting[:, -1:], half)])
-            yield self._derived(waiting, half)
+            yield self._derived(np.pad(waiting, ((0, 0), (0, half)), mode="edge"), half)
 
     def _derived(self, frames: NDArray[np.float64], half: int) -> NDArray[np.float64]:
         from scipy.signal import savgol_filter
@@ -248,10 +231,6 @@ class AudioFeatures(RecordingTransformer):
         residual = (frames - np.repeat(mean, counts, axis=1)) ** 2
         deviation = np.sqrt(np.add.reduceat(residual, starts, axis=1) / counts)
         return np.vstack([mean, deviation]).T
-
-
-def _repeated(column: NDArray, times: int) -> NDArray:
-    return np.repeat(column, times, axis=1)
 
 
 def _librosa() -> Any:

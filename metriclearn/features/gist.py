@@ -105,16 +105,9 @@ class Gist(StatelessTransformer):
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """``gist_s0_o3_r1_c2``: scale, orientation, row and column of the cell."""
-        cells = [(r, c) for r in range(self.blocks) for c in range(self.blocks)]
-        return np.array(
-            [
-                f"gist_s{s}_o{o}_r{r}_c{c}"
-                for s, count in enumerate(self.orientations)
-                for o in range(count)
-                for r, c in cells
-            ],
-            dtype=object,
-        )
+        cells = [f"r{r}_c{c}" for r in range(self.blocks) for c in range(self.blocks)]
+        filters = [f"s{s}_o{o}" for s, count in enumerate(self.orientations) for o in range(count)]
+        return np.array([f"gist_{g}_{cell}" for g in filters for cell in cells], dtype=object)
 
     def _cells(self, response: Any, pad: int) -> Any:
         """Mean of the response in every cell of the grid, (n, blocks, blocks)."""

@@ -10,6 +10,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import lgamma, log, pi
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -76,8 +77,11 @@ def hermite_functions(
     before, now = np.zeros_like(x), np.full_like(x, np.pi**-0.25 if orthonormal else 1.0)
     exponent = -0.5 * x * x
     for i in range(int(n_functions)):
-        # He_i = e^(i!)/2 times ``now``: the factorial joins the exponent
-        functions[..., i] = _value(now, exponent + (0.0 if orthonormal else _log_paper(i)))
+        # the paper's log(2 √(2^i π i!) · 2^{i/2} √(i!)), He_i being √(i!) times ``now``
+        constant = 0.0 if orthonormal else (i + 1) * log(2.0) + 0.5 * log(pi) + lgamma(i + 1)
+        with np.errstate(divide="ignore", over="ignore"):  # magnitudes are formed in logarithms
+            magnitude = np.exp(np.log(np.abs(now)) + exponent + constant)
+        functions[..., i] = np.sign(now) * magnitude
         step = np.sqrt(2.0 / (i + 1)) if orthonormal else np.sqrt(1.0 / (i + 1))
         before, now = now, step * x * now - np.sqrt(i / (i + 1)) * before
         large = np.abs(now) > _LARGE
@@ -89,19 +93,6 @@ def hermite_functions(
             "normalization='orthonormal' or fewer functions."
         )
     return functions
-
-
-def _log_paper(i: int) -> float:
-    """log of 2 √(2^i π i!) · 2^{i/2} √(i!)."""
-    from math import lgamma, log, pi
-
-    return log(2.0) + 0.5 * log(pi) + i * log(2.0) + lgamma(i + 1)
-
-
-def _value(mantissa: NDArray, exponent: NDArray) -> NDArray:
-    """mantissa · e^exponent, with the magnitude formed in logarithms."""
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.sign(mantissa) * np.exp(np.log(np.abs(mantissa)) + exponent)
 
 
 def robust_scale(X: NDArray) -> NDArray[np.float64]:
@@ -161,6 +152,13 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
             return [self.transform(series) for series in X]
         return self._features(self._read(X, False))
 
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """``hermite1_COLUMN``, ``hermite2_COLUMN``, … column by column; so for all of these."""
+        check_is_fitted(self)
+        columns = _check_feature_names_in(self, input_features)
+        names = self._names()
+        return np.array([f"{name}_{column}" for column in columns for name in names], dtype=object)
+
     def _read(self, series: Any, first: bool) -> NDArray:
         X = validate_data(self, series, dtype=np.float64, reset=first, ensure_all_finite=False)
         if wrong := int(np.sum(~np.isfinite(X))):
@@ -169,6 +167,10 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
                 "infinite; fill or remove them."
             )
         return np.asarray(X)
+
+    @abstractmethod
+    def _names(self) -> list[str]:
+        """Names of the features of one column, before that of the column."""
 
     @abstractmethod
     def _features(self, X: NDArray) -> NDArray:
@@ -183,7 +185,9 @@ _ODD = Needs(
 def _are_thresholds(values: Any) -> bool:
     """Whether they are one or more numbers of at least 0, in one sequence."""
     several = not isinstance(values, str) and np.ndim(values) == 1 and len(values) > 0
-    return several and all(isinstance(value, numbers.Real) and value >= 0 for value in values)
+    return several and all(
+        isinstance(value, numbers.Real) and float(value) >= 0 for value in values
+    )
 
 
 def _is_list(X: Any) -> bool:
@@ -239,12 +243,8 @@ class HermiteMoments(_PerSeries):
     normalization: Normalization = "orthonormal"
     width: float = 1.0
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """``hermite1_COLUMN``, ``hermite2_COLUMN``, … column by column."""
-        check_is_fitted(self)
-        names = _check_feature_names_in(self, input_features)
-        orders = range(1, self.n_moments + 1)
-        return np.array([f"hermite{i}_{name}" for name in names for i in orders], dtype=object)
+    def _names(self) -> list[str]:
+        return [f"hermite{i}" for i in range(1, self.n_moments + 1)]
 
     def _features(self, X: NDArray) -> NDArray:
         if isinstance(self.scale, str):
@@ -297,11 +297,8 @@ class SlidingMoments(_PerSeries):
             )
         return super().fit(X)
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """``median3_COLUMN`` for a window of 3 samples."""
-        check_is_fitted(self)
-        names = _check_feature_names_in(self, input_features)
-        return np.array([f"median{self.window}_{name}" for name in names], dtype=object)
+    def _names(self) -> list[str]:
+        return [f"median{self.window}"]
 
     def _features(self, X: NDArray) -> NDArray:
         from scipy.ndimage import median_filter
@@ -343,11 +340,8 @@ class SoftThresholds(_PerSeries):
 
     thresholds: Sequence[float] = (0.0, 1.0, 2.0, 4.0)
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """``above1_COLUMN`` for a threshold of 1, column by column."""
-        check_is_fitted(self)
-        names = _check_feature_names_in(self, input_features)
-        return np.array([f"above{t:g}_{n}" for n in names for t in self.thresholds], dtype=object)
+    def _names(self) -> list[str]:
+        return [f"above{t:g}" for t in self.thresholds]
 
     def _features(self, X: NDArray) -> NDArray:
         excess = np.maximum(np.abs(X)[..., None] - np.asarray(self.thresholds, dtype=float), 0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,9 +106,7 @@ class Group(Protocol):
 class Color(ComponentParameters):
     """Mean CIE Lab color: L from 0 to 100, a and b about ±100."""
 
-    @property
-    def names(self) -> list[str]:
-        return ["L [Lab]", "a [Lab]", "b [Lab]"]
+    names: ClassVar = ["L [Lab]", "a [Lab]", "b [Lab]"]
 
     def __call__(self, picture: Picture) -> NDArray:
         return picture.color
@@ -117,9 +115,7 @@ class Color(ComponentParameters):
 class Position(ComponentParameters):
     """Center of the node, from −½ to ½ of the image's width (to the right) and height (down)."""
 
-    @property
-    def names(self) -> list[str]:
-        return ["x [widths]", "y [heights]"]
+    names: ClassVar = ["x [widths]", "y [heights]"]
 
     def __call__(self, picture: Picture) -> NDArray:
         return picture.position
@@ -128,9 +124,7 @@ class Position(ComponentParameters):
 class Centrality(ComponentParameters):
     """(2x)² and (2y)²: 0 on the image's axes, 1 at its border."""
 
-    @property
-    def names(self) -> list[str]:
-        return ["(2x)² [widths²]", "(2y)² [heights²]"]
+    names: ClassVar = ["(2x)² [widths²]", "(2y)² [heights²]"]
 
     def __call__(self, picture: Picture) -> NDArray:
         return (2.0 * picture.position) ** 2
@@ -153,13 +147,11 @@ class GradientEnergy(ComponentParameters):
         return [f"gradient at {scale:g} px [L/px]" for scale in self.scales]
 
     def __call__(self, picture: Picture) -> NDArray:
-        energies = [
-            ndimage.gaussian_filter(
-                ndimage.gaussian_gradient_magnitude(picture.lab[..., 0], scale), 3.0 * scale
-            )
-            for scale in self.scales
-        ]
-        return picture.pool(np.stack(energies, axis=-1))
+        energies = np.empty((*picture.shape, len(self.scales)))
+        for place, scale in enumerate(self.scales):
+            rise = ndimage.gaussian_gradient_magnitude(picture.lab[..., 0], scale)
+            ndimage.gaussian_filter(rise, 3.0 * scale, output=energies[..., place])
+        return picture.pool(energies)
 
 
 @dataclass(eq=False, repr=False)
@@ -206,9 +198,7 @@ class ColorContext(ComponentParameters):
 
     scale: float = 0.04
 
-    @property
-    def names(self) -> list[str]:
-        return [f"{channel} around [Lab]" for channel in "Lab"]
+    names: ClassVar = [f"{channel} around [Lab]" for channel in "Lab"]
 
     def __call__(self, picture: Picture) -> NDArray:
         sigma = self.scale * float(np.sqrt(picture.segments.size))
@@ -233,17 +223,17 @@ class BorderContrast(ComponentParameters):
     width: float = 0.05
     scale: float = 15.0
 
-    @property
-    def names(self) -> list[str]:
-        return ["border share [1]", "border share, relative [log]", "border distance [Lab]"]
+    names: ClassVar = ["border share [1]", "border share, relative [log]", "border distance [Lab]"]
 
     def __call__(self, picture: Picture) -> NDArray:
+        from scipy.spatial.distance import cdist
+
         color, sizes = picture.color, picture.sizes
         border = np.flatnonzero(np.abs(picture.position).max(axis=1) > 0.5 - self.width)
         if not len(border):  # nodes larger than the border: the outermost one stands for it
             border = np.atleast_1d(np.argmax(np.abs(picture.position).max(axis=1)))
         place = np.unique(np.linspace(0, len(color) - 1, 2000).astype(int))
-        at_border, anywhere = (_distances(color, color[some]) for some in (border, place))
+        at_border, anywhere = (cdist(color, color[some]) for some in (border, place))
         shares = [
             np.exp(-((distance / self.scale) ** 2)) @ sizes[some] / sizes[some].sum()
             for distance, some in ((at_border, border), (anywhere, place))
@@ -252,13 +242,6 @@ class BorderContrast(ComponentParameters):
         nearest = min(10, len(border))
         closest = np.partition(at_border, nearest - 1, axis=1)[:, :nearest].mean(axis=1)
         return np.column_stack([shares[0], relative, closest])
-
-
-def _distances(colors: NDArray, others: NDArray) -> NDArray:
-    """Euclidean distances, (S, 3) and (k, 3) -> (S, k)."""
-    from scipy.spatial.distance import cdist
-
-    return cdist(colors, others)
 
 
 class Segmenter(Protocol):

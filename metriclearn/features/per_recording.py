@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -77,32 +77,25 @@ class JoinedFeatures(RecordingTransformer):
         return rates.pop()
 
     def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
-        """Columns of all extractors, (T, ΣP)."""
-        return join(path, [extractor.extract(path) for extractor in self.extractors], self.slack)
+        """Columns of all extractors, (T, ΣP), cut to the shortest.
+
+        Raises
+        ------
+        ValueError
+            If lengths differ by more than ``slack``.
+        """
+        arrays = [extractor.extract(path) for extractor in self.extractors]
+        lengths = [len(array) for array in arrays]
+        if max(lengths) - min(lengths) > self.slack:
+            raise ValueError(
+                f"{os.fspath(path)!r} needs tracks of one length, got {lengths} rows of features; "
+                "cut the file, or raise slack to use the common part."
+            )
+        return np.hstack([array[: min(lengths)] for array in arrays])
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """Names of all columns, in the order of the extractors."""
         return np.concatenate([e.get_feature_names_out() for e in self.extractors])
-
-
-def join(
-    path: str | os.PathLike[str], parts: Iterable[NDArray[np.float64]], slack: int
-) -> NDArray[np.float64]:
-    """Arrays side by side, cut to the shortest.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ by more than ``slack``.
-    """
-    arrays = list(parts)
-    lengths = [len(array) for array in arrays]
-    if max(lengths) - min(lengths) > slack:
-        raise ValueError(
-            f"{os.fspath(path)!r} needs tracks of one length, got {lengths} rows of features; cut "
-            "the file, or raise slack to use the common part."
-        )
-    return np.hstack([array[: min(lengths)] for array in arrays])
 
 
 class StandardizedRecordings(StatelessTransformer):
@@ -114,18 +107,15 @@ class StandardizedRecordings(StatelessTransformer):
 
     def transform(self, X: Any) -> Any:
         """List of (T_i, P) arrays, or one, standardized."""
-        if hasattr(X, "ndim") and X.ndim == 2:
-            return _standardized(np.asarray(X, dtype=np.float64))
-        return [_standardized(np.asarray(array, dtype=np.float64)) for array in X]
+        if not hasattr(X, "ndim") or X.ndim != 2:
+            return [self.transform(np.asarray(array)) for array in X]
+        X = np.asarray(X, dtype=np.float64)
+        centered = X - X.mean(axis=0)
+        scale = centered.std(axis=0)
+        # rounding leaves constants with a spread of some 1e-16 of their size
+        constant = scale <= 1e-9 * np.maximum(np.abs(X).max(axis=0), 1e-9)
+        return np.where(constant, 0.0, centered / np.where(constant, 1.0, scale))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> ArrayLike | None:
         """The names that came in."""
         return input_features
-
-
-def _standardized(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    centered = X - X.mean(axis=0)
-    scale = centered.std(axis=0)
-    # rounding leaves constants with a spread of some 1e-16 of their size
-    constant = scale <= 1e-9 * np.maximum(np.abs(X).max(axis=0), 1e-9)
-    return np.where(constant, 0.0, centered / np.where(constant, 1.0, scale))

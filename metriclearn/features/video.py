@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import ClassVar, Protocol
@@ -63,29 +63,26 @@ class ColorHistogram(StatelessTransformer):
                 f"ColorHistogram needs pictures (n, H, W, 3), got shape {pictures.shape}."
             )
         hsv = rgb_to_hsv(np.clip(pictures / 255.0, 0.0, 1.0))
-        rows = np.linspace(0, pictures.shape[1], self.blocks + 1).astype(int)
-        columns = np.linspace(0, pictures.shape[2], self.blocks + 1).astype(int)
-        cells = [
-            hsv[:, a:b, c:d].reshape(len(hsv), -1, 3)
-            for a, b in pairwise(rows)
-            for c, d in pairwise(columns)
-        ]
-        return np.hstack([self._shares(cell) for cell in cells])
+        n, height, width, _ = hsv.shape
+        bins = np.minimum((hsv * self.bins).astype(np.int64), self.bins - 1)
+        # where picture, channel and bin are counted
+        place = (np.arange(n)[:, None, None, None] * 3 + np.arange(3)) * self.bins + bins
+        weights = np.ones_like(hsv)
+        weights[..., 0] = hsv[..., 1]  # a hue counts as much as its saturation
+        rows, columns = (np.linspace(0, m, self.blocks + 1).astype(int) for m in (height, width))
+        shares = []
+        for a, b in pairwise(rows):
+            for c, d in pairwise(columns):
+                cell = np.s_[:, a:b, c:d]
+                counts = np.bincount(place[cell].ravel(), weights[cell].ravel(), n * 3 * self.bins)
+                shares.append(counts.reshape(n, -1) / ((b - a) * (d - c)))
+        return np.sqrt(np.hstack(shares))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """``hue2_r0_c1``: the third bin of the hues in a cell."""
         cells = [f"r{r}_c{c}" for r in range(self.blocks) for c in range(self.blocks)]
         names = [f"{name}{i}" for name in ("hue", "saturation", "value") for i in range(self.bins)]
         return np.array([f"{name}_{cell}" for cell in cells for name in names], dtype=object)
-
-    def _shares(self, cell: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(n, pixels, 3) -> (n, 3 · bins)."""
-        n, pixels, _ = cell.shape
-        bins = np.minimum((cell * self.bins).astype(np.int64), self.bins - 1)
-        weights = np.stack([cell[:, :, 1], np.ones((n, pixels)), np.ones((n, pixels))], axis=2)
-        place = (np.arange(n)[:, None, None] * 3 + np.arange(3)) * self.bins + bins
-        counts = np.bincount(place.ravel(), weights.ravel(), n * 3 * self.bins)
-        return np.sqrt(counts.reshape(n, 3 * self.bins) / pixels)
 
 
 @dataclass(eq=False, repr=False)
@@ -121,16 +118,12 @@ class VideoFeatures(RecordingTransformer):
         """
         self.fit()
         frames = video_frames(path, self.rate, (self.size[0], self.size[1]))
-        return np.vstack([self._describe(np.stack(some)) for some in _groups(frames, 16)])
+        rows = []
+        while pictures := list(islice(frames, 16)):
+            parts = [descriptor.transform(np.stack(pictures)) for descriptor in self.descriptors]
+            rows.append(np.hstack(parts))
+        return np.vstack(rows)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """Names of all columns, descriptor by descriptor."""
         return np.concatenate([d.get_feature_names_out() for d in self.descriptors])
-
-    def _describe(self, pictures: NDArray[np.uint8]) -> NDArray[np.float64]:
-        return np.hstack([descriptor.transform(pictures) for descriptor in self.descriptors])
-
-
-def _groups(frames: Iterator[NDArray[np.uint8]], size: int) -> Iterator[list[NDArray[np.uint8]]]:
-    while some := list(islice(frames, size)):
-        yield some
