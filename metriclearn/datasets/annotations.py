@@ -7,6 +7,7 @@ import io
 import math
 import os
 from collections.abc import Mapping, Sequence
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 
@@ -57,8 +58,17 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     if missing:
         raise ValueError(f"{name!r} needs columns {', '.join(_COLUMNS)}, it lacks {missing}.")
     for line, row in enumerate(reader, start=2):
-        recording, segment = _read_row(name, line, row)
-        tables.setdefault(recording, []).append(segment)
+        recording, label = (str(row[column] or "").strip() for column in ("recording", "label"))
+        try:
+            start, end = float(row["start"] or "nan"), float(row["end"] or "nan")
+        except ValueError:
+            start = end = math.nan
+        if not recording or not label or not 0 <= start < end < math.inf:
+            raise ValueError(
+                f"{name!r} needs a recording, 0 <= start < end in seconds and a label in every "
+                f"line, got {[row.get(column) for column in _COLUMNS]} in line {line}."
+            )
+        tables.setdefault(recording, []).append((start, end, label))
     if not tables:
         raise ValueError(f"{name!r} needs one segment or more, it has none.")
     for recording, segments in tables.items():
@@ -70,20 +80,6 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
                     f"starts at {after[0]} s, before {before[2]!r} ends at {before[1]} s; cut them."
                 )
     return tables
-
-
-def _read_row(name: str, line: int, row: Mapping[str, str | None]) -> tuple[str, Segment]:
-    recording, label = (str(row[column] or "").strip() for column in ("recording", "label"))
-    try:
-        start, end = float(row["start"] or "nan"), float(row["end"] or "nan")
-    except ValueError:
-        start = end = math.nan
-    if not recording or not label or not 0 <= start < end < math.inf:
-        raise ValueError(
-            f"{name!r} needs a recording, 0 <= start < end in seconds and a label in every line, "
-            f"got {[row.get(column) for column in _COLUMNS]} in line {line}."
-        )
-    return recording, (start, end, label)
 
 
 def row_labels(
@@ -135,20 +131,15 @@ def save_audacity(segments: Sequence[Segment], path: PathLike) -> Path:
 
 def save_webvtt(segments: Sequence[Segment], path: PathLike) -> Path:
     """Write WebVTT cues, which browsers and VLC show over the video."""
-    cues = [f"{_clock(a)} --> {_clock(b)}\n{_escaped(label)}\n" for a, b, label in segments]
+    lines = [(a, b, escape(" ".join(label.split()), quote=False)) for a, b, label in segments]
+    cues = [f"{_clock(a)} --> {_clock(b)}\n{label}\n" for a, b, label in lines]
     return _write(path, "\n".join(["WEBVTT\n", *cues]))
 
 
-def _escaped(label: str) -> str:
-    plain = " ".join(label.split())
-    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 def _clock(seconds: float) -> str:
-    """hh:mm:ss.mmm."""
+    """Time as hh:mm:ss.mmm."""
     minutes, milliseconds = divmod(round(1000 * seconds), 60000)
-    whole, rest = divmod(milliseconds, 1000)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{whole:02d}.{rest:03d}"
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{milliseconds / 1000:06.3f}"
 
 
 def _write(path: PathLike, text: str) -> Path:

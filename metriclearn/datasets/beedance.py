@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import fetch, read_arrays, read_table
-from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.datasets.sequences import LabeledSequences, checked_columns, moving_mean
 
 __all__ = ["load_beedance"]
 
@@ -50,28 +50,20 @@ def load_beedance(
     FileNotFoundError
         If the files are missing.
     """
-    if window < 1 or window % 2 == 0:
-        raise ValueError(f"load_beedance needs an odd window of 1 frame or more, got {window}.")
     tracks = read_arrays(fetch("beedance", "sequences.npz", root))
     path = fetch("beedance", "change_points.csv", root)
     table = read_table(path, {"sequence": str, "change_point": int})
-    names = sorted(tracks)
-    for name, track in tracks.items():
-        if track.ndim != 2 or track.shape[1] != len(CHANNELS):
-            raise ValueError(
-                f"Bee {name!r} needs {len(CHANNELS)} columns, got shape {track.shape}; get the "
-                "files again."
-            )
-    changes = {name: table.loc[table["sequence"] == name, "change_point"] for name in names}
-    features = {name: np.asarray(tracks[name], dtype=np.float64) for name in names}
-    labels = [_labels(name, changes[name].to_numpy(), len(tracks[name])) for name in names]
-    if derived:
-        features = {name: np.hstack([X, _derived(X, window)]) for name, X in features.items()}
+    names, sequences, labels = sorted(tracks), [], []
+    for name in names:
+        X = checked_columns(f"Bee {name!r}", tracks[name], len(CHANNELS))
+        changes = table.loc[table["sequence"] == name, "change_point"].to_numpy()
+        labels.append(_labels(name, changes, len(X)))
+        sequences.append(np.hstack([X, _derived(X, window)]) if derived else X)
     kinds = ("log_speed", "log_shake") if derived else ()
     whole = ("heading_mean", "heading_log_size", "path_turn", "path_log_speed") if derived else ()
     return LabeledSequences(
         name="beedance",
-        sequences=[features[name] for name in names],
+        sequences=sequences,
         labels=labels,
         groups=names,
         names=names,
@@ -97,23 +89,21 @@ def _derived(X: NDArray, window: int) -> NDArray[np.float64]:
     steps = np.diff(X, axis=0, prepend=X[:1])
     shakes = np.diff(steps, axis=0, prepend=steps[:1])
     heading = X[:, 2:] - np.median(X[:, 2])
-    speed, power, size = (_smooth(v, window) for v in (np.abs(steps), shakes**2, heading**2))
+    speed, power, size = (
+        moving_mean("load_beedance", v, window) for v in (np.abs(steps), shakes**2, heading**2)
+    )
     # rounding of the running sum may leave a tiny negative number
     roots = (np.sqrt(np.maximum(values, 0.0)) for values in (power, size))
     logs = [np.log(v + FLOOR) for v in (np.maximum(speed, 0.0), *roots)]
-    return np.hstack([*logs[:2], _smooth(heading, window), logs[2], _path(X[:, :2], window)])
+    return np.hstack(
+        [*logs[:2], moving_mean("load_beedance", heading, window), logs[2], _path(X[:, :2], window)]
+    )
 
 
 def _path(positions: NDArray, window: int) -> NDArray[np.float64]:
     """Mean turn and log mean speed of the smoothed path, (T, 2)."""
-    velocity = np.gradient(_smooth(positions, window), axis=0)
+    velocity = np.gradient(moving_mean("load_beedance", positions, window), axis=0)
     direction = np.unwrap(np.arctan2(velocity[:, 1], velocity[:, 0]))
     values = np.column_stack([np.gradient(direction), np.hypot(*velocity.T)])
-    turn, speed = _smooth(values, window).T
+    turn, speed = moving_mean("load_beedance", values, window).T
     return np.column_stack([turn, np.log(np.maximum(speed, 0.0) + FLOOR)])
-
-
-def _smooth(values: NDArray, window: int) -> NDArray[np.float64]:
-    from scipy.ndimage import uniform_filter1d
-
-    return np.asarray(uniform_filter1d(values, window, axis=0, mode="nearest"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,25 +30,8 @@ DERIVED_NAMES = [
     for axis in "xyz"
 ] + [f"{joint}_step" for joint in MOVING]
 FEATURE_SETS = {"va3": ("va3",), "raw": ("raw",), "both": ("raw", "va3")}
+GROUPS = ("user", "story", "video")
 COLUMN_NAMES = {"raw": RAW_NAMES, "va3": VA3_NAMES, "derived": DERIVED_NAMES}
-
-
-def _user_and_story(video: str) -> tuple[str, str]:
-    """The letters and the number of a video's name, ``a1`` -> (``a``, ``1``)."""
-    parts = re.fullmatch(r"(\D+)(\d+)", video)
-    if parts is None:
-        raise ValueError(
-            f"Gesture video {video!r} needs a name of letters and a number, as in 'a1', to tell "
-            "user and story; pass group='video'."
-        )
-    return parts[1], parts[2]
-
-
-GROUPS: dict[str, Callable[[str], str]] = {
-    "user": lambda video: _user_and_story(video)[0],
-    "story": lambda video: _user_and_story(video)[1],
-    "video": str,
-}
 
 
 def load_gesture_phase(
@@ -103,17 +85,28 @@ def load_gesture_phase(
         columns = _columns(video, stored, FIRST_FRAME if frames == "va3" else 0)
         sequences.append(np.hstack([columns[part] for part in parts]))
         chosen = segments[(segments["sequence"] == video) & (segments["features"] == frames)]
-        spans = chosen[["start", "end"]].to_numpy()
-        what, n_frames = f"Gesture video {video!r}", len(sequences[-1])
-        labels.append(covering_labels(what, spans, chosen["label"].to_list(), n_frames))
+        labels.append(covering_labels(f"Gesture video {video!r}", chosen, len(sequences[-1])))
     return LabeledSequences(
         name="gesture_phase",
         sequences=sequences,
         labels=labels,
-        groups=[GROUPS[group](video) for video in videos],
+        groups=[_group(video, group) for video in videos],
         names=videos,
         feature_names=[name for part in parts for name in COLUMN_NAMES[part]],
     )
+
+
+def _group(video: str, group: str) -> str:
+    """The letters (user) or the number (story) of a video's name such as ``a1``, or all of it."""
+    parts = re.fullmatch(r"(?P<user>\D+)(?P<story>\d+)", video)
+    if group == "video":
+        return video
+    if parts is None:
+        raise ValueError(
+            f"Gesture video {video!r} needs a name of letters and a number, as in 'a1', to tell "
+            "user and story; pass group='video'."
+        )
+    return parts[group]
 
 
 def _columns(

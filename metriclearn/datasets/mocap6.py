@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import fetch, read_arrays, read_table
-from metriclearn.datasets.sequences import LabeledSequences, covering_labels
+from metriclearn.datasets.sequences import (
+    LabeledSequences,
+    checked_columns,
+    covering_labels,
+    moving_mean,
+)
 
 __all__ = ["load_mocap6"]
 
@@ -45,8 +50,6 @@ def load_mocap6(
     FileNotFoundError
         If the files are missing.
     """
-    if window < 1 or window % 2 == 0:
-        raise ValueError(f"load_mocap6 needs an odd window of 1 step or more, got {window}.")
     arrays = read_arrays(fetch("mocap6", "sequences.npz", root))
     path = fetch("mocap6", "segments.csv", root)
     table = read_table(path, {"sequence": str, "start": int, "end": int, "label": str})
@@ -55,16 +58,9 @@ def load_mocap6(
     channels = [str(channel) for channel in arrays.pop("channels")]
     names, sequences, labels = sorted(arrays), [], []
     for name in names:
-        X = np.asarray(arrays[name], dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != len(channels):
-            raise ValueError(
-                f"mocap6 sequence {name!r} needs {len(channels)} columns as channels says, got "
-                f"shape {X.shape}; get the files again."
-            )
-        rows = table.loc[table["sequence"] == name]
-        spans = rows[["start", "end"]].to_numpy()
-        kinds = rows["label"].to_numpy(dtype=str)
-        labels.append(covering_labels(f"mocap6 sequence {name!r}", spans, kinds, len(X)))
+        what = f"mocap6 sequence {name!r}"
+        X = checked_columns(what, arrays[name], len(channels))
+        labels.append(covering_labels(what, table[table["sequence"] == name], len(X)))
         sequences.append(np.hstack([X, _derived(X, window, channels)]) if derived else X)
     statistics = ("mean", "log_sd") if derived else ()
     return LabeledSequences(
@@ -79,9 +75,7 @@ def load_mocap6(
 
 def _derived(X: NDArray, window: int, channels: list[str]) -> NDArray[np.float64]:
     """Moving mean and log moving standard deviation of every column, (T, 2P)."""
-    from scipy.ndimage import uniform_filter1d
-
-    mean, square = (uniform_filter1d(Z, window, axis=0, mode="nearest") for Z in (X, X * X))
+    mean, square = (moving_mean("load_mocap6", Z, window) for Z in (X, X * X))
     deviation = np.sqrt(np.maximum(square - mean * mean, 0.0))
     floor = [FLOOR["translation" if ".t" in channel else "angle"] for channel in channels]
     return np.hstack([mean, np.log(deviation + floor)])

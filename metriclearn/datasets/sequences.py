@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 
-__all__ = ["LabeledSequences", "covering_labels", "select_items"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "LabeledSequences",
+    "checked_columns",
+    "covering_labels",
+    "moving_mean",
+    "select_items",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,19 +156,16 @@ class LabeledSequences:
             counts = _group_counts(self.name, len(present), fractions, n_test)
             parts = np.split(order, np.cumsum(counts)[:-1])
             groups = [[present[i] for i in part] for part in parts]
-        self._check_parts(groups)
-        members = [np.flatnonzero(np.isin(self.groups, list(part))) for part in groups]
-        return tuple(self.select(indices) for indices in members)
-
-    def _check_parts(self, parts: Sequence[Sequence[str]]) -> None:
-        wanted = [group for part in parts for group in part]
+        wanted = [group for part in groups for group in part]
         unknown = sorted(set(wanted) - set(self.groups))
         repeated = sorted({group for group in wanted if wanted.count(group) > 1})
-        if unknown or repeated or any(len(part) == 0 for part in parts):
+        if unknown or repeated or any(len(part) == 0 for part in groups):
             raise ValueError(
                 f"LabeledSequences {self.name!r} needs non-empty parts of distinct groups among "
                 f"{sorted(set(self.groups))}, got unknown {unknown} and repeated {repeated}."
             )
+        members = [np.flatnonzero(np.isin(self.groups, list(part))) for part in groups]
+        return tuple(self.select(indices) for indices in members)
 
 
 def _group_counts(
@@ -187,16 +193,15 @@ def _group_counts(
     return counts
 
 
-def covering_labels(what: str, spans: NDArray, labels: ArrayLike, n_samples: int) -> NDArray:
+def covering_labels(what: str, rows: pd.DataFrame, n_samples: int) -> NDArray:
     """Label of every sample, (T,), from segments that cover the samples 0 … T-1 in order.
 
     Parameters
     ----------
     what : str
         The sequence, as the error names it.
-    spans : int array (K, 2)
-        First sample of every segment, and the one after its last.
-    labels : array (K,)
+    rows : table
+        Of every segment its first sample ``start``, the one after its last, ``end``, and ``label``.
     n_samples : int
         T.
 
@@ -205,13 +210,38 @@ def covering_labels(what: str, spans: NDArray, labels: ArrayLike, n_samples: int
     ValueError
         If a segment is empty, or the segments leave a gap, overlap or do not end with T.
     """
-    edges, lengths = np.append(spans[:, 0], n_samples), spans[:, 1] - spans[:, 0]
-    if not len(spans) or edges[0] != 0 or np.any(edges[1:] != spans[:, 1]) or lengths.min() < 1:
+    start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
+    edges, lengths = np.append(start, n_samples), end - start
+    if not len(rows) or edges[0] != 0 or np.any(edges[1:] != end) or lengths.min() < 1:
         raise ValueError(
             f"{what} needs non-empty segments that cover its {n_samples} samples in order, got "
-            f"{len(spans)} segments up to {spans[:, 1].max(initial=0)}; get the files again."
+            f"{len(rows)} segments up to {end.max(initial=0)}; get the files again."
         )
-    return np.repeat(np.asarray(labels), lengths)
+    return np.repeat(rows["label"].to_numpy(dtype=str), lengths)
+
+
+def checked_columns(what: str, array: NDArray, n_columns: int) -> NDArray[np.float64]:
+    """The features of a sequence as floats, or a ValueError if they are not (T, n_columns)."""
+    if array.ndim != 2 or array.shape[1] != n_columns:
+        raise ValueError(
+            f"{what} needs {n_columns} columns, got shape {array.shape}; get the files again."
+        )
+    return np.asarray(array, dtype=np.float64)
+
+
+def moving_mean(who: str, X: NDArray, window: int) -> NDArray[np.float64]:
+    """Mean over a centered window of every column, ends repeated, (T, P) -> (T, P), O(T P).
+
+    Raises
+    ------
+    ValueError
+        If the window is not odd and positive.
+    """
+    from scipy.ndimage import uniform_filter1d
+
+    if window < 1 or window % 2 == 0:
+        raise ValueError(f"{who} needs an odd window of 1 sample or more, got {window}.")
+    return np.asarray(uniform_filter1d(X, window, axis=0, mode="nearest"))
 
 
 def select_items(data: Any, fields: Sequence[str], indices: ArrayLike) -> Any:

@@ -103,39 +103,27 @@ def make_change_points(
         columns = check_random_state(feature_seed).permutation(n_features)
     blocks = np.split(columns, np.arange(n_relevant, n_features, distractor_group))
     rng = check_random_state(random_state)
-    drawn = [
-        _draw_series(n_samples, blocks, (fewest, most, size), noise, jump, rng)
-        for _ in range(n_series)
-    ]
+    sequences, labels = [], []
+    for _ in range(n_series):
+        X = noise * rng.standard_normal((n_samples, n_features))
+        segments = [_draw_segments(n_samples, fewest, most, size, rng) for _ in blocks]
+        for block, segment in zip(blocks, segments):
+            means = jump * rng.standard_normal((segment[-1] + 1, len(block)))
+            X[:, block] += means[segment]
+        sequences.append(X)
+        labels.append(segments[0])
     names = [f"series{i:0{len(str(n_series - 1))}d}" for i in range(n_series)]
     relevant = np.sort(columns[:n_relevant])
     kind = np.where(np.isin(np.arange(n_features), relevant), "relevant", "distractor")
     return SyntheticSequences(
         name="synthetic",
-        sequences=[X for X, _ in drawn],
-        labels=[labels for _, labels in drawn],
+        sequences=sequences,
+        labels=labels,
         groups=list(names),
         names=names,
         feature_names=[f"{word}_{i}" for i, word in enumerate(kind)],
         relevant=relevant,
     )
-
-
-def _draw_series(
-    n_samples: int,
-    blocks: list[NDArray[np.int64]],
-    limits: tuple[int, int, int],
-    noise: float,
-    jump: float,
-    rng: np.random.RandomState,
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """One series (T, P) and the segment numbers of its first block of columns."""
-    X = noise * rng.standard_normal((n_samples, sum(map(len, blocks))))
-    segments = [_draw_segments(n_samples, *limits, rng) for _ in blocks]
-    for columns, segment in zip(blocks, segments):
-        means = jump * rng.standard_normal((segment[-1] + 1, len(columns)))
-        X[:, columns] += means[segment]
-    return X, segments[0]
 
 
 def _draw_segments(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,16 +65,12 @@ class LabeledTable:
 
 def load_iris() -> LabeledTable:
     """Iris (Fisher 1936): 150 flowers, 4 lengths in cm, 3 species. From scikit-learn."""
-    from sklearn.datasets import load_iris as load
-
-    return _of_scikit_learn("iris", load())
+    return _of_scikit_learn("iris")
 
 
 def load_wine() -> LabeledTable:
     """Wine (Forina et al. 1991): 178 wines, 13 measures, 3 cultivars. From scikit-learn."""
-    from sklearn.datasets import load_wine as load
-
-    return _of_scikit_learn("wine", load())
+    return _of_scikit_learn("wine")
 
 
 def load_digits() -> LabeledTable:
@@ -83,9 +78,7 @@ def load_digits() -> LabeledTable:
 
     Pixels that are 0 in every image are left out: P = 61. From scikit-learn.
     """
-    from sklearn.datasets import load_digits as load
-
-    table = _of_scikit_learn("digits", load())
+    table = _of_scikit_learn("digits")
     varies = np.ptp(table.X, axis=0) > 0
     names = [name for name, kept in zip(table.feature_names, varies) if kept]
     return replace(table, X=table.X[:, varies], feature_names=names)
@@ -95,9 +88,7 @@ def load_breast_cancer() -> LabeledTable:
     """Breast cancer of Wisconsin (Wolberg et al. 1995): 569 tumors, 30 measures of cell nuclei,
     malignant or benign. From scikit-learn.
     """
-    from sklearn.datasets import load_breast_cancer as load
-
-    return _of_scikit_learn("breast_cancer", load())
+    return _of_scikit_learn("breast_cancer")
 
 
 def load_letters(root: str | os.PathLike[str] | None = None) -> LabeledTable:
@@ -126,7 +117,10 @@ def load_libras(root: str | os.PathLike[str] | None = None) -> LabeledTable:
     return _of_file("libras", "movement_libras.csv.gz", root, _LIBRAS_FEATURES, "label", int)
 
 
-def _of_scikit_learn(name: str, bunch: Any) -> LabeledTable:
+def _of_scikit_learn(name: str) -> LabeledTable:
+    import sklearn.datasets
+
+    bunch = getattr(sklearn.datasets, f"load_{name}")()
     names = [str(feature).replace("_", " ") for feature in bunch.feature_names]
     X = np.asarray(bunch.data, dtype=np.float64)
     return LabeledTable(name, X, np.asarray(bunch.target_names)[bunch.target], names)
