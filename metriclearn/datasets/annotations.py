@@ -16,16 +16,6 @@ from numpy.typing import NDArray
 
 from metriclearn.running.atomic import replacing
 
-__all__ = [
-    "Segment",
-    "read_segments",
-    "row_labels",
-    "runs",
-    "save_audacity",
-    "save_segments",
-    "save_webvtt",
-]
-
 Segment = tuple[float, float, str]
 PathLike = str | os.PathLike[str]
 _COLUMNS = ("recording", "start", "end", "label")

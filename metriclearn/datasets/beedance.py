@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from metriclearn.datasets.registry import fetch, read_arrays, read_table
 from metriclearn.datasets.sequences import LabeledSequences, checked_columns, moving_mean
 
-__all__ = ["load_beedance"]
-
 CHANNELS = ("x", "y", "heading")
 FLOOR = 1e-4  # far below a frame's usual step: keeps logarithms finite
 

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import read_arrays
+from metriclearn.datasets.registry import damaged, read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["finite_values", "load_files", "save_files"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
@@ -103,7 +101,7 @@ def _read_table(file: Path, label: str, group: str | None) -> Read:
                     na_filter=False,  # a label may be called NA
                 )
     except (OSError, ValueError, pd.errors.ParserWarning) as error:
-        raise _unreadable(file, error) from error
+        raise damaged(file, f"a table as {file.suffix[1:]}", error) from error
     features, labels, name = _divide(table, file, label, group)
     if separator and all(re.fullmatch(r"0|-?[1-9]\d{0,17}", text) for text in labels):
         labels = labels.astype(np.int64)
@@ -199,14 +197,6 @@ def finite_values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:
             f"{features.columns[column]!r}; fill or drop such rows."
         )
     return numbers
-
-
-def _unreadable(file: Path, error: Exception) -> ValueError:
-    reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "empty"
-    return ValueError(
-        f"{os.fspath(file)!r} cannot be read as {file.suffix[1:]}, it is truncated or damaged "
-        f"({type(error).__name__}: {reason}); make the file again."
-    )
 
 
 def save_files(

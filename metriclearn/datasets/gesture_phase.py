@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from metriclearn.datasets.registry import fetch, read_arrays, read_table
 from metriclearn.datasets.sequences import LabeledSequences, covering_labels
 
-__all__ = ["load_gesture_phase"]
-
 FIRST_FRAME = 4  # row t of va3 is frame t + 4 of raw
 JOINTS = ("left_hand", "right_hand", "head", "spine", "left_wrist", "right_wrist")
 MOVING = ("left_hand", "right_hand", "left_wrist", "right_wrist")

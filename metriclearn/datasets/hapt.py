@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from metriclearn.datasets.registry import fetch, read_arrays, read_table
 from metriclearn.datasets.sequences import LabeledSequences
 
-__all__ = ["load_hapt"]
-
 SAMPLING_RATE = 50.0
 BAND_EDGE = 5.0
 CHANNELS = ("acc_x", "acc_y", "acc_z", "gyro_x", "gyro_y", "gyro_z")

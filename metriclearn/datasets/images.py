@@ -12,10 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.datasets.registry import data_folder, missing
+from metriclearn.datasets.registry import existing
 from metriclearn.datasets.sequences import select_items
-
-__all__ = ["LabeledImages", "load_bsds500", "load_images", "load_weizmann_horses"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,10 +199,7 @@ def load_bsds500(root: str | os.PathLike[str] | None = None) -> LabeledImages:
 
 
 def _load(name: str, root: str | os.PathLike[str] | None, images: str, masks: str) -> LabeledImages:
-    folder = data_folder(name, root)
-    if not (folder / images).is_dir():
-        raise missing(name, f"the folder {images!r}", folder)
-    return load_images(folder / images, folder / masks, name)
+    return load_images(existing(name, images, root), existing(name, masks, root), name)
 
 
 def _read_rgb(path: Path) -> NDArray[np.uint8]:

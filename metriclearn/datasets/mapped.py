@@ -7,6 +7,7 @@ on one machine, and by the workers that keep them under Dask.
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -15,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.files import READERS
-
-__all__ = ["PackedSequences", "SequenceFolder", "pack_sequences"]
+from metriclearn.datasets.registry import damaged
 
 
 class SequenceFolder:
@@ -74,7 +74,22 @@ class SequenceFolder:
         return f"SequenceFolder({len(self)} sequences)"
 
 
-class _Files(Sequence[NDArray]):
+class _Lazy(Sequence[NDArray]):
+    """Arrays that are read when they are asked for; slices are lazy, too."""
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.subset(np.arange(len(self))[i]) if isinstance(i, slice) else self.read(i)
+
+    @abstractmethod
+    def read(self, i: int) -> NDArray:
+        """One array."""
+
+    @abstractmethod
+    def subset(self, places: NDArray) -> Self:
+        """Some of the arrays, so that a task holds few names or numbers."""
+
+
+class _Files(_Lazy):
     """The features (part 0) or the labels (part 1) of files."""
 
     def __init__(self, files: list[str], label: str, part: int) -> None:
@@ -83,22 +98,15 @@ class _Files(Sequence[NDArray]):
     def __len__(self) -> int:
         return len(self._files)
 
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return self.subset(np.arange(len(self))[i])
+    def read(self, i: int) -> NDArray:
         file = Path(self._files[i])
         try:
             return _FORMATS[file.suffix.lower()](file, self._label, self._part)
         except (OSError, ValueError, KeyError, EOFError) as error:
-            reason = " ".join(str(error).split()).rstrip(".")
-            raise ValueError(
-                f"SequenceFolder cannot read {os.fspath(file)!r} ({type(error).__name__}: "
-                f"{reason}); make the file again."
-            ) from error
+            raise damaged(file, "a sequence with labels", error) from error
 
-    def subset(self, places: NDArray) -> _Files:
-        """Some of the files, so that a task holds few names."""
-        return _Files([self._files[i] for i in places], self._label, self._part)
+    def subset(self, places: NDArray) -> Self:
+        return type(self)([self._files[i] for i in places], self._label, self._part)
 
 
 def _npz(file: Path, label: str, part: int) -> NDArray:
@@ -196,7 +204,7 @@ class PackedSequences:
         return f"PackedSequences({len(self)} sequences)"
 
 
-class _Rows(Sequence[NDArray]):
+class _Rows(_Lazy):
     """Stretches of rows of a memory-mapped file, which is opened where it is read."""
 
     def __init__(self, file: str, ends: NDArray, starts: NDArray | None = None) -> None:
@@ -214,13 +222,10 @@ class _Rows(Sequence[NDArray]):
     def __len__(self) -> int:
         return len(self._ends)
 
-    def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return self.subset(np.arange(len(self))[i])
+    def read(self, i: int) -> NDArray:
         return self.array[self._starts[i] : self._ends[i]]
 
     def subset(self, places: NDArray) -> Self:
-        """Some of the sequences, so that a task holds few numbers."""
         return type(self)(self._file, self._ends[places], self._starts[places])
 
     def __getstate__(self) -> dict[str, Any]:

@@ -15,8 +15,6 @@ from metriclearn.datasets.sequences import (
     moving_mean,
 )
 
-__all__ = ["load_mocap6"]
-
 FLOOR = {"translation": 1e-2, "angle": 1e-1}  # keeps the logarithm of a still joint finite
 
 

@@ -16,8 +16,6 @@ from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartiti
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["AnnotatedProfiles", "load_neuroblastoma"]
-
 KINDS = {"normal": NO_CHANGE, "1breakpoint": EXACTLY_ONE}
 
 

@@ -15,20 +15,9 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from metriclearn.datasets.annotations import read_segments, row_labels
-from metriclearn.datasets.registry import data_folder, missing
+from metriclearn.datasets.registry import existing
 from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.running.atomic import replacing
-
-__all__ = [
-    "Extractor",
-    "cached_features",
-    "load_ami_turns",
-    "load_jamendo_singing",
-    "load_musanmix",
-    "load_recordings",
-    "load_speech_segments",
-    "recording_files",
-]
 
 _LOGGER = logging.getLogger(__name__)
 _VERSION = 1  # of the cached features; raised when an extractor's results change
@@ -251,8 +240,5 @@ def load_speech_segments(
 def _load(
     name: str, extractor: Extractor, root: PathLike | None, **options: Any
 ) -> LabeledSequences:
-    folder = data_folder(name, root)
-    table = options.get("segments", "segments.csv")
-    if not (folder / table).is_file():
-        raise missing(name, f"{table} and a folder audio", folder)
-    return load_recordings(folder, extractor, name=name, **options)
+    table = existing(name, options.get("segments", "segments.csv"), root)
+    return load_recordings(table.parent, extractor, name=name, **options)

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SOURCES", "Source", "data_folder", "fetch", "read_arrays", "read_json", "read_table"]
-
 RETRIES = 2
 
 
@@ -100,21 +98,28 @@ def fetch(
         If what was downloaded does not have the registered sha256.
     """
     folder = data_folder(name, root)
-    if (folder / file).is_file():
-        return folder / file
     source = SOURCES.get(name)
-    if source is None or file not in source.files:
-        raise missing(name, f"the file {file!r}", folder)
+    if (folder / file).is_file() or source is None or file not in source.files:
+        return existing(name, file, root)
     public = source.files[file]
     address = base_url if base_url is not None else source.base_url
     return _download(f"{address.rstrip('/')}/{public['path']}", public["sha256"], folder, file)
 
 
-def missing(name: str, what: str, folder: Path) -> FileNotFoundError:
-    """The error for something of a data set that is neither in its folder nor can be downloaded."""
+def existing(name: str, part: str, root: str | os.PathLike[str] | None = None) -> Path:
+    """Path of a file or folder of data set ``name``, or an error that says where to get it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is not in the folder of the data set.
+    """
+    folder = data_folder(name, root)
+    if (folder / part).exists():
+        return folder / part
     advice = f"{SOURCES[name].advice}; then" if name in SOURCES else "put it there, or"
-    return FileNotFoundError(
-        f"Data set {name!r} needs {what}, which is not in {str(folder)!r} and has no plain "
+    raise FileNotFoundError(
+        f"Data set {name!r} needs {part!r}, which is not in {str(folder)!r} and has no plain "
         f"download: {advice} pass root=FOLDER or set METRICLEARN_DATA to the folder that holds "
         f"{name!r}."
     )
@@ -159,7 +164,7 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray]:
     except FileNotFoundError:
         raise
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise _damaged(path, "an npz file of plain arrays", error) from error
+        raise damaged(path, "an npz file of plain arrays", error) from error
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
@@ -167,7 +172,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise _damaged(path, "JSON", error) from error
+        raise damaged(path, "JSON", error) from error
 
 
 def read_table(path: str | os.PathLike[str], columns: Mapping[str, type]) -> pd.DataFrame:
@@ -194,13 +199,14 @@ def read_table(path: str | os.PathLike[str], columns: Mapping[str, type]) -> pd.
         if not set(columns) <= set(table.columns) or table[list(columns)].isna().any(axis=None):
             raise ValueError("a column or a value is missing")
     except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise _damaged(path, f"a CSV file with columns {', '.join(columns)}", error) from error
+        raise damaged(path, f"a CSV file with columns {', '.join(columns)}", error) from error
     return table[list(columns)]
 
 
-def _damaged(path: str | os.PathLike[str], needed: str, error: Exception) -> ValueError:
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def damaged(path: str | os.PathLike[str], needed: str, error: Exception) -> ValueError:
+    """The error for a file that is not what it should be, with the reason in its first line."""
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
     return ValueError(
         f"{os.fspath(path)!r} should be {needed}, but is truncated or damaged "
-        f"({reason.rstrip('.')}); delete it and get it again."
+        f"({type(error).__name__}: {reason.rstrip('.')}); get or make it again."
     )

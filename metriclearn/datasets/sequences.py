@@ -14,14 +14,6 @@ from metriclearn.problem.partition import Partition
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "LabeledSequences",
-    "checked_columns",
-    "covering_labels",
-    "moving_mean",
-    "select_items",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class LabeledSequences:

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.sequences import LabeledSequences
 
-__all__ = ["SyntheticSequences", "make_change_points"]
-
 
 @dataclass(frozen=True, eq=False)
 class SyntheticSequences(LabeledSequences):

@@ -11,16 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.datasets.registry import fetch, read_table
 
-__all__ = [
-    "LabeledTable",
-    "load_breast_cancer",
-    "load_digits",
-    "load_iris",
-    "load_letters",
-    "load_libras",
-    "load_wine",
-]
-
 _LETTER_FEATURES = [
     *("xbox", "ybox", "width", "high", "onpix", "xbar", "ybar", "x2bar", "y2bar", "xybar"),
     *("x2ybr", "xy2br", "xege", "xegvy", "yege", "yegvx"),

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import SOURCES, data_folder, fetch, read_json
 
-__all__ = ["AnnotatedSeries", "load_tcpd"]
-
 
 @dataclass(frozen=True, eq=False)
 class AnnotatedSeries:

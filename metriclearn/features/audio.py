@@ -25,8 +25,6 @@ from metriclearn.features.spectra import (
     spectral_contrast,
 )
 
-__all__ = ["AudioFeatures"]
-
 _DELTA_WIDTH = 9  # frames of the regression of a delta
 _LOWEST_BAND = 200.0  # Hz, of the spectral contrast
 

@@ -19,14 +19,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.running.parameters import check_parameters, either, number
 
-__all__ = [
-    "PrimalSolution",
-    "RandomFourierFeatures",
-    "fourier_features",
-    "kernel_machine",
-    "primal_svm",
-]
-
 Kernel = Literal["gaussian", "laplacian", "cauchy"]
 
 

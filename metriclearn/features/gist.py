@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.stateless import StatelessTransformer
 
-__all__ = ["Gist", "gabor_bank", "gray", "prefilter"]
-
 _GRAY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 
 

@@ -26,17 +26,6 @@ from metriclearn.running.parameters import (
     number,
 )
 
-__all__ = [
-    "HermiteMoments",
-    "SlidingMoments",
-    "SoftThresholds",
-    "binary_exponents",
-    "hermite_functions",
-    "noise_scale",
-    "robust_scale",
-    "series_scale",
-]
-
 _LARGE = 1e100  # rescale the recurrence beyond it
 _FAR = 1e9  # any function of an order below 1e17 is 0 there
 _NORMAL = 0.6744897501960817  # median of |standard normal|

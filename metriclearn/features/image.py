@@ -16,20 +16,6 @@ from scipy import ndimage
 
 from metriclearn.running.parameters import ComponentParameters
 
-__all__ = [
-    "BorderContrast",
-    "Centrality",
-    "Color",
-    "ColorContext",
-    "GaborEnergy",
-    "GradientEnergy",
-    "ImageFeatures",
-    "ImageNodes",
-    "PixelBlocks",
-    "Position",
-    "Superpixels",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class ImageNodes:

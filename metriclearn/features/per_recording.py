@@ -14,8 +14,6 @@ from tqdm import tqdm
 
 from metriclearn.features.stateless import StatelessTransformer
 
-__all__ = ["JoinedFeatures", "RecordingTransformer", "StandardizedRecordings"]
-
 
 class RecordingTransformer(StatelessTransformer, ABC):
     """A transformer of recordings: paths -> list of (T_i, P) arrays, ``rate`` rows per second.

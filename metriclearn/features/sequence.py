@@ -13,8 +13,6 @@ from metriclearn.features.hermite import binary_exponents, noise_scale, robust_s
 from metriclearn.features.stateless import StatelessTransformer
 from metriclearn.running.parameters import Needs
 
-__all__ = ["SEQUENCE_FEATURES", "SequenceFeatures"]
-
 _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants finite
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FLOOR", "decibels", "pitch_class_filters", "pitch_classes", "spectral_contrast"]
-
 FLOOR = 1e-10  # power, −100 dB: silence has finite logarithms
 _EXTREME = 0.02  # share of a band's bins that are its peaks, and its valleys
 

@@ -9,8 +9,6 @@ from sklearn.utils import Tags
 
 from metriclearn.running.parameters import ComponentParameters, check_parameters
 
-__all__ = ["StatelessTransformer"]
-
 
 class StatelessTransformer(  # type: ignore[call-arg]
     TransformerMixin, ComponentParameters, auto_wrap_output_keys=None

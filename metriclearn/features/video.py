@@ -17,8 +17,6 @@ from metriclearn.features.per_recording import RecordingTransformer
 from metriclearn.features.stateless import StatelessTransformer
 from metriclearn.running.parameters import number
 
-__all__ = ["ColorHistogram", "PictureDescriptor", "VideoFeatures"]
-
 
 class PictureDescriptor(Protocol):
     """Pictures (n, H, W, 3) of values 0 to 255 -> (n, P)."""

@@ -113,7 +113,9 @@ def test_no_more_in_memory_than_in_flight(threads: int) -> None:
 def test_damage_is_one_sentence(tmp_path: Path) -> None:
     stored = write("npz", tmp_path)
     (tmp_path / f"{DATA.names[2]}.npz").write_bytes(b"no archive")
-    with pytest.raises(ValueError, match=rf"cannot read .*{DATA.names[2]}\.npz"):
+    with pytest.raises(
+        ValueError, match=rf"{DATA.names[2]}\.npz' should be a sequence with labels"
+    ):
         ChangePointMetricLearner(verbose=False).fit(stored.sequences, stored.labels)
     with pytest.raises(FileNotFoundError, match="SequenceFolder needs a folder with files"):
         SequenceFolder(tmp_path / "nothing")
@@ -149,13 +151,12 @@ def test_lazy_sequences_are_checked_when_they_are_read() -> None:
         def __len__(self) -> int:
             return 0
 
-    learner = ChangePointMetricLearner(verbose=False)
-    with pytest.raises(ValueError, match="got 3 in data set 0 and 2 in data set 4"):
-        learner.fit(Odd(), DATA.labels)
-    with pytest.raises(ValueError, match="needs at least one data set, got an empty sequence"):
-        learner.fit(Empty(), [])
     short = [*DATA.labels[:6], DATA.labels[6][:-1]]
-    with pytest.raises(ValueError, match="got 59 labels for the 60 samples of data set 6"):
-        learner.fit(Counting(), short)
-    with pytest.raises(ValueError, match=r"got 7 data set\(s\) and 6 labeling"):
-        learner.fit(Counting(), DATA.labels[:6])
+    for sequences, labels, sentence in (
+        (Odd(), DATA.labels, "got 3 in data set 0 and 2 in data set 4"),
+        (Empty(), [], "needs at least one data set, got an empty sequence"),
+        (Counting(), short, "got 59 labels for the 60 samples of data set 6"),
+        (Counting(), DATA.labels[:6], r"got 7 data set\(s\) and 6 labeling"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            ChangePointMetricLearner(verbose=False).fit(sequences, labels)
