@@ -106,14 +106,27 @@ def load_images(
                 f"load_images needs a folder of images and one of label maps, but {str(folder)!r} "
                 "does not exist; check both paths."
             )
-    found = _by_stem(folders[0])
+    found: dict[str, Path] = {}
+    for path in _image_files(folders[0]):
+        if path.stem in found:
+            raise ValueError(
+                f"load_images needs one image for every name, got {found[path.stem].name!r} and "
+                f"{path.name!r} in {str(folders[0])!r}; remove or rename one."
+            )
+        found[path.stem] = path
     chosen = list(found) if names is None else list(names)
     if not chosen or not set(chosen) <= set(found):
         raise FileNotFoundError(
             f"load_images needs at least one image in {str(folders[0])!r}, and those asked for; "
             f"missing: {sorted(set(chosen) - set(found))[:5]}."
         )
-    paths = _masks_of(found, folders[1], warn=names is None)
+    paths, alone = _match(found, folders[1])
+    if alone and names is None:
+        warnings.warn(
+            f"load_images found {len(alone)} label map(s) without an image in {str(folders[1])!r}, "
+            f"such as {alone[0]!r}, and leaves them out.",
+            stacklevel=2,
+        )
     for stem in chosen:
         if not paths[stem]:
             raise FileNotFoundError(
@@ -125,21 +138,8 @@ def load_images(
     return LabeledImages(name or folders[0].resolve().parent.name, pixels, maps, chosen)
 
 
-def _by_stem(folder: Path) -> dict[str, Path]:
-    """The images of a folder by their names without ending."""
-    found: dict[str, Path] = {}
-    for path in _image_files(folder):
-        if path.stem in found:
-            raise ValueError(
-                f"load_images needs one image for every name, got {found[path.stem].name!r} and "
-                f"{path.name!r} in {str(folder)!r}; remove or rename one."
-            )
-        found[path.stem] = path
-    return found
-
-
-def _masks_of(found: dict[str, Path], folder: Path, warn: bool) -> dict[str, list[Path]]:
-    """Label maps of every image, by their names."""
+def _match(found: dict[str, Path], folder: Path) -> tuple[dict[str, list[Path]], list[str]]:
+    """Label maps of every image by its name, and those without an image."""
     paths: dict[str, list[Path]] = {stem: [] for stem in found}
     alone = []
     for path in _image_files(folder):
@@ -148,13 +148,7 @@ def _masks_of(found: dict[str, Path], folder: Path, warn: bool) -> dict[str, lis
             paths[stem].append(path)
         else:
             alone.append(path.name)
-    if alone and warn:
-        warnings.warn(
-            f"load_images found {len(alone)} label map(s) without an image in {str(folder)!r}, "
-            f"such as {alone[0]!r}, and leaves them out.",
-            stacklevel=3,
-        )
-    return paths
+    return paths, alone
 
 
 def _image_files(folder: Path) -> list[Path]:

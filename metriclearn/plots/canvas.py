@@ -192,6 +192,13 @@ def finite(who: str, what: str, values: ArrayLike, ndim: int) -> NDArray[np.floa
     return array
 
 
+def aligned(who: str, **lengths: int) -> None:
+    """Raise a ValueError unless arrays, given as their names and lengths, are of one length."""
+    if len(set(lengths.values())) > 1:
+        given = ", ".join(f"{length} {what}" for what, length in lengths.items())
+        raise ValueError(f"{who} needs arrays of one length, got {given}.")
+
+
 def named(who: str, feature_names: Sequence[str] | None, n_features: int) -> list[str]:
     """The feature names, or "feature 0", "feature 1", … when there are none."""
     if feature_names is None:

@@ -110,11 +110,7 @@ def _curve(name: str, table: Mapping[str, ArrayLike], seconds: bool) -> _Curve:
     best = np.minimum.accumulate(draw.finite(who, "objective", table["objective"], 1))
     raw = np.asarray(table.get("lower_bound", np.full(len(best), -np.inf)), dtype=np.float64)
     x = draw.finite(who, horizontal, table.get(horizontal, np.arange(1.0, len(best) + 1)), 1)
-    if not raw.shape == x.shape == best.shape:
-        raise ValueError(
-            f"{who} needs columns of one length, got {len(best)} objectives, {raw.size} bounds "
-            f"and {x.size} {horizontal}."
-        )
+    draw.aligned(who, objectives=len(best), bounds=raw.size, **{horizontal: x.size})
     if np.any(np.diff(x) < 0):
         raise ValueError(
             f"{who} needs {horizontal} since the start; pass numpy.cumsum of those of every round."

@@ -79,14 +79,15 @@ def _elbow_path(
     numbers = draw.finite("plot_elbow", "n_segments", n_segments, 1).astype(np.int64)
     cost = draw.finite("plot_elbow", "costs", costs, 1)
     intervals = None if penalties is None else np.asarray(penalties, dtype=np.float64)
-    shape = None if intervals is None else intervals.shape
-    if len(cost) != len(numbers) or shape not in (None, (len(numbers), 2)):
+    draw.aligned("plot_elbow", numbers=len(numbers), costs=len(cost))
+    ordered = intervals is None or (
+        intervals.shape == (len(numbers), 2) and bool(np.all(intervals[:, 0] <= intervals[:, 1]))
+    )
+    if not ordered:
         raise ValueError(
-            f"plot_elbow needs one cost and one penalty interval per number of segments, got "
-            f"{len(numbers)} numbers, {len(cost)} costs and penalties of shape {shape}."
+            f"plot_elbow needs {len(numbers)} penalty intervals (smallest, largest) without NaN, "
+            f"got penalties of shape {None if intervals is None else intervals.shape}."
         )
-    if intervals is not None and not np.all(intervals[:, 0] <= intervals[:, 1]):
-        raise ValueError("plot_elbow needs penalty intervals as (smallest, largest) without NaN.")
     order = np.argsort(numbers, kind="stable")
     return numbers[order], cost[order], None if intervals is None else intervals[order]
 
@@ -192,11 +193,7 @@ def _path(
         raw = np.asarray(validation_loss)
         losses = draw.finite(who, "validation_loss", raw[:, None] if raw.ndim == 1 else raw, 2)
     n_losses = len(strength) if losses is None else len(losses)
-    if not len(strength) == len(path) == n_losses:
-        raise ValueError(
-            f"{who} needs one row of weights and one loss per strength, got {len(strength)} "
-            f"strengths, {len(path)} rows and {n_losses} losses."
-        )
+    draw.aligned(who, strengths=len(strength), rows=len(path), losses=n_losses)
     if strength.min() < 0 or len(np.unique(strength)) < len(strength):
         raise ValueError(f"{who} needs distinct strengths of zero or more, got {strength}.")
     order = np.argsort(strength)

@@ -116,7 +116,7 @@ REFUSED: list[tuple[Callable[[], Figure], str]] = [
     (lambda: plot_convergence({"a": FAST}, seconds=True), "'seconds' in the trace of a"),
     (lambda: plot_convergence({"a": {**FAST, "lower_bound": [3, 3]}}), "below the best objective"),
     (lambda: plot_convergence({"a": {**FAST, "passes": [4, 2]}}), r"pass numpy\.cumsum"),
-    (lambda: plot_convergence({"a": {**FAST, "passes": [4]}}), "2 bounds and 1 passes"),
+    (lambda: plot_convergence({"a": {**FAST, "passes": [4]}}), "2 bounds, 1 passes"),
     (lambda: plot_convergence({"a": {"objective": [np.nan]}}), "finite objective"),
     (lambda: plot_convergence({"a": {**FAST, "scale": 0.0}}), "one positive number as scale"),
     (lambda: plot_convergence({"a": {**FAST, "scale": [1, 1]}}), "one positive number as scale"),
