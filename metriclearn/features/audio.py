@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.features.media import audio_blocks
+from metriclearn.features.media import audio_blocks, optional
 from metriclearn.features.per_recording import RecordingTransformer
 from metriclearn.features.spectra import (
     FLOOR,
@@ -161,7 +160,9 @@ class AudioFeatures(RecordingTransformer):
         frames = np.lib.stride_tricks.sliding_window_view(stretch, window)[:: self.hop]
         spectrum = rfft(frames * hann(window, sym=False).astype(np.float32), axis=1)
         power = (spectrum.real**2 + spectrum.imag**2).T  # (frequencies, n), as librosa.stft
-        mel = _librosa().filters.mel(sr=rate, n_fft=window, n_mels=self.n_mels)  # Slaney's bands
+        mel = optional("librosa", "audio").filters.mel(
+            sr=rate, n_fft=window, n_mels=self.n_mels
+        )  # Slaney's bands
         parts = [dct(decibels(mel @ power), axis=0, norm="ortho")[: self.n_mfcc]]
         if self.energy:
             parts.append(decibels(power.mean(axis=0)[None]))
@@ -229,13 +230,3 @@ class AudioFeatures(RecordingTransformer):
         residual = (frames - np.repeat(mean, counts, axis=1)) ** 2
         deviation = np.sqrt(np.add.reduceat(residual, starts, axis=1) / counts)
         return np.vstack([mean, deviation]).T
-
-
-def _librosa() -> Any:
-    try:
-        import librosa
-    except ImportError as error:
-        raise ImportError(
-            "AudioFeatures needs librosa; pip install 'metriclearn[audio]'."
-        ) from error
-    return librosa

@@ -87,7 +87,13 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         check_parameters(self)
         random = check_random_state(self.random_state)
         directions = random.normal(size=(self.n_components, X.shape[1]))
-        scales = np.sqrt(2.0 * self.gamma * self._mixture(random))
+        size = self.n_components
+        mixture = np.ones(size)  # squared scales t of the Gaussians that make up the kernel
+        if self.kernel == "laplacian":
+            mixture = 0.5 / random.normal(size=size) ** 2
+        elif self.kernel == "cauchy":
+            mixture = random.exponential(size=size)
+        scales = np.sqrt(2.0 * self.gamma * mixture)
         self.omega_ = scales[:, None] * (directions @ _factor(self.metric, X.shape[1]).T)
         self.phase_ = random.uniform(0.0, 2.0 * np.pi, size=self.n_components)
         self._n_features_out = self.n_components
@@ -98,13 +104,6 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return fourier_features(X, self.omega_, self.phase_)
-
-    def _mixture(self, random: np.random.RandomState) -> NDArray[np.float64]:
-        """Squared scales t of the Gaussians that make up the kernel."""
-        size = self.n_components
-        if self.kernel == "laplacian":
-            return 0.5 / random.normal(size=size) ** 2
-        return random.exponential(size=size) if self.kernel == "cauchy" else np.ones(size)
 
 
 def kernel_machine(

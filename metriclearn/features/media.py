@@ -7,7 +7,8 @@ Wave, FLAC, Ogg and MP3 files are read by soundfile and resampled by soxr; whate
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,16 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".aa
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ts")
 
 PathLike = str | os.PathLike[str]
+
+
+def optional(name: str, extra: str) -> Any:
+    """A module of an optional package; an ImportError that names the extra where it is missing."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"Reading recordings needs {name}; pip install 'metriclearn[{extra}]'."
+        ) from error
 
 
 def audio_blocks(
@@ -33,9 +44,14 @@ def audio_blocks(
         If it is empty, damaged, holds no sound, or samples that are not finite.
     """
     checked = _existing(path)
-    n_samples = 0
+    n_samples, soundfile = 0, optional("soundfile", "audio")
+    read = _soundfile_blocks
     try:
-        for block in _reader(checked)(checked, sampling_rate, seconds):
+        soundfile.info(os.fspath(path))
+    except soundfile.LibsndfileError:  # a format that it does not know
+        read = _av_blocks
+    try:
+        for block in read(checked, sampling_rate, seconds):
             if not np.isfinite(block).all():
                 raise ValueError(
                     f"{os.fspath(path)!r} needs finite samples, got NaN or infinity about second "
@@ -101,7 +117,7 @@ def duration(path: PathLike) -> float:
     except (ImportError, RuntimeError):
         pass
     try:
-        av = _pyav()
+        av = optional("av", "video")
         with av.open(os.fspath(checked)) as container:
             return (container.duration or 0) / 1e6
     except (OSError, ValueError) as error:
@@ -130,27 +146,10 @@ def _said(path: PathLike, error: Exception, kind: str) -> Exception:
     )
 
 
-def _reader(path: Path) -> Callable[[Path, int, float], Iterator[NDArray[np.float32]]]:
-    """soundfile where it knows the format, else PyAV."""
-    try:
-        import soundfile
-    except ImportError as error:
-        raise ImportError(
-            "Reading sound needs soundfile and soxr; pip install 'metriclearn[audio]'."
-        ) from error
-    try:
-        soundfile.info(os.fspath(path))
-    except soundfile.LibsndfileError:
-        return _av_blocks
-    return _soundfile_blocks
-
-
 def _soundfile_blocks(
     path: Path, sampling_rate: int, seconds: float
 ) -> Iterator[NDArray[np.float32]]:
-    import soundfile
-    import soxr
-
+    soundfile, soxr = optional("soundfile", "audio"), optional("soxr", "audio")
     with soundfile.SoundFile(os.fspath(path)) as file:
         size = max(1, int(seconds * file.samplerate))
         resampler = soxr.ResampleStream(file.samplerate, sampling_rate, 1, dtype="float32")
@@ -169,7 +168,7 @@ def _soundfile_blocks(
 
 
 def _av_blocks(path: Path, sampling_rate: int, seconds: float) -> Iterator[NDArray[np.float32]]:
-    av = _pyav()
+    av = optional("av", "video")
     with av.open(os.fspath(path)) as container:
         if not container.streams.audio:
             raise ValueError(f"{os.fspath(path)!r} holds no sound: it has no audio track.")
@@ -189,7 +188,7 @@ def _shown(
     path: Path, rate: float, size: tuple[int, int]
 ) -> Iterator[tuple[NDArray[np.uint8], int]]:
     """Scaled pictures, and for how many steps' middles they are the one on screen."""
-    av = _pyav()
+    av = optional("av", "video")
     with av.open(os.fspath(path)) as container:
         if not container.streams.video:
             raise ValueError(f"{os.fspath(path)!r} holds no pictures: it has no video track.")
@@ -206,7 +205,8 @@ def _shown(
                 if times > 0:
                     yield _picture(current, size), times
                     given += times
-            current, length = frame, _length(frame, stream, step)
+            length = float(frame.duration * stream.time_base) if frame.duration else step
+            current = frame
         if current is not None:
             times = max(_steps(now + length - start, rate), 1) - given
             if times > 0:
@@ -218,17 +218,5 @@ def _steps(time: float, rate: float) -> int:
     return max(0, int(np.ceil(time * rate - 0.5 - 1e-9)))
 
 
-def _length(frame: Any, stream: Any, step: float) -> float:
-    return float(frame.duration * stream.time_base) if frame.duration else step
-
-
 def _picture(frame: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
     return frame.to_ndarray(format="rgb24", width=size[1], height=size[0], interpolation="AREA")
-
-
-def _pyav() -> Any:
-    try:
-        import av
-    except ImportError as error:
-        raise ImportError("Reading video needs PyAV; pip install 'metriclearn[video]'.") from error
-    return av

@@ -15,11 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.indices.contingency import (
-    ContingencyTable,
-    Labels,
-    of_partitions,
-)
+from metriclearn.indices.contingency import ContingencyTable, Labels, of_partitions
 from metriclearn.problem.partition import Partition
 
 _SAFE_SIZE = 3_000_000_000  # largest n whose square fits in 64 bits
