@@ -48,8 +48,8 @@ from .problem.knowledge import EXACTLY_ONE as EXACTLY_ONE
 from .problem.knowledge import NO_CHANGE as NO_CHANGE
 from .problem.knowledge import PartialPartition as PartialPartition
 from .problem.knowledge import Region as Region
-from .problem.known_loss import KnownLoss as KnownLoss
 from .problem.losses import FrobeniusLoss as FrobeniusLoss
+from .problem.losses import KnownLoss as KnownLoss
 from .problem.partition import Partition as Partition
 from .running.callbacks import EarlyStopping as EarlyStopping
 from .running.callbacks import ScalarLog as ScalarLog

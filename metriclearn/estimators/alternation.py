@@ -6,7 +6,7 @@ s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score, alternation minimizes
     F(w, H) = Σ_i s_i { max_M [ α ℓ(M, known_i) + s_w(M) ] − s_w(H_i) } + Ω(w)
 
 over w = (B, λ) and the completions. ℓ(M, known) charges M only where something is known (for
-segmentations :class:`~metriclearn.problem.known_loss.KnownLoss`, for clusterings the rows of
+segmentations :class:`~metriclearn.problem.losses.KnownLoss`, for clusterings the rows of
 labeled samples, :class:`~metriclearn.problem.losses.FrobeniusLoss`), so that missing labels cost
 nothing: where nothing is known, the hinge only asks that H_i be as good as the best M. Given H, F
 is convex in w and is Eq. (9) when everything is known; given w, the best H_i is the partition of

@@ -18,9 +18,9 @@ from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSeg
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.joint_features import LinearFeatures
 from metriclearn.problem.knowledge import PartialPartition, pieces_of
-from metriclearn.problem.known_loss import KnownLoss, charges
-from metriclearn.problem.oracle import Oracle
+from metriclearn.problem.losses import KnownLoss, charges
 from metriclearn.problem.partition import Partition
+from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Callback, Solver

@@ -19,8 +19,8 @@ from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.joint_features import LinearFeatures, Samples, TableSamples
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
+from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Callback, Solution, Solver

@@ -5,10 +5,10 @@ Everything is checked here, once: what comes out of these functions is not check
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +17,11 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import number
-from metriclearn.running.stored import Measures, StoredArrays, is_stored, measure
+from metriclearn.running.stored import StoredArrays
 
 __all__ = [
     "DataSets",
+    "Measures",
     "read_clusterings",
     "read_counts",
     "read_data_sets",
@@ -31,6 +32,26 @@ __all__ = [
 
 _ROWS = 2**16  # checked at once: a long array may be on disk
 _LEAST_WEIGHT = 1e-9  # of the largest: what less does to a sum is rounding
+
+
+class Measures(NamedTuple):
+    """What is needed of data sets before any oracle: lengths (N,), and per feature (N, P) the
+    largest absolute value and the standard deviation around the mean.
+    """
+
+    lengths: NDArray[np.int64]
+    magnitudes: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+
+
+def measure(arrays: Sequence[NDArray]) -> Measures:
+    """One pass over the data sets, one of them in memory at a time; O(Σ T_i P)."""
+    rows = []
+    for X in arrays:
+        magnitude = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
+        unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
+        rows.append((len(X), magnitude, unit * np.std(X / unit, axis=0)))
+    return Measures(*(np.array(column) for column in zip(*rows)))
 
 
 @dataclass(frozen=True)
@@ -106,7 +127,7 @@ def read_data_sets(who: str, X: Any, *, single_precision: bool = False) -> DataS
     ValueError
         Naming the data set, and the row and feature where one is at fault.
     """
-    if is_stored(X):
+    if _is_stored(X):
 
         def read(item: Any, i: int, n_features: int | None) -> NDArray:
             return _read_array(who, item, f"data set {i}", n_features, single_precision)
@@ -299,6 +320,15 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
             f"other, got {least:g} and {weights.max():g}; leave data sets out by a weight of 0."
         )
     return weights
+
+
+def _is_stored(X: Any) -> bool:
+    """Whether X is a lazy sequence: ``__len__`` and ``__getitem__``, but no array, list, table."""
+    if isinstance(X, (list, tuple, str, bytes, Mapping)):
+        return False
+    if any(hasattr(X, name) for name in ("ndim", "columns", "toarray", "__array__")):
+        return False
+    return hasattr(X, "__len__") and hasattr(X, "__getitem__") and not isinstance(X, range)
 
 
 def _is_several(X: Any) -> bool:

@@ -33,9 +33,8 @@ from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviatio
 from metriclearn.problem.joint_features import LinearFeatures, Samples
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.oracle import Oracle
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.risk import StructuredHinge
+from metriclearn.problem.risk import Oracle, StructuredHinge
 from metriclearn.running.callbacks import ProgressBar, WithEstimator
 from metriclearn.running.executors import Executor, ThreadExecutor
 from metriclearn.running.parameters import Needs, check_parameters, component, either, number

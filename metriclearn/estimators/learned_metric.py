@@ -14,11 +14,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import DataSets, read_data_sets
+from metriclearn.estimators.inputs import DataSets, Measures, read_data_sets
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import ComponentParameters
-from metriclearn.running.stored import Measures
 
 __all__ = ["LearnedMetric", "covariances", "pooled_deviation", "principal_components", "whitening"]
 

@@ -22,7 +22,7 @@ from metriclearn.estimators.learned_metric import pooled_deviation
 from metriclearn.features.image import ImageFeatures
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.oracle import Oracle
+from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, number
 from metriclearn.similarities import (

@@ -19,10 +19,9 @@ from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.known_loss import known_loss
-from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.oracle import Oracle
+from metriclearn.problem.losses import FrobeniusLoss, known_loss
 from metriclearn.problem.partition import Partition
+from metriclearn.problem.risk import Oracle
 
 __all__ = ["MahalanobisSegmenter"]
 
@@ -70,7 +69,7 @@ class MahalanobisSegmenter(LearnedMetric):
         """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
 
         With ``n_segments="given"`` the numbers of segments are those of y. Partial labels count
-        where something is known, see :mod:`metriclearn.problem.known_loss`.
+        where something is known, see :class:`~metriclearn.problem.losses.KnownLoss`.
         """
         data = self._read(X)
         who = type(self).__name__

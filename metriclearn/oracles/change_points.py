@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.oracles import pruned
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.known_loss import ChargedForm
+from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.partition import Partition, check_count
 
 __all__ = ["ChangePoints", "ConstrainedChangePoints", "PricedSegmentation", "Vertex"]
@@ -70,7 +70,7 @@ class ConstrainedChangePoints(ChangePoints):
     Labeled optimal partitioning (LOPART, Hocking & Srivastava 2020) for A = ZZᵀ − λI and the
     regions "no change" and "exactly one"; here also with known changes and "at least one", for
     many features, inside loss-augmented inference (with −κN, or the charges of
-    :class:`~metriclearn.problem.known_loss.KnownLoss`) and for a given number of segments.
+    :class:`~metriclearn.problem.losses.KnownLoss`) and for a given number of segments.
 
     Every constraint is a condition on single segments (s, u], so that the recursion keeps its
     form and a segmentation without training label errors is found whenever there is one. O(Tr)

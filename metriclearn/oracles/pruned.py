@@ -8,8 +8,8 @@ where g(s,u) = Σ_k |(s,u] ∩ C_k|² / |C_k| measures the overlap with the true
 
     f(s,u) = ‖S_u − S_s‖² / (u−s) + α·charge(s,u) + c
 
-with the charges of :mod:`metriclearn.problem.known_loss`. Every kernel is written once; numba
-compiles it for the terms that a :class:`Signal` has, and leaves out those that are None.
+with the charges of :class:`~metriclearn.problem.losses.KnownLoss`. Every kernel is written once;
+numba compiles it for the terms that a :class:`Signal` has, and leaves out those that are None.
 
 For every split t of (s,u]
 
@@ -37,7 +37,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from metriclearn.problem.known_loss import charge
+from metriclearn.problem.losses import charge
 
 __all__ = [
     "Signal",
@@ -71,7 +71,7 @@ class Signal(NamedTuple):
     truth : array (T+1, 6), optional
         See :func:`truth_table`.
     charges : array (T+1, 11), optional
-        See :func:`~metriclearn.problem.known_loss.charge_table`.
+        See :func:`~metriclearn.problem.losses.charge_table`.
     slack : array (T+1,), optional
         What charges add to −c in (*).
     rules : int array (4, T+1), optional

@@ -1,17 +1,36 @@
-"""Losses between partitions, and what each adds to a form inside loss-augmented inference."""
+"""Losses between partitions, and what each adds to a form inside loss-augmented inference.
+
+:class:`FrobeniusLoss` is linear in the partition and serves all of them. :class:`KnownLoss` is
+for segmentations of which only some is known, and is exact there.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from metriclearn.problem.forms import Form
+from metriclearn.problem.forms import Form, LowRankForm
+from metriclearn.problem.knowledge import PartialPartition, Pieces, Region, pieces_of
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 
-__all__ = ["FrobeniusForm", "FrobeniusLoss", "Loss"]
+__all__ = [
+    "ChargedForm",
+    "Charges",
+    "FrobeniusForm",
+    "FrobeniusLoss",
+    "KnownLoss",
+    "Loss",
+    "charge",
+    "charge_table",
+    "charges",
+    "known_loss",
+    "total_charge",
+]
 
 
 class Loss(Protocol):
@@ -100,3 +119,195 @@ class FrobeniusForm:
     def shifted(self, shift: float) -> FrobeniusForm:
         """A + shift·I with the same loss added to it."""
         return FrobeniusForm(self.form.shifted(shift), self.truth, self.scale)
+
+
+# Columns of charge_table: what a segment (s, u] takes from the row of its end u (U) or start s (S).
+_TRUE_START_U = 0  # start of the true segment of sample u−1
+_SHARE_U = 1  # 2/|C| of that segment
+_BEFORE_U, _AFTER_S = 2, 3  # halves of 2·(overlap) where the ends lie in two true segments
+_STRETCH_U = 4  # start of the known stretch of sample u−1, T+1 outside of stretches
+_UNTIL_U, _SINCE_S = 5, 6  # halves of the charge of all stretches where the ends lie in two
+_ENDED_U, _BEGUN_S = 7, 8  # regions that end up to u, that begin before s
+_BEGUN_SINGLE_S, _ENDED_SINGLE_U = 9, 10  # the same of regions with at most one change
+_N_COLUMNS = 11
+
+
+class Charges(NamedTuple):
+    """What segments (s, u] are charged on the pieces, in O(1) each; see :func:`charge_table`.
+
+    Attributes
+    ----------
+    table : array (T+1, 11)
+    slack : array (T+1,)
+        At least charge(s,u) − charge(s,t) − charge(t,u), for every split t.
+    pieces : Pieces
+    """
+
+    table: NDArray[np.float64]
+    slack: NDArray[np.float64]
+    pieces: Pieces
+
+    def of(self, partition: Partition) -> float:
+        """The charges of all segments of a segmentation together, O(K)."""
+        return total_charge(self.table, partition.change_points)
+
+    def mirrored(self) -> Charges:
+        """The same with the samples in reverse order."""
+        T = len(self.slack) - 1
+        stretches = [
+            (int(T - ends[-1]), T - np.append(ends[-2::-1], start))
+            for start, ends in reversed(self.pieces.stretches)
+        ]
+        regions = [Region(T - r.stop, T - r.start, r.kind) for r in self.pieces.regions[::-1]]
+        return charge_table(Pieces(stretches, regions), T)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def charge(table: NDArray, s: int, u: int) -> float:
+    """The charge of the segment (s, u], from a :func:`charge_table`."""
+    if s >= table[u, _STRETCH_U]:  # inside one known stretch
+        if s >= table[u, _TRUE_START_U]:
+            total = 1.0 - (u - s) * table[u, _SHARE_U]
+        else:
+            total = 1.0 - (table[u, _BEFORE_U] + table[s, _AFTER_S]) / (u - s)
+    else:
+        total = table[u, _UNTIL_U] + table[s, _SINCE_S]
+    total += max(0.0, table[u, _ENDED_U] - table[s, _BEGUN_S])  # regions without a change
+    return total + max(0.0, table[s, _BEGUN_SINGLE_S] - table[u, _ENDED_SINGLE_U])
+
+
+@njit(nogil=True, cache=True)
+def total_charge(table: NDArray, ends: NDArray) -> float:
+    """The charges of the segments with the given ends (K,) together."""
+    total, s = 0.0, 0
+    for u in ends:
+        total += charge(table, s, u)
+        s = u
+    return total
+
+
+@lru_cache(maxsize=1024)
+def charges(known: PartialPartition) -> Charges:
+    """Charges whose sum over segments is T ℓ(M, known) − (known segments), O(T + R²)."""
+    return charge_table(pieces_of(known), known.n_samples)
+
+
+def charge_table(pieces: Pieces, n_samples: int) -> Charges:
+    """Charges of segments on what is known: ‖M|piece − N‖² written as a sum over segments.
+
+    On a stretch with the true segments C_k, a segment that meets it is charged 1 − 2ρ(s,u) with
+    ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|), as
+    ‖M − N‖² = Tr M − 2 Tr MN + Tr N and the last term is constant. On a region it is charged 1
+    for every change that is missing or too many.
+    """
+    table, slack = np.zeros((n_samples + 1, _N_COLUMNS)), np.zeros(n_samples + 1)
+    table[:, _STRETCH_U] = n_samples + 1
+    # A segment that begins and ends in different stretches pays until[u] + since[s]: the stretches
+    # in between are those ended by u less those ended by s, each charged 1 − 2.
+    whole = np.zeros(n_samples + 1)
+    for start, ends in pieces.stretches:
+        _fill_stretch(table, start, ends)
+        whole[ends[-1] :] -= 1.0  # a whole stretch is charged 1 − 2
+        slack[start + 1 : ends[-1]] = 1.0
+    table[:, _UNTIL_U] += whole
+    table[:, _SINCE_S] -= whole
+    for region in pieces.regions:
+        slack[region.start + 1 : region.stop] += 1.0
+        table[region.stop :, _ENDED_U] += 1.0
+        table[region.start + 1 :, _BEGUN_S] += 1.0
+        if region.kind.most == 1:
+            table[region.start + 1 :, _BEGUN_SINGLE_S] += 1.0
+            table[region.stop :, _ENDED_SINGLE_U] += 1.0
+    return Charges(table, slack, pieces)
+
+
+def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
+    """The columns of true segments and stretches at the positions of one stretch."""
+    stop = int(ends[-1])
+    sizes = np.diff(ends, prepend=start)
+    first, last = np.repeat(ends - sizes, sizes), np.repeat(ends, sizes)
+    size, u = np.repeat(sizes, sizes), np.arange(start + 1, stop + 1)
+    s = u - 1
+    table[u, _TRUE_START_U], table[u, _SHARE_U], table[u, _STRETCH_U] = first, 2.0 / size, start
+    # Whole true segments count their length, the one cut by an end its share: (start, u] holds all
+    # before ``first`` and u − first of the |C| samples of the one at u, (s, stop] likewise.
+    before = first - start + (u - first) ** 2 / size  # overlap of (start, u]
+    after = (last - s) ** 2 / size - (last - start)  # overlap of (s, stop], less stop − start
+    table[u, _BEFORE_U], table[s, _AFTER_S] = 2.0 * before, 2.0 * after
+    # For segments that leave the stretch: at the end u what (start, u] pays, at the start s what
+    # (s, stop] pays, less the −1 of the whole stretch, which ``whole`` adds for it later.
+    inner_u, inner_s = u[:-1], s[1:]
+    table[inner_u, _UNTIL_U] = 1.0 - 2.0 * before[:-1] / (inner_u - start)
+    left = (after[1:] + stop - start) / (stop - inner_s)
+    table[inner_s, _SINCE_S] = 1.0 - 2.0 * left + 1.0
+
+
+class KnownLoss:
+    """The loss of a segmentation on what is known of the truth.
+
+    Knowledge falls into pieces: maximal stretches in which every position is known to be a change
+    or not, and annotated regions whose changes are not located. A segmentation M pays, for every
+    piece, the distance of its restriction to the nearest partition N that agrees with the piece,
+
+        T ℓ(M, known) = Σ_pieces min_{N agrees} ‖M|piece − N‖²_F.
+
+    On a known stretch N is unique and the distance that of the paper (Lajugie, Arlot & Bach,
+    Eq. (8)); on a region it is the number of missing changes, or of changes too many. Everything
+    else is free: an unlabeled sample never costs anything. ℓ is 0 exactly for the segmentations
+    that agree with all that is known, and is the paper's ℓ when all is known.
+
+    Every term is a sum over segments (s, u] of a charge that takes O(1) from a table, so that
+    loss-augmented inference stays an exact dynamic program; M|piece is not linear in M, which is
+    why this is a loss for segmentations only.
+
+    Truths remember what is known of them; their completed parts do not enter (``completion_free``).
+    """
+
+    completion_free = True
+
+    def __call__(self, partition: Any, truth: Any) -> float:
+        return self.squared_norm(partition, truth) / truth.n_samples
+
+    def squared_norm(self, partition: Partition, truth: Any) -> float:
+        """T ℓ, O(K)."""
+        return truth.n_samples * known_loss(partition, truth.known)
+
+    def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
+        charged = charges(truth.known)
+        return ChargedForm(form, charged, scale), scale * charged.pieces.n_segments
+
+
+def known_loss(partition: Partition, known: PartialPartition) -> float:
+    """ℓ(M, known) of a segmentation, O(K)."""
+    charged = charges(known)
+    return max(0.0, charged.of(partition) + charged.pieces.n_segments) / known.n_samples
+
+
+class ChargedForm:
+    """⟨A, M⟩ + scale·Σ_segments charge, a function of segmentations that is not linear in M.
+
+    Parameters
+    ----------
+    form : LowRankForm
+        A; it may have a shift but no reference partition with weight.
+    charges : Charges
+    scale : float
+        α.
+    """
+
+    def __init__(self, form: LowRankForm, charges: Charges, scale: float) -> None:
+        self.form, self.charges, self.scale = form, charges, float(scale)
+        self.n_samples, self.shift = form.n_samples, form.shift
+
+    @property
+    def cumulative(self) -> NDArray:
+        """Cumulative sums of the centered factors, (T+1, r)."""
+        return self.form.cumulative
+
+    def at(self, partition: Partition) -> float:
+        """Value of a segmentation."""
+        return self.form.at(partition) + self.scale * self.charges.of(partition)
+
+    def shifted(self, shift: float) -> ChargedForm:
+        """The same with A + shift·I."""
+        return ChargedForm(self.form.shifted(shift), self.charges, self.scale)

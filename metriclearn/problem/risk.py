@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +28,41 @@ from numpy.typing import NDArray
 from metriclearn.problem.forms import Form
 from metriclearn.problem.joint_features import JointFeatures
 from metriclearn.problem.losses import Loss
-from metriclearn.problem.oracle import CompletionOracle, Oracle
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.projector import Projector
 from metriclearn.running.executors import Executor, Sums, ThreadExecutor, shard_bounds
 from metriclearn.solvers.base import CutMemory, Cuts
 from metriclearn.solvers.mahalanobis import MetricCone
 
-__all__ = ["HingeShard", "HingeTerms", "StructuredHinge", "move_cuts"]
+__all__ = [
+    "CompletionOracle",
+    "HingeShard",
+    "HingeTerms",
+    "Oracle",
+    "StructuredHinge",
+    "move_cuts",
+]
 
 _LOGGER = logging.getLogger(__name__)
 _RISE = 1e-12  # of a score: what a new completion must gain to take the old one's place
+
+
+@runtime_checkable
+class Oracle(Protocol):
+    """argmax ⟨A, M⟩ over a set of partitions, for the kinds of form it can handle."""
+
+    def __call__(self, form: Any, n_clusters: int | None = None) -> Partition | Projector:
+        """Best partition, with ``n_clusters`` clusters if given."""
+        ...
+
+
+@runtime_checkable
+class CompletionOracle(Protocol):
+    """argmax ⟨A, M⟩ over the partitions that agree with what is known."""
+
+    def __call__(self, form: Any, n_clusters: int | None = None, known: Any = None) -> Partition:
+        """Best completion of ``known``."""
+        ...
 
 
 class Line(NamedTuple):

@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Measures", "StoredArray", "StoredArrays", "StoredSamples", "is_stored", "measure"]
+__all__ = ["StoredArray", "StoredArrays", "StoredSamples"]
 
 _PART = 2048  # data sets that one task measures
-
-
-def is_stored(X: Any) -> bool:
-    """Whether X is a lazy sequence: ``__len__`` and ``__getitem__``, but no array, list, table."""
-    if isinstance(X, (list, tuple, str, bytes, Mapping)):
-        return False
-    if any(hasattr(X, name) for name in ("ndim", "columns", "toarray", "__array__")):
-        return False
-    return hasattr(X, "__len__") and hasattr(X, "__getitem__") and not isinstance(X, range)
-
-
-class Measures(NamedTuple):
-    """What is needed of data sets before any oracle: lengths (N,), and per feature (N, P) the
-    largest absolute value and the standard deviation around the mean.
-    """
-
-    lengths: NDArray[np.int64]
-    magnitudes: NDArray[np.float64]
-    deviations: NDArray[np.float64]
-
-
-def measure(arrays: Sequence[NDArray]) -> Measures:
-    """One pass over the data sets, one of them in memory at a time; O(Σ T_i P)."""
-    rows = []
-    for X in arrays:
-        magnitude = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
-        unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
-        rows.append((len(X), magnitude, unit * np.std(X / unit, axis=0)))
-    return Measures(*(np.array(column) for column in zip(*rows)))
 
 
 class StoredArray:

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.parameters import Needs, number
-from metriclearn.solvers.base import CutMemory, Cuts, Problem, Solution
-from metriclearn.solvers.dual_master import DualMaster, linear_master
-from metriclearn.solvers.iteration import Minimization
-from metriclearn.solvers.working_set import (
+from metriclearn.solvers.base import (
+    CutMemory,
+    Cuts,
+    Problem,
+    Solution,
     best_violated,
     combination,
     pruned,
@@ -22,6 +23,8 @@ from metriclearn.solvers.working_set import (
     values,
     within_masses,
 )
+from metriclearn.solvers.dual_master import DualMaster, linear_master
+from metriclearn.solvers.iteration import Minimization
 
 __all__ = ["BundleDual"]
 

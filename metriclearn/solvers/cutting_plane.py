@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.parameters import Needs, number
-from metriclearn.solvers.base import Cuts, Problem, Solution
+from metriclearn.solvers.base import Cuts, Problem, Solution, combination, table_of, within_masses
 from metriclearn.solvers.iteration import Minimization, Stop
-from metriclearn.solvers.working_set import combination, table_of, within_masses
 
 __all__ = ["CuttingPlane"]
 

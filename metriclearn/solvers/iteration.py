@@ -2,26 +2,88 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import numbers
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.running.atomic import replacing
 from metriclearn.running.parameters import check_parameters
 from metriclearn.solvers.base import Callback, CutMemory, Cuts, Problem, Progress, Solution, Trace
-from metriclearn.solvers.checkpoint import Checkpoint
 from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import RegularizationTerms
 
-__all__ = ["DualBound", "Iteration", "Minimization", "Stop"]
+__all__ = ["Checkpoint", "DualBound", "Iteration", "Minimization", "Stop"]
 
+_LOGGER = logging.getLogger(__name__)
 # shares of the cut at the start in the mixtures that limit the price
 _SHARES = (1.0, 0.1, 0.01, 0.001, 0.0)
+
+
+class Checkpoint:
+    """Saves and loads dictionaries of arrays.
+
+    Parameters
+    ----------
+    path : str
+        A ``.npz`` file in an existing folder.
+    who : str
+        Name used in errors.
+    *identity : numbers and arrays
+        Which problem the state belongs to: a digest of them is kept with it, rounded to nine
+        digits of the largest number of each, because the last bits may differ between machines.
+    """
+
+    def __init__(self, path: str, who: str, *identity: Any) -> None:
+        self.path, self.who = path, who
+        digest = hashlib.sha256()
+        for value in identity:
+            array = np.asarray(value, dtype=np.float64)
+            scale = float(np.max(np.abs(array), initial=0.0)) or 1.0
+            digest.update(f"{scale:.9e}".encode())
+            digest.update((np.round(array / scale, 9) + 0.0).tobytes())  # + 0.0: no -0.0
+        self.identity = digest.hexdigest()
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Write the state beside the file, then put it in its place."""
+        with replacing(self.path) as stream:
+            np.savez(stream, **state, identity=self.identity)
+
+    def load(self) -> dict[str, NDArray]:
+        """The saved state; an empty one where there is no file.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a checkpoint, or belongs to another problem.
+        """
+        if not os.path.exists(self.path):
+            return {}
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                state = dict(file)
+            identity = str(state.pop("identity"))
+        except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
+            raise ValueError(
+                f"{self.who} needs a checkpoint it wrote, got an unreadable file {self.path!r}; "
+                "remove it to start afresh."
+            ) from error
+        if identity != self.identity:
+            raise ValueError(
+                f"{self.who} needs a checkpoint of this problem, but {self.path!r} belongs to "
+                "other data or settings; remove it or choose another checkpoint file."
+            )
+        _LOGGER.info("resuming from %s", self.path)
+        return state
 
 
 class Stop(Exception):

@@ -30,9 +30,9 @@ from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.alternation import KnownStart, alternate
 from metriclearn.oracles.change_points import PricedSegmentation
-from metriclearn.problem.known_loss import known_loss
+from metriclearn.problem.losses import known_loss
 from metriclearn.problem.risk import move_cuts
-from metriclearn.solvers.working_set import values
+from metriclearn.solvers.base import values
 from tests.exhaustive import all_segmentations
 from tests.training import XS, YS, assert_same, learn
 

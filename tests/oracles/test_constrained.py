@@ -20,7 +20,7 @@ from metriclearn.problem.knowledge import (
     PartialPartition,
     Region,
 )
-from metriclearn.problem.known_loss import ChargedForm, KnownLoss, charge
+from metriclearn.problem.losses import ChargedForm, KnownLoss, charge
 from tests.exhaustive import (
     all_segmentations,
     block_means,

@@ -16,7 +16,7 @@ from metriclearn import (
     ProjectedSubgradient,
     SquaredFrobenius,
 )
-from metriclearn.solvers.checkpoint import Checkpoint
+from metriclearn.solvers.iteration import Checkpoint
 from tests.solvers.complete_problem import CompleteProblem, watched_by
 
 SOLVERS = [

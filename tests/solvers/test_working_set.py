@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from metriclearn import L1, BundleDual, FullMetric, Trace
-from metriclearn.solvers.base import Cuts
+from metriclearn.solvers.base import Cuts, best_violated, combination, pruned, table_of, values
 from metriclearn.solvers.dual_master import linear_master
-from metriclearn.solvers.working_set import best_violated, combination, pruned, table_of, values
 from tests.solvers.complete_problem import CompleteProblem
 
 
