@@ -66,10 +66,21 @@ def load_files(
         )
     read = [READERS[file.suffix.lower()](file, label, group) for file in files]
     feature_names = list(read[0][0].columns)
-    sequences = [
-        finite_values(_same_columns(features, feature_names, file, files[0]), file)
-        for file, (features, _, _) in zip(files, read)
-    ]
+    sequences = []
+    for file, (features, _, _) in zip(files, read):
+        if not features.columns.is_unique:
+            repeated = features.columns[features.columns.duplicated()][0]
+            raise ValueError(
+                f"{os.fspath(file)!r} needs distinct feature names, got {repeated!r} twice."
+            )
+        lacking = [name for name in feature_names if name not in features.columns]
+        extra = [name for name in features.columns if name not in feature_names]
+        if lacking or extra:
+            differ = f"lacks {lacking[:5]}" if lacking else f"has {extra[:5]} in addition"
+            raise ValueError(
+                f"{os.fspath(file)!r} needs the feature columns of {files[0].name!r}, but {differ}."
+            )
+        sequences.append(finite_values(features[feature_names], file))
     return LabeledSequences(
         name=folder.resolve().name,
         sequences=sequences,
@@ -164,24 +175,6 @@ def _divide(table: pd.DataFrame, file: Path, label: str, group: str | None) -> R
     if pd.api.types.is_string_dtype(table[label]):
         labels = labels.astype(np.str_)
     return table.drop(columns=special), labels, str(names[0])
-
-
-def _same_columns(
-    features: pd.DataFrame, names: list[str], file: Path, first: Path
-) -> pd.DataFrame:
-    if not features.columns.is_unique:
-        repeated = features.columns[features.columns.duplicated()][0]
-        raise ValueError(
-            f"{os.fspath(file)!r} needs distinct feature names, got {repeated!r} twice."
-        )
-    missing = [name for name in names if name not in features.columns]
-    extra = [name for name in features.columns if name not in names]
-    if missing or extra:
-        differ = f"lacks {missing[:5]}" if missing else f"has {extra[:5]} in addition"
-        raise ValueError(
-            f"{os.fspath(file)!r} needs the feature columns of {first.name!r}, but {differ}."
-        )
-    return features[names]
 
 
 def finite_values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:

@@ -154,8 +154,15 @@ def cached_features(
     cache : path, optional
         By default a folder in the cache of the current user (``METRICLEARN_CACHE`` if set).
     """
-    folder = _cache_folder(cache)
-    entry = folder / f"{_key(Path(path), extractor)}.npz"
+    import pooch
+
+    named = os.environ.get("METRICLEARN_CACHE") or pooch.os_cache("metriclearn")
+    folder = Path(cache) if cache is not None else Path(named).expanduser() / "features"
+    with open(path, "rb") as stream:
+        content = hashlib.file_digest(stream, "sha256").hexdigest()
+    recipe = json.dumps([_VERSION, _described(extractor)], sort_keys=True)
+    key = hashlib.sha256(f"{content} {recipe}".encode()).hexdigest()[:40]
+    entry = folder / f"{key}.npz"
     try:
         with np.load(entry, allow_pickle=False) as stored:
             return np.asarray(stored["X"], dtype=np.float64)
@@ -171,24 +178,6 @@ def cached_features(
     except OSError as error:
         _LOGGER.warning("features of %s are not kept: %s", path, error)
     return X
-
-
-def _cache_folder(cache: PathLike | None) -> Path:
-    if cache is not None:
-        return Path(cache)
-    if named := os.environ.get("METRICLEARN_CACHE"):
-        return Path(named).expanduser() / "features"
-    import pooch
-
-    return Path(pooch.os_cache("metriclearn")) / "features"
-
-
-def _key(path: Path, extractor: Extractor) -> str:
-    """Hash of content and parameters; FileNotFoundError if there is no file."""
-    with open(path, "rb") as stream:
-        content = hashlib.file_digest(stream, "sha256").hexdigest()
-    recipe = json.dumps([_VERSION, _described(extractor)], sort_keys=True)
-    return hashlib.sha256(f"{content} {recipe}".encode()).hexdigest()[:40]
 
 
 def _described(value: Any) -> Any:

@@ -101,9 +101,36 @@ def fetch(
     source = SOURCES.get(name)
     if (folder / file).is_file() or source is None or file not in source.files:
         return existing(name, file, root)
-    public = source.files[file]
+    import pooch
+    import requests
+
     address = base_url if base_url is not None else source.base_url
-    return _download(f"{address.rstrip('/')}/{public['path']}", public["sha256"], folder, file)
+    sha256 = source.files[file]["sha256"]
+    url = f"{address.rstrip('/')}/{source.files[file]['path']}"
+    store = pooch.create(
+        path=folder,
+        base_url="",
+        registry={file: f"sha256:{sha256}"},
+        urls={file: url},
+        retry_if_failed=RETRIES,
+    )
+    try:
+        return Path(store.fetch(file))
+    except requests.exceptions.RequestException as error:
+        raise ConnectionError(
+            f"{file!r} could not be downloaded from {url} to {str(folder)!r} "
+            f"({type(error).__name__}); check the connection, or put the file there yourself."
+        ) from error
+    except OSError as error:
+        raise OSError(
+            f"{file!r} could not be written to {str(folder)!r} ({error}); set METRICLEARN_DATA to "
+            "a folder that can be written to."
+        ) from error
+    except ValueError as error:
+        raise ValueError(
+            f"{file!r} downloaded from {url} does not have the registered sha256 {sha256} and was "
+            "thrown away; try again later, or put the right file there yourself."
+        ) from error
 
 
 def existing(name: str, part: str, root: str | os.PathLike[str] | None = None) -> Path:
@@ -123,37 +150,6 @@ def existing(name: str, part: str, root: str | os.PathLike[str] | None = None) -
         f"download: {advice} pass root=FOLDER or set METRICLEARN_DATA to the folder that holds "
         f"{name!r}."
     )
-
-
-def _download(url: str, sha256: str, folder: Path, file: str) -> Path:
-    import pooch
-    import requests
-
-    store = pooch.create(
-        path=folder,
-        base_url="",
-        registry={file: f"sha256:{sha256}"},
-        urls={file: url},
-        retry_if_failed=RETRIES,
-    )
-    remedy = "check the connection, or put the file there yourself"
-    try:
-        return Path(store.fetch(file))
-    except requests.exceptions.RequestException as error:
-        raise ConnectionError(
-            f"{file!r} could not be downloaded from {url} to {str(folder)!r} "
-            f"({type(error).__name__}); {remedy}."
-        ) from error
-    except OSError as error:
-        raise OSError(
-            f"{file!r} could not be written to {str(folder)!r} ({error}); set METRICLEARN_DATA to "
-            "a folder that can be written to."
-        ) from error
-    except ValueError as error:
-        raise ValueError(
-            f"{file!r} downloaded from {url} does not have the registered sha256 {sha256} and was "
-            "thrown away; try again later, or put the right file there yourself."
-        ) from error
 
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray]:

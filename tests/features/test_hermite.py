@@ -30,26 +30,17 @@ def test_orthonormal_by_quadrature_up_to_order_50() -> None:
     np.testing.assert_allclose(gram, np.eye(51), atol=1e-8)
 
 
-def test_against_polynomials() -> None:
+def test_against_polynomials_in_both_normalizations() -> None:
     x = np.linspace(-6, 6, 41)
-    functions = hermite_functions(x, 13)
+    orthonormal, paper = hermite_functions(x, 13), hermite_functions(x, 9, "paper")
     for i in range(13):
-        polynomial = hermite.hermval(x, np.eye(13)[i])
         constant = math.sqrt(2.0**i * math.factorial(i) * math.sqrt(math.pi))
-        np.testing.assert_allclose(
-            functions[:, i], polynomial * np.exp(-x * x / 2) / constant, atol=1e-13
-        )
-
-
-def test_paper_normalization_as_written() -> None:
-    x = np.linspace(-5, 5, 31)
-    functions = hermite_functions(x, 9, "paper")
-    for i in range(9):
-        derivative = hermite_e.hermeval(x, np.eye(9)[i])  # (−1)^i e^{x²/2} dⁱ/dxⁱ e^{−x²/2}
+        expected = hermite.hermval(x, np.eye(13)[i]) * np.exp(-x * x / 2) / constant
+        np.testing.assert_allclose(orthonormal[:, i], expected, atol=1e-13)
+    for i in range(9):  # He_i is (−1)^i e^{x²/2} dⁱ/dxⁱ e^{−x²/2}
         constant = 2 * math.sqrt(2.0**i * math.pi * math.factorial(i)) * 2 ** (i / 2)
-        np.testing.assert_allclose(
-            functions[:, i] / constant, derivative * np.exp(-x * x / 2), atol=1e-12
-        )
+        expected = hermite_e.hermeval(x, np.eye(9)[i]) * np.exp(-x * x / 2)
+        np.testing.assert_allclose(paper[:, i] / constant, expected, atol=1e-12)
 
 
 @settings(deadline=None, max_examples=60)
