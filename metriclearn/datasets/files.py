@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,14 +56,7 @@ def load_files(
         the first one; the sentence names file, row (line after the header, from 1) and column.
     """
     folder = Path(path)
-    found = sorted(folder.glob(pattern or "*"), key=lambda file: file.name)
-    known = [file for file in found if file.suffix.lower() in READERS and file.is_file()]
-    files = [file for file in known if not file.name.startswith(".")]
-    if not files:
-        raise FileNotFoundError(
-            f"load_files needs a folder with files {pattern or '*'} ending in "
-            f"{', '.join(READERS)}, found none in {os.fspath(folder)!r}."
-        )
+    files = sequence_files("load_files", folder, pattern, READERS)
     read = [READERS[file.suffix.lower()](file, label, group) for file in files]
     feature_names = list(read[0][0].columns)
     sequences = []
@@ -89,6 +82,28 @@ def load_files(
         names=[file.stem for file in files],
         feature_names=[str(name) for name in feature_names],
     )
+
+
+def sequence_files(
+    who: str, folder: Path, pattern: str | None, endings: Collection[str]
+) -> list[Path]:
+    """Files of a folder with one of the endings, by name; hidden ones are left out.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none, in the name of ``who``.
+    """
+    matching = sorted(folder.glob(pattern or "*"), key=lambda file: file.name)
+    known = [file for file in matching if file.suffix.lower() in endings]
+    files = [file for file in known if not file.name.startswith(".")]
+    files = [file for file in files if file.is_file() or file.suffix.lower() == ".zarr"]
+    if not files:
+        raise FileNotFoundError(
+            f"{who} needs a folder with files {pattern or '*'} ending in {', '.join(endings)}, "
+            f"found none in {os.fspath(folder)!r}."
+        )
+    return files
 
 
 Read = tuple["pd.DataFrame", NDArray, str]
@@ -184,9 +199,9 @@ def finite_values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:
     numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
     if not np.isfinite(numbers).all():
         row, column = np.argwhere(~np.isfinite(numbers))[0]
-        found = str(features.iat[row, column])
+        value = str(features.iat[row, column])
         raise ValueError(
-            f"{os.fspath(file)!r} needs finite numbers, got {found!r} in row {row + 1} of column "
+            f"{os.fspath(file)!r} needs finite numbers, got {value!r} in row {row + 1} of column "
             f"{features.columns[column]!r}; fill or drop such rows."
         )
     return numbers

@@ -106,21 +106,21 @@ def load_images(
                 f"load_images needs a folder of images and one of label maps, but {str(folder)!r} "
                 "does not exist; check both paths."
             )
-    found: dict[str, Path] = {}
+    photos: dict[str, Path] = {}
     for path in _image_files(folders[0]):
-        if path.stem in found:
+        if path.stem in photos:
             raise ValueError(
-                f"load_images needs one image for every name, got {found[path.stem].name!r} and "
+                f"load_images needs one image for every name, got {photos[path.stem].name!r} and "
                 f"{path.name!r} in {str(folders[0])!r}; remove or rename one."
             )
-        found[path.stem] = path
-    chosen = list(found) if names is None else list(names)
-    if not chosen or not set(chosen) <= set(found):
+        photos[path.stem] = path
+    chosen = list(photos) if names is None else list(names)
+    if not chosen or not set(chosen) <= set(photos):
         raise FileNotFoundError(
             f"load_images needs at least one image in {str(folders[0])!r}, and those asked for; "
-            f"missing: {sorted(set(chosen) - set(found))[:5]}."
+            f"missing: {sorted(set(chosen) - set(photos))[:5]}."
         )
-    paths, alone = _match(found, folders[1])
+    paths, alone = _match(photos, folders[1])
     if alone and names is None:
         warnings.warn(
             f"load_images found {len(alone)} label map(s) without an image in {str(folders[1])!r}, "
@@ -134,17 +134,17 @@ def load_images(
                 f"{stem}.png, or {stem}_0.png for several annotators."
             )
     maps = [[_read_labels(path, unlabeled) for path in paths[stem]] for stem in chosen]
-    pixels = [_read_rgb(found[stem]) for stem in chosen]
+    pixels = [_read_rgb(photos[stem]) for stem in chosen]
     return LabeledImages(name or folders[0].resolve().parent.name, pixels, maps, chosen)
 
 
-def _match(found: dict[str, Path], folder: Path) -> tuple[dict[str, list[Path]], list[str]]:
+def _match(photos: dict[str, Path], folder: Path) -> tuple[dict[str, list[Path]], list[str]]:
     """Label maps of every image by its name, and those without an image."""
-    paths: dict[str, list[Path]] = {stem: [] for stem in found}
+    paths: dict[str, list[Path]] = {stem: [] for stem in photos}
     alone = []
     for path in _image_files(folder):
-        stem = path.stem if path.stem in found else path.stem.rpartition("_")[0]
-        if stem in found:
+        stem = path.stem if path.stem in photos else path.stem.rpartition("_")[0]
+        if stem in photos:
             paths[stem].append(path)
         else:
             alone.append(path.name)

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.files import READERS
+from metriclearn.datasets.files import READERS, sequence_files
 from metriclearn.datasets.registry import damaged
 
 
@@ -51,17 +51,8 @@ class SequenceFolder:
         self, path: str | os.PathLike[str], label: str = "label", pattern: str | None = None
     ) -> None:
         folder = Path(path).absolute()
-        found = sorted(folder.glob(pattern or "*"), key=lambda file: file.name)
-        files = [
-            file
-            for file in found
-            if file.suffix.lower() in _FORMATS and not file.name.endswith(".labels.npy")
-        ]
-        if not files:
-            raise FileNotFoundError(
-                f"SequenceFolder needs a folder with files {pattern or '*'} ending in "
-                f"{', '.join(_FORMATS)}, found none in {os.fspath(folder)!r}."
-            )
+        matching = sequence_files("SequenceFolder", folder, pattern, _FORMATS)
+        files = [file for file in matching if not file.name.endswith(".labels.npy")]
         self.names = [file.stem for file in files]
         texts = [os.fspath(file) for file in files]
         self.sequences = _Files(texts, label, 0)

@@ -300,13 +300,13 @@ class SlidingMoments(_PerSeries):
         if self.scale is not None:
             return (smooth - np.median(smooth, axis=0)) / series_scale(X, self.scale)
         with np.errstate(over="ignore"):
-            found = np.ldexp(smooth, exponents)
-        if not np.all(np.isfinite(found)):
+            values = np.ldexp(smooth, exponents)
+        if not np.all(np.isfinite(values)):
             raise ValueError(
                 "SlidingMoments needs smaller values to subtract a trend, got some of up to "
                 f"2^{exponents.max()}; give a scale, or divide them."
             )
-        return found
+        return values
 
 
 @dataclass(eq=False, repr=False)

@@ -260,8 +260,8 @@ class Superpixels(ComponentParameters):
     def __call__(self, image: NDArray) -> NDArray[np.int64]:
         from skimage.segmentation import slic
 
-        found = slic(image, self.n_segments, compactness=self.compactness, start_label=0)
-        return np.unique(found, return_inverse=True)[1].reshape(found.shape)
+        segments = slic(image, self.n_segments, compactness=self.compactness, start_label=0)
+        return np.unique(segments, return_inverse=True)[1].reshape(segments.shape)
 
 
 @dataclass(eq=False, repr=False)
