@@ -51,6 +51,10 @@ class Cluster:
         os.kill(victim.pid, signal.SIGKILL)
         victim.wait()
 
+    def kill_the_scheduler(self) -> None:
+        self.scheduler.kill()
+        self.scheduler.wait()
+
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 

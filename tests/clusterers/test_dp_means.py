@@ -135,12 +135,9 @@ def test_the_threshold_is_on_the_squared_distance() -> None:
     assert DPMeans(4.0).fit(X).labels_.tolist() == [0, 0]
     assert DPMeans(3.99).fit(X).n_clusters_ == 2
     assert DPMeans(3.99).fit(X).objective_ == pytest.approx(2 * 3.99, rel=1e-15)
-
-
-def test_penalty_zero_separates_distinct_samples_only() -> None:
-    found = DPMeans(0.0).fit([[1.0, 1.0], [0.1, 0.2], [1.0, 1.0], [0.3, 0.2]])
-    assert found.labels_[0] == found.labels_[2]
-    assert (found.n_clusters_, found.objective_) == (3, 0.0)
+    doubled = DPMeans(0.0).fit([[1.0, 1.0], [0.1, 0.2], [1.0, 1.0], [0.3, 0.2]])
+    assert doubled.labels_[0] == doubled.labels_[2]
+    assert (doubled.n_clusters_, doubled.objective_) == (3, 0.0)
 
 
 def test_emptied_clusters_are_dropped() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import product
 
 import numpy as np
 import pytest
@@ -108,11 +109,6 @@ def test_errors_name_the_remedy() -> None:
         EvidenceAccumulation(min_clusters=5, max_clusters=4).fit([[0.0], [1.0], [2.0]])
     with pytest.raises(ValueError, match="threshold=None or a number between 0 and 1, got 1"):
         evidence_accumulation([[0, 1]], 1.5)
-
-
-def test_errors_of_the_labelings() -> None:
-    for runs in ([], [[0, 1], [0, 1, 2]]):
+    for read, runs in product((evidence_accumulation, coassociation), ([], [[0, 1], [0, 1, 2]])):
         with pytest.raises(ValueError, match="labelings of the same samples"):
-            evidence_accumulation(runs)
-        with pytest.raises(ValueError, match="labelings of the same samples"):
-            coassociation(runs)
+            read(runs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,7 @@ def test_fit_keeps_the_most_probable_partition_and_its_traces() -> None:
     assert found.n_clusters_trace_[np.argmax(found.log_posterior_trace_)] == found.n_clusters_
     for c, center in enumerate(found.cluster_centers_):
         assert center == pytest.approx(X[found.labels_ == c].mean(axis=0), rel=1e-12)
+    assert GibbsDPMixture(random_state=0).fit([[1e140], [0.0]]).n_clusters_ == 2
     moved = GibbsDPMixture(n_sweeps=40, concentration=1.0, random_state=0).fit(X + 64.0)
     assert np.array_equal(moved.labels_, found.labels_)
 
@@ -116,34 +118,27 @@ def test_responsibilities_by_hand_and_in_the_limit() -> None:
     assert each[0] == pytest.approx(expected / expected.sum(), rel=1e-14)
 
 
-def test_errors_of_the_formulas() -> None:
-    options: dict[str, Any] = {"variance": 1.0, "prior_variance": 1.0, "penalty": 1.0}
-    with pytest.raises(ValueError, match=r"means \(K, d\)"):
-        assignment_probabilities([0.0, 1.0], [1], [[0.0]], **options)
-    with pytest.raises(ValueError, match="counts >= 0"):
-        assignment_probabilities([0.0], [-1], [[0.0]], **options)
-    with pytest.raises(ValueError, match="finite arguments"):
-        assignment_probabilities([np.nan], [1], [[0.0]], **options)
-    for arguments, message in (
-        (([[0.0]], [1.0], [[0.0], [1.0]], 1.0), "k weights and 1 or k variances"),
-        (([[0.0]], [1.0], [[0.0, 1.0]], 1.0), r"means of shape \(k, d\)"),
-        (([[0.0]], [1.0, 1.0], [[0.0], [1.0]], 0.0), "variances > 0"),
-        (([[np.nan]], [1.0], [[0.0]], 1.0), "finite X"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            spherical_responsibilities(*arguments)
+ASSIGN = partial(assignment_probabilities, variance=1.0, prior_variance=1.0, penalty=1.0)
+SHARE, FAR = spherical_responsibilities, [[1e200], [0.0]]
 
 
-def test_squares_that_overflow_are_refused() -> None:
-    options: dict[str, Any] = {"variance": 1.0, "prior_variance": 1.0, "penalty": 1.0}
-    with pytest.raises(ValueError, match="GibbsDPMixture needs squared distances below 1e300"):
-        GibbsDPMixture().fit([[1e200], [0.0]])
-    with pytest.raises(ValueError, match="assignment_probabilities needs squared distances"):
-        assignment_probabilities([1e200], [1], [[0.0]], **options)
-    with pytest.raises(ValueError, match="spherical_responsibilities needs squared distances"):
-        spherical_responsibilities([[1e200]], [1.0], [[0.0]], 1.0)
-    with pytest.raises(ValueError, match="EvidenceAccumulation needs squared distances"):
-        EvidenceAccumulation().fit([[1e200], [0.0]])
-    assert GibbsDPMixture(random_state=0).fit([[1e140], [0.0]]).n_clusters_ == 2
-    with pytest.raises(ValueError, match=r"squared distances below 1e300 variances, got 1\.0e"):
-        GibbsDPMixture(variance=1e-310).fit([[1.0], [0.0]])
+@pytest.mark.parametrize(
+    ("compute", "arguments", "message"),
+    [
+        (ASSIGN, ([0.0, 1.0], [1], [[0.0]]), r"means \(K, d\)"),
+        (ASSIGN, ([0.0], [-1], [[0.0]]), "counts >= 0"),
+        (ASSIGN, ([np.nan], [1], [[0.0]]), "finite arguments"),
+        (ASSIGN, ([1e200], [1], [[0.0]]), "assignment_probabilities needs squared distances"),
+        (SHARE, ([[0.0]], [1.0], [[0.0], [1.0]], 1.0), "k weights and 1 or k variances"),
+        (SHARE, ([[0.0]], [1.0], [[0.0, 1.0]], 1.0), r"means of shape \(k, d\)"),
+        (SHARE, ([[0.0]], [1.0, 1.0], [[0.0], [1.0]], 0.0), "variances > 0"),
+        (SHARE, ([[np.nan]], [1.0], [[0.0]], 1.0), "finite X"),
+        (SHARE, (FAR, [1.0], [[0.0]], 1.0), "spherical_responsibilities needs squared distances"),
+        (GibbsDPMixture().fit, (FAR,), "GibbsDPMixture needs squared distances below 1e300"),
+        (EvidenceAccumulation().fit, (FAR,), "EvidenceAccumulation needs squared distances"),
+        (GibbsDPMixture(variance=1e-310).fit, ([[1.0], [0.0]],), r"1e300 variances, got 1\.0e"),
+    ],
+)
+def test_what_is_refused(compute: Any, arguments: tuple, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        compute(*arguments)

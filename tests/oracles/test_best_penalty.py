@@ -8,14 +8,7 @@ import pytest
 from metriclearn import ChangePoints, LowRankForm, Partition, segmentation_path
 from metriclearn.oracles.best_penalty import best_penalty
 from metriclearn.problem.losses import FrobeniusLoss
-
-
-def noisy_steps(seed: int, T: int = 60, K: int = 4, P: int = 2) -> tuple[np.ndarray, Partition]:
-    rng = np.random.default_rng(seed)
-    cuts = np.sort(rng.choice(np.arange(4, T - 3), K - 1, replace=False))
-    truth = Partition.from_change_points(cuts, T)
-    means = 3.0 * rng.normal(size=(truth.n_clusters, P))
-    return means[truth.labels] + rng.normal(size=(T, P)), truth
+from tests.oracles.signals import noisy_steps
 
 
 @pytest.mark.parametrize("min_size", [1, 3])

@@ -7,14 +7,7 @@ import pytest
 
 from metriclearn import ChangePoints, LowRankForm, Partition, segmentation_path
 from tests.exhaustive import all_segmentations, segmentation_values
-
-
-def noisy_steps(seed: int, T: int = 60, K: int = 4, P: int = 2) -> tuple[np.ndarray, Partition]:
-    rng = np.random.default_rng(seed)
-    cuts = np.sort(rng.choice(np.arange(4, T - 3), K - 1, replace=False))
-    truth = Partition.from_change_points(cuts, T)
-    means = 3.0 * rng.normal(size=(truth.n_clusters, P))
-    return means[truth.labels] + rng.normal(size=(T, P)), truth
+from tests.oracles.signals import noisy_steps
 
 
 def residual(X: np.ndarray, ends: np.ndarray) -> float:
@@ -38,11 +31,12 @@ def test_whole_path_is_the_hull_of_all_segmentations(seed, min_size) -> None:
 
 @pytest.mark.parametrize("min_size", [1, 4])
 @pytest.mark.parametrize("seed", range(4))
-def test_every_penalty_of_a_fine_grid(seed, min_size) -> None:
+def test_every_penalty_of_a_fine_grid_and_close_to_every_switch(seed, min_size) -> None:
     X, _ = noisy_steps(seed)
     low, high = 2.0, 300.0
     path = segmentation_path(X, (low, high), min_size=min_size)
-    for penalty in np.geomspace(low * 1.0001, high * 0.9999, 150):
+    edges = path.penalties * [1 + 1e-6, 1 - 1e-6]
+    for penalty in [*np.geomspace(low * 1.0001, high * 0.9999, 150), *edges.ravel()]:
         expected = ChangePoints(min_size)(LowRankForm(X, shift=-penalty)).change_points
         np.testing.assert_array_equal(path.at(penalty), expected)
 
@@ -63,37 +57,16 @@ def test_attributes_agree_with_each_other() -> None:
     np.testing.assert_allclose(path.penalties[:-1, 0], switches, rtol=1e-9)
 
 
-def test_intervals_are_exactly_where_each_is_optimal() -> None:
-    X, _ = noisy_steps(3)
-    path = segmentation_path(X, (2.0, 300.0))
-    assert len(path) >= 4
-    for ends, (low, high) in zip(path.change_points, path.penalties):
-        for penalty in (low * (1 + 1e-6), high * (1 - 1e-6)):
-            found = ChangePoints()(LowRankForm(X, shift=-penalty)).change_points
-            np.testing.assert_array_equal(found, ends)
-
-
-def clear_steps(seed: int, K: int) -> tuple[np.ndarray, Partition]:
+@pytest.mark.parametrize("options", [{}, {"penalty_range": (0.5, 1e5)}], ids=["default", "wide"])
+@pytest.mark.parametrize(("seed", "K"), [(0, 3), (1, 4), (2, 6)])
+def test_elbow_is_the_clear_segmentation(seed, K, options) -> None:
     rng = np.random.default_rng(seed)
     truth = Partition.from_change_points(25 * np.arange(1, K + 1))
     signs = np.resize([-1.0, 1.0], K)[truth.labels]
-    return 10.0 * signs[:, None] + rng.normal(size=(25 * K, 1)), truth
-
-
-@pytest.mark.parametrize(("seed", "K"), [(0, 3), (1, 4), (2, 6)])
-def test_elbow_of_a_wide_range_is_the_clear_segmentation(seed, K) -> None:
-    X, truth = clear_steps(seed, K)
-    path = segmentation_path(X, (0.5, 1e5))
+    path = segmentation_path(10.0 * signs[:, None] + rng.normal(size=(25 * K, 1)), **options)
     elbow = path.elbow()
     assert path.n_segments[elbow] == K
     np.testing.assert_array_equal(path.change_points[elbow], truth.change_points)
-
-
-@pytest.mark.parametrize(("seed", "K"), [(0, 3), (1, 4), (2, 6)])
-def test_elbow_of_the_default_range_is_the_clear_segmentation(seed, K) -> None:
-    X, truth = clear_steps(seed, K)
-    path = segmentation_path(X)
-    np.testing.assert_array_equal(path.change_points[path.elbow()], truth.change_points)
 
 
 def test_default_range_begins_with_a_single_segment() -> None:
@@ -141,24 +114,23 @@ def test_penalty_outside_the_path(penalty) -> None:
         path.at(penalty)
 
 
-@pytest.mark.parametrize("bad", [(-1.0, 2.0), (3.0, 2.0), (np.nan, 1.0), (1.0,), 3.0, "ab"])
-def test_bad_ranges(bad) -> None:
-    with pytest.raises(ValueError, match="segmentation_path needs 0 <= low <= high"):
-        segmentation_path(np.zeros((5, 1)), bad)
-
-
-def test_bad_data() -> None:
-    with pytest.raises(ValueError, match=r"Input X contains NaN"):
-        segmentation_path([[0.0], [1.0], [np.nan]])
-    with pytest.raises(ValueError, match="segmentation_path needs 4 samples for 1 segment"):
-        segmentation_path(np.zeros((3, 1)), min_size=4)
-
-
-def test_one_array_and_fitting_components_only() -> None:
-    with pytest.raises(ValueError, match="dim <= 2 is required by segmentation_path"):
-        segmentation_path([np.zeros((4, 2)), np.zeros((4, 2))])
-    for shape in ((2, 3), (2,)):
-        with pytest.raises(ValueError, match=r"needs components of shape \(r, 2\), got \(2,"):
-            segmentation_path(np.zeros((4, 2)), components=np.zeros(shape))
-    with pytest.raises(ValueError, match="needs max_segments of at least 1, got 0"):
-        segmentation_path(np.zeros((4, 2)), max_segments=0)
+@pytest.mark.parametrize(
+    ("X", "options", "message"),
+    [
+        *(
+            (np.zeros((5, 1)), {"penalty_range": bad}, "segmentation_path needs 0 <= low <= high")
+            for bad in [(-1.0, 2.0), (3.0, 2.0), (np.nan, 1.0), (1.0,), 3.0, "ab"]
+        ),
+        ([[0.0], [np.nan]], {}, "Input X contains NaN"),
+        (np.zeros((3, 1)), {"min_size": 4}, "segmentation_path needs 4 samples for 1 segment"),
+        ([np.zeros((4, 2))] * 2, {}, "dim <= 2 is required by segmentation_path"),
+        *(
+            (np.zeros((4, 2)), {"components": np.zeros(s)}, r"of shape \(r, 2\), got \(2,")
+            for s in [(2, 3), (2,)]
+        ),
+        (np.zeros((4, 2)), {"max_segments": 0}, "needs max_segments of at least 1, got 0"),
+    ],
+)
+def test_bad_input(X, options, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        segmentation_path(X, **options)

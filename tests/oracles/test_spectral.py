@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn.oracles.averaged import Averaged, Mixture
+from metriclearn.oracles.averaged import Averaged
 from metriclearn.oracles.rounding import PivotedRounding, RowKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.problem.forms import DenseForm, LowRankForm
@@ -42,9 +43,19 @@ def constrained_projection(A: np.ndarray, count: int | None) -> float:
     return float(rest.sum() + (constant.T @ A @ constant).item())
 
 
+class Case(NamedTuple):
+    """A form, the same as a dense matrix, and how many clusters are asked for."""
+
+    samples: TableSamples
+    truth: Partition
+    form: LowRankForm
+    A: np.ndarray
+    count: int | None
+
+
 @st.composite
-def problems(draw, most: int = 60):
-    """(samples, truth, components, weight, shift, count): all the cases of the oracle."""
+def problems(draw, most: int = 60) -> Case:
+    """All the cases of the oracle."""
     T = draw(st.integers(2, most))
     P, seed = draw(st.integers(1, 7)), draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
@@ -58,40 +69,69 @@ def problems(draw, most: int = 60):
     weight = draw(st.sampled_from([0.0, 1.0, 5.0]))
     shift = draw(st.sampled_from([-3.0, -0.5, 0.0, 0.25, 2.0]))
     count = draw(st.one_of(st.none(), st.integers(1, T)))
-    return TableSamples(X, truth), truth, components, weight, shift, count
+    samples = TableSamples(X, truth)
+    form = samples.form(components).plus(truth, weight).shifted(shift)
+    A = dense_form(samples.centered @ components.T, truth.labels, weight, shift)
+    return Case(samples, truth, form, A, count)
 
 
 @settings(max_examples=150, deadline=None)
 @given(problems())
-def test_equals_the_dense_eigendecomposition(problem) -> None:
-    samples, truth, components, weight, shift, count = problem
-    X = samples.centered
-    Z = X @ components.T
-    A = dense_form(Z, truth.labels, weight, shift)
-    value, _ = eigenprojection(A, count)
-    size = 1.0 + float(np.abs(np.linalg.eigvalsh(A)).sum())
-    forms = [
-        samples.form(components).plus(truth, weight).shifted(shift),
-        LowRankForm(Z).plus(truth, weight).shifted(shift),
-        DenseForm(A),
-    ]
-    for form in forms:
-        found = SpectralRelaxation()(form, count)
+def test_equals_the_dense_eigendecomposition(case) -> None:
+    """Value and projection; the latter where the eigenvalues near the cut determine it."""
+    value, M = eigenprojection(case.A, case.count)
+    values = np.linalg.eigvalsh(case.A)
+    size, largest = 1.0 + float(np.abs(values).sum()), np.abs(values).max()
+    plain = LowRankForm(case.form.factors, case.form.truth, case.form.weight, case.form.shift)
+    for form in (case.form, plain, DenseForm(case.A)):
+        found = SpectralRelaxation()(form, case.count)
         assert form.at(found) == pytest.approx(value, abs=1e-9 * size)
         dense = found.to_array()
         assert np.trace(dense) == pytest.approx(found.n_clusters, abs=1e-9)
         weights = np.linalg.eigvalsh(dense)
         assert weights[0] > -1e-7
         assert weights[-1] < 1 + 1e-7
-        assert count is None or found.n_clusters == pytest.approx(count, abs=1e-9)
+        assert case.count is None or found.n_clusters == pytest.approx(case.count, abs=1e-9)
+    cut = 0.0 if case.count is None else values[-case.count]
+    distances = np.abs(values - cut)
+    close = (distances > 1e-10 * largest) & (distances < 1e-3 * largest)
+    if not (close.any() or largest == 0 or (case.count is None and distances.min() < 1e-9)):
+        X = case.samples.centered
+        root = case.samples.pooled(SpectralRelaxation()(case.form, case.count))
+        tolerance = 1e-9 * (1 + np.abs(X.T @ X).max())
+        np.testing.assert_allclose(root.T @ root, X.T @ M @ X, atol=tolerance)
 
 
 @settings(max_examples=100, deadline=None)
 @given(problems())
-def test_subgradient_inner_product_and_value_are_those_of_its_matrix(problem) -> None:
-    samples, truth, components, weight, shift, count = problem
+def test_constant_kept_is_the_exact_maximum_under_that_constraint(case) -> None:
+    size = 1.0 + float(np.abs(np.linalg.eigvalsh(case.A)).sum())
+    expected = constrained_projection(case.A, case.count)
+    for form in (case.form, DenseForm(case.A)):
+        found = SpectralRelaxation(keep_constant=True)(form, case.count)
+        assert form.at(found) == pytest.approx(expected, abs=1e-9 * size)
+        np.testing.assert_allclose(found.project(np.ones((len(case.A), 1))), 1.0, atol=1e-7)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(7))
+def test_is_never_below_the_best_partition(case) -> None:
+    """Enumerated ≤ relaxed with the constant kept ≤ relaxed."""
+    best = max(
+        np.sum(case.A * Partition.from_labels(labels).to_array())
+        for labels in all_partitions(len(case.A), case.count)
+    )
+    kept = case.form.at(SpectralRelaxation(keep_constant=True)(case.form, case.count))
+    relaxed = case.form.at(SpectralRelaxation()(case.form, case.count))
+    slack = 1e-9 * (1 + np.abs(case.A).sum())
+    assert best - slack <= kept <= relaxed + slack
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems())
+def test_subgradient_inner_product_and_value_are_those_of_its_matrix(case) -> None:
+    samples, truth, form, _, count = case
     X = samples.centered
-    form = samples.form(components).plus(truth, weight).shifted(shift)
     for keep in (False, True):
         found = SpectralRelaxation(keep)(form, count)
         M = found.to_array()
@@ -107,54 +147,6 @@ def test_subgradient_inner_product_and_value_are_those_of_its_matrix(problem) ->
         np.testing.assert_allclose(root.T @ root, foreign.T @ M @ foreign, atol=1e-7)
         loss = (found.n_clusters + truth.n_clusters - 2 * np.sum(M * truth.to_array())) / len(X)
         assert FrobeniusLoss()(found, truth) == pytest.approx(loss, abs=1e-8)
-
-
-@settings(max_examples=100, deadline=None)
-@given(problems())
-def test_subgradient_is_that_of_the_dense_projection(problem) -> None:
-    samples, truth, components, weight, shift, count = problem
-    X = samples.centered
-    A = dense_form(X @ components.T, truth.labels, weight, shift)
-    values = np.sort(np.linalg.eigvalsh(A))[::-1]
-    cut = 0.0 if count is None else values[count - 1]
-    distances = np.abs(values - cut)
-    close = (distances > 1e-10 * np.abs(values).max()) & (distances < 1e-3 * np.abs(values).max())
-    if close.any() or np.abs(values).max() == 0 or (count is None and distances.min() < 1e-9):
-        return  # eigenvectors near the cut are not determined to nine digits
-    _, M = eigenprojection(A, count)
-    root = samples.pooled(
-        SpectralRelaxation()(samples.form(components).plus(truth, weight).shifted(shift), count)
-    )
-    expected = X.T @ M @ X
-    np.testing.assert_allclose(root.T @ root, expected, atol=1e-9 * (1 + np.abs(X.T @ X).max()))
-
-
-@settings(max_examples=100, deadline=None)
-@given(problems(7), st.booleans())
-def test_is_never_below_the_best_partition(problem, keep) -> None:
-    samples, truth, components, weight, shift, count = problem
-    form = samples.form(components).plus(truth, weight).shifted(shift)
-    A = dense_form(samples.centered @ components.T, truth.labels, weight, shift)
-    best = max(
-        np.sum(A * Partition.from_labels(labels).to_array())
-        for labels in all_partitions(samples.n_samples, count)
-    )
-    upper = form.at(SpectralRelaxation(keep)(form, count))
-    assert upper >= best - 1e-9 * (1 + np.abs(A).sum())
-
-
-@settings(max_examples=100, deadline=None)
-@given(problems())
-def test_constant_kept_is_the_exact_maximum_under_that_constraint(problem) -> None:
-    samples, truth, components, weight, shift, count = problem
-    A = dense_form(samples.centered @ components.T, truth.labels, weight, shift)
-    size = 1.0 + float(np.abs(np.linalg.eigvalsh(A)).sum())
-    expected = constrained_projection(A, count)
-    for form in (samples.form(components).plus(truth, weight).shifted(shift), DenseForm(A)):
-        found = SpectralRelaxation(keep_constant=True)(form, count)
-        assert form.at(found) == pytest.approx(expected, abs=1e-9 * size)
-        np.testing.assert_allclose(found.project(np.ones((len(A), 1))), 1.0, atol=1e-7)
-        assert form.at(found) <= form.at(SpectralRelaxation()(form, count)) + 1e-9 * size
 
 
 def test_cases_by_hand() -> None:
@@ -241,19 +233,25 @@ def test_hinge_slope_is_the_derivative_and_the_hinge_is_convex(metric, known, or
         assert here.slope @ direction == pytest.approx(numeric, rel=1e-4, abs=1e-7)
 
 
-def test_average_lies_between_its_parts() -> None:
+@pytest.mark.parametrize("share", [0, 0.25, 1])
+def test_average_lies_between_its_parts(share) -> None:
     rng = np.random.default_rng(5)
     truth = Partition.from_labels(rng.integers(0, 3, 25))
     form = LowRankForm(rng.normal(size=(25, 2))).plus(truth, 2.0)
-    oracle = Averaged(share=0.25)
+    oracle = Averaged(share=share)
     found = oracle(form, 3)
-    assert isinstance(found, Mixture)
     bounds = oracle.search.bounds(form, 3)
     assert bounds.lower < bounds.upper
-    assert form.at(found) == pytest.approx(0.75 * bounds.upper + 0.25 * bounds.lower)
+    assert form.at(found) == pytest.approx((1 - share) * bounds.upper + share * bounds.lower)
     M = found.project(np.eye(25))
     assert found.n_clusters == pytest.approx(3) == pytest.approx(np.trace(M))
     assert found.inner(truth) == pytest.approx(np.sum(M * truth.to_array()))
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, np.nan, np.inf, "a", None, True])
+def test_shares_outside_0_and_1_are_refused(share: Any) -> None:
+    with pytest.raises(ValueError, match=f"Averaged needs a share between 0 and 1, got {share!r}"):
+        Averaged(share=share)(LowRankForm(np.eye(4)), 2)
 
 
 def test_errors_name_the_remedy() -> None:

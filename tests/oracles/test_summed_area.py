@@ -11,6 +11,7 @@ from metriclearn import (
     LowRankForm,
     Partition,
     SummedArea,
+    TorchChangePoints,
     load,
     save,
 )
@@ -82,29 +83,19 @@ def test_kernel_matrix_with_clear_changes() -> None:
     assert np.abs(found.change_points - [40, 80, 120]).max() <= 2
 
 
-@pytest.mark.parametrize(
-    ("K", "min_size", "message"),
-    [
-        (9, 1, "SummedArea needs 9 samples for 9 segment.* got 8"),
-        (3, 3, "SummedArea needs 9 samples for 3 segment.* of at least 3, got 8"),
-        (None, 9, "SummedArea needs 9 samples for 1 segment"),
-        (0, 1, "SummedArea needs at least one cluster, got n_clusters=0"),
-        (-1, 1, "SummedArea needs at least one cluster, got n_clusters=-1"),
-        (2, 0, "SummedArea needs min_size of at least 1, got 0"),
-    ],
-)
-def test_impossible_requests(K, min_size, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        SummedArea(min_size)(DenseForm(np.eye(8)), K)
-
-
-def test_a_learner_learns_with_it_and_keeps_it(tmp_path) -> None:
+@pytest.mark.parametrize("parameters", [{}, {"n_segments": "given"}, {"min_size": 4}])
+@pytest.mark.parametrize("oracle", [SummedArea(), TorchChangePoints("cpu")], ids=["area", "torch"])
+def test_a_learner_learns_with_it_and_keeps_it(oracle, parameters, tmp_path) -> None:
     """Any oracle takes the place of ChangePoints, in learning, in predicting and in a file."""
-    data = make_change_points(5, 50, 3, 2, (3, 4), random_state=0)
-    plain = ChangePointMetricLearner(verbose=False, min_size=3).fit(data.sequences, data.labels)
-    other = ChangePointMetricLearner(verbose=False, min_size=3, oracle=SummedArea())
-    again = load(save(other.fit(data.sequences, data.labels), tmp_path / "model.npz"))
-    assert isinstance(again.oracle, SummedArea)
+    if isinstance(oracle, TorchChangePoints):
+        pytest.importorskip("torch", reason="torch is not installed")
+    data = make_change_points(6, 60, 4, 2, (3, 5), random_state=0)
+    plain = ChangePointMetricLearner(**parameters).fit(data.sequences, data.labels)
+    learner = ChangePointMetricLearner(oracle=oracle, **parameters)
+    again = load(save(learner.fit(data.sequences, data.labels), tmp_path / "model.npz"))
+    assert type(again.oracle) is type(oracle)
     np.testing.assert_allclose(again.components_, plain.components_, atol=1e-9)
-    for mine, theirs in zip(again.predict(data.sequences), plain.predict(data.sequences)):
+    X = [data.sequences[0], data.sequences[1][:50], data.sequences[2][:3]]
+    counts = [3, 2, 1] if parameters == {"n_segments": "given"} else None
+    for mine, theirs in zip(again.predict(X, counts), plain.predict(X, counts)):
         np.testing.assert_array_equal(mine, theirs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -12,10 +14,10 @@ from metriclearn import (
     FullMetric,
     LinearFeatures,
     Partition,
-    SummedArea,
 )
 from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.risk import StructuredHinge
+from metriclearn.running.executors import ThreadExecutor
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
@@ -34,12 +36,12 @@ def data(seed: int, lengths=(8, 6, 7), P: int = 3) -> tuple[list[np.ndarray], li
     return Xs, truths
 
 
-def hinge(Xs, truths, family, mode, *, scale=1.0, min_size=1, oracle=None, **options):
+def hinge(Xs, truths, family, mode, *, scale=1.0, min_size=1, **options):
     cone = MetricCone(family, Xs[0].shape[1], mode == "learned")
     return StructuredHinge(
         LinearFeatures(family),
         FrobeniusLoss(),
-        oracle or ChangePoints(min_size),
+        ChangePoints(min_size),
         cone,
         [Samples(X) for X in Xs],
         truths,
@@ -163,31 +165,24 @@ def test_value_at_no_metric_by_hand() -> None:
     assert value == pytest.approx(2 * 0.7 / 8 * (3 - smallest))
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_both_oracles_give_the_same_hinge(mode) -> None:
-    rng = np.random.default_rng(9)
-    Xs, truths = data(10, lengths=(40, 31))
-    fast = hinge(Xs, truths, FullMetric(), mode)
-    slow = hinge(Xs, truths, FullMetric(), mode, oracle=SummedArea())
-    for _ in range(5):
-        w = draw(FullMetric(), mode, rng)
-        np.testing.assert_allclose(fast(w).values, slow(w).values, rtol=1e-9, atol=1e-10)
-
-
 def test_groups_average_neighbors_and_keep_the_risk() -> None:
+    """Also where the threads divide a group among them."""
     rng = np.random.default_rng(11)
     Xs, truths = data(12, lengths=(10, 12, 9, 11, 13))
     weights = np.array([1.0, 2.0, 3.0, 4.0, 10.0])
     w = draw(DiagonalMetric(), "learned", rng)
     alone = hinge(Xs, truths, DiagonalMetric(), "learned", weights=weights)(w)
     np.testing.assert_allclose(alone.weights, weights / 20.0)
-    for n_groups, members in ((1, [range(5)]), (2, [range(2), range(2, 5)]), (9, None)):
-        grouped = hinge(
-            Xs, truths, DiagonalMetric(), "learned", weights=weights, n_groups=n_groups
-        )(w)
+    every = [[i] for i in range(5)]
+    groupings = ((1, [range(5)]), (2, [range(2), range(2, 5)]), (9, every))
+    for (n_groups, members), threads in product(groupings, (1, 3)):
+        options = {"weights": weights, "n_groups": n_groups, "executor": ThreadExecutor(threads)}
+        risk = hinge(Xs, truths, DiagonalMetric(), "learned", **options)
+        grouped, chosen = risk(w), [len(members) - 1, 0]
+        np.testing.assert_array_equal(risk(w, np.array(chosen)).slopes, grouped.slopes[chosen])
         assert grouped.mean == pytest.approx(alone.mean, rel=1e-12)
         np.testing.assert_allclose(grouped.slope, alone.slope, atol=1e-12)
-        for g, group in enumerate(members or [[i] for i in range(5)]):
+        for g, group in enumerate(members):
             expected = np.average(alone.values[list(group)], weights=weights[list(group)])
             assert grouped.values[g] == pytest.approx(expected)
             assert grouped.weights[g] == pytest.approx(weights[list(group)].sum() / 20.0)

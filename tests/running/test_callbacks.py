@@ -30,11 +30,16 @@ class StopAt:
         pass
 
 
-def test_stopping_by_a_callback_is_no_convergence_warning(recwarn) -> None:
+def test_stopping_by_a_callback_is_no_convergence_warning_and_it_is_not_saved(
+    recwarn, tmp_path
+) -> None:
     learner = learn(callbacks=[StopAt(2)])
     assert learner.solution_.reason == "callback"
     assert len(learner.solution_.trace) == 2
     assert not [w for w in recwarn if "stopped" in str(w.message)]
+    again = metriclearn.load(learner.save(tmp_path / "model.npz"))
+    assert tuple(again.callbacks) == ()
+    np.testing.assert_array_equal(again.components_, learner.components_)
 
 
 def test_the_estimator_of_a_round_is_the_learner_with_the_best_point_so_far() -> None:
@@ -102,10 +107,3 @@ def test_progress_bar_writes_rounds_and_gap(capsys) -> None:
 def test_what_is_no_callback_is_refused() -> None:
     with pytest.raises(ValueError, match="needs callbacks with the methods on_round and on_end"):
         ChangePointMetricLearner(callbacks=[print]).fit(XS, YS)
-
-
-def test_callbacks_are_left_out_of_saved_models(tmp_path) -> None:
-    learner = learn(callbacks=[StopAt(3)])
-    again = metriclearn.load(learner.save(tmp_path / "model.npz"))
-    assert tuple(again.callbacks) == ()
-    np.testing.assert_array_equal(again.components_, learner.components_)

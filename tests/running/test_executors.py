@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from metriclearn import (
     load,
     save,
 )
-from metriclearn.datasets import PackedSequences, make_change_points, pack_sequences
+from metriclearn.datasets import make_change_points, pack_sequences
 from metriclearn.running.executors import DaskExecutor, Sums, ThreadExecutor, add_up, shard_bounds
 from tests.cluster import Cluster
 
@@ -58,9 +58,13 @@ def expected() -> ChangePointMetricLearner:
     return learner().fit(DATA.sequences, DATA.labels)
 
 
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> PackedSequences:
-    return pack_sequences(DATA.sequences, DATA.labels, tmp_path_factory.mktemp("packed"))
+@pytest.fixture(scope="module", params=["in memory", "on disk"])
+def data(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """The same sequences and labels as arrays, and as packed files."""
+    if request.param == "in memory":
+        return DATA.sequences, DATA.labels
+    packed = pack_sequences(DATA.sequences, DATA.labels, tmp_path_factory.mktemp("packed"))
+    return packed.sequences, packed.labels
 
 
 @pytest.fixture(scope="module")
@@ -91,16 +95,27 @@ def assert_same(found: Any, expected: Any) -> None:
 
 
 class Killer:
-    """Kills a worker a moment after some round, so that it dies in the middle of the next."""
+    """Kills something after some round: at once, or so late that it dies in the middle of the next.
 
-    def __init__(self, cluster: Cluster, at_round: int, delay: float) -> None:
-        self.cluster, self.at_round, self.delay = cluster, at_round, delay
+    Parameters
+    ----------
+    kill : callable
+    at_round : int
+    delay : float
+        In seconds.
+    """
+
+    def __init__(self, kill: Callable[[], None], at_round: int, delay: float = 0.0) -> None:
+        self.kill, self.at_round, self.delay = kill, at_round, delay
         self.killed = False
 
     def on_round(self, progress: Any) -> None:
         if progress.round == self.at_round and not self.killed:
             self.killed = True
-            threading.Timer(self.delay, self.cluster.kill_a_worker).start()
+            if self.delay:
+                threading.Timer(self.delay, self.kill).start()
+            else:
+                self.kill()
 
     def on_end(self, solution: Any) -> None:
         assert self.killed
@@ -125,30 +140,12 @@ def test_shards_are_whole_groups_or_parts_of_one() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("kept", ["in memory", "on disk"])
-def test_threads(kept: str, threads: int, expected: Any, packed: PackedSequences) -> None:
-    data = (DATA.sequences, DATA.labels)
-    X, y = data if kept == "in memory" else (packed.sequences, packed.labels)
-    assert_same(learner(executor=ThreadExecutor(threads)).fit(X, y), expected)
+def test_threads(threads: int, expected: Any, data: tuple[Any, Any]) -> None:
+    assert_same(learner(executor=ThreadExecutor(threads)).fit(*data), expected)
 
 
-def test_groups_may_be_divided_among_shards(expected: Any) -> None:
-    """One cut for all sequences, summed in 8 parts: equal but for rounding."""
-    risk = learner()._problem(DATA.sequences, DATA.labels).risk
-    whole = risk.replaced(_bounds=np.array([0, 24]), weights=np.ones(1))
-    parts = whole.replaced(executor=ThreadExecutor(2))
-    w = expected.solution_.w
-    np.testing.assert_allclose(parts(w).slopes, whole(w).slopes, rtol=1e-12)
-    np.testing.assert_allclose(parts(w).values, risk(w).mean, rtol=1e-12)
-    some = np.array([7, 3, 3])
-    np.testing.assert_array_equal(risk(w, some).slopes, risk(w).slopes[some])
-
-
-@pytest.mark.parametrize("kept", ["in memory", "on disk"])
-def test_dask(kept: str, client: Any, expected: Any, packed: PackedSequences) -> None:
-    data = (DATA.sequences, DATA.labels)
-    X, y = data if kept == "in memory" else (packed.sequences, packed.labels)
-    assert_same(learner(executor=DaskExecutor(client)).fit(X, y), expected)
+def test_dask(client: Any, expected: Any, data: tuple[Any, Any]) -> None:
+    assert_same(learner(executor=DaskExecutor(client)).fit(*data), expected)
 
 
 def test_many_shards_and_a_long_w(client: Any) -> None:
@@ -167,15 +164,12 @@ def test_many_shards_and_a_long_w(client: Any) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.02])
-@pytest.mark.parametrize("kept", ["in memory", "on disk"])
 def test_killed_worker(
-    kept: str, delay: float, cluster: Cluster, client: Any, expected: Any, packed: PackedSequences
+    delay: float, cluster: Cluster, client: Any, expected: Any, data: tuple[Any, Any]
 ) -> None:
     """SIGKILL in the middle of training: one worker does the rest, and nothing is different."""
-    data = (DATA.sequences, DATA.labels)
-    X, y = data if kept == "in memory" else (packed.sequences, packed.labels)
-    killer = Killer(cluster, 3, delay)
-    found = learner(executor=DaskExecutor(client), callbacks=[killer]).fit(X, y)
+    killer = Killer(cluster.kill_a_worker, 3, delay)
+    found = learner(executor=DaskExecutor(client), callbacks=[killer]).fit(*data)
     cluster.with_workers(client, 1)  # the other one is gone
     assert_same(found, expected)
 
@@ -229,7 +223,7 @@ def test_normalized_cuts_with_a_killed_worker(partly: bool, cluster: Cluster, cl
     here = NormalizedCutMetricLearner(starts=(1e-2, 1e-1), verbose=False)
     alone = here.fit(X, y)
     assert_same(clone(here).set_params(n_jobs=2).fit(X, y), alone)
-    killer = Killer(cluster, 1, 0.02)
+    killer = Killer(cluster.kill_a_worker, 1, 0.02)
     executor = DaskExecutor(client)
     there = clone(here).set_params(executor=executor, callbacks=[killer]).fit(X, y)
     cluster.with_workers(client, 1)  # the other one is gone
@@ -279,19 +273,11 @@ def test_lost_scheduler_is_one_sentence(tmp_path: Path) -> None:
             learner(executor=DaskExecutor(client, patience=0.2)).fit(DATA.sequences, DATA.labels)
         cluster.with_workers(client, 1)
 
-        class Ends:
-            def on_round(self, progress: Any) -> None:
-                if progress.round == 2:
-                    cluster.scheduler.kill()
-                    cluster.scheduler.wait()
-
-            def on_end(self, solution: Any) -> None:
-                pass
-
+        training = learner(
+            executor=DaskExecutor(client), callbacks=[Killer(cluster.kill_the_scheduler, 2)]
+        )
         with pytest.raises(RuntimeError, match="DaskExecutor lost its scheduler; start it again"):
-            learner(executor=DaskExecutor(client), callbacks=[Ends()]).fit(
-                DATA.sequences, DATA.labels
-            )
+            training.fit(DATA.sequences, DATA.labels)
     finally:
         client.close(timeout=1)
         cluster.close()
