@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from metriclearn.cli import main
@@ -100,10 +100,8 @@ def test_tables_of_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         labels = np.repeat(["a", "b", "a", "b"], 20)
         X = random.normal(size=(80, 3))
         X[:, 1] += 4.0 * (labels == "b")
-        with open(folder / f"s{i}.csv", "w", newline="") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["x", "y", "z", "phase"])
-            writer.writerows([*row, label] for row, label in zip(X, labels))
+        table = pd.DataFrame(X, columns=["x", "y", "z"]).assign(phase=labels)
+        table.to_csv(folder / f"s{i}.csv", index=False)
     path = str(tmp_path / "t.model")
     assert main(["fit", str(folder), "--out", path, "--label", "phase", "--rate", "10"]) == 0
     new = str(folder / "s2.csv")

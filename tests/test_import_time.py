@@ -47,7 +47,7 @@ def test_import_takes_less_than_a_tenth_of_a_second_and_no_heavy_module() -> Non
         ),
         ("metriclearn.indices.rand_score([0, 0, 1], [0, 1, 1])", "torch cvxpy matplotlib pandas"),
         ("metriclearn.indices.rand_score", "numba scipy sklearn pandas matplotlib"),
-        ("import metriclearn.clusterers", "numba matplotlib torch cvxpy"),
+        ("metriclearn.clusterers.DPMeans", "numba matplotlib torch cvxpy"),
         ("metriclearn.datasets.load_hapt", "pandas pooch matplotlib sklearn scipy numba"),
     ],
 )

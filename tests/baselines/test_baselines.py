@@ -32,7 +32,6 @@ from metriclearn.baselines import (
 from metriclearn.baselines.mmc import (
     different_pairs,
     log_spread,
-    similar_covariance,
     spread,
     spread_apart,
     weigh_apart,
@@ -251,17 +250,6 @@ def test_diagonal_mmc_meets_the_optimality_conditions(seed: int) -> None:
     assert np.abs(slope[weights > 0]).max() < 1e-6
     assert np.all(slope[weights == 0] > -1e-6)
     assert weights.sum() == pytest.approx(0.5, abs=1e-6)  # the logarithm's degree
-
-
-def test_pairs_of_one_class_by_hand_and_by_enumeration() -> None:
-    X, y = several(1)
-    truth = Partition.from_labels(y[0])
-    i, j = np.triu_indices(60, 1)
-    same = y[0][i] == y[0][j]
-    gaps = X[0][i[same]] - X[0][j[same]]
-    assert_allclose(similar_covariance(X, [truth]), gaps.T @ gaps / len(gaps), rtol=1e-7)
-    every = different_pairs(X, [truth], 10_000, 0)
-    assert len(every) == np.count_nonzero(~same)
 
 
 def test_drawn_pairs_have_the_moments_of_all_pairs() -> None:

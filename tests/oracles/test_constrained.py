@@ -28,19 +28,10 @@ from tests.exhaustive import (
     equivalence_matrix,
     labels_of,
 )
+from tests.oracles.signals import draw_case
 from tests.strategies import partial_partitions
 
 KINDS = (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)  # by their number of changes
-
-
-def draw_form(rng: np.random.Generator, T: int, kind: int) -> LowRankForm:
-    """A form with or without a reference partition; kind 0 has ties."""
-    Z = rng.integers(-1, 2, (T, 2)).astype(float) if kind == 0 else rng.normal(size=(T, 2))
-    c = float(rng.choice([-3.0, -1.0, -0.3, 0.0, 0.5]))
-    if rng.random() < 0.5:
-        return LowRankForm(Z, shift=c)
-    truth = Partition.from_labels(np.cumsum(rng.random(T) < 0.4))
-    return LowRankForm(Z).plus(truth, 2.0 * float(rng.choice([0.1, 0.5, 2.0]))).shifted(c)
 
 
 def best_by_enumeration(form, known, min_size: int, n_segments=None):
@@ -69,7 +60,7 @@ def test_equals_enumeration(known, seed, kind, min_size, charged) -> None:
     """Constraints of all kinds, known and unknown K, with κN or the charges of a partial truth."""
     T = known.n_samples
     rng = np.random.default_rng(seed)
-    form = draw_form(rng, T, kind)
+    form = draw_case(rng, T, kind)[0]
     if charged:
         form = LowRankForm(form.factors, shift=form.shift)
         truth = Partition.from_change_points([T]).completing(known)
@@ -168,10 +159,7 @@ def test_long_signals_equal_the_unpruned_program(seed) -> None:
             regions.append(Region(start, stop, KINDS[min(inside, 2)]))
         known = PartialPartition(T, regions=regions)
         min_size = int(rng.integers(1, 4))
-        form = draw_form(rng, T, 1 + case % 3)
-        means = rng.normal(size=(T // 20 + 1, 2))[np.arange(T) // 20]
-        factors = form.factors * 0.5 + 2.0 * means * (case % 2)
-        form = LowRankForm(factors, form.truth, form.weight, form.shift)
+        form = draw_case(rng, T, case % 4)[0]
         if case % 3 == 0:
             truth = Partition.from_change_points([T]).completing(known)
             form, _ = KnownLoss().augment(LowRankForm(form.factors, shift=form.shift), truth, 1.0)

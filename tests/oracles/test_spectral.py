@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +11,11 @@ from hypothesis import strategies as st
 
 from metriclearn.oracles.averaged import Averaged
 from metriclearn.oracles.rounding import PivotedRounding, RowKMeans
-from metriclearn.oracles.spectral import SpectralRelaxation
+from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.forms import DenseForm, LowRankForm
-from metriclearn.problem.joint_features import LinearFeatures, TableSamples
+from metriclearn.problem.joint_features import TableSamples
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.risk import StructuredHinge
-from metriclearn.solvers.mahalanobis import DiagonalMetric, FullMetric, MetricCone
 from tests.exhaustive import all_partitions, dense_form
 
 
@@ -202,37 +199,6 @@ def test_rounding_gives_exactly_the_number_of_clusters(rounding) -> None:
         assert rounding(SpectralRelaxation()(form, K), K).n_clusters == K
 
 
-@pytest.mark.parametrize("metric", [FullMetric(), DiagonalMetric()])
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("oracle", [SpectralRelaxation(), SpectralRelaxation(True)])
-def test_hinge_slope_is_the_derivative_and_the_hinge_is_convex(metric, known, oracle) -> None:
-    rng = np.random.default_rng(4)
-    X, truth = rng.normal(size=(30, 3)), Partition.from_labels(rng.integers(0, 3, 30))
-    X[truth.labels == 1] += 2.0
-    cone = MetricCone(metric, 3, not known)
-    hinge = StructuredHinge(
-        features=LinearFeatures(metric),
-        loss=FrobeniusLoss(),
-        oracle=oracle,
-        cone=cone,
-        samples=[TableSamples(X, truth)],
-        truths=[truth],
-        count_known=known,
-    )
-    points = [
-        cone.join(metric.coordinates(rng.normal(size=(3, 3)) * 0.1), rng.uniform(0.3, 1.5))
-        for _ in range(6)
-    ]
-    for w, other in pairwise(points):
-        here, there = hinge(w), hinge(other)
-        assert here.mean >= 0
-        assert there.mean >= here.mean + here.slope @ (other - w) - 1e-10
-        direction = rng.normal(size=len(w))
-        step = 1e-6 * direction
-        numeric = (hinge(w + step).mean - hinge(w - step).mean) / 2e-6
-        assert here.slope @ direction == pytest.approx(numeric, rel=1e-4, abs=1e-7)
-
-
 @pytest.mark.parametrize("share", [0, 0.25, 1])
 def test_average_lies_between_its_parts(share) -> None:
     rng = np.random.default_rng(5)
@@ -273,3 +239,63 @@ def test_a_large_form_without_a_leading_direction(count, keep_constant) -> None:
     if count and not keep_constant:
         equal = SpectralRelaxation()(DenseForm(np.eye(520)), count)
         np.testing.assert_allclose(equal.weights, count / 520, rtol=1e-9)
+
+
+def symmetric(T: int, seed: int = 0) -> DenseForm:
+    A = np.random.default_rng(seed).normal(size=(T, T))
+    return DenseForm(A + A.T)
+
+
+@pytest.mark.parametrize("T", [5, 40, 170, 300, 341])
+def test_leading_pairs(T: int) -> None:
+    """Up to all of them: where the basis nearly fills the space no further block has room."""
+    form = symmetric(T)
+    expected = np.linalg.eigvalsh(form.matrix)[::-1]
+    for K in {1, 3, *np.linspace(T // 8 + 1, T // 2, 5, dtype=int).tolist(), T - 1, T}:
+        values, vectors = TopEigenvectors().pairs(form, K)
+        np.testing.assert_allclose(values, expected[:K], atol=1e-7)
+        np.testing.assert_allclose(form.matvec(vectors), vectors * values, atol=1e-5)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(K), atol=1e-8)
+    best = TopEigenvectors()(form, 3)
+    assert best.n_clusters == 3
+    assert form.at(best) == pytest.approx(expected[:3].sum())
+
+
+def test_few_different_eigenvalues() -> None:
+    """The Krylov space is exhausted after two blocks; random directions go on."""
+    signs = np.where(np.arange(300) < 7, 1.0, -1.0)
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(300, 300)))[0]
+    form = DenseForm((basis * signs) @ basis.T)
+    for count in (2, 7, 9):
+        values, vectors = TopEigenvectors().pairs(form, count)
+        np.testing.assert_allclose(values, np.sort(signs)[::-1][:count], atol=1e-9)
+        np.testing.assert_allclose(form.matvec(vectors), vectors * values, atol=1e-7)
+
+
+def test_a_good_start_needs_fewer_products() -> None:
+    class Counted:
+        n_samples = 300
+
+        def __init__(self, matrix: np.ndarray) -> None:
+            self.matrix, self.products = matrix, 0
+
+        def matvec(self, V: np.ndarray) -> np.ndarray:
+            self.products += 1
+            return self.matrix @ V
+
+    A = symmetric(300).matrix
+    cold = Counted(A)
+    vectors = TopEigenvectors()(cold, 2).vectors
+    change = 1e-4 * symmetric(300, 1).matrix
+    near_cold, near_warm = Counted(A + change), Counted(A + change)
+    values = TopEigenvectors().pairs(near_cold, 2)[0]
+    warm = TopEigenvectors().pairs(near_warm, 2, vectors)[0]
+    np.testing.assert_allclose(warm, values, rtol=1e-9)
+    assert near_warm.products < near_cold.products
+
+
+def test_eigenvectors_name_what_they_cannot_answer() -> None:
+    with pytest.raises(ValueError, match="needs the number of clusters"):
+        TopEigenvectors()(symmetric(5))
+    with pytest.raises(ValueError, match="got 5"):
+        TopEigenvectors()(symmetric(5), 6)

@@ -8,8 +8,6 @@ import pytest
 from metriclearn import (
     ChangePointMetricLearner,
     DenseForm,
-    LowRankForm,
-    Partition,
     SummedArea,
     TorchChangePoints,
     load,
@@ -62,16 +60,6 @@ def test_any_symmetric_matrix_unknown_and_known_count(T) -> None:
         best, winners = best_segmentation(A, K, min_size)
         assert form.at(found) == pytest.approx(best, abs=1e-9)
         assert tuple(found.change_points) in winners
-
-
-def test_low_rank_and_dense_forms_are_the_same_problem() -> None:
-    rng = np.random.default_rng(1)
-    Z = rng.normal(size=(30, 3))
-    truth = Partition.from_change_points([7, 18, 30])
-    form = LowRankForm(Z).plus(truth, 1.0).shifted(0.3)
-    dense = DenseForm(Z @ Z.T).plus(truth, 1.0).shifted(0.3)
-    assert SummedArea()(form) == SummedArea()(dense)
-    assert SummedArea(2)(form, 5) == SummedArea(2)(dense, 5)
 
 
 def test_kernel_matrix_with_clear_changes() -> None:

@@ -15,7 +15,8 @@ from metriclearn import (
     LinearFeatures,
     Partition,
 )
-from metriclearn.problem.joint_features import Samples
+from metriclearn.oracles.spectral import SpectralRelaxation
+from metriclearn.problem.joint_features import Samples, TableSamples
 from metriclearn.problem.risk import StructuredHinge
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.solvers.mahalanobis import MetricCone
@@ -24,6 +25,11 @@ from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 MODES = ["learned", "fixed", "known"]
 FAMILIES = [DiagonalMetric(), FullMetric()]
 FIXED_PRICE = 0.8
+ORACLES = pytest.mark.parametrize(
+    "oracle",
+    [None, SpectralRelaxation(), SpectralRelaxation(True)],
+    ids=["change-points", "relaxed", "relaxed with a constant"],
+)
 
 
 def data(seed: int, lengths=(8, 6, 7), P: int = 3) -> tuple[list[np.ndarray], list[Partition]]:
@@ -36,14 +42,14 @@ def data(seed: int, lengths=(8, 6, 7), P: int = 3) -> tuple[list[np.ndarray], li
     return Xs, truths
 
 
-def hinge(Xs, truths, family, mode, *, scale=1.0, min_size=1, **options):
+def hinge(Xs, truths, family, mode, *, scale=1.0, min_size=1, oracle=None, **options):
     cone = MetricCone(family, Xs[0].shape[1], mode == "learned")
     return StructuredHinge(
         LinearFeatures(family),
         FrobeniusLoss(),
-        ChangePoints(min_size),
+        oracle or ChangePoints(min_size),
         cone,
-        [Samples(X) for X in Xs],
+        [TableSamples(X, N) if oracle else Samples(X) for X, N in zip(Xs, truths)],
         truths,
         loss_scale=scale,
         price=FIXED_PRICE if mode == "fixed" else 0.0,
@@ -94,13 +100,14 @@ def test_value_equals_enumeration(family, mode, min_size) -> None:
             assert cuts.mean == pytest.approx(np.mean(expected))
 
 
+@ORACLES
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
-def test_slopes_by_finite_differences(family, mode) -> None:
+def test_slopes_by_finite_differences(family, mode, oracle) -> None:
     """At generic points, where the maximizer is unique, in every coordinate."""
     rng = np.random.default_rng(2)
     Xs, truths = data(3, lengths=(20, 15))
-    risk = hinge(Xs, truths, family, mode)
+    risk = hinge(Xs, truths, family, mode, oracle=oracle)
     for _ in range(4):
         w = risk.cone.join(family.coordinates(0.5 * rng.normal(size=(3, 3))), 1.1)
         cuts, h = risk(w), 1e-7
@@ -110,11 +117,12 @@ def test_slopes_by_finite_differences(family, mode) -> None:
     assert cuts.slope == pytest.approx(cuts.slopes.mean(axis=0))
 
 
+@ORACLES
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
-def test_convex_nonnegative_and_above_its_cuts(family, mode) -> None:
+def test_convex_nonnegative_and_above_its_cuts(family, mode, oracle) -> None:
     rng = np.random.default_rng(4)
-    risk = hinge(*data(5, lengths=(25, 12, 18)), family, mode)
+    risk = hinge(*data(5, lengths=(25, 12, 18)), family, mode, oracle=oracle)
     for _ in range(25):
         a, b = draw(family, mode, rng), draw(family, mode, rng)
         at_a, at_b = risk(a), risk(b)
@@ -186,15 +194,3 @@ def test_groups_average_neighbors_and_keep_the_risk() -> None:
             expected = np.average(alone.values[list(group)], weights=weights[list(group)])
             assert grouped.values[g] == pytest.approx(expected)
             assert grouped.weights[g] == pytest.approx(weights[list(group)].sum() / 20.0)
-
-
-def test_weight_zero_drops_a_sequence_from_the_risk() -> None:
-    rng = np.random.default_rng(13)
-    Xs, truths = data(14)
-    w = draw(FullMetric(), "fixed", rng)
-    with_zero = hinge(Xs, truths, FullMetric(), "fixed", weights=np.array([2.0, 0.0, 1.0]))(w)
-    without = hinge(
-        [Xs[0], Xs[2]], [truths[0], truths[2]], FullMetric(), "fixed", weights=np.array([2.0, 1.0])
-    )(w)
-    assert with_zero.mean == pytest.approx(without.mean, rel=1e-12)
-    np.testing.assert_allclose(with_zero.slope, without.slope, atol=1e-12)

@@ -48,6 +48,19 @@ class Expanded:
         """Features of the samples, (T, P)."""
         return self.nodes.features[self.owners]
 
+    @property
+    def E(self) -> NDArray:
+        """Normalized indicators of the nodes, (T, n): EᵀE = I."""
+        owned = self.owners[:, None] == np.arange(self.nodes.n_samples)
+        return owned / np.sqrt(self.nodes.sizes)
+
+    def matrices(self, labels: NDArray, completed: NodeLabels) -> tuple[NDArray, NDArray]:
+        """D of the known labels and H of their completion, as arrays over the samples."""
+        known = labels[labels >= 0]
+        names = known[np.sort(np.unique(known, return_index=True)[1])]  # by first appearance
+        filled = np.where(labels < 0, names[completed.labels[self.owners]], labels)
+        return np.diag((labels >= 0).astype(float)), Partition.from_labels(filled).to_array()
+
 
 def expanded(seed: int, n_nodes: int = 12, n_features: int = 3, n_clusters: int = 3) -> Expanded:
     """Nodes of 1 to 5 samples, labels that cut across some of them; T ≤ 60."""

@@ -20,54 +20,37 @@ from tests.similarities.problems import completed, dense_similarity, expanded, h
 METRICS = pytest.mark.parametrize(
     "metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"]
 )
-PARTLY = pytest.mark.parametrize("partly", [False, True], ids=["full labels", "partial labels"])
 PROBLEMS = [expanded(seed, n_clusters=K) for seed, K in ((0, 2), (1, 3), (2, 2))]
 HIDDEN = [hidden(problem, seed=i) for i, problem in enumerate(PROBLEMS)]
 COMPLETED = [completed(known) for _, known in HIDDEN]
+TRUTHS = pytest.mark.parametrize("truths", [None, COMPLETED], ids=["full labels", "partial labels"])
+Truths = list[NodeLabels] | None
 WEIGHTS = np.array([1.0, 2.0, 1.0])
-
-
-def truths_of(partly: bool) -> list[NodeLabels] | None:
-    return COMPLETED if partly else None
 
 
 def point(metric: Metric, seed: int = 0) -> NDArray:
     return metric.coordinates(np.random.default_rng(seed).normal(size=(4, 3)))
 
 
-@PARTLY
+@TRUTHS
 @METRICS
-def test_values_are_those_over_samples(metric: Metric, partly: bool) -> None:
+def test_values_are_those_over_samples(metric: Metric, truths: Truths) -> None:
     """max_M ⟨W/T, M⟩ + α‖D(M − H)‖² − ⟨W/T, H⟩, by a full decomposition over the samples."""
     w, alpha = point(metric), 0.07
-    hinge = hinge_of(PROBLEMS, metric, truths=truths_of(partly), loss_scale=alpha, weights=WEIGHTS)
+    hinge = hinge_of(PROBLEMS, metric, truths=truths, loss_scale=alpha, weights=WEIGHTS)
     found = hinge(w)
     for i, (value, problem) in enumerate(zip(found.values, PROBLEMS)):
-        labels, T = problem.truth.labels, len(problem.owners)
-        D = np.eye(T)
-        if partly:
-            hiding = HIDDEN[i][0]
-            D = np.diag((hiding >= 0).astype(float))
-            names = names_of_clusters(hiding)
-            labels = np.where(hiding < 0, names[COMPLETED[i].labels[problem.owners]], hiding)
-        H = (labels[:, None] == labels) / np.bincount(labels)[labels]
-        W = dense_similarity(problem.X, metric.matrix(w)) / T
-        E = (problem.owners[:, None] == np.arange(problem.nodes.n_samples)).astype(float)
-        E /= np.sqrt(problem.nodes.sizes)
-        A = W + alpha * (D - D @ H - H @ D)
-        leading = np.linalg.eigvalsh(E.T @ A @ E)[::-1][: hinge.truths[i].n_clusters]
+        labels = HIDDEN[i][0] if truths else problem.truth.labels
+        D, H = problem.matrices(labels, COMPLETED[i])
+        W = dense_similarity(problem.X, metric.matrix(w)) / len(labels)
+        A = problem.E.T @ (W + alpha * (D - D @ H - H @ D)) @ problem.E
+        leading = np.linalg.eigvalsh(A)[::-1][: hinge.truths[i].n_clusters]
         expected = leading.sum() + alpha * np.trace(D @ H) - np.sum(W * H)
         assert value == pytest.approx(expected, abs=1e-10)
     np.testing.assert_allclose(found.weights, [0.25, 0.5, 0.25])
 
 
-def names_of_clusters(labels: NDArray) -> NDArray:
-    """The label of every cluster, which are numbered by first appearance."""
-    known = labels[labels >= 0]
-    return known[np.sort(np.unique(known, return_index=True)[1])]
-
-
-@PARTLY
+@TRUTHS
 @METRICS
 @pytest.mark.parametrize(
     "similarity",
@@ -75,9 +58,9 @@ def names_of_clusters(labels: NDArray) -> NDArray:
     ids=["all pairs", "neighbors", "fourier"],
 )
 def test_slopes_agree_with_finite_differences(
-    metric: Metric, similarity: Similarity, partly: bool
+    metric: Metric, similarity: Similarity, truths: Truths
 ) -> None:
-    hinge = hinge_of(PROBLEMS, metric, similarity, truths=truths_of(partly), loss_scale=0.05)
+    hinge = hinge_of(PROBLEMS, metric, similarity, truths=truths, loss_scale=0.05)
     w, step = point(metric), 1e-5
     slope = hinge(w).slope
     for place, direction in enumerate(np.eye(len(w))):
@@ -86,20 +69,20 @@ def test_slopes_agree_with_finite_differences(
         assert slope[place] == pytest.approx((up - down) / (2 * step), abs=tolerance)
 
 
-@PARTLY
+@TRUTHS
 @METRICS
 @pytest.mark.parametrize("loss_scale", [1e-3, 0.1, 1.0])
-def test_never_negative(metric: Metric, loss_scale: float, partly: bool) -> None:
-    hinge = hinge_of(PROBLEMS, metric, truths=truths_of(partly), loss_scale=loss_scale)
+def test_never_negative(metric: Metric, loss_scale: float, truths: Truths) -> None:
+    hinge = hinge_of(PROBLEMS, metric, truths=truths, loss_scale=loss_scale)
     for seed in range(5):
         for size in (1e-3, 1.0, 1e3):
             assert hinge(size * point(metric, seed)).values.min() >= -1e-12
 
 
-@PARTLY
+@TRUTHS
 @METRICS
-def test_majorant_touches_and_stays_above(metric: Metric, partly: bool) -> None:
-    hinge = hinge_of(PROBLEMS, metric, truths=truths_of(partly), loss_scale=0.05)
+def test_majorant_touches_and_stays_above(metric: Metric, truths: Truths) -> None:
+    hinge = hinge_of(PROBLEMS, metric, truths=truths, loss_scale=0.05)
     w = point(metric)
     majorant = hinge.linearized(w)
     np.testing.assert_allclose(majorant(w).values, hinge(w).values, atol=1e-13)
@@ -143,18 +126,3 @@ def test_normalized_similarity_has_one_as_its_largest_eigenvalue() -> None:
     expected = leading.sum() - np.sum(W * problem.truth.to_array())
     assert hinge(w).values[1] == pytest.approx(expected, abs=1e-9)
     assert hinge.linearized(w)(w).values[1] == pytest.approx(expected, abs=1e-9)
-
-
-def test_objective_of_random_features_converges_like_one_over_the_root() -> None:
-    metric, w = DiagonalMetric(), np.full(3, 0.5)
-    exact = hinge_of(PROBLEMS, metric, loss_scale=0.05)(w).mean
-
-    def error(count: int) -> float:
-        hinges = [
-            hinge_of(PROBLEMS, metric, FourierSimilarity(count, seed), loss_scale=0.05)
-            for seed in range(30)
-        ]
-        return float(np.sqrt(np.mean((np.array([h(w).mean for h in hinges]) - exact) ** 2)))
-
-    assert error(100) / error(1600) == pytest.approx(4.0, rel=0.4)
-    assert error(1600) < 0.05 * exact

@@ -26,9 +26,7 @@ def test_loss_of_nodes_is_the_loss_over_samples(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_root_compresses_the_matrix_of_the_samples(seed: int) -> None:
     problem = expanded(seed)
-    E = (problem.owners[:, None] == np.arange(problem.nodes.n_samples)).astype(float)
-    E /= np.sqrt(problem.nodes.sizes)
-    R = problem.labels.factor
+    E, R = problem.E, problem.labels.factor
     np.testing.assert_allclose(R @ R.T, E.T @ problem.truth.to_array() @ E, atol=1e-12)
     assert np.sum(problem.nodes.root**2) == pytest.approx(1.0)
 
@@ -46,18 +44,16 @@ def test_the_loss_charges_only_what_is_known(seed: int) -> None:
     """‖D(M − H)‖² over samples, of every partition M of the nodes; and its form, densely."""
     problem, random = expanded(seed), np.random.default_rng(seed)
     labels, known = hidden(problem, seed=seed)
-    truth, D = completed(known), (labels >= 0).astype(float)[:, None]
-    names = labels[labels >= 0][np.sort(np.unique(labels[labels >= 0], return_index=True)[1])]
-    H = Partition.from_labels(np.where(labels < 0, names[truth.labels[problem.owners]], labels))
-    E = (problem.owners[:, None] == np.arange(problem.nodes.n_samples)).astype(float)
-    E /= np.sqrt(problem.nodes.sizes)
+    truth = completed(known)
+    D, H = problem.matrices(labels, truth)
     plain = SimilarityForm(GaussianSimilarity().operator(problem.nodes, np.eye(3)))
     form, constant = FrobeniusLoss().augment(plain, truth, 0.3)
     for _ in range(5):
         nodes = Partition.from_labels(random.integers(0, 3, problem.nodes.n_samples))
         M = Partition.from_labels(nodes.labels[problem.owners])
-        expected = np.sum((D * (M.to_array() - H.to_array())) ** 2)
-        found = Projector(np.linalg.svd(E.T @ M.to_array() @ E)[0][:, : nodes.n_clusters])
+        expected = np.sum((D @ (M.to_array() - H)) ** 2)
+        compressed = problem.E.T @ M.to_array() @ problem.E
+        found = Projector(np.linalg.svd(compressed)[0][:, : nodes.n_clusters])
         assert FrobeniusLoss().squared_norm(found, truth) == pytest.approx(expected, abs=1e-10)
         augmented = form.at(found) + constant
         assert augmented == pytest.approx(plain.at(found) + 0.3 * expected, abs=1e-10)

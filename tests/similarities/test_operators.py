@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from metriclearn import DiagonalMetric, FullMetric
+from metriclearn import DiagonalMetric
 from metriclearn.problem.projector import Projector
 from metriclearn.similarities import (
     FourierSimilarity,
@@ -21,7 +21,6 @@ from metriclearn.similarities import (
     SimilarityFeatures,
 )
 from metriclearn.similarities.operators import GaussianOperator, Operator
-from metriclearn.solvers.mahalanobis import Metric
 from tests.similarities.problems import dense_similarity, expanded, random_metric
 
 FAMILIES: dict[str, Callable[[], Similarity]] = {
@@ -38,32 +37,10 @@ def components_of(B: NDArray) -> NDArray:
 def test_products_are_those_over_samples() -> None:
     problem, B = expanded(0), random_metric(1)
     operator = GaussianSimilarity().operator(problem.nodes, components_of(B))
-    T = len(problem.owners)
-    E = (problem.owners[:, None] == np.arange(problem.nodes.n_samples)).astype(float)
-    E /= np.sqrt(problem.nodes.sizes)
-    expected = E.T @ dense_similarity(problem.X, B) @ E / T
+    expected = problem.E.T @ dense_similarity(problem.X, B) @ problem.E / len(problem.owners)
     found = operator.matvec(np.eye(problem.nodes.n_samples))
     np.testing.assert_allclose(found, expected, atol=1e-14)
     assert np.trace(found) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
-def test_gradient_agrees_with_finite_differences(family: str, metric: Metric) -> None:
-    problem, random = expanded(2), np.random.default_rng(3)
-    features = SimilarityFeatures(FAMILIES[family](), metric)
-    M = Projector(np.linalg.qr(random.normal(size=(12, 4)))[0], weights=np.array([1, 1, 1, 0.5]))
-    root = random.normal(size=(5, 3))
-    w = metric.coordinates(root)
-
-    def value(at: NDArray) -> float:
-        return features.at(at)(problem.nodes).at(M)
-
-    gradient = features.gradient(problem.nodes, features.at(w)(problem.nodes), M)
-    step = 1e-5
-    for place, direction in enumerate(np.eye(len(w))):
-        slope = (value(w + step * direction) - value(w - step * direction)) / (2 * step)
-        assert gradient[place] == pytest.approx(slope, abs=1e-6 * np.abs(gradient).max())
 
 
 def test_weights_of_given_similarities() -> None:

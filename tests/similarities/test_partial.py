@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
 
 from metriclearn import (
@@ -23,32 +21,18 @@ from metriclearn import (
     PartialPartition,
     Partition,
     PrincipalStart,
-    Region,
     load,
     save,
 )
 from metriclearn.estimators.alternation import Alternation
 from metriclearn.oracles.spectral import TopEigenvectors
-from metriclearn.problem.knowledge import NO_CHANGE
 from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
 from metriclearn.similarities.nodes import complete_nodes
 from metriclearn.similarities.operators import SimilarityForm
 from tests.estimators.test_normalized_cuts import SMALL, arrays, images
 from tests.similarities.problems import expanded
 
-
-@pytest.fixture(autouse=True)
-def quiet() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
-
-
-def _restricted(found: NDArray, labels: NDArray) -> float:
-    """‖M − N‖² of the labeled samples alone."""
-    rows = labels >= 0
-    a, b = Partition.from_labels(found[rows]), Partition.from_labels(labels[rows])
-    return float(np.sum((a.to_array() - b.to_array()) ** 2))
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 def test_completions_keep_what_is_known_and_come_near_the_best() -> None:
@@ -91,15 +75,19 @@ def few(y: list[NDArray], share: float, seed: int = 0) -> list[NDArray]:
     return [np.where(random.random(labels.shape) < share, labels, -1) for labels in y]
 
 
+def assert_never_rises(learner: NormalizedCutMetricLearner) -> None:
+    trace = learner.alternation_
+    steps = [f for pair in zip(trace.completed, trace.learned) for f in pair]
+    assert np.all(np.diff(steps) <= 1e-12)
+
+
 def test_a_partly_labeled_set_gives_nearly_the_metric_of_the_full_one() -> None:
     X, y = arrays(6)
     test_X, test_y = arrays(seed=1)
     known = few(y, 0.4)
     learner = NormalizedCutMetricLearner(verbose=False).fit(X, known)
     full = NormalizedCutMetricLearner(verbose=False).fit(X, y)
-    trace = learner.alternation_
-    steps = [f for pair in zip(trace.completed, trace.learned) for f in pair]
-    assert np.all(np.diff(steps) <= 1e-12)
+    assert_never_rises(learner)
     shares = [np.diag(m.get_mahalanobis_matrix()) * m.scale_**2 for m in (learner, full)]
     partial_share, full_share = (own / own.sum() for own in shares)
     np.testing.assert_allclose(partial_share, full_share, atol=0.05)
@@ -113,20 +101,17 @@ def test_a_partly_labeled_set_gives_nearly_the_metric_of_the_full_one() -> None:
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"metric": FullMetric()},
+        {"metric": FullMetric(), "n_jobs": 2},
         {"similarity": FourierSimilarity(200)},
         {"normalized": True, "loss_scale": 0.1},
         {"alternation": Alternation(start=PrincipalStart())},
-        {"n_jobs": 2},
     ],
-    ids=["full", "fourier", "normalized", "principal", "threads"],
+    ids=["full", "fourier", "normalized", "principal"],
 )
 def test_every_part_can_be_exchanged(parameters: dict[str, Any]) -> None:
     X, y = arrays()
     learner = NormalizedCutMetricLearner(verbose=False, **parameters).fit(X, few(y, 0.5))
-    trace = learner.alternation_
-    steps = [f for pair in zip(trace.completed, trace.learned) for f in pair]
-    assert np.all(np.diff(steps) <= 1e-12)
+    assert_never_rises(learner)
     assert learner.score(*arrays(seed=1)) > -1.0
     assert learner.score(X, few(y, 0.5)) > -1.0
 
@@ -175,12 +160,9 @@ def test_full_labels_are_learned_as_ever() -> None:
     X, y = arrays()
     full = NormalizedCutMetricLearner(verbose=False).fit(X, y)
     assert (full.alternation_, full.completions_) == (None, None)
-    known = [PartialPartition(len(labels), labels) for labels in y]
-    again = NormalizedCutMetricLearner(verbose=False).fit(X, known)
-    np.testing.assert_array_equal(again.components_, full.components_)
-    partitions = [Partition.from_labels(labels) for labels in y]
-    once_more = NormalizedCutMetricLearner(verbose=False).fit(X, partitions)
-    np.testing.assert_array_equal(once_more.components_, full.components_)
+    for read in (lambda labels: PartialPartition(len(labels), labels), Partition.from_labels):
+        again = NormalizedCutMetricLearner(verbose=False).fit(X, list(map(read, y)))
+        np.testing.assert_array_equal(again.components_, full.components_)
 
 
 def test_grid_search_scores_what_is_known_and_models_are_saved(tmp_path: Path) -> None:
@@ -195,7 +177,9 @@ def test_grid_search_scores_what_is_known_and_models_are_saved(tmp_path: Path) -
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     best = search.best_estimator_
     found = best.predict(X[0])
-    expected = _restricted(found, known[0])
+    rows = known[0] >= 0
+    M, N = Partition.from_labels(found[rows]), Partition.from_labels(known[0][rows])
+    expected = np.sum((M.to_array() - N.to_array()) ** 2)
     assert best.score(X[:1], known[:1]) == pytest.approx(-expected, abs=1e-12)
     loaded = load(save(best, tmp_path / "model.npz"))
     np.testing.assert_array_equal(loaded.predict(X[0]), found)
@@ -217,19 +201,6 @@ def test_an_interrupted_alternation_goes_on(tmp_path: Path) -> None:
     assert resumed.alternation_.reason == whole.alternation_.reason
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        ([[-1] * 60], "cover no sample of data set 0"),
-        ([[0.0, float("nan")] * 30], "labels of data set 0.*NaN"),
-        ([PartialPartition(59, [0, 1] + [-1] * 57)], r"shape \(60,\)"),
-    ],
-)
-def test_wrong_labels_are_named(y: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        NormalizedCutMetricLearner(verbose=False).fit(arrays(1)[0], y)
-
-
 def test_spans_of_pixels_are_refused_in_one_sentence() -> None:
     pytest.importorskip("skimage")
     X, y = images(1)
@@ -248,14 +219,6 @@ def test_words_may_be_unlabeled_too() -> None:
     learner = NormalizedCutMetricLearner(verbose=False).fit(X, words)
     assert set(learner.completions_[0]) == {"cat", "dog"}
     assert learner.completions_[1].tolist() == words[1]
-
-
-def test_labels_say_nothing_of_regions() -> None:
-    """A span and labels that contradict each other are refused, as for every learner."""
-    with pytest.raises(ValueError, match="contradict"):
-        PartialPartition(4, [0, 1, -1, -1], same=[(0, 2)])
-    known = PartialPartition(4, [0, 0, -1, 1], regions=[Region(0, 2, NO_CHANGE)])
-    assert NodeLabels.from_labels(known.labels, same=known.same).columns.tolist() == [0, 0, -1, 1]
 
 
 def test_one_known_cluster_is_completed_by_itself() -> None:
