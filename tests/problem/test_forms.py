@@ -75,31 +75,30 @@ def test_centering_twice_removes_an_offset_of_1e8() -> None:
     np.testing.assert_allclose(cumulative_sums(X)[1:], np.cumsum(center(X), axis=0), atol=1e-9)
 
 
+SQUARE = "DenseForm needs a square matrix, got shape "
+FINITE = "DenseForm needs finite entries, got NaN or infinity"
+FACTORS = r"LowRankForm needs factors of shape \(T, r\), got \("
+
+
 @pytest.mark.parametrize(
-    ("matrix", "message"),
+    ("form", "arguments", "message"),
     [
-        (np.zeros((2, 3)), r"DenseForm needs a square matrix, got shape \(2, 3\)"),
-        (np.zeros(4), r"DenseForm needs a square matrix, got shape \(4,\)"),
-        (np.zeros((0, 0)), r"DenseForm needs a square matrix, got shape \(0, 0\)"),
-        ([[1.0, 2.0], [2.5, 1.0]], r"symmetric matrix, got \|A - A.T\| up to 0.5; pass"),
-        ([[1.0, np.nan], [np.nan, 1.0]], "DenseForm needs finite entries, got NaN or infinity"),
-        ([[np.inf, 0.0], [0.0, 1.0]], "DenseForm needs finite entries, got NaN or infinity"),
+        (DenseForm, (np.zeros((2, 3)),), SQUARE + r"\(2, 3\)"),
+        (DenseForm, (np.zeros(4),), SQUARE + r"\(4,\)"),
+        (DenseForm, (np.zeros((0, 0)),), SQUARE + r"\(0, 0\)"),
+        (DenseForm, ([[1.0, 2.0], [2.5, 1.0]],), r"symmetric.*, got \|A - A.T\| up to 0.5; pass"),
+        (DenseForm, ([[1.0, np.nan], [np.nan, 1.0]],), FINITE),
+        (DenseForm, ([[np.inf, 0.0], [0.0, 1.0]],), FINITE),
+        *((LowRankForm, (np.zeros(s),), FACTORS) for s in [(5,), (), (0, 2), (5, 0), (2, 3, 4)]),
+        (LowRankForm, (signal(), None, 2.0), r"the truth that has the weight, got weight=2\.0"),
     ],
 )
-def test_bad_matrices(matrix, message) -> None:
+def test_bad_arguments(form, arguments, message) -> None:
     with pytest.raises(ValueError, match=message):
-        DenseForm(matrix)
+        form(*arguments)
 
 
-@pytest.mark.parametrize("shape", [(5,), (), (0, 2), (5, 0), (2, 3, 4)])
-def test_factors_must_be_a_matrix(shape) -> None:
-    with pytest.raises(ValueError, match=r"LowRankForm needs factors of shape \(T, r\), got \("):
-        LowRankForm(np.zeros(shape))
-
-
-def test_a_weight_without_truth_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"needs the truth that has the weight, got weight=2\.0"):
-        LowRankForm(signal(), None, weight=2.0)
+def test_no_weight_without_truth_is_none() -> None:
     values = [LowRankForm(signal(), None, weight=w).at(TRUTH) for w in (0, 0.0, None)]
     assert values == [LowRankForm(signal()).at(TRUTH)] * 3
 

@@ -23,7 +23,9 @@ from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
 MODES = ["learned", "fixed", "known"]
-FAMILIES = [DiagonalMetric(), FullMetric()]
+CASES = pytest.mark.parametrize(
+    ("family", "mode"), list(product([DiagonalMetric(), FullMetric()], MODES)), ids=str
+)
 FIXED_PRICE = 0.8
 ORACLES = pytest.mark.parametrize(
     "oracle",
@@ -79,8 +81,7 @@ def enumerated(X, truth, B, price, scale, mode, min_size) -> float:
 
 
 @pytest.mark.parametrize("min_size", [1, 2])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
+@CASES
 def test_value_equals_enumeration(family, mode, min_size) -> None:
     """Every sequence on its own, at 12 points of the cone and four scales of the loss."""
     rng = np.random.default_rng(0)
@@ -101,8 +102,7 @@ def test_value_equals_enumeration(family, mode, min_size) -> None:
 
 
 @ORACLES
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
+@CASES
 def test_slopes_by_finite_differences(family, mode, oracle) -> None:
     """At generic points, where the maximizer is unique, in every coordinate."""
     rng = np.random.default_rng(2)
@@ -118,8 +118,7 @@ def test_slopes_by_finite_differences(family, mode, oracle) -> None:
 
 
 @ORACLES
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
+@CASES
 def test_convex_nonnegative_and_above_its_cuts(family, mode, oracle) -> None:
     rng = np.random.default_rng(4)
     risk = hinge(*data(5, lengths=(25, 12, 18)), family, mode, oracle=oracle)
