@@ -191,28 +191,8 @@ def test_incomplete_invented_or_newer_contents_are_refused(tmp_path, learner) ->
         load(path)
 
 
-def as_before(value):
-    """The same content as format 1 had it: names without modules, a kind for every record."""
-    if isinstance(value, list):
-        return [as_before(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind not in ("object", "record"):
-        return {kind: as_before(content)}
-    path, *rest = content
-    name = path.rpartition(".")[2]
-    rest = as_before(rest)
-    if kind == "record":
-        return {{"Trace": "trace", "Solution": "solution"}[name]: rest[0]}
-    rest[0]["dict"] += [["device", None]]
-    return {kind: [name, *rest]}
-
-
-def test_older_files_load_wherever_their_classes_stand_now(tmp_path, learner) -> None:
+def test_parameters_that_are_gone_and_classes_that_stand_elsewhere(tmp_path, learner) -> None:
     path = save(learner, tmp_path / "model.npz")
-    rewrite(path, lambda d, _: d.update(format=1, estimator=as_before(d["estimator"])))
-    assert_same(load(path), learner)
     rewrite(path, lambda d, _: d["estimator"]["object"][1]["dict"].append(["speed", 3]))
     with pytest.warns(UserWarning, match="leaves out speed, which ChangePointMetricLearner no"):
         assert_same(load(path), learner)
