@@ -25,7 +25,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -255,9 +255,7 @@ class Job:
 def ungrouped(problem: LearningProblem) -> LearningProblem:
     """The same problem with a cut for every data set, however many there are."""
     risk = problem.risk
-    terms = {field.name: getattr(risk.terms, field.name) for field in fields(risk.terms)}
-    again = StructuredHinge(samples=risk.samples, truths=risk.truths, **terms)
-    return replace(problem, risk=again)
+    return replace(problem, risk=StructuredHinge(risk.terms, risk.samples, risk.truths))
 
 
 def jobs(root: str | None, tiny: bool) -> Iterator[Job]:

@@ -53,7 +53,7 @@ from metriclearn.features.image import (
     Superpixels,
 )
 from metriclearn.plots import plot_kernel_error
-from metriclearn.problem.risk import StructuredHinge
+from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.similarities import (
     Neighborhood,
     NodeLabels,
@@ -149,16 +149,8 @@ def hinge_of(
     """The training objective without a regularizer."""
     cone = MetricCone(metric, nodes[0].n_features, priced=False)
     features, oracle = SimilarityFeatures(similarity, metric), similarity.oracle()
-    return StructuredHinge(
-        features,
-        FrobeniusLoss(),
-        oracle,
-        cone,
-        nodes,
-        truths,
-        loss_scale=0.01,
-        count_known=True,
-    )
+    terms = HingeTerms(features, FrobeniusLoss(), oracle, cone, loss_scale=0.01, count_known=True)
+    return StructuredHinge(terms, nodes, truths)
 
 
 def large(n_nodes: int, kind: str) -> dict[str, Any]:

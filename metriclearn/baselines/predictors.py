@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from metriclearn.estimators.clusterer import MahalanobisClusterer
-from metriclearn.estimators.inputs import read_clusterings, read_data_sets, read_segmentations
+from metriclearn.estimators.inputs import read_data_sets, read_labelings
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.linear import Euclidean
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
@@ -61,7 +61,7 @@ class MetricKMeans(MahalanobisClusterer):
         """
         check_parameters(self)
         data = read_data_sets(type(self).__name__, X)
-        truths = read_clusterings(type(self).__name__, y, data)
+        truths = read_labelings(type(self).__name__, y, data, segments=False)
         self._remember(data)
         self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
         self.components_ = self.baseline_.components_
@@ -107,7 +107,7 @@ class TunedSegmenter(MahalanobisSegmenter):
         """Fit the metric, then choose the penalty on the same labeled sequences."""
         check_parameters(self)
         data = read_data_sets(type(self).__name__, X)
-        truths = read_segmentations(type(self).__name__, y, data)
+        truths = read_labelings(type(self).__name__, y, data, segments=True)
         self._remember(data)
         self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
         self.components_ = self.baseline_.components_

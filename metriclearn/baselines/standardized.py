@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from metriclearn.estimators.inputs import read_clusterings, read_data_sets
+from metriclearn.estimators.inputs import read_data_sets, read_labelings
 from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviation
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
@@ -36,7 +36,7 @@ class StandardizedMetric(LearnedMetric, ABC):
         check_parameters(self)
         who = type(self).__name__
         data = read_data_sets(who, X)
-        truths = read_clusterings(who, y, data)
+        truths = read_labelings(who, y, data, segments=False)
         self._remember(data)
         scale = pooled_deviation(who, data.measures)
         arrays = [center(array) / scale for array in data.arrays]

@@ -261,13 +261,13 @@ class _Turns(Iteration):
         truths = before.complete(last.w)
         if tuple(truths) in self.seen:
             raise Stop("settled")
-        after = before.completed(truths)
+        after = before.replaced(truths=truths)
         objective = after(last.w).mean + self.omega(last.w)
         if objective > last.objective + 1e-12 * last.scale:
             raise Stop("stalled")
         self.seen.add(tuple(truths))
         cuts = None
-        if last.cuts is not None and before.completion_free:
+        if last.cuts is not None and getattr(before.terms.loss, "completion_free", False):
             cuts = move_cuts(last.cuts, before, after)
         problem = replace(self.problem, risk=after, warm=replace(last, cuts=cuts))
         return problem, objective, sum(a != b for a, b in zip(truths, before.truths))
@@ -311,4 +311,4 @@ class _Turns(Iteration):
             truth.with_completion(Partition.from_labels(labels))
             for labels, truth in zip(np.split(values["labels"], ends[:-1]), self.hinge.truths)
         ]
-        self.hinge, self.seen = self.hinge.completed(truths), {tuple(truths)}
+        self.hinge, self.seen = self.hinge.replaced(truths=truths), {tuple(truths)}

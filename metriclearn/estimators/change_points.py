@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.estimators.alternation import Alternation, Piece
-from metriclearn.estimators.inputs import DataSets, read_segmentations
+from metriclearn.estimators.inputs import DataSets, read_labelings
 from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.best_penalty import best_penalty
@@ -161,7 +161,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         The hinge is an upper bound only if the labels are among what inference may answer.
         """
         who = type(self).__name__
-        truths = read_segmentations(who, y, data, partial=True)
+        truths = read_labelings(who, y, data, segments=True, partial=True)
         for i, truth in enumerate(truths):
             if isinstance(truth, Partition) and truth.sizes.min() < self.min_size:
                 raise ValueError(
@@ -189,8 +189,11 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         return {"features": features, "loss": KnownLoss(), "oracle": oracle, "completion": oracle}
 
     def _greatest_gain(self, truths: Sequence[Any]) -> float:
-        knowns = [truth.known for truth in truths if truth.known is not None]
-        return max([1.0, *(float(charges(known).slack.max()) for known in knowns)])
+        gain = 1.0
+        for truth in truths:
+            if truth.known is not None:
+                gain = max(gain, float(charges(truth.known).slack.max()))
+        return gain
 
 
 def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:

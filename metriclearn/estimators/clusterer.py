@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
 
 from metriclearn.clusterers.dp_means import DPMeans
-from metriclearn.estimators.inputs import DataSets, read_clusterings, read_counts, read_weights
+from metriclearn.estimators.inputs import DataSets, read_counts, read_labelings, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.rounding import with_clusters
@@ -60,7 +60,7 @@ class MahalanobisClusterer(LearnedMetric):
         loss is that of the labeled samples alone.
         """
         data = self._read(X)
-        known: Any = read_clusterings(type(self).__name__, y, data, partial=True)
+        known: Any = read_labelings(type(self).__name__, y, data, segments=False, partial=True)
         rows = [np.flatnonzero(truth.labels >= 0) for truth in known]
         truths = [Partition.from_labels(truth.labels[i]) for truth, i in zip(known, rows)]
         counts = [t.n_clusters for t in truths] if self.n_clusters == "given" else None

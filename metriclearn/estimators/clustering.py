@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.alternation import Alternation, labeled_samples
 from metriclearn.estimators.clusterer import MahalanobisClusterer
-from metriclearn.estimators.inputs import DataSets, read_clusterings
+from metriclearn.estimators.inputs import DataSets, read_labelings
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
@@ -243,7 +243,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
     def _read_truths(self, y: Any, data: DataSets) -> list[Any]:
         """Equal labels are one cluster, wherever they are."""
-        return read_clusterings(type(self).__name__, y, data, partial=True)
+        return read_labelings(type(self).__name__, y, data, segments=False, partial=True)
 
     def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
         """Pooled standard deviations within the clusters, at least 1 % of those in all."""
@@ -275,7 +275,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         counts = {truth.n_clusters for truth in problem.risk.truths}
         self.n_clusters_ = counts.pop() if len(counts) == 1 else None
         upper = solution.objective
-        if not problem.risk.partial and self.oracle.relaxation is not self.oracle:
+        if problem.risk.terms.completion is None and self.oracle.relaxation is not self.oracle:
             terms = replace(problem.risk.terms, oracle=self.oracle.relaxation)
             relaxed = problem.risk.replaced(terms=terms)
             omega = self.regularizer.terms(problem.cone)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import Measures, read_counts, read_data_sets, unlabeled
+from metriclearn.estimators.inputs import Measures, read_counts, read_data_sets
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.features.image import ImageFeatures
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.knowledge import PartialPartition, unlabeled
 from metriclearn.problem.partition import Partition
 from metriclearn.similarities import NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, Rounding

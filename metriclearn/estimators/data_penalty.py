@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn.estimators.alternation import Alternation, FirstMetric, KnownStart
 from metriclearn.estimators.change_points import ChangePointMetricLearner
-from metriclearn.estimators.inputs import read_segmentations
+from metriclearn.estimators.inputs import read_labelings
 from metriclearn.estimators.penalty import (
     IntervalRegression,
     PenalizedSegmenter,
@@ -180,7 +180,7 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
             that comes out as zero.
         """
         data, represented = self._begin(X)
-        truths: list[Any] = list(read_segmentations(type(self).__name__, y, data, partial=True))
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         if not isinstance(self.start, IdentityStart):
             nothing: Any = None  # what a start needs to learn from what is known
             self.components_ = self.start.components(represented, truths, nothing, nothing)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.knowledge import PartialPartition, unlabeled
 from metriclearn.problem.partition import Partition
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import number
@@ -22,12 +22,10 @@ from metriclearn.running.stored import StoredArrays
 __all__ = [
     "DataSets",
     "Measures",
-    "read_clusterings",
     "read_counts",
     "read_data_sets",
-    "read_segmentations",
+    "read_labelings",
     "read_weights",
-    "unlabeled",
 ]
 
 _ROWS = 2**16  # checked at once: a long array may be on disk
@@ -51,7 +49,7 @@ def measure(arrays: Sequence[NDArray]) -> Measures:
         magnitude = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
         unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
         rows.append((len(X), magnitude, unit * np.std(X / unit, axis=0)))
-    return Measures(*(np.array(column) for column in zip(*rows)))
+    return Measures(*map(np.array, zip(*rows)))
 
 
 @dataclass(frozen=True)
@@ -90,13 +88,13 @@ class DataSets:
         """T_i, (N,)."""
         if isinstance(self.arrays, StoredArrays):
             return self.measures.lengths
-        return np.array([len(array) for array in self.arrays])
+        return np.array(list(map(len, self.arrays)))
 
     def measured(self, executor: Executor) -> DataSets:
         """The same, with the measures of stored arrays taken where an executor reads them."""
         if isinstance(self.arrays, StoredArrays):
             parts = executor.each(executor.place(self.arrays.parts()), measure)
-            whole = Measures(*(np.concatenate(column) for column in zip(*parts)))
+            whole = Measures(*map(np.concatenate, zip(*parts)))
             self.__dict__["measures"] = whole
         return self
 
@@ -156,8 +154,10 @@ def read_data_sets(who: str, X: Any, *, single_precision: bool = False) -> DataS
     return DataSets(arrays, single, first)
 
 
-def read_segmentations(who: str, y: Any, data: DataSets, *, partial: bool = False) -> list[Any]:
-    """Check one labeling per data set and read each as a segmentation by its runs.
+def read_labelings(
+    who: str, y: Any, data: DataSets, *, segments: bool, partial: bool = False
+) -> list[Any]:
+    """Check one labeling per data set, as long as it, and read each as a partition.
 
     Parameters
     ----------
@@ -165,6 +165,9 @@ def read_segmentations(who: str, y: Any, data: DataSets, *, partial: bool = Fals
         Name used in errors.
     y : sequence of (T_i,) labels, of Partition or of PartialPartition; or one
     data : DataSets
+    segments : bool
+        Whether every run of equal labels is a cluster; else equal labels are one cluster,
+        wherever they stand.
     partial : bool
         Whether −1, and a PartialPartition, may say that not all is known.
 
@@ -177,18 +180,6 @@ def read_segmentations(who: str, y: Any, data: DataSets, *, partial: bool = Fals
     ValueError
         If lengths differ, or labels are missing (None or NaN; −1 unless ``partial``).
     """
-    return _read_labelings(who, y, data, partial, segments=True)
-
-
-def read_clusterings(who: str, y: Any, data: DataSets, *, partial: bool = False) -> list[Any]:
-    """As :func:`read_segmentations`, but equal labels are one cluster, wherever they stand."""
-    return _read_labelings(who, y, data, partial, segments=False)
-
-
-def _read_labelings(
-    who: str, y: Any, data: DataSets, partial: bool, segments: bool
-) -> list[Partition] | list[PartialPartition]:
-    """One labeling per data set, each as long as its data set."""
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
     if not data.single and not hasattr(y, "__len__"):
@@ -212,7 +203,7 @@ def _read_labelings(
                 f"{length} samples of {place}."
             )
         truths.append(truth)
-    if all(isinstance(truth, Partition) for truth in truths):
+    if PartialPartition not in map(type, truths):
         return truths
     whole = PartialPartition.from_partition
     return [whole(truth) if isinstance(truth, Partition) else truth for truth in truths]
@@ -250,16 +241,6 @@ def _read_labeling(
         f"{who} needs every sample labeled, got {missing} samples with −1 in {place}; drop "
         "them or give each gap a label of its own."
     )
-
-
-def unlabeled(labels: Any) -> NDArray[np.bool_]:
-    """Where labels, (T,) or (H, W), are −1; they may be any hashables."""
-    if isinstance(labels, np.ndarray) and labels.dtype.kind in "if":
-        return labels == -1
-    array = labels if isinstance(labels, np.ndarray) else None
-    items = labels if array is None else array.ravel()
-    missing = [isinstance(v, (int, float, np.number)) and v == -1 for v in items]
-    return np.array(missing, dtype=bool).reshape(-1 if array is None else array.shape)
 
 
 def read_counts(

@@ -11,8 +11,10 @@ import copy
 import logging
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -34,7 +36,7 @@ from metriclearn.problem.joint_features import LinearFeatures, Samples
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.risk import Oracle, StructuredHinge
+from metriclearn.problem.risk import HingeTerms, Oracle, StructuredHinge
 from metriclearn.running.callbacks import ProgressBar, WithEstimator
 from metriclearn.running.executors import Executor, ThreadExecutor
 from metriclearn.running.parameters import Needs, check_parameters, component, either, number
@@ -46,7 +48,6 @@ from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 __all__ = ["LargeMarginLearner", "LearningProblem"]
 
 _LOGGER = logging.getLogger(__name__)
-_MOST_CUTS = 100  # per round; with more, the master problem takes longer than it saves rounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
     }
 
     _CERTIFIED: ClassVar[bool] = True  # whether solvers have a lower bound of the objective
+    # per round; with more, the master problem takes longer than it saves rounds
+    _MOST_CUTS: ClassVar[int | None] = 100
 
     metric: Metric
     regularizer: Regularizer
@@ -135,8 +138,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
-        problem = self._problem(X, y, sample_weight)
-        self._accept(problem, self._learn(problem))
+        self._learn(self._problem(X, y, sample_weight))
         self._report()
         return self
 
@@ -170,16 +172,17 @@ class LargeMarginLearner(LearnedMetric, ABC):
         truths: Sequence[Any],
         weights: NDArray | None,
     ) -> StructuredHinge:
-        return StructuredHinge(
+        terms = HingeTerms(
             **self._terms(truths),
             cone=cone,
-            samples=samples,
-            truths=truths,
-            weights=weights,
             loss_scale=self.loss_scale,
             price=0.0 if self._count_known or cone.priced else float(self.penalty),
             count_known=self._count_known,
-            executor=self._executor,
+        )
+        # alternation moves the cuts of every data set to its new completion
+        n_groups = self._MOST_CUTS if terms.completion is None else None
+        return StructuredHinge(
+            terms, samples, truths, weights, n_groups=n_groups, executor=self._executor
         )
 
     def _read_training(self, X: Any) -> Any:
@@ -206,9 +209,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """Features, loss and oracles of the hinge."""
-        features, oracle = LinearFeatures(self.metric), self._oracle()
-        loss = FrobeniusLoss()
-        return {"features": features, "loss": loss, "oracle": oracle, "n_groups": _MOST_CUTS}
+        features, loss = LinearFeatures(self.metric), FrobeniusLoss()
+        return {"features": features, "loss": loss, "oracle": self._oracle()}
 
     @staticmethod
     def _sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
@@ -219,7 +221,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         """All data sets, or where they are stored."""
         if isinstance(data.arrays, StoredArrays):
             return StoredSamples(data.arrays, truths, scale, self._sample)
-        return [self._sample(array, truth, scale) for array, truth in zip(data.arrays, truths)]
+        return list(map(self._sample, data.arrays, truths, repeat(scale)))
 
     def _start(
         self,
@@ -283,12 +285,14 @@ class LargeMarginLearner(LearnedMetric, ABC):
         return ThreadExecutor(self.n_jobs) if self.executor is None else self.executor
 
     def _learn(self, problem: LearningProblem) -> Solution:
-        """Minimize; with partial labels, in turns with completing them."""
+        """Minimize, with partial labels in turns with completing them; set what is fitted."""
         self.completions_, self.alternation_ = None, None
-        if not problem.risk.partial:
-            return self._solve(problem)
-        solution, hinge, self.alternation_ = alternate(problem, self._solve, self.alternation)
-        self.completions_ = [self._labels_of(truth) for truth in hinge.truths]
+        if problem.risk.terms.completion is None:
+            solution = self._solve(problem)
+        else:
+            solution, hinge, self.alternation_ = alternate(problem, self._solve, self.alternation)
+            self.completions_ = [self._labels_of(truth) for truth in hinge.truths]
+        self._accept(problem, solution)
         return solution
 
     @staticmethod
@@ -297,7 +301,13 @@ class LargeMarginLearner(LearnedMetric, ABC):
         return truth.labels
 
     def _solve(self, problem: LearningProblem) -> Solution:
-        """Minimize with the learner's solver, before its callbacks."""
+        """Minimize with the learner's solver."""
+        with self._watched(problem) as watched:
+            return self.solver.minimize(watched)
+
+    @contextmanager
+    def _watched(self, problem: LearningProblem) -> Iterator[LearningProblem]:
+        """The problem before the learner's callbacks and its bar, and with BLAS kept in bounds."""
         several = getattr(self._executor, "n_jobs", None) not in (None, 1)
         threads = 1 if problem.cone.n_features < 500 or several else None
 
@@ -306,16 +316,12 @@ class LargeMarginLearner(LearnedMetric, ABC):
             learner._accept_point(problem, w)
             return learner
 
+        callbacks = map(WithEstimator, self.callbacks, repeat(snapshot))
         with (
             threadpool_limits(threads, user_api="blas"),
-            ProgressBar(type(self).__name__, self.verbose) as bar,
+            closing(ProgressBar(type(self).__name__, self.verbose)) as bar,
         ):
-            watching: list[Callback] = [bar]
-            watching += [WithEstimator(callback, snapshot) for callback in self.callbacks]
-            return self._minimize(replace(problem, callbacks=watching))
-
-    def _minimize(self, problem: LearningProblem) -> Solution:
-        return self.solver.minimize(problem)
+            yield replace(problem, callbacks=(bar, *callbacks))
 
     def _accept(self, problem: LearningProblem, solution: Solution) -> None:
         """Set the fitted attributes from a solution; its cuts are not kept."""

@@ -13,9 +13,8 @@ from sklearn.utils import Tags
 
 from metriclearn.estimators.inputs import (
     DataSets,
-    read_clusterings,
     read_data_sets,
-    read_segmentations,
+    read_labelings,
 )
 from metriclearn.estimators.learned_metric import (
     LearnedMetric,
@@ -146,9 +145,10 @@ class RelevantComponents(LearnedMetric):
         data = read_data_sets(who, X)
         n_known = int(sum(data.lengths))
         if self.contiguous:
-            truths = read_segmentations(who, y, data)
+            truths = read_labelings(who, y, data, segments=True)
         else:
-            chunklets = [_chunklets(y) for y in read_clusterings(who, y, data, partial=True)]
+            knowns = read_labelings(who, y, data, segments=False, partial=True)
+            chunklets = list(map(_chunklets, knowns))
             truths = [truth for truth, _ in chunklets]
             n_known = sum(count for _, count in chunklets)
         if all(truth.n_clusters == truth.n_samples for truth in truths):

@@ -185,6 +185,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 
     _count_known = True
     _CERTIFIED = False
+    _MOST_CUTS = None
 
     def _oracle(self) -> Oracle:
         return self.similarity.oracle()
@@ -241,7 +242,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 
             def fit(arrays: list[NDArray], *_: Any) -> NDArray:
                 """Components from labeled nodes alone, and all their pairs."""
-                learner = copy.copy(self).set_params(similarity=GaussianSimilarity())
+                quiet = {"callbacks": (), "verbose": False}
+                learner = copy.copy(self).set_params(similarity=GaussianSimilarity(), **quiet)
                 counts = [knowns[i].counts[knowns[i].labeled] for i in used]
                 labeled = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
                 truths = [NodeLabels(one) for one in counts]
@@ -251,7 +253,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
                 problem = LearningProblem(
                     hinge, self.regularizer, cone, identity, feature_scale=ones
                 )
-                components = self.metric.components(learner._minimize(problem).w)
+                components = self.metric.components(learner._solve(problem).w)
                 return components * np.sqrt(len(components))
 
             arrays, facts = [one.features for one in nodes], [known.nodes for known in knowns]
@@ -263,12 +265,13 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
             for form, known in zip(forms, knowns)
         ]
 
-    def _minimize(self, problem: LearningProblem) -> Solution:
+    def _solve(self, problem: LearningProblem) -> Solution:
         """From every start, or from an earlier solution where there is one."""
         if problem.warm is not None:
-            return self.solver.minimize(problem)
+            return super()._solve(problem)
         points = [start * problem.start for start in self.starts]
-        solution, objectives = self.solver.minimize_from(problem, points)
+        with self._watched(problem) as watched:
+            solution, objectives = self.solver.minimize_from(watched, points)
         self.start_objectives_ = list(zip(map(float, self.starts), objectives))
         return solution
 

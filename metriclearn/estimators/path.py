@@ -159,13 +159,12 @@ def regularization_path(
     warm: Solution | None = None
     for strength in values:
         step = copy.copy(learner).set_params(regularizer__strength=float(strength))
-        if problem.risk.partial:  # begins with completions of its own strength
+        if problem.risk.terms.completion is not None:  # begins with completions of its own strength
             problem = step._problem(X, y, sample_weight)
         else:
             problem = replace(problem, regularizer=step.regularizer, warm=warm)
         warm = step._learn(problem)
         step.callbacks = ()
-        step._accept(problem, warm)
         solutions.append(step.solution_)
         learners.append(step)
         if validation is not None:

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from metriclearn.estimators.inputs import (
     DataSets,
     read_data_sets,
-    read_segmentations,
+    read_labelings,
     read_weights,
 )
 from metriclearn.features.sequence import SequenceFeatures
@@ -287,7 +287,7 @@ class PenalizedSegmenter(ComponentParameters):
         data = self._read(X)
         facts: Iterable[Any] = repeat(None)
         if known is not None:
-            facts = read_segmentations(type(self).__name__, known, data, partial=True)
+            facts = read_labelings(type(self).__name__, known, data, segments=True, partial=True)
         cases = zip(self._represent(data), self._log_penalties(data), facts, paths or repeat(None))
         ends = [self._segment(*case).change_points for case in cases]
         return ends[0] if data.single else ends
@@ -303,7 +303,7 @@ class PenalizedSegmenter(ComponentParameters):
     def score(self, X: Any, y: Any) -> float:
         """Minus the error per annotation (PartialPartition) or per sequence (‖M − N‖²_F)."""
         data = self._read(X)
-        truths: list[Any] = list(read_segmentations(type(self).__name__, y, data, partial=True))
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         change_points = self.predict_change_points(data.arrays)
         errors = sum(label_error(*pair) for pair in zip(change_points, truths))
         counts = [len(t.constraints) if isinstance(t, PartialPartition) else 1 for t in truths]
@@ -479,7 +479,7 @@ class PenaltyLearner(PenalizedSegmenter):
             For data that cannot be used, or annotations that every penalty satisfies.
         """
         data, represented = self._begin(X)
-        truths = read_segmentations(type(self).__name__, y, data, partial=True)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         paths = self._paths_of(represented, truths) if paths is None else paths
         self._fit_penalty(data, paths, truths)
         return self

@@ -12,7 +12,7 @@ from metriclearn.estimators.inputs import (
     DataSets,
     read_counts,
     read_data_sets,
-    read_segmentations,
+    read_labelings,
     read_weights,
 )
 from metriclearn.estimators.learned_metric import LearnedMetric
@@ -74,7 +74,7 @@ class MahalanobisSegmenter(LearnedMetric):
         data = self._read(X)
         who = type(self).__name__
         given = self.n_segments == "given"
-        truths = read_segmentations(who, y, data, partial=not given)
+        truths = read_labelings(who, y, data, segments=True, partial=not given)
         partitions = self._segment(data, [truth.n_clusters for truth in truths] if given else None)
         losses = np.array([_loss(partition, truth) for partition, truth in zip(partitions, truths)])
         weights = read_weights(who, sample_weight, len(losses))

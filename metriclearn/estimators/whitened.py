@@ -20,9 +20,8 @@ from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.clustering import ClusteringMetricLearner
 from metriclearn.estimators.inputs import (
     DataSets,
-    read_clusterings,
     read_data_sets,
-    read_segmentations,
+    read_labelings,
     read_weights,
 )
 from metriclearn.estimators.learned_metric import (
@@ -147,7 +146,7 @@ class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
         return self.learner.n_segments
 
     def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
-        return read_segmentations(type(self).__name__, y, data)
+        return read_labelings(type(self).__name__, y, data, segments=True)
 
     def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
         super()._finish(arrays, truths, components)
@@ -335,7 +334,7 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         return self.learner.random_state
 
     def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
-        return read_clusterings(type(self).__name__, y, data)
+        return read_labelings(type(self).__name__, y, data, segments=False)
 
     def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
         total, within = covariances(arrays, truths, weights)

@@ -81,7 +81,13 @@ class Factors:
         """Cumulative sums of the centered factors, (T+1, r); centering keeps them accurate."""
         if self.sums is None:
             return cumulative_sums(self.values)
-        return self.sums if self.components is None else _product(self.sums, self.components)
+        components = self.components
+        if components is None:
+            return self.sums
+        if np.count_nonzero(components) == len(components):  # every one weighs a single feature
+            features = np.argmax(components != 0, axis=1)
+            return self.sums[:, features] * components[np.arange(len(components)), features]
+        return self.sums @ components.T
 
     @cached_property
     def offset(self) -> float:
@@ -268,14 +274,6 @@ class DenseForm:
         return DenseForm(self.matrix - weight * truth.to_array())
 
 
-def _product(cumulative: NDArray, components: NDArray) -> NDArray:
-    """cumulative @ components.T, by columns where every component weighs a single feature."""
-    if np.count_nonzero(components) == len(components):
-        features = np.argmax(components != 0, axis=1)
-        return cumulative[:, features] * components[np.arange(len(components)), features]
-    return cumulative @ components.T
-
-
 def center(X: NDArray) -> NDArray:
     """X minus its column means, in two passes so that an offset of 1e8 leaves no residue."""
     X = X - np.mean(X, axis=0)
@@ -307,22 +305,21 @@ def cumulative_sums(
     -------
     array (T+1, r) or (T+1, P), first row 0
     """
-    blocks = [slice(a, a + block) for a in range(0, len(X), block)]
     mean = np.zeros(X.shape[1])
     for _ in range(2):  # a second time for what rounding left of the first mean
         total = np.zeros(X.shape[1])
-        for rows in blocks:
-            _add_rows(np.ascontiguousarray(X[rows], dtype=np.float64), mean, total)
+        for begin in range(0, len(X), block):
+            part = np.ascontiguousarray(X[begin : begin + block], dtype=np.float64)
+            _add_rows(part, mean, total)
         mean += total / len(X)
     width = X.shape[1] if components is None else len(components)
+    rest = mean if components is None else np.zeros(width)  # to be taken from rows under a metric
     sums = np.zeros((len(X) + 1, max(1, width)))
-    for rows in blocks if width else ():
-        part = np.ascontiguousarray(X[rows], dtype=np.float64)
-        if components is None:
-            _continue_sums(part, mean, sums[rows.start : rows.stop + 1])
-        else:
+    for begin in range(0, len(X) if width else 0, block):
+        part = np.ascontiguousarray(X[begin : begin + block], dtype=np.float64)
+        if components is not None:
             part = (part - mean) @ components.T
-            _continue_sums(part, np.zeros(width), sums[rows.start : rows.stop + 1])
+        _continue_sums(part, rest, sums[begin : begin + block + 1])
     return sums
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from operator import methodcaller
 from typing import Any, Protocol
 
 import numpy as np
@@ -141,11 +142,7 @@ class LinearFeatures:
         components = self.metric.components(w)
         if len(components) == 0:
             components = np.zeros((1, components.shape[1]))
-
-        def form(samples: Samples) -> LowRankForm:
-            return samples.form(components)
-
-        return form
+        return methodcaller("form", components)
 
     def gradient(self, samples: Samples, form: Any, partition: Partition | Projector) -> NDArray:
         return self.metric.coordinates(samples.pooled(partition))

@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = [
     "Region",
     "SegmentRules",
     "pieces_of",
+    "unlabeled",
 ]
 
 
@@ -374,6 +376,16 @@ def _listed(values: Any, name: str) -> list[Any]:
         raise ValueError(f"PartialPartition needs a list of {name}, got {values!r}.") from None
 
 
+def unlabeled(labels: Any) -> NDArray[np.bool_]:
+    """Where labels, (T,) or (H, W), are −1; they may be any hashables."""
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "if":
+        return labels == -1
+    array = labels if isinstance(labels, np.ndarray) else None
+    items = labels if array is None else array.ravel()
+    missing = [isinstance(v, (int, float, np.number)) and v == -1 for v in items]
+    return np.array(missing, dtype=bool).reshape(-1 if array is None else array.shape)
+
+
 def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int64]:
     codes = np.full(n_samples, -1, dtype=np.int64)
     if labels is None:
@@ -389,8 +401,7 @@ def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int6
             "PartialPartition needs −1 for the samples whose label is unknown, got None or NaN; "
             "replace them."
         )
-    number = (int, float, np.number)
-    known = np.flatnonzero([not (isinstance(v, number) and v == -1) for v in given])
+    known = np.flatnonzero(~unlabeled(given))
     if len(known):
         codes[known] = Partition.from_labels([given[i] for i in known]).labels
     return codes
@@ -406,7 +417,7 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
     for i in np.flatnonzero(differ):  # the last sample with one label, the first with another
         gap = Region(int(labeled[i]), int(labeled[i + 1]) + 1, AT_LEAST_ONE)
         facts.append(_Fact(gap, "labels"))
-    return sorted(facts, key=lambda fact: fact.region.start)
+    return sorted(facts, key=attrgetter("region.start"))
 
 
 def _read_change_points(change_points: ArrayLike | Sequence[int], n_samples: int) -> list[int]:
@@ -452,7 +463,8 @@ def _rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
     allowed = np.ones(T + 1, dtype=np.int64)
     floor, reach = np.zeros(T + 1, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
     ceiling = np.full(T + 1, T + 1, dtype=np.int64)
-    for start, stop, kind in ((r.start, r.stop, r.kind) for r in regions):
+    for region in regions:
+        start, stop, kind = region.start, region.stop, region.kind
         inside = slice(start + 1, stop)
         if kind.most == 0:
             allowed[inside] = 0

@@ -218,7 +218,15 @@ class Partition:
                 f"{self.n_samples} and {other.n_samples} samples."
             )
         if self._ends is not None and other._ends is not None:
-            return _merge(self._ends, other._ends)
+            # merge the sorted ends: every piece between neighbors lies in one cell (k, l)
+            both = np.concatenate([self._ends, other._ends])
+            order = np.argsort(both, kind="stable")  # timsort: linear on two sorted runs
+            mine = order < self.n_clusters
+            k: NDArray = np.cumsum(mine) - mine
+            l: NDArray = np.cumsum(~mine) - ~mine  # noqa: E741
+            counts = np.diff(both[order], prepend=0)
+            keep = counts > 0
+            return k[keep], l[keep], counts[keep]
         cells = self.labels * other.n_clusters + other.labels
         cells, counts = np.unique(cells, return_counts=True)
         return cells // other.n_clusters, cells % other.n_clusters, counts
@@ -308,17 +316,3 @@ def _object_array(labels: Iterable[Hashable]) -> NDArray:
 
 def _run_ends(codes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
-
-
-def _merge(
-    a: NDArray[np.int64], b: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Merge two sorted lists of ends; each piece between neighbors lies in one (k, l) cell."""
-    both = np.concatenate([a, b])
-    order = np.argsort(both, kind="stable")  # timsort: linear on two sorted runs
-    from_a = order < len(a)
-    k: NDArray = np.cumsum(from_a) - from_a
-    l: NDArray = np.cumsum(~from_a) - ~from_a  # noqa: E741
-    counts = np.diff(both[order], prepend=0)
-    keep = counts > 0
-    return k[keep], l[keep], counts[keep]

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -82,15 +82,34 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class HingeTerms:
-    """What L_i is made of besides data set and labels, see :class:`StructuredHinge`."""
+    """What L_i is made of besides data set and labels, see :class:`StructuredHinge`.
+
+    Parameters
+    ----------
+    features : JointFeatures
+    loss : Loss
+        ℓ; of partial labels it charges what is known.
+    oracle : Oracle
+        Loss-augmented inference.
+    cone : MetricCone
+        Whose ``priced`` says whether λ is learned.
+    loss_scale : float
+        α.
+    price : float
+        λ where it is not learned.
+    count_known : bool
+        Whether inference knows K_i; λ is then 0.
+    completion : CompletionOracle, optional
+        Completes labels that are partly known.
+    """
 
     features: JointFeatures
     loss: Loss
-    oracle: Oracle
+    oracle: Any
     cone: MetricCone
-    loss_scale: float
-    price: float
-    count_known: bool
+    loss_scale: float = 1.0
+    price: float = 0.0
+    count_known: bool = False
     completion: CompletionOracle | None = None
 
     def at(self, w: NDArray, tangent: NDArray | None = None) -> Point:
@@ -99,10 +118,6 @@ class HingeTerms:
         at: Any = self.features.at
         form = at(metric) if tangent is None else at(metric, self.cone.split(tangent)[0])
         return Point(metric, learned_price if self.cone.priced else self.price, form)
-
-    def priced(self, form: Form, point: Point) -> Form:
-        """A − λI where the number of clusters is unknown."""
-        return form if self.count_known else form.shifted(-point.price)
 
     def line(self, samples: Any, form: Form, metric: NDArray, partition: Any) -> Line:
         """⟨A, M⟩ and its derivative at a metric and the data set's form there."""
@@ -157,40 +172,37 @@ class HingeShard:
     def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Sums:
         """Weighted sums of the cuts at w, of all functions or of those ``chosen``.
 
-        With w of shape (2, n) the second row is where −s_w(N_i) is linearized.
+        With w of shape (2, n) the second row is where −s_w(N_i) is linearized. Where K_i is known
+        the price is 0, so that it changes neither the answer nor the value.
         """
-        at, tangent = (w, None) if w.ndim == 1 else w
-        point = self.terms.at(at, tangent)
-        asked = np.ones(len(self.owners), bool) if chosen is None else np.isin(self.owners, chosen)
-        members = np.flatnonzero(asked)
-        cuts = [self._cut(int(i), point, tangent) for i in members]
+        terms, (at, tangent) = self.terms, (w, None) if w.ndim == 1 else w
+        point, oracle = terms.at(at, tangent), terms.oracle
+        asked = slice(None) if chosen is None else np.isin(self.owners, chosen)
+        members = np.arange(len(self.owners))[asked]
+        values, slopes = np.empty(len(members)), np.empty((len(members), len(at)))
+        for row, i in enumerate(members.tolist()):
+            samples, truth = self.samples[i], self.truths[i]
+            form, unit = point.form(samples), samples.unit
+            augmented, _ = terms.loss.augment(form, truth, terms.loss_scale)
+            augmented = augmented.shifted(-point.price)
+            count = truth.n_clusters if terms.count_known else None
+            if terms.features.warm_starts:
+                best = oracle(augmented, count, start=samples.start)
+                samples.start = best.factor
+            else:
+                best = oracle(augmented, count)
+            there = terms.line(samples, form, point.metric, best)
+            known = self._line_of_truth(i, samples, form, point, tangent)
+            slope, more = there.slope - known.slope, best.n_clusters - truth.n_clusters
+            value = terms.loss_scale * terms.loss(best, truth) * (truth.n_samples / unit)
+            value += (there.constant - known.constant + float(slope @ point.metric)) / unit
+            values[row] = value - point.price * more / unit
+            slopes[row] = terms.cone.join(slope / unit, -more / unit)
+        # neighbors belong to the same function: every sum is over a run of data sets
         groups, starts = np.unique(self.owners[members], return_index=True)
         shares = self.shares[members]
-        values = np.add.reduceat(shares * np.array([value for value, _ in cuts]), starts)
-        slopes = shares[:, None] * np.array([slope for _, slope in cuts])
-        return Sums(groups, values, np.add.reduceat(slopes, starts, axis=0))
-
-    def _cut(self, i: int, point: Point, tangent: NDArray | None) -> tuple[float, NDArray]:
-        """Value and slope of L_i."""
-        terms, samples, truth = self.terms, self.samples[i], self.truths[i]
-        form = point.form(samples)
-        augmented, _ = terms.loss.augment(form, truth, terms.loss_scale)
-        oracle: Any = terms.oracle
-        count = truth.n_clusters if terms.count_known else None
-        if terms.features.warm_starts:
-            best = oracle(terms.priced(augmented, point), count, start=samples.start)
-            samples.start = best.factor
-        else:
-            best = oracle(terms.priced(augmented, point), count)
-        there = terms.line(samples, form, point.metric, best)
-        known = self._line_of_truth(i, samples, form, point, tangent)
-        slope, unit = there.slope - known.slope, samples.unit
-        more = best.n_clusters - truth.n_clusters
-        value = terms.loss_scale * terms.loss(best, truth) * (truth.n_samples / unit)
-        value += (there.constant - known.constant + float(slope @ point.metric)) / unit
-        if not terms.count_known:
-            value -= point.price * more / unit
-        return value, terms.cone.join(slope / unit, -more / unit)
+        sums = np.add.reduceat(shares[:, None] * slopes, starts, axis=0)
+        return Sums(groups, np.add.reduceat(shares * values, starts), sums)
 
     def _line_of_truth(
         self, i: int, samples: Any, form: Form, point: Point, tangent: NDArray | None
@@ -230,7 +242,7 @@ class HingeShard:
             if old.known is None:
                 truths.append(old)
                 continue
-            form = terms.priced(point.form(samples), point)
+            form = point.form(samples).shifted(-point.price)
             count = old.n_clusters if terms.count_known else None
             new = old.with_completion(terms.completion(form, count, old.known))
             before, after = form.at(old), form.at(new)
@@ -259,55 +271,35 @@ class StructuredHinge:
 
     Parameters
     ----------
-    features : JointFeatures
-    loss : Loss
-        ℓ; of partial labels it charges what is known.
-    oracle : Oracle
-        Loss-augmented inference.
-    cone : MetricCone
-        Whose ``priced`` says whether λ is learned.
+    terms : HingeTerms
     samples, truths : sequences of Samples and Partition, or of Nodes and NodeLabels
         Truths that are completions remember what is known of them.
     weights : array (N,), optional
         s, normalized to sum to one; equal by default.
-    loss_scale : float
-        α.
-    price : float
-        λ where it is not learned.
-    count_known : bool
-        Whether inference knows K_i; λ then drops out.
     n_groups : int, optional
         At most that many cuts per round, each the mean over neighboring data sets.
     executor : Executor, optional
         Where and how shards of data sets are evaluated; here and one after another by default.
-    completion : CompletionOracle, optional
-        Completes labels that are partly known.
     """
 
     def __init__(
         self,
-        features: JointFeatures,
-        loss: Loss,
-        oracle: Oracle,
-        cone: MetricCone,
+        terms: HingeTerms,
         samples: Sequence[Any],
         truths: Sequence[Any],
         weights: NDArray | None = None,
         *,
-        loss_scale: float = 1.0,
-        price: float = 0.0,
-        count_known: bool = False,
         n_groups: int | None = None,
         executor: Executor | None = None,
-        completion: CompletionOracle | None = None,
     ) -> None:
-        self.terms = HingeTerms(
-            features, loss, oracle, cone, loss_scale, price, count_known, completion
-        )
-        self.cone, self.samples, self.truths = cone, samples, truths
+        self.terms, self.cone, self.samples, self.truths = terms, terms.cone, samples, truths
         self.executor = ThreadExecutor() if executor is None else executor
-        settings = (loss_scale, price, count_known, getattr(oracle, "min_size", 1))
-        self.identity: tuple = (*settings, getattr(features, "normalized", False))
+        settings = (terms.loss_scale, terms.price, terms.count_known)
+        self.identity: tuple = (
+            *settings,
+            getattr(terms.oracle, "min_size", 1),
+            getattr(terms.features, "normalized", False),
+        )
         equal = np.full(len(samples), 1.0 / len(samples))
         self._shares = equal if weights is None else weights / np.sum(weights)
         groups = min(len(samples), n_groups or len(samples))
@@ -320,12 +312,10 @@ class StructuredHinge:
         """Shards, placed where they are evaluated."""
         cuts = shard_bounds(self._bounds, self.executor.count(len(self.samples)))
         owners = np.repeat(np.arange(len(self.weights)), np.diff(self._bounds))
-        shards = [
-            HingeShard(
-                self.terms, self.samples[a:b], self.truths[a:b], self._shares[a:b], owners[a:b]
-            )
-            for a, b in pairwise(cuts)
-        ]
+        shards = []
+        for a, b in pairwise(cuts):
+            data = self.samples[a:b], self.truths[a:b], self._shares[a:b], owners[a:b]
+            shards.append(HingeShard(self.terms, *data))
         _LOGGER.info("%d data sets in %d shards: %r", len(owners), len(shards), self.executor)
         return self.executor.place(shards)
 
@@ -349,7 +339,7 @@ class StructuredHinge:
         return majorant
 
     def replaced(self, **changes: Any) -> Self:
-        """A copy with other attributes, such as ``terms``; data sets are placed anew."""
+        """A copy with other attributes, such as ``terms`` or ``truths``; placed anew."""
         other = copy.copy(self)
         for name in ("_shards", "fingerprint"):
             other.__dict__.pop(name, None)
@@ -371,26 +361,11 @@ class StructuredHinge:
     @property
     def truth_slope(self) -> NDArray:
         """Σ s_i gradient(N_i) / T_i: for linear features H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i."""
-        return self._shares @ self.slopes_of_truths()[:, : self.cone.n_metric]
-
-    @property
-    def partial(self) -> bool:
-        """Whether labels are partly known, and the truths completions."""
-        return self.terms.completion is not None
-
-    @property
-    def completion_free(self) -> bool:
-        """Whether the loss does not look at the completions, so that cuts can be moved."""
-        return getattr(self.terms.loss, "completion_free", False)
+        return self._shares @ self.slopes_of_truths()[:, : self.terms.cone.n_metric]
 
     def complete(self, w: NDArray) -> list[Any]:
         """Best completions under w; an old one stays where the new one is not better."""
-        parts = self.executor.each(self._shards, HingeShard.complete, w)
-        return [completion for part in parts for completion in part]
-
-    def completed(self, truths: Sequence[Any]) -> Self:
-        """The risk of the same data sets with other completions."""
-        return self.replaced(truths=truths)
+        return list(chain(*self.executor.each(self._shards, HingeShard.complete, w)))
 
 
 def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) -> CutMemory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -70,10 +70,8 @@ class ProgressBar:
     def on_end(self, solution: Any) -> None:
         """Leave the bar as it is."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
+    def close(self) -> None:
+        """Take the bar off, or leave its last line."""
         self._bar.close()
 
 

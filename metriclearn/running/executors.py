@@ -13,7 +13,7 @@ import os
 import uuid
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from operator import call
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
@@ -89,11 +89,12 @@ class Executor(Protocol):
 
 def add_up(parts: Sequence[Sums]) -> Sums:
     """Sums of several shards, in the order given: function by function, O(total size)."""
-    groups, place = np.unique(np.concatenate([p.groups for p in parts]), return_inverse=True)
-    values, slopes = np.zeros(len(groups)), np.zeros((len(groups), parts[0].slopes.shape[1]))
-    np.add.at(values, place, np.concatenate([part.values for part in parts]))
-    np.add.at(slopes, place, np.concatenate([part.slopes for part in parts]))
-    return Sums(groups, values, slopes)
+    groups, values, slopes = map(np.concatenate, zip(*parts))
+    functions, place = np.unique(groups, return_inverse=True)
+    total = Sums(functions, np.zeros(len(functions)), np.zeros((len(functions), slopes.shape[1])))
+    np.add.at(total.values, place, values)
+    np.add.at(total.slopes, place, slopes)
+    return total
 
 
 def shard_bounds(group_bounds: NDArray, count: int) -> NDArray:
@@ -134,13 +135,15 @@ class ThreadExecutor(BaseEstimator):
         return shards
 
     def evaluate(self, shards: Sequence[Shard], w: NDArray, chosen: NDArray | None = None) -> Sums:
-        return add_up(self.each([shards[i] for i in _asked(shards, chosen)], call, w, chosen))
+        if chosen is not None:
+            shards = [shards[i] for i in _asked(shards, chosen)]
+        return add_up(self.each(shards, call, w, chosen))
 
     def each(
         self, shards: Sequence[Shard], function: Callable[..., Any], *arguments: Any
     ) -> list[Any]:
         if effective_n_jobs(self.n_jobs) == 1:  # saves a millisecond of every round
-            return [function(shard, *arguments) for shard in shards]
+            return list(map(function, shards, *map(repeat, arguments)))
         threads = Parallel(n_jobs=self.n_jobs, backend="threading")
         return list(threads(delayed(function)(shard, *arguments) for shard in shards))
 

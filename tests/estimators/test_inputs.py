@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 from metriclearn import Partition
-from metriclearn.estimators.inputs import read_data_sets, read_segmentations, read_weights
+from metriclearn.estimators.inputs import read_data_sets, read_labelings, read_weights
 
 A = np.arange(8.0).reshape(4, 2)
 B = np.arange(6.0).reshape(3, 2)
@@ -134,8 +134,12 @@ def test_sparse_data() -> None:
 )
 def test_labels_are_read_as_runs(labels) -> None:
     expected = Partition.from_change_points([2, 3, 4])
-    assert read_segmentations("Learner", labels, read_data_sets("Learner", A)) == [expected]
-    several = read_segmentations("Learner", [labels, [0, 0, 1]], read_data_sets("Learner", [A, B]))
+    assert read_labelings("Learner", labels, read_data_sets("Learner", A), segments=True) == [
+        expected
+    ]
+    several = read_labelings(
+        "Learner", [labels, [0, 0, 1]], read_data_sets("Learner", [A, B]), segments=True
+    )
     assert several == [expected, Partition.from_change_points([2, 3])]
 
 
@@ -164,16 +168,16 @@ def test_labels_are_read_as_runs(labels) -> None:
 def test_bad_labels(y, message) -> None:
     data = read_data_sets("Learner", [A, B])
     with pytest.raises(ValueError, match=message) as caught:
-        read_segmentations("Learner", y, data)
+        read_labelings("Learner", y, data, segments=True)
     one_sentence(caught.value)
 
 
 def test_labels_of_one_data_set_must_fit_it() -> None:
     data = read_data_sets("Learner", A)
     with pytest.raises(ValueError, match="got 3 labels for the 4 samples of the data set"):
-        read_segmentations("Learner", [0, 0, 1], data)
+        read_labelings("Learner", [0, 0, 1], data, segments=True)
     with pytest.raises(ValueError, match="got 5 labels for the 4 samples of the data set"):
-        read_segmentations("Learner", Partition.from_change_points([5]), data)
+        read_labelings("Learner", Partition.from_change_points([5]), data, segments=True)
 
 
 def test_weights() -> None:

@@ -32,7 +32,7 @@ from metriclearn import (
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.features.image import Color, PixelBlocks, Position
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.risk import StructuredHinge
+from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.similarities import Neighborhood, SimilarityFeatures
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.normalized_cut import Discretization
@@ -173,16 +173,16 @@ def test_given_similarities_are_a_convex_problem() -> None:
         verbose=False,
     ).fit(stacks, y)
     cone = MetricCone(DiagonalMetric(), 3, priced=False)
-    hinge = StructuredHinge(
+    terms = HingeTerms(
         SimilarityFeatures(GivenSimilarities(), DiagonalMetric()),
         FrobeniusLoss(),
         GivenSimilarities().oracle(),
         cone,
-        [Nodes(stack, np.ones(20)) for stack in stacks],
-        [NodeLabels.from_labels(labels) for labels in y],
         loss_scale=0.03,
         count_known=True,
     )
+    nodes = [Nodes(stack, np.ones(20)) for stack in stacks]
+    hinge = StructuredHinge(terms, nodes, [NodeLabels.from_labels(labels) for labels in y])
     exact = BundleDual(1e-7, 500).minimize(Problem(hinge, SquaredFrobenius(0.1), cone, np.zeros(3)))
     assert exact.converged
     assert learner.solution_.objective == pytest.approx(exact.objective, rel=1e-3)
@@ -289,7 +289,7 @@ def test_wrong_numbers_of_clusters_are_named() -> None:
     for count in (0, 21, 2.5):
         with pytest.raises(ValueError, match="n_clusters from 1 to 20 for the 20 nodes"):
             learner.predict(X[0], count)
-    with pytest.raises(ValueError, match="got 3 for 2 images"):
+    with pytest.raises(ValueError, match="for each of the 2 data sets, or one for all, got 3"):
         learner.predict(X, [2, 2, 2])
     with pytest.raises(ValueError, match="is expecting 5 features"):
         learner.predict(X[0][:, :3])

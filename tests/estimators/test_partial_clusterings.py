@@ -21,7 +21,7 @@ from metriclearn.estimators.clustering import ClusteringMetricLearner
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.joint_features import LinearFeatures, Samples
-from metriclearn.problem.risk import StructuredHinge
+from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 
@@ -42,16 +42,15 @@ def test_alternation_learns_to_cluster_from_a_few_labels() -> None:
         truths.append(first.completing(known))
         classes.append(Partition.from_labels(y))
     cone = MetricCone(DiagonalMetric(), 8, False)
-    hinge = StructuredHinge(
+    terms = HingeTerms(
         features,
         FrobeniusLoss(),
         TopEigenvectors(),
         cone,
-        samples,
-        truths,
         count_known=True,
         completion=ConstrainedKMeans(),
     )
+    hinge = StructuredHinge(terms, samples, truths)
     regularizer = SquaredFrobenius(1e-2)
     solver, start = BundleDual(tolerance=1e-3, max_rounds=100), np.full(8, 1e-2)
     problem = Problem(hinge, regularizer, cone, start)

@@ -130,7 +130,7 @@ def test_moved_cuts_stay_valid_and_tight() -> None:
     before = problem.risk
     solution = learner._solve(problem)
     dearer = solution.w * np.append(np.ones(len(solution.w) - 1), 1.1)  # the price is last
-    after = before.completed(before.complete(dearer))
+    after = before.replaced(truths=before.complete(dearer))
     assert list(after.truths) != list(before.truths)
     moved = move_cuts(solution.cuts, before, after)
     rng = np.random.default_rng(0)

@@ -28,7 +28,7 @@ from metriclearn import (
 )
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.joint_features import Samples
-from metriclearn.problem.risk import StructuredHinge
+from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.similarities.operators import Operator
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
@@ -72,7 +72,7 @@ def test_a_new_loss() -> None:
     metric, truths = DiagonalMetric(), [Partition.from_runs(y) for y in YS]
     cone, samples = MetricCone(metric, 6, priced=True), [Samples(X) for X in XS]
     features, loss = LinearFeatures(metric), TooManyClusters()
-    risk = StructuredHinge(features, loss, ChangePoints(), cone, samples, truths)
+    risk = StructuredHinge(HingeTerms(features, loss, ChangePoints(), cone), samples, truths)
     start = cone.join(np.zeros(6), 2.0)
     solution = BundleDual(1e-4).minimize(Problem(risk, SquaredFrobenius(0.01), cone, start))
     assert solution.converged

@@ -17,7 +17,7 @@ from metriclearn import (
 )
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.problem.joint_features import Samples, TableSamples
-from metriclearn.problem.risk import StructuredHinge
+from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
@@ -46,18 +46,17 @@ def data(seed: int, lengths=(8, 6, 7), P: int = 3) -> tuple[list[np.ndarray], li
 
 def hinge(Xs, truths, family, mode, *, scale=1.0, min_size=1, oracle=None, **options):
     cone = MetricCone(family, Xs[0].shape[1], mode == "learned")
-    return StructuredHinge(
+    terms = HingeTerms(
         LinearFeatures(family),
         FrobeniusLoss(),
         oracle or ChangePoints(min_size),
         cone,
-        [TableSamples(X, N) if oracle else Samples(X) for X, N in zip(Xs, truths)],
-        truths,
         loss_scale=scale,
         price=FIXED_PRICE if mode == "fixed" else 0.0,
         count_known=mode == "known",
-        **options,
     )
+    samples = [TableSamples(X, N) if oracle else Samples(X) for X, N in zip(Xs, truths)]
+    return StructuredHinge(terms, samples, truths, **options)
 
 
 def draw(family, mode, rng: np.random.Generator, P: int = 3) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
@@ -97,7 +99,7 @@ def test_scalar_log_has_the_signature_of_tensorboard_and_mlflow() -> None:
 
 def test_progress_bar_writes_rounds_and_gap(capsys) -> None:
     problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
-    with ProgressBar("training") as bar:
+    with closing(ProgressBar("training")) as bar:
         solution = BundleDual().minimize(problem.stated(callbacks=[bar]))
     shown = capsys.readouterr().err
     assert "training" in shown

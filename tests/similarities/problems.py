@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.risk import StructuredHinge
+from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.similarities import (
     GaussianSimilarity,
     NodeLabels,
@@ -114,18 +113,23 @@ def hinge_of(
     *,
     truths: Sequence[NodeLabels] | None = None,
     normalized: bool = False,
-    **options: Any,
+    loss_scale: float = 1.0,
+    weights: NDArray | None = None,
 ) -> StructuredHinge:
     """The hinge of normalized cuts, of full labels or of given completions."""
     similarity = similarity or GaussianSimilarity()
-    return StructuredHinge(
+    terms = HingeTerms(
         SimilarityFeatures(similarity, metric, normalized),
         FrobeniusLoss(),
         similarity.oracle() if truths is None else TopEigenvectors(),
         MetricCone(metric, 3, priced=False),
-        [problem.nodes for problem in problems],
-        [problem.labels for problem in problems] if truths is None else truths,
+        loss_scale=loss_scale,
         count_known=True,
         completion=None if truths is None else complete_nodes,
-        **options,
+    )
+    return StructuredHinge(
+        terms,
+        [problem.nodes for problem in problems],
+        [problem.labels for problem in problems] if truths is None else truths,
+        weights,
     )

@@ -111,7 +111,7 @@ def test_completing_raises_the_score_and_keeps_what_is_known() -> None:
     for form, old, new in zip(forms, COMPLETED, truths):
         assert form.at(new) >= form.at(old)
         np.testing.assert_array_equal(new.labels[old.columns >= 0], old.columns[old.columns >= 0])
-    assert hinge.completed(truths).complete(w) == truths
+    assert hinge.replaced(truths=truths).complete(w) == truths
 
 
 def test_normalized_similarity_has_one_as_its_largest_eigenvalue() -> None:

@@ -17,7 +17,7 @@ from metriclearn import (
     Partition,
 )
 from metriclearn.problem.joint_features import Samples
-from metriclearn.problem.risk import StructuredHinge
+from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
@@ -70,17 +70,17 @@ class CompleteProblem:
 
     def risk(self) -> StructuredHinge:
         """As a learner would build it."""
-        return StructuredHinge(
+        terms = HingeTerms(
             LinearFeatures(self.metric),
             FrobeniusLoss(),
             ChangePoints(),
             self.cone,
-            [Samples(X) for X, _ in self.data],
-            [truth for _, truth in self.data],
             loss_scale=self.scale,
             price=FIXED_PRICE if self.mode == "fixed" else 0.0,
             count_known=self.mode == "known",
         )
+        truths = [truth for _, truth in self.data]
+        return StructuredHinge(terms, [Samples(X) for X, _ in self.data], truths)
 
     def check(self, solution: Solution) -> None:
         """Bounds around the optimum in every round, and the objective that of a point allowed."""
