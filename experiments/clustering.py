@@ -17,7 +17,7 @@ the training part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +30,19 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from experiments.procedure import (
-    MEASURE,
     Case,
     Losses,
     Method,
     Outcome,
+    Procedure,
     Row,
     Scores,
     Story,
+    grouped,
     pooled_rows,
-    read_methods,
     summary_rows,
 )
-from experiments.report import Artifacts, learned_metrics, markdown_table
+from experiments.report import MEASURE, Artifacts, learned_metrics, markdown_table
 from metriclearn import FrobeniusLoss, Partition
 from metriclearn.datasets import LabeledTable
 from metriclearn.indices import adjusted_rand_score
@@ -74,17 +74,10 @@ class Repeated:
     seeds: Sequence[int]
 
 
-class Clustering:
+class Clustering(Procedure):
     """The procedure: a case is a protocol, a table and a repetition."""
 
-    backend = "processes"
-    validates_one = False
-
-    def __init__(self, config: DictConfig) -> None:
-        self.config = config
-
-    def methods(self) -> list[Method]:
-        return read_methods(self.config.clustering_methods)
+    entries = "clustering_methods"
 
     def cases(self) -> list[Case]:
         cases = [
@@ -99,9 +92,6 @@ class Clustering:
                 "The clustering experiment needs at least one table in config.protocols."
             )
         return cases
-
-    def columns(self, method: Method) -> Sequence[str]:
-        return ("given",)
 
     def fit(self, estimator: Any, data: Tables, method: Method) -> Any:
         """Fit to the features that vary within some training table; the others get no weight.
@@ -120,21 +110,26 @@ class Clustering:
     def validate(self, method: Method, model: Any, train: Tables, held_out: Tables) -> Losses:
         """One loss for every split, the mean over its tables."""
         n_init = self.config.inner_init
-        losses = [_scores(model, table, n_init, _SELECTION_SEED)[0] for table in held_out]
+        losses = [kmeans_scores(model, table, n_init, _SELECTION_SEED)[0] for table in held_out]
         return {"given": {None: np.array([np.mean(losses)])}}
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         test: Repeated = case.test
-        scores = [_scores(model, test.table, self.config.n_init, seed) for seed in test.seeds]
+        scores = [kmeans_scores(model, test.table, self.config.n_init, seed) for seed in test.seeds]
         losses, rand = np.array(scores).T
         split = "train" if case.facts["protocol"] == "A" else "test"
         return model, {(split, MEASURE): losses, (split, "adjusted_rand"): rand}
 
     def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
-        rows = pooled_rows([_with_seconds(outcome) for outcome in outcomes])
+        for outcome in outcomes:  # the processor's seconds of the last fit among the measures
+            scores = outcome.scores["given"]
+            split, _ = next(iter(scores))
+            scores[split, "seconds"] = np.array([outcome.fit_seconds])
+        rows = pooled_rows(outcomes)
+        groups = grouped(outcomes, lambda o: (o.name, *o.case.facts.values()))
         for row in rows:
-            row["standard_deviation"] = _deviation(np.array(row["values"]))
-            mine = [o for o in outcomes if o.name == row["method"] and _is_of(o.case, row)]
+            row["standard_deviation"] = row["standard_error"] * np.sqrt(len(row["values"]))
+            mine = groups[row["method"], row["protocol"], row["table"]]
             row["choices"] = [words for outcome in mine if (words := _words(outcome))]
         text = "\n".join(_markdown(rows))
         (folder / "clustering.md").write_text(text, encoding="utf-8")
@@ -149,8 +144,8 @@ class Clustering:
         own = {outcome.name: outcome for outcome in outcomes if outcome.case is case}
         table = case.test.table
         panels = {
-            f"{name}: ‖M−N‖² = {np.mean(_losses(own[name])):.2f}": _plane(
-                _transformed(own[name].models["given"], table)
+            f"{name}: ‖M−N‖² = {np.mean(next(iter(own[name].scores['given'].values()))):.2f}": (
+                _plane(_transformed(own[name].models["given"], table))
             )
             for name in self.config.drawn_methods
             if name in own
@@ -202,10 +197,15 @@ def cases_of(protocol: str, table: LabeledTable, count: int, config: DictConfig)
     ValueError
         If there is no such protocol.
     """
-    makers = {"A": _same, "B": _halves, "C": _classes}
-    if protocol not in makers:
-        raise ValueError(f"The clustering experiment needs protocols A, B or C, got {protocol!r}.")
-    return makers[protocol](table, count, config)
+    if protocol == "A":
+        some = _thinned(table, config.inner_samples, config.seed)
+        seeds = range(config.seed, config.seed + count)
+        return [_case("A", 0, [table], Repeated(table, seeds), [([some], [some])])]
+    if protocol == "B":
+        return _halves(table, count, config)
+    if protocol == "C":
+        return _classes(table, count, config)
+    raise ValueError(f"The clustering experiment needs protocols A, B or C, got {protocol!r}.")
 
 
 def _case(
@@ -216,25 +216,10 @@ def _case(
     folds: list[tuple[Tables, Tables]],
 ) -> Case:
     name = test.table.name
-    return Case(
-        f"{protocol}, {name}, repetition {repetition}",
-        train,
-        test,
-        folds,
-        f"/{protocol}/{name}",
-        {"protocol": protocol, "table": name},
-        float(np.mean([_n_samples(held_out) / _n_samples(part) for part, held_out in folds])),
-    )
-
-
-def _n_samples(tables: Tables) -> int:
-    return sum(map(len, tables))
-
-
-def _same(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
-    some = _thinned(table, config.inner_samples, config.seed)
-    test = Repeated(table, range(config.seed, config.seed + count))
-    return [_case("A", 0, [table], test, [([some], [some])])]
+    facts = {"protocol": protocol, "table": name}
+    ratios = [sum(map(len, held_out)) / sum(map(len, part)) for part, held_out in folds]
+    label, title = f"/{protocol}/{name}", f"{protocol}, {name}, repetition {repetition}"
+    return Case(title, train, test, folds, label, facts, float(np.mean(ratios)))
 
 
 def _halves(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
@@ -242,19 +227,14 @@ def _halves(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
     cases = []
     for i, (train, test) in enumerate(splits.split(table.X, table.y)):
         part, rest = table.select(train), Repeated(table.select(test), [config.seed + i])
-        cases.append(_case("B", i, [part], rest, _inner_splits(part, config, i)))
+        n_inner, seed = config.inner_splits[table.name], config.seed + 7919 * (i + 1)
+        inner = StratifiedShuffleSplit(n_inner, test_size=1 / 3, random_state=seed)
+        folds = [
+            tuple([_thinned(part.select(places), config.inner_samples, i)] for places in pair)
+            for pair in inner.split(part.X, part.y)
+        ]
+        cases.append(_case("B", i, [part], rest, folds))
     return cases
-
-
-def _inner_splits(part: LabeledTable, config: DictConfig, i: int) -> list[tuple[Tables, Tables]]:
-    splits = StratifiedShuffleSplit(
-        config.inner_splits[part.name], test_size=1 / 3, random_state=config.seed + 7919 * (i + 1)
-    )
-    pairs = []
-    for places in splits.split(part.X, part.y):
-        train, held_out = (_thinned(part.select(p), config.inner_samples, i) for p in places)
-        pairs.append(([train], [held_out]))
-    return pairs
 
 
 def _classes(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
@@ -282,7 +262,7 @@ def _share_of_others(X: NDArray) -> NDArray:
     return np.array([1 - np.unique(x, return_counts=True)[1].max() / len(x) for x in X.T])
 
 
-def _scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tuple[float, float]:
+def kmeans_scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tuple[float, float]:
     """‖M−N‖² and the adjusted Rand index of K-means, K given."""
     truth = Partition.from_labels(table.y)
     found = _clusters(_transformed(model, table), truth.n_clusters, n_init, seed)
@@ -302,6 +282,7 @@ def _clusters(Z: NDArray, K: int, n_init: int, seed: int) -> Partition:
 
 
 def _transformed(model: Any, table: LabeledTable) -> NDArray:
+    """Centered samples under the metric; a zero column where its rank is 0."""
     Z = center(table.X) @ model.components_.T
     return Z if Z.shape[1] else np.zeros((len(table), 1))
 
@@ -309,23 +290,7 @@ def _transformed(model: Any, table: LabeledTable) -> NDArray:
 def _plane(Z: NDArray) -> NDArray:
     """The two leading principal components; a zero second one for rank 1."""
     Z = PCA(min(2, Z.shape[1])).fit_transform(Z)
-    return Z if Z.shape[1] == 2 else np.c_[Z, np.zeros(len(Z))]
-
-
-def _losses(outcome: Outcome) -> NDArray:
-    return next(iter(outcome.scores["given"].values()))
-
-
-def _with_seconds(outcome: Outcome) -> Outcome:
-    """The processor's seconds of the last fit among the measures."""
-    scores = outcome.scores["given"]
-    split = next(iter(scores))[0]
-    seconds = {(split, "seconds"): np.array([outcome.fit_seconds])}
-    return replace(outcome, scores={"given": scores | seconds})
-
-
-def _is_of(case: Case, row: Row) -> bool:
-    return all(row[name] == value for name, value in case.facts.items())
+    return np.pad(Z, ((0, 0), (0, 2 - Z.shape[1])))
 
 
 def _words(outcome: Outcome) -> str:
@@ -336,47 +301,34 @@ def _words(outcome: Outcome) -> str:
     return f"{choice} (loss {choice.losses.mean():.3g} on the inner splits)"
 
 
-def _deviation(values: NDArray) -> float:
-    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
-
-
 def _markdown(rows: Sequence[Row]) -> list[str]:
     """For every protocol: losses, adjusted Rand indices and seconds of all methods and tables."""
     lines = ["# clustering", ""]
-    for protocol, title in _PROTOCOLS.items():
-        mine = [row for row in rows if row["protocol"] == protocol]
-        tables = list(dict.fromkeys(row["table"] for row in mine))
-        methods = list(dict.fromkeys(row["method"] for row in mine))
-        if not tables:
-            continue
-        lines += [f"## {title}", ""]
+    for protocol, mine in grouped(rows, lambda row: row["protocol"]).items():
+        lines += [f"## {_PROTOCOLS[protocol]}", ""]
         for measure, words in _MEASURES.items():
-            columns = [
-                _column([r for r in mine if r["measure"] == f"{measure}/{protocol}/{table}"])
-                for table in tables
-            ]
-            cells = [[method, *row] for method, *row in zip(methods, *columns)]
-            lines += [f"{words}.", "", *markdown_table(["method", *tables], cells), ""]
+            some = [row for row in mine if row["measure"].startswith(f"{measure}/")]
+            tables = grouped(some, lambda row: row["table"])
+            methods = [row["method"] for row in next(iter(tables.values()))]
+            columns = [_column(measure, column) for column in tables.values()]
+            lines += [f"{words}.", "", *markdown_table(["method", *tables], zip(methods, *columns))]
+            lines += [""]
     return lines
 
 
-def _column(rows: Sequence[Row]) -> list[str]:
+def _column(measure: str, rows: Sequence[Row]) -> list[str]:
     """One table under one measure, all methods."""
-    kind = rows[0]["measure"].partition("/")[0]
-    if kind == "seconds":
+    if measure == "seconds":
         return [f"{row['mean']:.2g}" for row in rows]
     texts = [f"{row['mean']:.3f} ± {row['standard_deviation']:.3f}" for row in rows]
-    if kind != MEASURE:
+    if measure != MEASURE:
         return texts
-    best = min(rows, key=lambda row: row["mean"])
-    cells = []
-    for row, text in zip(rows, texts):
-        if row["mean"] <= best["mean"] + 1e-12:
-            text = f"**{text}**"
-        elif row["mean"] <= best["mean"] + best["standard_error"]:
-            text += " †"
-        cells.append(text)
-    return cells
+    best, error = min((row["mean"], row["standard_error"]) for row in rows)
+    marks = [
+        "**{}**" if row["mean"] <= best + 1e-12 else "{} †" if row["mean"] <= best + error else "{}"
+        for row in rows
+    ]
+    return [mark.format(text) for mark, text in zip(marks, texts)]
 
 
 def _load(config: DictConfig, name: str) -> LabeledTable:

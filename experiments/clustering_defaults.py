@@ -8,24 +8,23 @@ for every setting. Iris and Wine, the small tables of the results, take no part.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.cluster import KMeans
 
-from experiments.procedure import quiet, statistics
+from experiments.clustering import kmeans_scores
+from experiments.default_settings import all_losses, command_line
+from experiments.procedure import statistics
 from experiments.report import markdown_table
 from metriclearn import (
     Averaged,
     ClusteringMetricLearner,
-    FrobeniusLoss,
     FullMetric,
     LocalSearch,
     Partition,
@@ -57,26 +56,17 @@ MOST_PER_CLASS, MOST_FEATURES = 27, 16
 def draw(table: LabeledTable, seed: int) -> Tables:
     """Training samples and held-out ones of up to three classes and 16 features."""
     random = np.random.RandomState(seed)
-    parts: tuple[list[NDArray], list[NDArray]] = ([], [])
+    parts = []
     for label in random.permutation(table.classes)[:3]:
         rows = random.permutation(np.flatnonzero(table.y == label))
         count = min(MOST_PER_CLASS, len(rows) // 2)
-        parts[0].append(rows[:count])
-        parts[1].append(rows[count : 2 * count])
-    train, test = (np.concatenate(rows) for rows in parts)
+        parts.append((rows[:count], rows[count : 2 * count]))
+    train, test = (np.concatenate(rows) for rows in zip(*parts))
     X = np.asarray(table.X, dtype=float)
     varies = np.flatnonzero(X[train].std(axis=0) > 1e-3 * X.std(axis=0).max())
     some = varies[random.permutation(len(varies))[:MOST_FEATURES]]
-    names = ["x"] * len(some)
-    return (
-        LabeledTable(table.name, X[train][:, some], table.y[train], names),
-        LabeledTable(table.name, X[test][:, some], table.y[test], names),
-    )
-
-
-def learner(regularizer: Any, **options: Any) -> ClusteringMetricLearner:
-    """A full metric."""
-    return ClusteringMetricLearner(FullMetric(), regularizer, verbose=False, **options)
+    reduced = replace(table, X=X[:, some], feature_names=["x"] * len(some))
+    return reduced.select(train), reduced.select(test)
 
 
 def settings() -> dict[str, Any]:
@@ -87,6 +77,7 @@ def settings() -> dict[str, Any]:
         compared[f"RCA, shrinkage {shrinkage:g}"] = rca
     for ridge in (1.0, 0.1, 0.01):
         compared[f"closed form, ridge {ridge:g}"] = ClosedFormMetric(ridge=ridge)
+    learner = partial(ClusteringMetricLearner, FullMetric(), verbose=False)
     for strength in (1000.0, 300.0, 100.0, 30.0, 10.0, 1.0, 0.1):
         compared[f"full, squared {strength:g}"] = learner(SquaredFrobenius(strength))
     for (words, oracle), strength in product(PARTITIONS.items(), (10.0, 1.0, 0.1, 1e-3)):
@@ -101,31 +92,20 @@ def settings() -> dict[str, Any]:
         inner = learner(SquaredFrobenius(strength), oracle=oracle, standardize=False)
         kind = "total" if between else "within"
         name = f"whitened {kind}, shrinkage {shrinkage:g}, {words}, squared {strength:g}"
-        whitened = WhitenedClusteringLearner(inner, shrinkage=shrinkage, between=between)
-        compared[name] = whitened
+        compared[name] = WhitenedClusteringLearner(inner, shrinkage=shrinkage, between=between)
     return compared
 
 
-def held_out_loss(estimator: Any, train: LabeledTable, test: LabeledTable) -> float:
+def held_out_loss(estimator: Any, tables: Tables) -> float:
     """‖M − N‖² of K-means, K given, on the held-out samples under the metric of the others."""
-    with quiet():
-        model = clone(estimator).fit(train.X, Partition.from_labels(train.y))
-    Z = (test.X - test.X.mean(axis=0)) @ model.components_.T
-    truth = Partition.from_labels(test.y)
-    labels = KMeans(truth.n_clusters, n_init=5, random_state=0).fit_predict(Z)
-    return float(FrobeniusLoss().squared_norm(Partition.from_labels(labels), truth))
-
-
-def losses_of(estimator: Any, draws: list[Tables]) -> NDArray:
-    """One loss per drawn table."""
-    return np.array([held_out_loss(estimator, *tables) for tables in draws])
+    train, test = tables
+    model = clone(estimator).fit(train.X, Partition.from_labels(train.y))
+    return kmeans_scores(model, test, n_init=5, seed=0)[0]
 
 
 def main() -> None:
     """Compare all settings on all draws; write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("docs/clustering_defaults.md"))
-    parser.add_argument("--jobs", type=int, default=2)
+    parser = command_line(__doc__, "docs/clustering_defaults.md")
     parser.add_argument("--draws", type=int, help="from every source, at most")
     arguments = parser.parse_args()
     draws, sources = [], []
@@ -135,8 +115,8 @@ def main() -> None:
         draws += [draw(table, seed) for seed in seeds]
         sources += [name] * len(seeds)
     compared = settings()
-    values = Parallel(arguments.jobs)(delayed(losses_of)(e, draws) for e in compared.values())
-    text = markdown(list(compared), np.array(values), np.array(sources))
+    values = all_losses(held_out_loss, compared.values(), draws, arguments.jobs)
+    text = markdown(list(compared), values, np.array(sources))
     arguments.out.write_text(text, encoding="utf-8")
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 CONFIGS = str(Path(__file__).resolve().parents[1] / "configs")
@@ -26,11 +27,24 @@ def _tiny(small: Any, full: Any, *, _root_: Any) -> Any:
 OmegaConf.register_new_resolver("tiny", _tiny, replace=True)
 
 
-def folder_and_command(module: str) -> tuple[Path, str]:
-    """Hydra's folder of this run, and the command line that repeats it."""
-    settings = HydraConfig.get()
-    command = ["python", "-m", f"experiments.{module}", *settings.overrides.task]
-    return Path(settings.runtime.output_dir), shlex.join(command)
+def from_command_line(
+    module: str, config_name: str, call: Callable[[DictConfig, Path, str], object]
+) -> None:
+    """Print what ``call`` returns for the configuration and options of this process.
+
+    Beside the configuration it gets Hydra's folder of the run and the command line that repeats it.
+    Errors of the user are one sentence and exit status 1.
+    """
+
+    @hydra.main(version_base="1.3", config_path=CONFIGS, config_name=config_name)
+    def task(config: DictConfig) -> None:
+        settings = HydraConfig.get()
+        command = ["python", "-m", f"experiments.{module}", *settings.overrides.task]
+        with one_sentence():
+            print(call(config, Path(settings.runtime.output_dir), shlex.join(command)))
+
+    with one_sentence():
+        task()
 
 
 @contextmanager

@@ -8,9 +8,7 @@ test data.
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,17 +20,25 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils import check_random_state
 
 from experiments.procedure import (
-    MEASURE,
     Case,
     Losses,
     Method,
     Outcome,
+    Procedure,
     Scores,
     Story,
+    grouped,
     pooled_rows,
-    read_methods,
 )
-from experiments.report import COLUMNS, Artifacts, Strip, learned_metrics, standardized_weights
+from experiments.report import (
+    COLUMNS,
+    MEASURE,
+    Artifacts,
+    Strip,
+    file_name,
+    learned_metrics,
+    standardized_weights,
+)
 from metriclearn import FrobeniusLoss, LowRankForm, Partition, best_penalty, save
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
@@ -42,7 +48,7 @@ LEARNED, TUNED = "learned", "tuned"  # where a penalty comes from
 Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
 
 
-class Comparison:
+class Comparison(Procedure):
     """The procedure of a data set of sequences.
 
     A method with ``learns_penalty`` has, for every candidate, the choice between the penalty that
@@ -52,12 +58,6 @@ class Comparison:
 
     backend = "threads"
     validates_one = True
-
-    def __init__(self, config: DictConfig) -> None:
-        self.config = config
-
-    def methods(self) -> list[Method]:
-        return read_methods(self.config.methods)
 
     def cases(self) -> list[Case]:
         return read_cases(self.config)
@@ -84,31 +84,27 @@ class Comparison:
 
     def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
         """Saves ``model.npz``, the best of ours by the training data, and ``models/``, all."""
-        first = [outcome for outcome in outcomes if outcome.case is outcomes[0].case]
+        first = [outcome for outcome in outcomes if outcome.case.name == outcomes[0].case.name]
         best, rival = best_outcome(first), best_outcome(first, ours=False)
-        self._save(outcomes, best, folder)
+        (folder / "models").mkdir(parents=True, exist_ok=True)
+        cases = list(dict.fromkeys(outcome.case.name for outcome in outcomes))
+        for outcome in outcomes:
+            name = f"{outcome.name}-{outcome.case.name}" if len(cases) > 1 else outcome.name
+            save(outcome.models["estimated"], folder / "models" / f"{file_name(name)}.npz")
+        save(best.models["estimated"], folder / "model.npz")
         artifacts = Artifacts(
             strips=_typical_strips(best, rival),
             feature_names=best.case.train.feature_names,
             choices=_choices(outcomes),
             model_file="model.npz",
-            notes=self._notes(best, list(dict.fromkeys(o.case.name for o in outcomes))),
+            notes=self._notes(best, cases),
             **learned_metrics({outcome.name: outcome.models["estimated"] for outcome in first}),
         )
         return [Story(pooled_rows(outcomes, held_out=True), artifacts)]
 
-    def _save(self, outcomes: Sequence[Outcome], best: Outcome, folder: Path) -> None:
-        (folder / "models").mkdir(parents=True, exist_ok=True)
-        several = any(outcome.case is not best.case for outcome in outcomes)
-        for outcome in outcomes:
-            name = f"{outcome.name}-{outcome.case.name}" if several else outcome.name
-            file = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
-            save(outcome.models["estimated"], folder / "models" / f"{file}.npz")
-        save(best.models["estimated"], folder / "model.npz")
-
     def _notes(self, best: Outcome, cases: Sequence[str]) -> list[str]:
         train, test = best.case.train, best.case.test
-        synthetic = "root" not in self.config.dataset
+        synthetic = self.config.dataset is not None and "root" not in self.config.dataset
         parts = " (training and validation sequences together)" if synthetic else ""
         notes = [
             f"Hyper-parameters have the least mean ‖M − N‖² on {len(best.case.folds)} fold(s) of "
@@ -147,12 +143,18 @@ def sequence_losses(
     model: MahalanobisSegmenter, data: LabeledSequences, n_clusters: str = "estimated"
 ) -> NDArray[np.float64]:
     """‖M − N‖²_F of every sequence, with the number of segments estimated or given, (N,)."""
+    pairs = segmented(model, data, n_clusters)
+    return np.array([FrobeniusLoss().squared_norm(*pair) for pair in pairs])
+
+
+def segmented(
+    model: MahalanobisSegmenter, data: LabeledSequences, n_clusters: str
+) -> list[tuple[Partition, Partition]]:
+    """Predicted and true partition of every sequence, number of segments estimated or given."""
     truths = [Partition.from_runs(labels) for labels in data.labels]
     counts = [truth.n_clusters for truth in truths] if n_clusters == "given" else None
-    predicted = model.predict_change_points(data.sequences, counts)
-    loss = FrobeniusLoss()
-    pairs = zip(predicted, truths)
-    return np.array([loss(Partition(ends=ends), N) * N.n_samples for ends, N in pairs])
+    ends = model.predict_change_points(data.sequences, counts)
+    return [(Partition(ends=e), truth) for e, truth in zip(ends, truths)]
 
 
 def load_sequences(config: DictConfig, root: str | None) -> LabeledSequences:
@@ -294,34 +296,33 @@ def _typical_strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
     leading = np.argsort(-diagonal, kind="stable")[:3]
     scale = getattr(model, "scale_", np.ones(model.n_features_in_))  # in baselines' metrics already
     words = {(last + 1) // 2: "median", last: "worst", 0: "best"}
-    strips = []
+    data, strips = ours.case.test, []
     for place in sorted(words):
         i = int(order[place])
-        found = strip((ours, baseline), i)
-        signal = ours.case.test.sequences[i][:, leading] / scale[leading]
-        strips.append(replace(found, name=f"{found.name} ({words[place]} of ours)", signal=signal))
+        X, truth = data.sequences[i], Partition.from_runs(data.labels[i])
+        ends = {o.name: o.models["estimated"].predict_change_points(X) for o in (ours, baseline)}
+        strips.append(
+            Strip(
+                f"{data.names[i]} ({words[place]} of ours)",
+                {"truth": truth.change_points} | ends,
+                {outcome.name: float(outcome.losses()[i]) for outcome in (ours, baseline)},
+                X[:, leading] / scale[leading],
+            )
+        )
     return strips
 
 
-def strip(pair: Sequence[Outcome], i: int) -> Strip:
-    """Test sequence i: the truth, the first method of ``pair``, and the second."""
-    data = pair[0].case.test
-    ends = {o.name: o.models["estimated"].predict_change_points(data.sequences[i]) for o in pair}
-    return Strip(
-        data.names[i],
-        {"truth": Partition.from_runs(data.labels[i]).change_points} | ends,
-        {outcome.name: float(outcome.losses()[i]) for outcome in pair},
-    )
-
-
 def _choices(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    sentences: dict[str, list[str]] = {}
-    several = any(outcome.case is not outcomes[0].case for outcome in outcomes)
-    for outcome in outcomes:
-        text = "; ".join(_sentence(outcome, column) for column in COLUMNS)
-        where = f"[{outcome.case.name} held out] " if several else ""
-        sentences.setdefault(outcome.name, []).append(f"{where}{text}.")
-    return {method: " ".join(texts) for method, texts in sentences.items()}
+    several = len({outcome.case.name for outcome in outcomes}) > 1
+    sentences = {}
+    for method, mine in grouped(outcomes, lambda outcome: outcome.name).items():
+        texts = [
+            (f"[{outcome.case.name} held out] " if several else "")
+            + "; ".join(_sentence(outcome, column) for column in COLUMNS)
+            for outcome in mine
+        ]
+        sentences[method] = ". ".join(texts) + "."
+    return sentences
 
 
 def _sentence(outcome: Outcome, column: str) -> str:

@@ -7,12 +7,14 @@ training part of every data set (no test sequence is looked at), and writes docs
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import NDArray
 
 from experiments.comparison import group_folds, sequence_losses
 from experiments.procedure import quiet
@@ -55,34 +57,48 @@ def training_sets() -> dict[str, LabeledSequences]:
     }
 
 
-def validation_loss(data: LabeledSequences, family: str, strength: float) -> float:
+def validation_loss(setting: tuple[str, float], data: LabeledSequences) -> float:
     """Mean ‖M − N‖² of held-out sequences in 3 folds, the mean over folds."""
+    family, strength = setting
     metric, regularizer = FAMILIES[family]
     solver = BundleDual(tolerance=1e-2, max_rounds=40)
     learner = ChangePointMetricLearner(metric, regularizer(strength), solver)
     losses = []
-    with quiet():
-        for train, held_out in group_folds(data, 3):
-            fitted = data.select(train)
-            learner.fit(fitted.sequences, fitted.labels)
-            losses.append(sequence_losses(learner, data.select(held_out)).mean())
+    for train, held_out in group_folds(data, 3):
+        fitted = data.select(train)
+        learner.fit(fitted.sequences, fitted.labels)
+        losses.append(sequence_losses(learner, data.select(held_out)).mean())
     return float(np.mean(losses))
+
+
+def all_losses(
+    loss: Callable[[Any, Any], float], settings: Iterable[Any], sets: Sequence[Any], n_jobs: int
+) -> NDArray:
+    """The loss of every setting on every data set, (settings, data sets)."""
+
+    def row(setting: Any) -> list[float]:
+        with quiet():
+            return [loss(setting, data) for data in sets]
+
+    return np.array(Parallel(n_jobs)(delayed(row)(setting) for setting in settings))
+
+
+def command_line(description: str | None, out: str) -> argparse.ArgumentParser:
+    """``--out FILE --jobs 2``."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--out", type=Path, default=Path(out))
+    parser.add_argument("--jobs", type=int, default=2)
+    return parser
 
 
 def main() -> None:
     """Cross-validate every family and strength on every training set; write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("docs/defaults.md"))
-    parser.add_argument("--jobs", type=int, default=2)
-    options = parser.parse_args()
-    sets = training_sets()
-    settings = list(product(FAMILIES, STRENGTHS))
-    losses = Parallel(n_jobs=options.jobs)(
-        delayed(validation_loss)(data, *setting) for setting in settings for data in sets.values()
-    )
-    means = np.reshape(losses, (len(settings), len(sets)))
-    options.out.write_text(report(settings, means, list(sets)), encoding="utf-8")
-    print(options.out.read_text(encoding="utf-8"))
+    options = command_line(__doc__, "docs/defaults.md").parse_args()
+    sets, settings = training_sets(), list(product(FAMILIES, STRENGTHS))
+    means = all_losses(validation_loss, settings, list(sets.values()), options.jobs)
+    text = report(settings, means, list(sets))
+    options.out.write_text(text, encoding="utf-8")
+    print(text)
 
 
 def report(settings: list[tuple[str, float]], means: np.ndarray, names: list[str]) -> str:

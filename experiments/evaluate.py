@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
-import hydra
 import numpy as np
 from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
+from scipy.stats import hmean
 
-from experiments.command_line import CONFIGS, folder_and_command, one_sentence
-from experiments.comparison import load_sequences, synthetic_sequences
+from experiments.command_line import from_command_line
+from experiments.comparison import load_sequences, segmented, synthetic_sequences
 from experiments.procedure import statistics
 from experiments.report import COLUMNS, Artifacts, markdown_table, write_report
-from metriclearn import Partition, load
+from metriclearn import load
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.indices import hausdorff, partition_loss, precision_recall
@@ -40,21 +39,14 @@ def score(
 
     The Hausdorff distance to a prediction without change-points is T, so that means stay finite.
     """
-    truths = [Partition.from_runs(labels) for labels in data.labels]
-    counts = [truth.n_clusters for truth in truths] if n_clusters == "given" else None
-    predicted = model.predict_change_points(data.sequences, counts)
-    rows = [
-        _measures(truth, Partition(ends=ends), margin) for truth, ends in zip(truths, predicted)
-    ]
+    rows = []
+    for predicted, truth in segmented(model, data, n_clusters):
+        T, loss = truth.n_samples, partition_loss(truth, predicted)
+        pair = precision_recall(truth, predicted, margin=margin)
+        f1 = float(hmean(pair)) if min(pair) > 0 else 0.0
+        distance = min(hausdorff(truth, predicted), T)
+        rows.append([T * loss, loss, distance, f1, predicted.n_clusters])
     return dict(zip(MEASURES, np.array(rows).T))
-
-
-def _measures(truth: Partition, predicted: Partition, margin: float) -> tuple[float, ...]:
-    n_samples, loss = truth.n_samples, partition_loss(truth, predicted)
-    precision, recall = precision_recall(truth, predicted, margin=margin)
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
-    distance = min(hausdorff(truth, predicted), n_samples)
-    return n_samples * loss, loss, distance, f1, predicted.n_clusters
 
 
 def evaluate(config: DictConfig, folder: Path, command: str) -> str:
@@ -70,7 +62,9 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
             f"The model {config.model} was trained on {model.n_features_in_} features, but "
             f"{data.name} has {P}; load the data with the options of the training run."
         )
-    name = _name(model)
+    words = [model, getattr(model, "baseline", None) or getattr(model, "metric", None)]
+    words += [getattr(model, "regularizer", None)]
+    name = " ".join(type(word).__name__ for word in words if word is not None)
     rows = [
         {"method": name, "split": "test", "n_clusters": column} | statistics(values, measure)
         for column in COLUMNS
@@ -96,23 +90,9 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
     return table
 
 
-def _name(model: Any) -> str:
-    """Class names of the estimator and of what tells it from others."""
-    part = getattr(model, "baseline", None) or getattr(model, "metric", None)
-    words = [model, part, getattr(model, "regularizer", None)]
-    return " ".join(type(word).__name__ for word in words if word is not None)
-
-
-@hydra.main(version_base="1.3", config_path=CONFIGS, config_name="evaluate")
-def _task(config: DictConfig) -> None:
-    with one_sentence():
-        print(evaluate(config, *folder_and_command("evaluate")))
-
-
 def main() -> None:
-    """The command line; errors of the user are one sentence and exit status 1."""
-    with one_sentence():
-        _task()
+    """The command line."""
+    from_command_line("evaluate", "evaluate", evaluate)
 
 
 if __name__ == "__main__":

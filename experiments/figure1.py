@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from experiments.comparison import Comparison, sequence_losses, synthetic_sequences
 from experiments.procedure import (
-    MEASURE,
     Case,
     Losses,
     Method,
@@ -28,9 +27,10 @@ from experiments.procedure import (
     Row,
     Scores,
     Story,
+    grouped,
     pooled_rows,
 )
-from experiments.report import Artifacts, markdown_table
+from experiments.report import MEASURE, Artifacts, markdown_table
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import PALETTE, TEXT_SIZE, canvas, figure_of, say, tidy
 
@@ -39,18 +39,10 @@ Curves = Mapping[str, tuple[NDArray, NDArray, NDArray]]  # fractions, means, sta
 
 @dataclass(frozen=True)
 class Stretches:
-    """Sequences of which one stretch each is labeled.
-
-    Attributes
-    ----------
-    labels : list of array (T,)
-        −1 outside the stretch.
-    spans : list of (start, stop)
-    """
+    """Sequences of which one stretch each is labeled."""
 
     data: LabeledSequences
-    labels: list[NDArray]
-    spans: list[tuple[int, int]]
+    places: list[slice]
 
     @classmethod
     def draw(cls, data: LabeledSequences, fraction: float, random_state: int) -> Stretches:
@@ -59,25 +51,22 @@ class Stretches:
         The place of a stretch is drawn once per sequence, so that stretches grow with ``fraction``.
         """
         rng = np.random.default_rng(random_state)
-        labels, spans = [], []
+        places = []
         for full in data.labels:
             size = max(2, round(fraction * len(full)))
             start = int(rng.random() * (len(full) - size + 1))
-            known = np.full(len(full), -1)
-            known[start : start + size] = full[start : start + size]
-            labels.append(known)
-            spans.append((start, start + size))
-        return cls(data, labels, spans)
+            places.append(slice(start, start + size))
+        return cls(data, places)
 
     def training(self, told: bool) -> tuple[list[NDArray], list[NDArray]]:
         """Whole sequences with −1 where unlabeled or, for methods that are told, the stretches."""
-        if not told:
-            return self.data.sequences, self.labels
-        places = [slice(*span) for span in self.spans]
-        return (
-            [X[place] for X, place in zip(self.data.sequences, places)],
-            [y[place] for y, place in zip(self.labels, places)],
-        )
+        stretches = [y[place] for y, place in zip(self.data.labels, self.places)]
+        if told:
+            return [X[place] for X, place in zip(self.data.sequences, self.places)], stretches
+        labels = [np.full(len(y), -1) for y in self.data.labels]
+        for known, place, stretch in zip(labels, self.places, stretches):
+            known[place] = stretch
+        return self.data.sequences, labels
 
 
 class Figure1(Comparison):
@@ -135,12 +124,11 @@ class Figure1(Comparison):
 
 def _curves(rows: Sequence[Row]) -> Curves:
     """Fractions, means and standard errors of every method."""
-    curves = {}
-    for name in dict.fromkeys(row["method"] for row in rows):
-        keys = ("fraction", "mean", "standard_error")
-        table = np.array([[row[key] for key in keys] for row in rows if row["method"] == name])
-        curves[name] = (table[:, 0], table[:, 1], table[:, 2])
-    return curves
+    keys = ("fraction", "mean", "standard_error")
+    return {
+        name: tuple(np.array([[row[key] for key in keys] for row in mine]).T)
+        for name, mine in grouped(rows, lambda row: row["method"]).items()
+    }
 
 
 def plot_information(curves: Curves) -> Figure:
@@ -178,12 +166,8 @@ def _table(curves: Curves) -> list[str]:
     """Markdown: one line per fraction, one column per method, the least loss bold."""
     rows = []
     for i, fraction in enumerate(next(iter(curves.values()))[0]):
-        least = min(mean[i] for _, mean, _ in curves.values())
-        texts = [
-            f"**{mean[i]:.2f} ± {error[i]:.2f}**"
-            if mean[i] == least
-            else f"{mean[i]:.2f} ± {error[i]:.2f}"
-            for _, mean, error in curves.values()
-        ]
+        texts = [f"{mean[i]:.2f} ± {error[i]:.2f}" for _, mean, error in curves.values()]
+        least = np.argmin([mean[i] for _, mean, _ in curves.values()])
+        texts[least] = f"**{texts[least]}**"
         rows.append([f"{100 * fraction:g} %", *texts])
     return markdown_table(["labeled", *curves], rows)

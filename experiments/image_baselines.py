@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.cluster import SpectralClustering
 
 from metriclearn.features.image import ImageNodes
@@ -37,20 +37,6 @@ class ScikitLearnSpectral(BaseEstimator):
         return maps
 
 
-class SomeFeatures(BaseEstimator):
-    """An estimator of nodes that sees only the features ``keep``."""
-
-    def __init__(self, estimator: Any, keep: Sequence[int]) -> None:
-        self.estimator, self.keep = estimator, keep
-
-    def fit(self, X: Sequence[ImageNodes], y: Any) -> Self:
-        """Fit a copy of the estimator."""
-        self.estimator_ = clone(self.estimator).fit(self._kept(X), y)
-        return self
-
-    def predict(self, X: Sequence[ImageNodes], n_clusters: Sequence[int]) -> list[NDArray]:
-        """What the estimator predicts."""
-        return self.estimator_.predict(self._kept(X), n_clusters)
-
-    def _kept(self, X: Sequence[ImageNodes]) -> list[ImageNodes]:
-        return [replace(nodes, features=nodes.features[:, list(self.keep)]) for nodes in X]
+def some_features(X: Sequence[ImageNodes], keep: Sequence[int]) -> list[ImageNodes]:
+    """The same nodes with the features ``keep`` only."""
+    return [replace(nodes, features=nodes.features[:, list(keep)]) for nodes in X]

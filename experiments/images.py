@@ -18,40 +18,37 @@ import numpy as np
 from hydra.utils import instantiate
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from omegaconf import DictConfig
+from pandas import DataFrame, concat
 from scipy.stats import ttest_rel
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline
 
 from experiments.procedure import (
-    MEASURE,
     Case,
     Losses,
     Method,
     Outcome,
+    Procedure,
     Row,
     Scores,
     Story,
+    grouped,
     pooled_rows,
-    read_methods,
 )
-from experiments.report import Artifacts, learned_metrics, markdown_table
+from experiments.report import (
+    MEASURE,
+    Artifacts,
+    formatted_table,
+    learned_metrics,
+    markdown_table,
+)
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import ImageFeatures, ImageNodes
 from metriclearn.indices import jaccard_score, partition_loss
 from metriclearn.plots import plot_image_segmentations, plot_learned_scales
 
 _logger = logging.getLogger(__name__)
-
-
-def squared_norm(predicted: NDArray, truth: NDArray) -> float:
-    """‖M − N‖²_F."""
-    return partition_loss(truth.ravel(), predicted.ravel(), normalized=False)
-
-
-def jaccard_distance(predicted: NDArray, truth: NDArray) -> float:
-    """One less the Jaccard index of the pairs of pixels put together."""
-    return 1.0 - float(jaccard_score(truth.ravel(), predicted.ravel()))
 
 
 def _overlaps(predicted: NDArray, truth: NDArray) -> NDArray:
@@ -76,10 +73,25 @@ def covering_distance(predicted: NDArray, truth: NDArray) -> float:
 
 
 LOSSES: dict[str, tuple[str, Callable[[NDArray, NDArray], float]]] = {
-    MEASURE: ("‖M−N‖²", squared_norm),
-    "jaccard": ("pairwise Jaccard distance", jaccard_distance),
+    MEASURE: ("‖M−N‖²", lambda M, N: partition_loss(N.ravel(), M.ravel(), normalized=False)),
+    "jaccard": (
+        "pairwise Jaccard distance",
+        lambda M, N: 1.0 - float(jaccard_score(N.ravel(), M.ravel())),
+    ),
     "foreground": ("foreground IoU distance", foreground_distance),
     "covering": ("covering distance", covering_distance),
+}
+
+_TEST_COLUMNS = {
+    "first": "{first}",
+    "second": "{second}",
+    "loss": "{title}",
+    "images": "{images}, {n}",
+    "mean difference": "{mean:.3f}",
+    "s.d.": "{deviation:.3f}",
+    "lower by": "{percent:.1f} %",
+    "t": "{t:.1f}",
+    "p": "{p:.1e}",
 }
 
 
@@ -90,15 +102,13 @@ def image_losses(
     losses: Sequence[str] = (MEASURE,),
 ) -> dict[str, NDArray]:
     """Losses of every image, averaged over its annotators, each with their own K."""
-    values: dict[str, list[float]] = {loss: [] for loss in losses}
+    values = []
     for image, maps in zip(nodes, label_maps):
         counts = [len(np.unique(truth)) for truth in maps]
-        predicted = {K: model.predict([image], [K])[0] for K in sorted(set(counts))}
-        for loss in losses:
-            measure = LOSSES[loss][1]
-            each = [measure(predicted[K], truth) for K, truth in zip(counts, maps)]
-            values[loss].append(float(np.mean(each)))
-    return {loss: np.array(column) for loss, column in values.items()}
+        predicted = {K: model.predict([image], n_clusters=[K])[0] for K in sorted(set(counts))}
+        pairs = [(predicted[K], truth) for K, truth in zip(counts, maps)]
+        values.append([np.mean([LOSSES[loss][1](*pair) for pair in pairs]) for loss in losses])
+    return dict(zip(losses, np.array(values).T))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,20 +132,21 @@ class Pictures:
         return chosen
 
 
-class Images:
+class Images(Procedure):
     """The procedure: a case is a seed, which divides the images."""
 
-    backend = "processes"
-    validates_one = False
-
-    def __init__(self, config: DictConfig) -> None:
-        self.config = config
-
-    def methods(self) -> list[Method]:
-        return read_methods(self.config.image_methods)
+    entries = "image_methods"
 
     def cases(self) -> list[Case]:
-        everything, config = self._load(), self.config
+        config, dataset = self.config, self.config.dataset
+        data = instantiate(dataset.loader, _partial_=True)(dataset.root)
+        data = data.select(np.arange(len(data))[: dataset.n_images])
+        features: ImageFeatures = instantiate(config.features)
+        jobs = (delayed(features.nodes)(image) for image in data.images)
+        everything = Pictures(data, Parallel(config.n_jobs)(jobs))
+        sizes = [len(image.sizes) for image in everything.nodes]
+        text = "%s: %d images of %d to %d nodes, %d features"
+        _logger.info(text, data.name, len(data), min(sizes), max(sizes), len(features.names))
         cases = []
         for seed in range(config.seed, config.seed + config.n_seeds):
             train, test = split(everything, config.n_train, config.n_test, seed)
@@ -144,21 +155,6 @@ class Images:
             folds = [(train.select(part), train.select(rest)) for part, rest in pairs]
             cases.append(Case(f"seed {seed}", train, test, folds))
         return cases
-
-    def _load(self) -> Pictures:
-        dataset = self.config.dataset
-        data = instantiate(dataset.loader, _partial_=True)(dataset.root)
-        data = data.select(np.arange(len(data))[: dataset.n_images])
-        features: ImageFeatures = instantiate(self.config.features)
-        jobs = (delayed(features.nodes)(image) for image in data.images)
-        nodes = Parallel(self.config.n_jobs)(jobs)
-        sizes = [len(image.sizes) for image in nodes]
-        text = "%s: %d images of %d to %d nodes, %d features"
-        _logger.info(text, data.name, len(data), min(sizes), max(sizes), len(features.names))
-        return Pictures(data, nodes)
-
-    def columns(self, method: Method) -> Sequence[str]:
-        return ("given",)
 
     def fit(self, estimator: Any, data: Pictures, method: Method) -> Any:
         return estimator.fit(data.nodes, data.labels)
@@ -174,7 +170,11 @@ class Images:
 
     def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
         rows = pooled_rows(outcomes)
-        tests = paired_tests(_by_image(outcomes), self.config.compared, _image_sets(outcomes))
+        tested = [outcome.case.test.data.names for outcome in outcomes]
+        every_seed = set.intersection(*map(set, tested))  # what no seed trains on
+        names = sorted(set().union(*tested))
+        sets = {"all": names, "never for training": [n for n in names if n in every_seed]}
+        tests = paired_tests(losses_by_image(outcomes), self.config.compared, sets)
         text = "\n".join(_markdown(outcomes, rows, tests))
         _logger.info("\n%s", text)
         (folder / "images.md").write_text(text + "\n", encoding="utf-8")
@@ -194,7 +194,7 @@ class Images:
         captions = {}
         for outcome in (first, second):
             model, losses = outcome.models["given"], outcome.losses("given")
-            maps[outcome.name] = [model.predict([n], [K])[0] for n, K in zip(shown.nodes, counts)]
+            maps[outcome.name] = model.predict(shown.nodes, n_clusters=counts)
             captions[outcome.name] = [f"loss {losses[i]:.2f}" for i in places]
         words = [""] * len(places)
         words[0], words[len(places) // 2], words[-1] = " (best)", " (median)", " (worst)"
@@ -256,7 +256,7 @@ def words_of(outcome: Outcome) -> str:
     words = []
     if len(choice.losses):
         words.append(f"{choice} (held-out loss {choice.losses.mean():.3f})")
-    search = getattr(model, "estimator_", model)
+    search = model[-1] if isinstance(model, Pipeline) else model
     if hasattr(search, "losses_"):
         position, color = search.scales_
         words.append(
@@ -274,35 +274,23 @@ def words_of(outcome: Outcome) -> str:
     return "; ".join(words)
 
 
-def _by_image(outcomes: Sequence[Outcome]) -> dict[str, dict[str, dict[str, float]]]:
-    """Method → loss → image → mean over the seeds in which the image is for test."""
-    values: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for outcome in outcomes:
-        losses = values.setdefault(outcome.name, {})
-        for (part, loss), column in outcome.scores["given"].items():
-            if part == "test":
-                images = losses.setdefault(loss, {})
-                for name, value in zip(outcome.case.test.data.names, column):
-                    images.setdefault(name, []).append(float(value))
-    return {
-        method: {
-            loss: {name: float(np.mean(column)) for name, column in images.items()}
-            for loss, images in losses.items()
-        }
-        for method, losses in values.items()
+def losses_by_image(outcomes: Sequence[Outcome]) -> dict[str, DataFrame]:
+    """For every method images × losses, means over the seeds in which an image is for test."""
+    frames = {
+        name: [
+            DataFrame(
+                {loss: v for (part, loss), v in o.scores["given"].items() if part == "test"},
+                index=o.case.test.data.names,
+            )
+            for o in mine
+        ]
+        for name, mine in grouped(outcomes, lambda o: o.name).items()
     }
-
-
-def _image_sets(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
-    """All images, and those that no seed trains on (all method choices were made without them)."""
-    tested = [outcome.case.test.data.names for outcome in outcomes]
-    every_seed = set.intersection(*map(set, tested))
-    names = sorted(set().union(*tested))
-    return {"all": names, "never for training": [name for name in names if name in every_seed]}
+    return {name: concat(some).groupby(level=0).mean() for name, some in frames.items()}
 
 
 def paired_tests(
-    losses: Mapping[str, Mapping[str, Mapping[str, float]]],
+    losses: Mapping[str, DataFrame],
     pairs: Sequence[Sequence[str]],
     names: Mapping[str, Sequence[str]],
 ) -> list[dict[str, Any]]:
@@ -311,11 +299,11 @@ def paired_tests(
     Parameters
     ----------
     losses : dict
-        Method → loss → image → value.
+        Method → images × losses.
     pairs : sequence of (first, second)
         Methods to compare.
     names : dict
-        Sets of images by their description.
+        Sets of images by their description; those of a single image are left out.
     """
     cases = [
         (first, second, description, loss)
@@ -326,10 +314,7 @@ def paired_tests(
     ]
     tests = []
     for first, second, description, loss in cases:
-        a, b = (
-            np.array([losses[method][loss][name] for name in names[description]])
-            for method in (first, second)
-        )
+        a, b = (losses[name].loc[names[description], loss].to_numpy() for name in (first, second))
         test = ttest_rel(a, b)
         tests.append(
             {
@@ -352,40 +337,27 @@ def _markdown(
     outcomes: Sequence[Outcome], rows: Sequence[Row], tests: Sequence[dict[str, Any]]
 ) -> list[str]:
     """Means over all test images, every seed's mean, the paired tests, and what was chosen."""
-    by_method: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        by_method.setdefault(outcome.name, []).append(outcome)
-    measures = [row["measure"] for row in rows if row["method"] == outcomes[0].name][:-1]
+    by_method = grouped(outcomes, lambda outcome: outcome.name)
     summary, seeds = [], []
-    for method, own in by_method.items():
-        *losses, training = [row for row in rows if row["method"] == method]
+    for method, (*losses, training) in grouped(rows, lambda row: row["method"]).items():
+        own = by_method[method]
+        titles = [LOSSES[row["measure"]][0] for row in losses]
         means = [f"{row['mean']:.3f} ± {row['standard_error']:.3f}" for row in losses]
         seconds = f"{training['seconds'] / len(own):.0f}"
         summary.append([method, *means, f"{training['mean']:.3f}", seconds])
         seeds.append([method, *(f"{outcome.losses('given').mean():.3f}" for outcome in own)])
-    titles = [LOSSES[measure][0] for measure in measures]
-    cases = [outcome.case.name for outcome in by_method[outcomes[0].name]]
-    comparisons = [
-        [
-            *(test["first"], test["second"], LOSSES[test["loss"]][0]),
-            f"{test['images']}, {test['n']}",
-            f"{test['mean']:.3f}",
-            f"{test['deviation']:.3f}",
-            f"{100 * test['relative']:.1f} %",
-            f"{test['t']:.1f}",
-            f"{test['p']:.1e}",
-        ]
+    named = [
+        test | {"title": LOSSES[test["loss"]][0], "percent": 100 * test["relative"]}
         for test in tests
     ]
-    head = ["first", "second", "loss", "images", "mean difference", "s.d.", "lower by", "t", "p"]
     return [
         *markdown_table(["method", *titles, "training ‖M−N‖²", "s per seed"], summary),
         *("", "Mean test ‖M−N‖² of every seed:", ""),
-        *markdown_table(["method", *cases], seeds),
+        *markdown_table(["method", *(outcome.case.name for outcome in own)], seeds),
         "",
         "Paired differences per image, averaged over the seeds in which it is for test:",
         "",
-        *markdown_table(head, comparisons),
+        *formatted_table(_TEST_COLUMNS, named),
         *("", "What the training images chose:", ""),
         *(f"* {o.name}, {o.case.name}: {words}" for o in outcomes if (words := words_of(o))),
     ]

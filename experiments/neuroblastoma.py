@@ -26,10 +26,11 @@ from experiments.procedure import (
     Losses,
     Method,
     Outcome,
+    Procedure,
     Row,
     Scores,
     Story,
-    read_methods,
+    grouped,
     statistics,
 )
 from experiments.report import Artifacts, markdown_table
@@ -44,6 +45,7 @@ from metriclearn.estimators.penalty import (
 from metriclearn.oracles.path import SegmentationPath
 from metriclearn.plots import plot_annotations
 
+_ERRORS = "{percent:.1f} % ({false_positives} + {false_negatives} of {n_regions})"
 COLUMNS = {"free": "without", "constrained": "with training annotations as constraints"}
 
 
@@ -67,7 +69,7 @@ class Profiles:
         return Profiles(self.data.select(places), known, self.members[places])
 
 
-class Neuroblastoma:
+class Neuroblastoma(Procedure):
     """The procedure: a case is a direction; a column is with or without constraints."""
 
     backend = "threads"
@@ -78,11 +80,12 @@ class Neuroblastoma:
         data = instantiate(dataset.loader, _partial_=True)(dataset.root)
         lengths = np.array([len(X) for X in data.sequences])
         chosen = np.flatnonzero(lengths <= (dataset.longest or lengths.max()))
-        self.config, self.data = config, data.select(chosen[: dataset.n_sequences])
+        super().__init__(config)
+        self.data = data.select(chosen[: dataset.n_sequences])
         self._paths: dict[str, Sequence[SegmentationPath]] = {}
 
     def methods(self) -> list[Method]:
-        methods = read_methods(self.config.methods)
+        methods = super().methods()
         for method in methods:  # paths without a learned metric are those of the representation
             for parameters in method.candidates:
                 model = method.with_parameters(parameters)
@@ -150,10 +153,10 @@ class Neuroblastoma:
         return [Story(rows, Artifacts(markdown=_markdown(rows, order)))]
 
     def _row(self, outcome: Outcome, column: str) -> Row:
-        case, choice, scores = outcome.case, outcome.choices[column], outcome.scores[column]
+        case, choice = outcome.case, outcome.choices[column]
         n = sum(len(truth.regions) for truth in case.test)
         n_known = sum(len(known.regions) for _, part in case.folds for known in part.known)
-        positives, negatives = scores["test", "errors"].sum(axis=0).tolist()
+        positives, negatives = outcome.scores[column]["test", "errors"].sum(axis=0).tolist()
         error = (positives + negatives) / n
         return {
             "method": outcome.name,
@@ -175,10 +178,9 @@ class Neuroblastoma:
     def _draw(self, outcomes: Sequence[Outcome], folder: Path) -> None:
         """Sequences of the first direction where the best of ours and of the others differ most."""
         first = [outcome for outcome in outcomes if outcome.case.name.endswith("2")]
-        parts = [
-            [outcome for outcome in first if outcome.is_ours == ours] for ours in (True, False)
-        ]
-        pair = [min(some, key=lambda outcome: outcome.held_out("free")) for some in parts if some]
+        first.sort(key=lambda outcome: not outcome.is_ours)
+        parts = grouped(first, lambda outcome: outcome.is_ours).values()
+        pair = [min(some, key=lambda outcome: outcome.held_out("free")) for some in parts]
         totals = [outcome.scores["free"]["test", "errors"].sum(axis=1) for outcome in pair]
         order = np.argsort(totals[-1] - totals[0], kind="stable")
         places = dict.fromkeys([order[-1], order[-2], order[0], totals[0].argmax()])
@@ -193,11 +195,7 @@ class Neuroblastoma:
 
 
 def _left_out(
-    path: SegmentationPath,
-    log_penalty: float,
-    known: PartialPartition,
-    margin: float,
-    weight: float,
+    path: SegmentationPath, log: float, known: PartialPartition, margin: float, weight: float
 ) -> int:
     """Annotations contradicted when each is predicted from the penalty that the others move."""
     errors = 0
@@ -205,7 +203,7 @@ def _left_out(
         others = known.regions[:place] + known.regions[place + 1 :]
         rest = PartialPartition(known.n_samples, regions=others)
         interval = target_interval(path, path_errors(path, rest))
-        moved = moved_penalty(log_penalty, interval, margin, weight) if weight else log_penalty
+        moved = moved_penalty(log, interval, margin, weight) if weight else log
         ends = path.change_points[position_at(path, moved)]
         errors += not region.allows(ends[:-1])
     return errors
@@ -219,7 +217,17 @@ def _markdown(rows: Sequence[Row], names: Sequence[str]) -> str:
     for column, words in COLUMNS.items():
         title = f"## Segmented {words}" + (" training annotations" if column == "free" else "")
         both = [[r for r in rows if (r["method"], r["column"]) == (n, column)] for n in names]
-        lines += [title, "", *markdown_table(head, [_cells(*pair) for pair in both]), ""]
+        cells = [
+            [
+                pair[0]["method"],
+                *map(_ERRORS.format_map, [row | {"percent": 100 * row["error"]} for row in pair]),
+                f"{np.mean([100 * row['error'] for row in pair]):.1f} %",
+                f"{np.mean([100 * row['held_out_error'] for row in pair]):.1f} %",
+                f"{np.mean([100 * row['hindsight'] / row['n_regions'] for row in pair]):.1f} %",
+            ]
+            for pair in both
+        ]
+        lines += [title, "", *markdown_table(head, cells), ""]
     lines += [
         "1 → 2: trained on the annotations of fold 1, tested on those of fold 2. Candidates and "
         "own weights have the least error on profiles held out of the training fold; nothing is "
@@ -234,22 +242,3 @@ def _markdown(rows: Sequence[Row], names: Sequence[str]) -> str:
         for row in rows
     ]
     return "\n".join(lines)
-
-
-def _cells(first: Row, second: Row) -> list[str]:
-    """A method in both directions."""
-    pair = (first, second)
-    shares = [
-        [row["error"] for row in pair],
-        [row["held_out_error"] for row in pair],
-        [row["hindsight"] / row["n_regions"] for row in pair],
-    ]
-    return [
-        first["method"],
-        *(
-            f"{100 * r['error']:.1f} % ({r['false_positives']} + {r['false_negatives']} of "
-            f"{r['n_regions']})"
-            for r in pair
-        ),
-        *(f"{100 * np.mean(share):.1f} %" for share in shares),
-    ]

@@ -15,9 +15,20 @@ import numpy as np
 from hydra.utils import instantiate
 
 from experiments.comparison import Comparison, sequence_losses, synthetic_sequences
-from experiments.procedure import Case, Losses, Method, Outcome, Story, pooled_rows
-from experiments.report import Artifacts, learned_metrics, markdown_table
+from experiments.procedure import Case, Losses, Method, Outcome, Story, grouped, pooled_rows
+from experiments.report import Artifacts, formatted_table, learned_metrics
 from metriclearn import Partition
+
+_COLUMNS = {
+    "setting": "{name}",
+    "strength": "{strength:g}",
+    "penalty": "{penalty:.3g}",
+    "training objective": "{objective:.3g}",
+    "certified relative gap": "{relative_gap:.1e}",
+    "sum of weights": "{weights:.3g}",
+    "segments per test sequence (true: TRUE)": "{segments:.1f}",
+    "test ‖M−N‖²": "{loss:.2f}",
+}
 
 
 class PaperSetting(Comparison):
@@ -56,13 +67,16 @@ class PaperSetting(Comparison):
         outcomes = [
             replace(o, method=replace(o.method, name=o.method.options["name"])) for o in outcomes
         ]
-        facts = [_facts(outcome) for outcome in outcomes]
-        best: dict[str, tuple[Outcome, dict[str, Any]]] = {}
-        for outcome, fact in zip(outcomes, facts):
-            least = best.get(outcome.name)
-            if least is None or fact["validation"] < least[1]["validation"]:
-                best[outcome.name] = (outcome, fact)
-        table = "\n".join(_table(facts, float(truth)))
+        pairs = [(outcome, _facts(outcome)) for outcome in outcomes]
+        best = {
+            name: min(mine, key=lambda pair: pair[1]["validation"])
+            for name, mine in grouped(pairs, lambda pair: pair[0].name).items()
+        }
+        means = [
+            fact | {"segments": np.mean(fact["n_segments"]), "loss": np.mean(fact["estimated"])}
+            for _, fact in pairs
+        ]
+        table = "\n".join(formatted_table(_COLUMNS, means)).replace("TRUE", f"{truth:.1f}")
         (folder / "paper_setting.md").write_text(table + "\n", encoding="utf-8")
         described = [
             f"{name}: {np.mean(fact['n_segments']):.1f} segments and ‖M − N‖² = "
@@ -87,7 +101,7 @@ class PaperSetting(Comparison):
             **learned_metrics({name: own.models["estimated"] for name, (own, _) in best.items()}),
         )
         rows = pooled_rows([outcome for outcome, _ in best.values()])
-        return [Story(rows, artifacts, {"settings": facts})]
+        return [Story(rows, artifacts, {"settings": [fact for _, fact in pairs]})]
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:
@@ -106,25 +120,3 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
         "estimated": outcome.losses().tolist(),
         "given": outcome.losses("given").tolist(),
     }
-
-
-def _table(facts: list[dict[str, Any]], truth: float) -> list[str]:
-    """Markdown: one line per fit."""
-    head = [
-        *("setting", "strength", "penalty", "training objective", "certified relative gap"),
-        *("sum of weights", f"segments per test sequence (true: {truth:.1f})", "test ‖M−N‖²"),
-    ]
-    rows = [
-        [
-            fact["name"],
-            f"{fact['strength']:g}",
-            f"{fact['penalty']:.3g}",
-            f"{fact['objective']:.3g}",
-            f"{fact['relative_gap']:.1e}",
-            f"{fact['weights']:.3g}",
-            f"{np.mean(fact['n_segments']):.1f}",
-            f"{np.mean(fact['estimated']):.2f}",
-        ]
-        for fact in facts
-    ]
-    return markdown_table(head, rows)

@@ -15,17 +15,20 @@ import json
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import joblib
 import numpy as np
 from hydra.utils import instantiate
 from numpy.typing import NDArray
 from omegaconf import DictConfig
+from scipy.stats import sem
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
@@ -33,15 +36,23 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 import metriclearn
-from experiments.report import Artifacts
+from experiments.report import MEASURE, Artifacts
 from metriclearn.running.atomic import replacing
 
-MEASURE = "partition_loss"
+Item = TypeVar("Item")
 Losses = dict[str, dict[Any, NDArray]]  # by column, then by option of the fitted model
 Scores = dict[tuple[str, str], NDArray]  # by (split, measure)
 Row = dict[str, Any]
 _Task = tuple[list[str], tuple[Any, ...]]  # what names a result, and the call that makes it
 _logger = logging.getLogger(__name__)
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
+    """Items by their key, keys and items in the order in which they come."""
+    groups: dict[Any, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 @dataclass(frozen=True)
@@ -156,13 +167,30 @@ class Procedure(Protocol):
         Where fits run at the same time.
     validates_one : bool
         Whether a method with a single candidate is fitted on the folds, too.
+    entries : str
+        The part of the configuration that describes the methods.
     """
 
-    backend: str
-    validates_one: bool
+    backend: str = "processes"
+    validates_one: bool = False
+    entries: str = "methods"
+
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
 
     def methods(self) -> list[Method]:
-        """All methods, costly ones last."""
+        """All methods, costly ones last: null entries left out, their grids spelled out."""
+        # lists of Hydra's kind would take estimators that are dataclasses apart
+        plain = partial(instantiate, _convert_="all")
+        return [
+            Method(
+                entry.name,
+                plain(entry.estimator),
+                list(ParameterGrid(plain(entry.get("grid") or {}))),
+                {k: v for k, v in entry.items() if k not in ("name", "estimator", "grid")},
+            )
+            for entry in filter(None, self.config[self.entries].values())
+        ]
 
     def cases(self) -> list[Case]:
         """All cases; reads the data."""
@@ -178,22 +206,10 @@ class Procedure(Protocol):
 
     def columns(self, method: Method) -> Sequence[str]:
         """The columns of a method."""
+        return ("given",)
 
     def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
         """The report, the main one first; may write further files to the folder."""
-
-
-def read_methods(entries: DictConfig) -> list[Method]:
-    """The methods of a configuration, null ones left out, their grids spelled out."""
-    methods = []
-    for entry in entries.values():
-        if entry is None:
-            continue
-        grid = instantiate(entry.grid, _convert_="all") if "grid" in entry else {}
-        options = {k: v for k, v in entry.items() if k not in ("name", "estimator", "grid")}
-        candidates = list(ParameterGrid(grid))
-        methods.append(Method(entry.name, instantiate(entry.estimator), candidates, options))
-    return methods
 
 
 class Finished:
@@ -242,21 +258,20 @@ def compare(procedure: Procedure, finished: Finished, n_jobs: int = 1) -> list[O
     pairs = [(method, case) for case in cases for method in methods]
     prints = {case.name: joblib.hash(case) for case in cases}
     keys = [[method.name, case.name, prints[case.name]] for method, case in pairs]
-    trials: list[_Task] = []
-    places = []
-    for key, (method, case) in zip(keys, pairs):
-        places.append(len(trials))
-        if len(method.candidates) > 1 or procedure.validates_one:
-            trials += [
-                ([*key, f"candidate {i}, fold {j}"], (_try, procedure, method, i, *fold, is_all))
-                for i in range(len(method.candidates))
-                for j, fold in enumerate(case.folds)
-                for is_all in [fold[0] is case.train]
-            ]
-    tried = _run("choose", trials, finished, procedure.backend, n_jobs)
+    trials: list[list[_Task]] = [
+        [
+            ([*key, f"candidate {i}, fold {j}"], (_try, procedure, method, i, *fold, whole))
+            for i in range(len(method.candidates))
+            for j, fold in enumerate(case.folds)
+            for whole in [fold[0] is case.train]
+            if len(method.candidates) > 1 or procedure.validates_one
+        ]
+        for key, (method, case) in zip(keys, pairs)
+    ]
+    tried = iter(_run("choose", [*chain(*trials)], finished, procedure.backend, n_jobs))
     finals: list[_Task] = [
-        ([*key, "final"], (_finish, procedure, *pair, tried[start:stop]))
-        for key, pair, start, stop in zip(keys, pairs, places, [*places[1:], None])
+        ([*key, "final"], (_finish, procedure, *pair, [*islice(tried, len(own))]))
+        for key, pair, own in zip(keys, pairs, trials)
     ]
     results = _run("fit again", finals, finished, procedure.backend, n_jobs)
     return [Outcome(*pair, *result) for pair, result in zip(pairs, results)]
@@ -291,13 +306,14 @@ def quiet() -> Iterator[None]:
 
 
 def _try(
-    procedure: Procedure, method: Method, candidate: int, train: Any, held_out: Any, is_all: bool
+    procedure: Procedure, method: Method, candidate: int, train: Any, held_out: Any, whole: bool
 ) -> _Trial:
+    """Fit a candidate to a fold; keep the model where that is the whole of the training data."""
     begun = time.perf_counter()
     model, fit_seconds = _fitted(procedure, method, candidate, train)
     losses = procedure.validate(method, model, train, held_out)
     seconds = time.perf_counter() - begun
-    return _Trial(losses, seconds, fit_seconds, model if is_all else None)
+    return _Trial(losses, seconds, fit_seconds, model if whole else None)
 
 
 def _fitted(procedure: Procedure, method: Method, candidate: int, data: Any) -> tuple[Any, float]:
@@ -355,9 +371,10 @@ def choose(
     if not tried:
         return 0, Choice(candidates[0], None, np.zeros(0))
     options = [
-        (place, Choice(candidates[place], option, _joined(trials, column, option)))
+        (place, Choice(candidates[place], option, np.concatenate(losses)))
         for place, trials in enumerate(tried)
         for option in trials[0].losses[column]
+        for losses in [[trial.losses[column][option] for trial in trials]]
     ]
     best = min(options, key=lambda pair: float(pair[1].losses.mean()))
     if overlap is None:
@@ -368,17 +385,12 @@ def choose(
     return best if gains.mean() > error else options[0]
 
 
-def _joined(trials: Sequence[_Trial], column: str, option: Any) -> NDArray:
-    return np.concatenate([trial.losses[column][option] for trial in trials])
-
-
 def statistics(values: NDArray, measure: str = MEASURE) -> Row:
     """Measure, mean, standard error and values: the numbers of a row."""
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     return {
         "measure": measure,
         "mean": float(values.mean()),
-        "standard_error": float(error),
+        "standard_error": float(sem(values)) if len(values) > 1 else 0.0,
         "values": values.tolist(),
     }
 
@@ -388,11 +400,8 @@ def pooled_rows(outcomes: Sequence[Outcome], held_out: bool = False) -> list[Row
 
     With ``held_out`` the losses of the choices follow, as split "validation".
     """
-    groups: dict[tuple[str, str], list[Outcome]] = {}
-    for outcome in outcomes:
-        groups.setdefault((outcome.case.label, outcome.name), []).append(outcome)
     rows = []
-    for (label, name), mine in groups.items():
+    for (label, name), mine in grouped(outcomes, lambda o: (o.case.label, o.name)).items():
         seconds = sum(outcome.seconds for outcome in mine)
         for column, scores in mine[0].scores.items():
             head = {"method": name, "n_clusters": column, "seconds": seconds, **mine[0].case.facts}
@@ -407,13 +416,16 @@ def pooled_rows(outcomes: Sequence[Outcome], held_out: bool = False) -> list[Row
 
 def summary_rows(rows: Sequence[Row]) -> list[Row]:
     """One row per method and column: the mean partition losses of all labels, one value each."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        if row["measure"].startswith(f"{MEASURE}/") and row["split"] != "validation":
-            groups.setdefault((row["method"], row["n_clusters"]), []).append(row)
+    losses = [
+        row
+        for row in rows
+        if row["measure"].startswith(f"{MEASURE}/") and row["split"] != "validation"
+    ]
     return [
         {"method": method, "split": "test", "n_clusters": column}
         | statistics(np.array([row["mean"] for row in mine]))
         | {"seconds": sum(row["seconds"] for row in mine)}
-        for (method, column), mine in groups.items()
+        for (method, column), mine in grouped(
+            losses, lambda row: (row["method"], row["n_clusters"])
+        ).items()
     ]

@@ -120,19 +120,16 @@ class Cell:
     best: bool
     tied: bool
 
+    @property
+    def marked(self) -> str:
+        """For Markdown: the best one bold, a tied one with a dagger."""
+        return f"**{self}**" if self.best else f"{self} †" if self.tied else str(self)
+
     def __str__(self) -> str:
         if not 1e-4 <= self.standard_error < 1e5:
             return f"{number(self.mean)} ± {number(self.standard_error)}"
         digits = max(0, 1 - math.floor(math.log10(self.standard_error)))
         return f"{self.mean:.{digits}f} ± {self.standard_error:.{digits}f}"
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """One method; ``cells`` by "estimated" and "given", a column without a result left out."""
-
-    method: str
-    cells: Mapping[str, Cell]
 
 
 @dataclass(frozen=True)
@@ -159,22 +156,17 @@ def read_results(path: str | Path) -> dict[str, Any]:
         results = json.loads(Path(path).read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"read_results needs JSON text in {path}, got: {error}.") from error
-    _check(results, str(path))
-    return results
-
-
-def _check(results: Any, where: str) -> None:
-    """Raise one clear ValueError unless ``results`` follows the schema."""
-    _check_fields(results, _TOP, where)
+    _check_fields(results, _TOP, str(path))
     seen = set()
     for place, row in enumerate(results["rows"]):
-        _check_row(row, f"{where}, rows[{place}],")
+        _check_row(row, f"{path}, rows[{place}],")
         key = (row["method"], row["split"], row["n_clusters"], row["measure"])
         if key in seen:
-            raise ValueError(f"{where} needs one row per method and measure, got {key} twice.")
+            raise ValueError(f"{path} needs one row per method and measure, got {key} twice.")
         seen.add(key)
     if not seen:
-        raise ValueError(f"{where} needs at least one row of results, got none.")
+        raise ValueError(f"{path} needs at least one row of results, got none.")
+    return results
 
 
 def _check_fields(holder: Any, kinds: Mapping[str, type], where: str) -> None:
@@ -207,44 +199,41 @@ def _check_row(row: Any, where: str) -> None:
         )
 
 
-def results_table(
-    results: Mapping[str, Any], split: str | None = None, measure: str = MEASURE
-) -> list[TableRow]:
-    """One row per method, the smallest mean first, of a measure where smaller is better.
+def results_table(results: Mapping[str, Any]) -> dict[str, dict[str, Cell]]:
+    """Cells by method and by "estimated" and "given", the method of the smallest loss first.
 
-    ``split`` defaults to test, or validation, or train: the first that has results.
+    They hold the partition loss on test data, or validation data, or training data: the first
+    that there are. A method has no cell in a column without a result.
 
     Raises
     ------
     ValueError
-        If there is no row of this measure and split.
+        If there is no row of the partition loss.
     """
-    split = split or _first_split(results, measure)
-    rows = [row for row in results["rows"] if (row["split"], row["measure"]) == (split, measure)]
+    key = (_first_split(results), MEASURE)
+    rows = [row for row in results["rows"] if (row["split"], row["measure"]) == key]
     if not rows:
         raise ValueError(
-            f"results_table needs rows of measure {measure!r} and split {split!r}, got "
+            f"results_table needs rows of measure {MEASURE!r}, got "
             f"{sorted({(row['measure'], row['split']) for row in results['rows']})}."
         )
     cells: dict[str, dict[str, Cell]] = {}
     for column in COLUMNS:
         members = [row for row in rows if row["n_clusters"] == column]
-        lowest = min((row["mean"], row["standard_error"]) for row in members) if members else (0, 0)
-        for row in members:
-            first = row["mean"] == lowest[0]
-            tied = not first and row["mean"] <= sum(lowest)
-            cell = Cell(row["mean"], row["standard_error"], first, tied)
-            cells.setdefault(row["method"], {})[column] = cell
-    table = [TableRow(method, columns) for method, columns in cells.items()]
-    return sorted(table, key=lambda row: [_mean(row, column) for column in COLUMNS])
+        numbers = [(row["mean"], row["standard_error"]) for row in members]
+        for row, (mean, error) in zip(members, numbers):
+            first = mean == min(numbers)[0]
+            tied = not first and mean <= sum(min(numbers))
+            cells.setdefault(row["method"], {})[column] = Cell(mean, error, first, tied)
+    return dict(sorted(cells.items(), key=lambda item: [_mean(item[1], c) for c in COLUMNS]))
 
 
-def _mean(row: TableRow, column: str) -> float:
-    return row.cells[column].mean if column in row.cells else math.inf
+def _mean(cells: Mapping[str, Cell], column: str) -> float:
+    return cells[column].mean if column in cells else math.inf
 
 
-def _first_split(results: Mapping[str, Any], measure: str) -> str:
-    present = {row["split"] for row in results["rows"] if row["measure"] == measure}
+def _first_split(results: Mapping[str, Any]) -> str:
+    present = {row["split"] for row in results["rows"] if row["measure"] == MEASURE}
     return next((split for split in _SPLITS if split in present), _SPLITS[0])
 
 
@@ -254,25 +243,24 @@ def headline(results: Mapping[str, Any]) -> str:
     It reads the column where the number of segments is estimated, if there is one.
     """
     table = results_table(results)
-    column = next(c for c in COLUMNS if any(c in row.cells for row in table))
-    ranked = sorted((row for row in table if column in row.cells), key=lambda r: _mean(r, column))
-    best = ranked[0]
-    ours = best.method.startswith("ours")
+    column = next(c for c in COLUMNS if any(c in cells for cells in table.values()))
+    ranked = [(method, cells[column]) for method, cells in table.items() if column in cells]
+    name, best = ranked[0]
+    ours = name.startswith("ours")
     sentence = (
-        f"{best.method} has the smallest loss, {best.cells[column]}, on "
-        f"{_first_split(results, MEASURE)} data with the {COLUMNS[column]}"
+        f"{name} has the smallest loss, {best}, on {_first_split(results)} data with the "
+        f"{COLUMNS[column]}"
     )
-    rival = next((row for row in ranked if row.method.startswith("ours") != ours), None)
-    if rival is None:
+    rivals = [pair for pair in ranked if pair[0].startswith("ours") != ours]
+    if not rivals:
         return f"{sentence}."
-    kind = "best baseline" if ours else "best learned metric"
-    sentence += f"; the {kind}, {rival.method}, has {rival.cells[column]}"
-    if rival.cells[column].tied or rival.cells[column].best:
+    name, rival = rivals[0]
+    sentence += f"; the best {'baseline' if ours else 'learned metric'}, {name}, has {rival}"
+    if rival.tied or rival.best:
         return f"{sentence}, which is within one standard error."
-    if best.cells[column].mean == 0:
+    if best.mean == 0:
         return f"{sentence}."
-    ratio = rival.cells[column].mean / best.cells[column].mean
-    return f"{sentence} ({number(ratio)} times as much)."
+    return f"{sentence} ({number(rival.mean / best.mean)} times as much)."
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
@@ -281,37 +269,42 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[s
     return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 
+def formatted_table(formats: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A Markdown table of rows with named fields; ``formats`` has the text below every title."""
+    cells = [[text.format(**row) for text in formats.values()] for row in rows]
+    return markdown_table(list(formats), cells)
+
+
 def results_markdown(
     results: Mapping[str, Any], artifacts: Artifacts | None = None, command: str | None = None
 ) -> str:
     """The table as Markdown, what produced it, and how the hyper-parameters were chosen."""
     artifacts = artifacts or Artifacts()
-    lines = [f"# {results['experiment']}", ""]
-    if artifacts.markdown is not None:
-        lines += [artifacts.markdown, ""]
-    else:
-        rows = [
-            [row.method.replace("|", r"\|"), *(_markdown_cell(row.cells.get(c)) for c in COLUMNS)]
-            for row in results_table(results)
-        ]
-        lines += [headline(results), "", *markdown_table(["method", *COLUMNS.values()], rows), ""]
-        lines += [_FOOTNOTE.format(split=_first_split(results, MEASURE)), ""]
-    if command:
-        lines += ["Produced by", "", "```sh", command, "```", ""]
-    lines += [f"Run time: {_duration(results['seconds'])}.", ""]
-    if artifacts.choices:
-        lines += ["## How hyper-parameters were chosen", ""]
-        lines += [f"* {method}: {choice}" for method, choice in artifacts.choices.items()] + [""]
-    if artifacts.model_file:
-        lines += [f"Model: `{artifacts.model_file}`", ""]
-    lines += [f"* {note}" for note in artifacts.notes]
-    return "\n".join(lines).rstrip() + "\n"
+    return _rendered("results.md.j2", results, artifacts=artifacts, command=command).rstrip() + "\n"
 
 
-def _markdown_cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "–"
-    return f"**{cell}**" if cell.best else f"{cell} †" if cell.tied else str(cell)
+def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
+    """A template of this folder with everything that there is to tell."""
+    versions = {"metriclearn": metriclearn.__version__, "Python": platform.python_version()}
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    return environment.get_template(template).render(
+        results=results,
+        headline=headline,
+        results_table=results_table,
+        columns=COLUMNS,
+        footnote=_FOOTNOTE.format(split=_first_split(results)),
+        number=number,
+        duration=_duration(results["seconds"]),
+        config=json.dumps(results["config"], indent=2, ensure_ascii=False),
+        versions=versions | {name: importlib.metadata.version(name) for name in _PACKAGES},
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        **content,
+    )
 
 
 def _duration(seconds: float) -> str:
@@ -354,22 +347,20 @@ def write_report(
     """
     folder, artifacts = Path(folder), artifacts or Artifacts()
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(results, indent=2, default=_plain)
+    text = json.dumps(
+        results, indent=2, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)
+    )
     (folder / "results.json").write_text(text + "\n", encoding="utf-8")
     checked = read_results(folder / "results.json")
-    markdown = results_markdown(checked, artifacts, command)
     page = folder / "results.md"
-    page.write_text(markdown, encoding="utf-8")
+    page.write_text(results_markdown(checked, artifacts, command), encoding="utf-8")
     if artifacts.markdown is not None:
         return page
-    pictures, problems = _pictures(folder, artifacts)
-    page = folder / "report.html"
-    page.write_text(_page(checked, artifacts, command, pictures, problems), encoding="utf-8")
+    page, (pictures, problems) = folder / "report.html", _pictures(folder, artifacts)
+    content = {"artifacts": artifacts, "pictures": pictures, "problems": problems}
+    text = _rendered("report.html.j2", checked, command=command, **content)
+    page.write_text(text, encoding="utf-8")
     return page
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def _pictures(folder: Path, artifacts: Artifacts) -> tuple[list[_Picture], list[str]]:
@@ -388,13 +379,18 @@ def _pictures(folder: Path, artifacts: Artifacts) -> tuple[list[_Picture], list[
         jobs.append(("convergence", method, f"Training of {method}", draw, 0.9))
     pictures, problems = [], []
     for place, (section, name, caption, draw, shape) in enumerate(jobs, start=1):
-        stem = f"{place:02d}-{section}-{re.sub(r'[^A-Za-z0-9]+', '-', name).strip('-')}"
+        stem = f"{place:02d}-{section}-{file_name(name)}"
         try:
             pictures.append(_picture(folder / stem[:80], section, caption, draw, shape))
         except ValueError as error:
             _logger.warning("%s could not be drawn: %s", caption, error)
             problems.append(f"{caption} could not be drawn: {error}")
     return pictures, problems
+
+
+def file_name(text: str) -> str:
+    """Letters and digits of a text, a hyphen in place of all else."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
 
 
 def _picture(
@@ -416,34 +412,3 @@ def _picture(
 
 def _embed(png: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
-
-
-def _page(
-    results: Mapping[str, Any],
-    artifacts: Artifacts,
-    command: str | None,
-    pictures: Sequence[_Picture],
-    problems: Sequence[str],
-) -> str:
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
-    split = _first_split(results, MEASURE)
-    versions = {"metriclearn": metriclearn.__version__, "Python": platform.python_version()}
-    return environment.get_template("report.html.j2").render(
-        results=results,
-        artifacts=artifacts,
-        command=command,
-        headline=headline(results),
-        table=results_table(results),
-        columns=COLUMNS,
-        footnote=_FOOTNOTE.format(split=split),
-        pictures=pictures,
-        problems=problems,
-        number=number,
-        duration=_duration(results["seconds"]),
-        config=json.dumps(results["config"], indent=2, ensure_ascii=False),
-        versions=versions | {name: importlib.metadata.version(name) for name in _PACKAGES},
-        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    )

@@ -14,18 +14,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-import hydra
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
-from experiments.command_line import CONFIGS, folder_and_command, one_sentence
-from experiments.procedure import MEASURE, Finished, Procedure, compare
-from experiments.report import write_report
+from experiments.command_line import from_command_line
+from experiments.procedure import Finished, Procedure, compare
+from experiments.report import MEASURE, write_report
 
 _logger = logging.getLogger(__name__)
 
 
-def run(config: DictConfig, folder: Path, command: str) -> Path:
+def run(config: DictConfig, folder: Path, command: str) -> str:
     """Run the procedure of a configuration and write everything to ``folder``.
 
     Writes ``results.json``, ``results.md``, the figures, ``report.html`` and, in ``finished``,
@@ -33,7 +32,7 @@ def run(config: DictConfig, folder: Path, command: str) -> Path:
 
     Returns
     -------
-    path of report.html, or of results.md where there is none
+    a line with the path of report.html, or of results.md where there is none
     """
     begun = time.perf_counter()
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore
@@ -54,19 +53,12 @@ def run(config: DictConfig, folder: Path, command: str) -> Path:
             "config": settings,
         }
         pages.append(write_report(folder / story.folder, results, story.artifacts, command))
-    return pages[0]
-
-
-@hydra.main(version_base="1.3", config_path=CONFIGS, config_name="config")
-def _task(config: DictConfig) -> None:
-    with one_sentence():
-        print(f"Report: {run(config, *folder_and_command('run'))}")
+    return f"Report: {pages[0]}"
 
 
 def main() -> None:
-    """The command line; errors of the user are one sentence and exit status 1."""
-    with one_sentence():
-        _task()
+    """The command line."""
+    from_command_line("run", "config", run)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,15 @@ on the validation recordings of the stream and split.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from hydra.utils import instantiate
-from numpy.typing import NDArray
 from omegaconf import OmegaConf
+from pandas import DataFrame
 
 from experiments.comparison import (
     Comparison,
@@ -24,15 +25,14 @@ from experiments.comparison import (
     group_cases,
     group_folds,
     joined,
-    strip,
 )
-from experiments.procedure import Case, Outcome, Story, pooled_rows, summary_rows
+from experiments.procedure import Case, Outcome, Story, grouped, pooled_rows, summary_rows
 from experiments.report import Artifacts, markdown_table
-from metriclearn import save
 from metriclearn.datasets import LabeledSequences, load_recordings
 from metriclearn.datasets.recordings import Extractor
 from metriclearn.features.per_recording import StandardizedRecordings
 
+FOLDERS = ("train", "validation", "test")
 LEARNING = "metric learning"
 ByStream = Mapping[str, Sequence[Outcome]]
 Table = dict[str, dict[str, dict[str, float]]]  # method -> stream -> recording -> loss
@@ -57,10 +57,11 @@ class Streams(Comparison):
         return cases
 
     def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
-        streams: dict[str, list[Outcome]] = {}
-        for outcome in outcomes:
-            streams.setdefault(outcome.case.facts["stream"], []).append(outcome)
-        best = {stream: _best_of_each_case(own) for stream, own in streams.items()}
+        streams = grouped(outcomes, lambda outcome: outcome.case.facts["stream"])
+        best = {
+            stream: [best_outcome(mine) for mine in grouped(own, lambda o: o.case.name).values()]
+            for stream, own in streams.items()
+        }
         chosen = [
             replace(outcome, method=replace(outcome.method, name=LEARNING))
             for own in best.values()
@@ -71,28 +72,12 @@ class Streams(Comparison):
         text = _markdown(table, streams, best)
         print(text)
         main = Story(summary_rows(rows) + rows, Artifacts(markdown=text), {"table": table})
-        return [main, *(self._story(name, own, folder) for name, own in streams.items())]
-
-    def _story(self, stream: str, outcomes: list[Outcome], folder: Path) -> Story:
-        """The comparison of one stream as a report of its own."""
-        outcomes = [replace(o, case=replace(o.case, label="")) for o in outcomes]
-        first = [outcome for outcome in outcomes if outcome.case.name == outcomes[0].case.name]
-        best, rival = best_outcome(first), best_outcome(first, ours=False)
-        (folder / stream).mkdir(parents=True, exist_ok=True)
-        save(best.models["estimated"], folder / stream / "model.npz")
-        artifacts = Artifacts(
-            strips=[strip((best, rival), i) for i in range(min(3, len(best.case.test)))],
-            choices={
-                outcome.name: f"{outcome.choices['estimated']}, validation loss "
-                f"{outcome.held_out():.3g}"
-                for outcome in outcomes
-            },
-            model_file="model.npz",
-            notes=[
-                "Choices and pictures are of the last and of the first split, if there are several."
-            ],
-        )
-        return Story(pooled_rows(outcomes, held_out=True), artifacts, folder=stream)
+        parts = []
+        for stream, own in streams.items():
+            unlabeled = [replace(o, case=replace(o.case, label="")) for o in own]
+            (part,) = super().stories(unlabeled, folder / stream)
+            parts.append(replace(part, folder=stream))
+        return [main, *parts]
 
 
 def folder_cases(
@@ -112,17 +97,12 @@ def folder_cases(
             "The experiment needs a folder with the folders train, validation (may be missing) and "
             "test, each with recordings and segments.csv; add root=FOLDER."
         )
-    parts = {
-        name: load_recordings(Path(root) / name, extractor)
-        for name in ("train", "validation", "test")
-        if name != "validation" or (Path(root) / name).is_dir()
-    }
-    if standardize:
-        parts = {name: _standardized(part) for name, part in parts.items()}
-    train, test = parts["train"], parts["test"]
-    if "validation" not in parts:
+    names = [n for n in FOLDERS if n != "validation" or (Path(root) / n).is_dir()]
+    parts = [load_recordings(Path(root) / name, extractor) for name in names]
+    train, *validation, test = [_standardized(part) for part in parts] if standardize else parts
+    if not validation:
         return [case_of("test", train, test, group_folds(train, n_folds))]
-    both, n = joined(train, parts["validation"]), len(train)
+    both, n = joined(train, *validation), len(train)
     halves = np.arange(n), np.arange(n, len(both))
     return [case_of("test", both, test, [halves, halves[::-1]])]
 
@@ -138,11 +118,6 @@ def _standardized(data: LabeledSequences) -> LabeledSequences:
     return replace(data, sequences=StandardizedRecordings().transform(data.sequences))
 
 
-def _best_of_each_case(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    names = dict.fromkeys(outcome.case.name for outcome in outcomes)
-    return [best_outcome([o for o in outcomes if o.case.name == name]) for name in names]
-
-
 def _table(outcomes: Sequence[Outcome]) -> Table:
     """Losses of every recording, number of segments estimated."""
     table: Table = {}
@@ -154,22 +129,26 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
 
 def _markdown(table: Table, streams: ByStream, best: ByStream) -> str:
     """Table 1's layout: a row per method, a column per stream and test recording."""
-    recordings = {stream: list(cells) for stream, cells in table[LEARNING].items()}
-    means = {
-        method: [float(np.mean(list(cells[stream].values()))) for stream in recordings]
-        for method, cells in table.items()
+    losses = DataFrame(
+        {
+            method: {(stream, name): x for stream, own in cells.items() for name, x in own.items()}
+            for method, cells in table.items()
+        }
+    )
+    means = losses.groupby(level=0, sort=False).mean()
+    order = sorted(table, key=lambda method: (method != LEARNING, means[method].mean()))
+    head = ["method", *(f"{stream} mean" for stream in means.index), *map(" ".join, losses.index)]
+    rows = [
+        [name, *(f"{m:.2f}" for m in means[name]), *(f"{x:.1f}" for x in losses[name])]
+        for name in order
+    ]
+    held_out = {
+        (stream, name): np.concatenate([o.choices["estimated"].losses for o in mine]).mean()
+        for stream, own in streams.items()
+        for name, mine in grouped(own, lambda outcome: outcome.name).items()
     }
-    order = sorted(table, key=lambda method: (method != LEARNING, np.mean(means[method])))
-    head = ["method", *(f"{stream} mean" for stream in recordings)]
-    head += [f"{stream} {name}" for stream, names in recordings.items() for name in names]
-    rows = []
-    for method in order:
-        losses = [table[method][stream][name] for stream, own in recordings.items() for name in own]
-        rows.append([method, *(f"{m:.2f}" for m in means[method]), *(f"{x:.1f}" for x in losses)])
-    held_out = [
-        [method, *(f"{_held_out(own, method).mean():.2f}" for own in streams.values())]
-        for method in order
-        if method != LEARNING
+    validation = [
+        [method, *(f"{held_out[stream, method]:.2f}" for stream in streams)] for method in order[1:]
     ]
     counts = sorted({len(o.case.folds) for own in streams.values() for o in own})
     selected = [f"{stream}: {_selected([o.name for o in own])}" for stream, own in best.items()]
@@ -183,16 +162,12 @@ def _markdown(table: Table, streams: ByStream, best: ByStream) -> str:
         "",
         "Mean loss on the recordings held out of training, with which the choices were made:",
         "",
-        *markdown_table(["method", *streams], held_out),
+        *markdown_table(["method", *streams], validation),
     ]
     return "\n".join(lines)
-
-
-def _held_out(outcomes: Sequence[Outcome], method: str) -> NDArray:
-    return np.concatenate([o.choices["estimated"].losses for o in outcomes if o.name == method])
 
 
 def _selected(names: Sequence[str]) -> str:
     if len(names) == 1:
         return names[0]
-    return ", ".join(f"{name} ({names.count(name)}×)" for name in dict.fromkeys(names))
+    return ", ".join(f"{name} ({count}×)" for name, count in Counter(names).items())

@@ -1,13 +1,20 @@
-"""Call the command lines of the experiments inside the test's process, which saves imports."""
+"""Run experiments inside the test's process, which saves imports: command lines and pieces."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+
+from experiments.command_line import CONFIGS
+from experiments.procedure import Case, Finished, Method, Outcome, compare
 
 DATA_REASON = "set METRICLEARN_DATA to the folder of the real data sets"
 
@@ -28,3 +35,23 @@ def failure(capsys: pytest.CaptureFixture[str], module: str, *arguments: str | P
     assert isinstance(message, str)
     assert "\n" not in message
     return message
+
+
+def configuration(*overrides: str) -> DictConfig:
+    """What a command line with these overrides runs."""
+    with initialize_config_dir(CONFIGS, version_base="1.3"):
+        return compose("config", list(overrides))
+
+
+def outcomes_of(
+    procedure: type,
+    methods: Sequence[Method],
+    cases: Sequence[Case],
+    folder: Path,
+    n_jobs: int = 1,
+    **config: Any,
+) -> list[Outcome]:
+    """Outcomes of methods in cases, as an experiment with this procedure has them."""
+    given = {"methods": lambda _: methods, "cases": lambda _: cases}
+    made = type("Given", (procedure,), given)(OmegaConf.create(config))
+    return compare(made, Finished(folder / f"finished {n_jobs}", {}), n_jobs)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, OmegaConf
 
 from experiments.clustering import Clustering, Repeated, cases_of
-from experiments.command_line import CONFIGS
-from experiments.procedure import Case, Finished, Method, Outcome, compare, read_methods
+from experiments.procedure import Case, Method, Outcome
 from experiments.report import read_results
 from metriclearn.baselines import Euclidean, RelevantComponents
 from metriclearn.datasets import LabeledTable, load_digits, load_iris
-from tests.experiments.command import call, failure
-
-
-def configuration(*overrides: str) -> DictConfig:
-    with initialize_config_dir(CONFIGS, version_base="1.3"):
-        return compose("config", ["experiment=clustering", *overrides])
+from tests.experiments.command import call, configuration, failure, outcomes_of
 
 
 def rows_of(table: LabeledTable) -> set[bytes]:
@@ -32,7 +23,7 @@ def rows_of(table: LabeledTable) -> set[bytes]:
 def test_halves_are_stratified_and_choices_stay_in_the_training_half() -> None:
     table = load_iris()
     numbered = LabeledTable("iris", np.c_[table.X, np.arange(150.0)], table.y, ["x"] * 5)
-    cases = cases_of("B", numbered, 3, configuration())
+    cases = cases_of("B", numbered, 3, configuration("experiment=clustering"))
     assert len(cases) == 3
     for case in cases:
         assert np.unique(case.test.table.y, return_counts=True)[1].tolist() == [25, 25, 25]
@@ -47,7 +38,7 @@ def test_halves_are_stratified_and_choices_stay_in_the_training_half() -> None:
 
 
 def test_classes_of_training_sets_and_of_the_test_are_disjoint() -> None:
-    for case in cases_of("C", load_digits(), 2, configuration()):
+    for case in cases_of("C", load_digits(), 2, configuration("experiment=clustering")):
         first, second = (set(part.classes) for part in case.train)
         third = set(case.test.table.classes)
         assert (len(first), len(second), len(third)) == (3, 2, 5)
@@ -58,48 +49,35 @@ def test_classes_of_training_sets_and_of_the_test_are_disjoint() -> None:
 
 
 def test_same_table_for_training_and_test_has_other_seeds_to_choose() -> None:
-    (case,) = cases_of("A", load_iris(), 10, configuration())
+    (case,) = cases_of("A", load_iris(), 10, configuration("experiment=clustering"))
     assert list(case.test.seeds) == list(range(10))
     assert case.train[0] is case.test.table
 
 
-@pytest.fixture
-def outcomes_of(tmp_path: Path) -> Callable[..., list[Outcome]]:
-    """Outcomes of methods in one case, with 3 K-means runs behind every clustering."""
-
-    def run(methods: list[Method], case: Case) -> list[Outcome]:
-        class Given(Clustering):
-            def methods(self) -> list[Method]:
-                return methods
-
-            def cases(self) -> list[Case]:
-                return [case]
-
-        config = OmegaConf.create({"n_init": 3, "inner_init": 3})
-        return compare(Given(config), Finished(tmp_path, {}))
-
-    return run
+def outcomes(methods: list[Method], case: Case, folder: Path) -> list[Outcome]:
+    """With 3 K-means runs behind every clustering."""
+    return outcomes_of(Clustering, methods, [case], folder, n_init=3, inner_init=3)
 
 
 def losses(outcome: Outcome) -> list[float]:
     return outcome.losses("given").tolist()
 
 
-def tiny_case(table: LabeledTable, overlap: float | None = 1.0) -> Case:
+def tiny_case(table: LabeledTable) -> Case:
     facts = {"protocol": "B", "table": table.name}
     test, folds = Repeated(table, [0, 1]), [([table], [table])]
-    return Case("tiny", [table], test, folds, f"/B/{table.name}", facts, overlap)
+    return Case("tiny", [table], test, folds, f"/B/{table.name}", facts, overlap=1.0)
 
 
 def test_the_candidate_of_least_inner_loss_is_fitted_and_the_first_among_equals(
-    outcomes_of: Callable[..., list[Outcome]],
+    tmp_path: Path,
 ) -> None:
     methods = [
         Method("both", Euclidean(), [{"standardize": True}, {"standardize": False}]),
         Method("raw", Euclidean(False)),
         Method("rca", RelevantComponents(), [{"shrinkage": s} for s in (0.5, 0.5)]),
     ]
-    both, raw, rescaled = outcomes_of(methods, tiny_case(load_iris()))
+    both, raw, rescaled = outcomes(methods, tiny_case(load_iris()), tmp_path)
     assert losses(both) == losses(raw)  # 1.02 against 1.51
     assert str(both.choices["given"]) == "standardize = False"
     assert both.held_out("given") == pytest.approx(1.05, abs=0.1)
@@ -107,13 +85,11 @@ def test_the_candidate_of_least_inner_loss_is_fitted_and_the_first_among_equals(
     assert str(rescaled.choices["given"]) == "shrinkage = 0.5"
 
 
-def test_features_that_never_vary_in_training_get_no_weight(
-    outcomes_of: Callable[..., list[Outcome]],
-) -> None:
+def test_features_that_never_vary_in_training_get_no_weight(tmp_path: Path) -> None:
     table = load_iris()
     padded = LabeledTable("iris", np.c_[table.X, np.zeros(150)], table.y, ["x"] * 5)
     method = Method("rca", RelevantComponents(contiguous=False))
-    (result,), (plain,) = (outcomes_of([method], tiny_case(t)) for t in (padded, table))
+    (result,), (plain,) = (outcomes([method], tiny_case(t), tmp_path) for t in (padded, table))
     components = result.models["given"].components_
     assert components.shape == (4, 5)
     np.testing.assert_array_equal(components[:, 4], 0.0)
@@ -126,20 +102,19 @@ class Nothing(Euclidean):
         return self
 
 
-def test_a_metric_of_rank_0_gets_random_clusters_and_not_a_single_one(
-    outcomes_of: Callable[..., list[Outcome]],
-) -> None:
-    (result,) = outcomes_of([Method("nothing", Nothing())], tiny_case(load_iris()))
+def test_a_metric_of_rank_0_gets_random_clusters_and_not_a_single_one(tmp_path: Path) -> None:
+    (result,) = outcomes([Method("nothing", Nothing())], tiny_case(load_iris()), tmp_path)
     assert min(losses(result)) > 3.5  # at random nearly 2(K − 1) = 4, one cluster 2
     assert result.scores["given"]["test", "adjusted_rand"].max() < 0.1
 
 
 def test_every_method_of_the_experiment_has_components() -> None:
-    names = [method.name for method in read_methods(configuration().clustering_methods)]
+    config = configuration("experiment=clustering")
+    names = [method.name for method in Clustering(config).methods()]
     assert names[:3] == ["ours/full", "ours/trace", "ours/diagonal"]
     assert {"RCA", "MMC, full", "MMC, diagonal", "closed form", "NCA", "PCA"} < set(names)
     with pytest.raises(ValueError, match="protocols A, B or C, got 'D'"):
-        cases_of("D", load_iris(), 1, configuration())
+        cases_of("D", load_iris(), 1, config)
 
 
 def test_tiny_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
 from experiments.comparison import (
     Comparison,
@@ -20,11 +18,12 @@ from experiments.comparison import (
     sequence_losses,
     with_tuned_penalty,
 )
-from experiments.procedure import Case, Finished, Method, Outcome, choose, compare
+from experiments.procedure import Method, choose
 from metriclearn import ChangePointMetricLearner
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from tests.experiments.command import outcomes_of
 
 
 class Fixed(MahalanobisSegmenter):
@@ -59,24 +58,6 @@ def steps(n_sequences: int = 6, groups: list[str] | None = None) -> LabeledSeque
     )
 
 
-@pytest.fixture
-def outcomes_of(tmp_path: Path) -> Callable[..., list[Outcome]]:
-    """Outcomes of methods in cases, as an experiment on sequences has them."""
-
-    def run(methods: list[Method], cases: list[Case], n_jobs: int = 1) -> list[Outcome]:
-        class Given(Comparison):
-            def methods(self) -> list[Method]:
-                return methods
-
-            def cases(self) -> list[Case]:
-                return cases
-
-        finished = Finished(tmp_path / f"finished {n_jobs}", {})
-        return compare(Given(OmegaConf.create()), finished, n_jobs)
-
-    return run
-
-
 LEARNS = {"learns_penalty": True}
 
 
@@ -102,15 +83,14 @@ def test_penalty_is_tuned_on_a_copy() -> None:
     assert with_tuned_penalty(model, data).penalty_ == 100.0
 
 
-def test_choices_on_folds_fits_on_all_training_data_and_results_kept(
-    outcomes_of: Callable[..., list[Outcome]],
-) -> None:
+def test_choices_on_folds_fits_on_all_training_data_and_results_kept(tmp_path: Path) -> None:
     data = steps()
     train, test = data.select(range(4)), data.select([4, 5])
     case = case_of("only", train, test, [(np.array([0, 1, 2]), np.array([3]))])
     Fixed.fits.clear()
     grid = [{"penalty": price} for price in (100.0, 1.0, 50.0)]
-    (outcome,) = outcomes_of([Method("fixed", Fixed(), grid)], [case])
+    methods = [Method("fixed", Fixed(), grid)]
+    (outcome,) = outcomes_of(Comparison, methods, [case], tmp_path)
     assert outcome.choices["estimated"].parameters == {"penalty": 1.0}
     assert outcome.choices["estimated"].losses == pytest.approx([0.0])
     assert outcome.models["estimated"].penalty_ == 1.0
@@ -118,23 +98,22 @@ def test_choices_on_folds_fits_on_all_training_data_and_results_kept(
     # the candidates on 3 sequences; then, once each, the choices of both columns on all 4
     fits = [(1.0, 3), (1.0, 4), (50.0, 3), (100.0, 3), (100.0, 4)]
     assert sorted(Fixed.fits) == fits
-    (again,) = outcomes_of([Method("fixed", Fixed(), grid)], [case])
+    (again,) = outcomes_of(Comparison, methods, [case], tmp_path)
     assert sorted(Fixed.fits) == fits  # read from disk
     assert again.losses() == pytest.approx(outcome.losses())
-    outcomes_of([Method("fixed", Fixed(), grid)], [replace(case, test=data.select([4]))])
+    other = replace(case, test=data.select([4]))
+    outcomes_of(Comparison, methods, [other], tmp_path)
     assert len(Fixed.fits) == 2 * len(fits)  # other data
 
 
-def test_choice_between_learned_and_tuned_penalty(
-    outcomes_of: Callable[..., list[Outcome]],
-) -> None:
+def test_choice_between_learned_and_tuned_penalty(tmp_path: Path) -> None:
     (case, *_) = group_cases(steps(), 2, False, 2, 0)
     methods = [
         Method("bad", Fixed(penalty=100.0), options=LEARNS),
         Method("good", Fixed(penalty=1.0), options=LEARNS),
         Method("fixed", Fixed(penalty=100.0)),
     ]
-    bad, good, fixed = outcomes_of(methods, [case])
+    bad, good, fixed = outcomes_of(Comparison, methods, [case], tmp_path)
     assert bad.choices["estimated"].option == "tuned"
     assert bad.losses() == pytest.approx([0.0, 0.0])
     assert good.choices["estimated"].option == "learned"
@@ -157,15 +136,13 @@ def test_another_candidate_must_be_clearly_better_where_splits_overlap() -> None
     assert [chosen(gain) for gain in (0.5, 1.8, 1.9)] == [0, 0, 1]
 
 
-def test_results_do_not_depend_on_the_number_of_threads(
-    outcomes_of: Callable[..., list[Outcome]],
-) -> None:
+def test_results_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
     data = make_change_points(6, 100, 4, 2, (3, 4), random_state=0)
     cases = group_cases(data, 2, True, 2, 0)
     learner = ChangePointMetricLearner(verbose=False)
     grid = [{"regularizer__strength": s} for s in (1e-2, 1.0)]
     methods = [Method("ours", learner, grid, LEARNS), Method("euclidean", TunedSegmenter())]
-    one, two = (outcomes_of(methods, cases, n_jobs) for n_jobs in (1, 2))
+    one, two = (outcomes_of(Comparison, methods, cases, tmp_path, n_jobs) for n_jobs in (1, 2))
     assert [o.name for o in one] == ["ours", "euclidean"] * 3
     for a, b in zip(one, two):
         np.testing.assert_array_equal(a.losses(), b.losses())
@@ -198,14 +175,13 @@ def test_too_few_groups_or_sequences_are_one_clear_error() -> None:
         group_folds(steps(1), 2)
 
 
-def test_interrupted_training_stops_the_comparison(
-    outcomes_of: Callable[..., list[Outcome]],
-) -> None:
+def test_interrupted_training_stops_the_comparison(tmp_path: Path) -> None:
     class Interrupted(Fixed):
         def fit(self, X: Any, y: Any) -> Self:
             super().fit(X, y)
             self.solution_ = SimpleNamespace(reason="interrupted")
             return self
 
+    cases = group_cases(steps(), 2, False, 2, 0)
     with pytest.raises(KeyboardInterrupt):
-        outcomes_of([Method("m", Interrupted())], group_cases(steps(), 2, False, 2, 0))
+        outcomes_of(Comparison, [Method("m", Interrupted())], cases, tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,17 +15,17 @@ from tests.experiments.command import call
 
 def test_stretches_have_the_fraction_and_grow() -> None:
     data = make_change_points(4, 120, 5, 2, (3, 4), random_state=0)
-    before = [(60, 60)] * 4
-    for fraction in (0.1, 0.5, 1.0):
-        part = Stretches.draw(data, fraction, random_state=7)
-        for known, full, span, earlier in zip(part.labels, data.labels, part.spans, before):
-            start, stop = span
-            assert stop - start == round(120 * fraction)
-            np.testing.assert_array_equal(known[start:stop], full[start:stop])
-            assert np.all(np.delete(known, np.arange(start, stop)) == -1)
-            if earlier != (60, 60):
-                assert start <= earlier[0] < earlier[1] <= stop
-        before = part.spans
+    parts = {f: Stretches.draw(data, f, random_state=7) for f in (0.1, 0.5, 1.0)}
+    for fraction, part in parts.items():
+        X, labels = part.training(told=False)
+        assert X is data.sequences
+        for known, full, place in zip(labels, data.labels, part.places):
+            assert place.stop - place.start == round(120 * fraction)
+            np.testing.assert_array_equal(known[place], full[place])
+            assert np.all(np.delete(known, place) == -1)
+    for small, large in pairwise(parts.values()):
+        for inner, outer in zip(small.places, large.places):
+            assert outer.start <= inner.start < inner.stop <= outer.stop
 
 
 def test_tiny_run(tmp_path) -> None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
+from pandas import DataFrame
 from scipy.stats import ttest_rel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from experiments.image_baselines import ScikitLearnSpectral, SomeFeatures
+from experiments.image_baselines import ScikitLearnSpectral, some_features
 from experiments.images import LOSSES, Images, Pictures, image_losses, paired_tests, split, words_of
-from experiments.procedure import Case, Finished, Method, Outcome, compare
+from experiments.procedure import Case, Method, Outcome
 from metriclearn import CCCP, FactorDescent, ImageFeatures, NormalizedCutMetricLearner
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import Color, PixelBlocks, Position
 from tests.estimators.test_normalized_cuts import images, quiet  # noqa: F401
+from tests.experiments.command import outcomes_of
 
 TRUTH = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
 FOUND = np.array([[5, 5, 5, 7], [5, 5, 5, 7]])
@@ -42,8 +46,8 @@ def test_losses_by_hand(loss: str, expected: float) -> None:
 
 def test_annotators_are_averaged_each_with_their_own_count() -> None:
     class Model:
-        def predict(self, nodes: list, counts: list[int]) -> list:  # type: ignore[type-arg]
-            return [FOUND if counts == [2] else np.zeros((2, 4), int)]
+        def predict(self, X: list, n_clusters: list[int]) -> list:  # type: ignore[type-arg]
+            return [FOUND if n_clusters == [2] else np.zeros((2, 4), int)]
 
     found = image_losses(Model(), [None], [[TRUTH, np.zeros((2, 4))]])  # type: ignore[list-item]
     single = LOSSES["partition_loss"][1](FOUND, TRUTH)
@@ -54,7 +58,7 @@ def test_paired_tests_are_scipys() -> None:
     random = np.random.default_rng(0)
     a, b = random.normal(size=(2, 20)) + np.array([[0.0], [1.0]])
     names = [f"i{place}" for place in range(20)]
-    losses = {"ours": {"l": dict(zip(names, a))}, "grid": {"l": dict(zip(names, b))}}
+    losses = {m: DataFrame({"l": x}, index=names) for m, x in (("ours", a), ("grid", b))}
     all_, few = paired_tests(losses, [("ours", "grid")], {"all": names, "few": names[:5]})
     expected = ttest_rel(a, b)
     assert (all_["t"], all_["p"]) == pytest.approx((expected.statistic, expected.pvalue))
@@ -87,20 +91,14 @@ def outcome_of(method: Method, everything: Pictures, folder: Path) -> Outcome:
     halves = [([0, 1], [2, 3]), ([2, 3], [0, 1])]
     folds = [(train.select(part), train.select(rest)) for part, rest in halves]
 
-    class Given(Images):
-        def methods(self) -> list[Method]:
-            return [method]
-
-        def cases(self) -> list[Case]:
-            return [Case("seed 0", train, test, folds)]
-
-    measures = ["partition_loss", "jaccard", "foreground"]
-    (outcome,) = compare(Given(OmegaConf.create({"losses": measures})), Finished(folder, {}))
+    case, losses = Case("seed 0", train, test, folds), ["partition_loss", "jaccard", "foreground"]
+    (outcome,) = outcomes_of(Images, [method], [case], folder, losses=losses)
     return outcome
 
 
 LEARNER = NormalizedCutMetricLearner(solver=CCCP(FactorDescent(8), max_rounds=2))
 SEARCH = SimilarityGridSearch([1], [1e-2, 1.0])
+SOME = FunctionTransformer(partial(some_features, keep=[0, 3]))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +109,7 @@ SEARCH = SimilarityGridSearch([1], [1e-2, 1.0])
             "outer steps",
         ),
         (Method("grid", SEARCH), "of 4 pairs"),
-        (Method("some", SomeFeatures(SEARCH, [0, 3])), "of 4 pairs"),
+        (Method("some", make_pipeline(SOME, SEARCH)), "of 4 pairs"),
         (Method("euclidean", EuclideanSimilarity()), ""),
         (Method("scikit-learn", ScikitLearnSpectral(), [{"gamma": 0.1}, {"gamma": 0.2}]), "gamma"),
     ],

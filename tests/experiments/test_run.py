@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.comparison import sequence_losses
+from experiments.comparison import read_cases, sequence_losses
 from experiments.report import read_results
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
-from tests.experiments.command import DATA_REASON, call, failure
+from tests.experiments.command import DATA_REASON, call, configuration, failure
 
 METHODS = {
     "ours/diagonal-l1",
@@ -101,15 +101,8 @@ def test_real_recordings(name: str, n_test: int, tmp_path: Path) -> None:
 
 
 @needs_data
-def test_users_of_hapt_are_never_split(tmp_path: Path) -> None:
-    from hydra import compose, initialize_config_dir
-
-    from experiments.command_line import CONFIGS
-    from experiments.comparison import read_cases
-
-    with initialize_config_dir(CONFIGS, version_base="1.3"):
-        config = compose("config", ["experiment=hapt", "dataset.loader.window=500"])
-    (split,) = read_cases(config)
+def test_users_of_hapt_are_never_split() -> None:
+    (split,) = read_cases(configuration("experiment=hapt", "dataset.loader.window=500"))
     assert len(set(split.train.groups)) == 12
     assert len(set(split.test.groups)) == 6
     assert not set(split.train.groups) & set(split.test.groups)
