@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments import scenes
-from experiments.scenes import Shot, Spans
-
-SAMPLING_RATE, FRAME_RATE = 16000, 5
+from experiments.scenes import FRAME_RATE, SAMPLING_RATE, Shot, Spans
 
 
 def build_videos(
@@ -27,24 +25,19 @@ def build_videos(
     wanted = f"seed {seed}, {seconds} seconds, {tuple(videos)} videos, version 1\n"
 
     def build(path: Path, name: str, random: np.random.Generator) -> Spans:
-        return _build_video(path, seconds, random)
+        ends = _times(seconds, 8.0, 24.0, random)
+        first = int(random.integers(2))
+        kinds = [("studio", "stage")[(first + k) % 2] for k in range(len(ends))]
+        spans = list(zip([0.0, *ends[:-1]], ends, kinds))
+        shots: list[Shot] = []
+        for start, end, kind in spans:
+            cuts = start + np.array([0.0, *_times(end - start, 2.0, 8.0, random)])
+            frames = np.diff(np.round(cuts * FRAME_RATE).astype(int)).tolist()
+            shots += [Shot(kind, count) for count in frames if count]
+        scenes.write_movie(path, shots, _sound(spans, random), random)
+        return spans
 
     return scenes.build_movies(folder, wanted, videos, seed, build)
-
-
-def _build_video(path: Path, seconds: float, random: np.random.Generator) -> Spans:
-    ends = _times(seconds, 8.0, 24.0, random)
-    starts = [0.0, *ends[:-1]]
-    first = int(random.integers(2))
-    kinds = [("studio", "stage")[(first + k) % 2] for k in range(len(ends))]
-    shots: list[Shot] = []
-    for kind, start, end in zip(kinds, starts, ends):
-        cuts = start + np.array([0.0, *_times(end - start, 2.0, 8.0, random)])
-        frames = np.diff(np.round(cuts * FRAME_RATE).astype(int)).tolist()
-        shots += [Shot(kind, count) for count in frames if count]
-    sound = _sound(kinds, starts, ends, random)
-    scenes.write_movie(path, scenes.draw_shots(shots, random), FRAME_RATE, sound, SAMPLING_RATE)
-    return list(zip(starts, ends, kinds))
 
 
 def _times(
@@ -58,24 +51,20 @@ def _times(
     return [*inner, seconds]
 
 
-def _sound(
-    kinds: Sequence[str],
-    starts: Sequence[float],
-    ends: Sequence[float],
-    random: np.random.Generator,
-) -> NDArray[np.float32]:
+def _sound(spans: Spans, random: np.random.Generator) -> NDArray[np.float32]:
     """Noise whose tremolo tells the kind of scene, under chords that change when they like."""
-    n = int(ends[-1] * SAMPLING_RATE)
+    length = spans[-1][1]
+    n = int(length * SAMPLING_RATE)
     time = np.arange(n) / SAMPLING_RATE
     tremolo = np.zeros(n)
-    for kind, start, end in zip(kinds, starts, ends):
+    for start, end, kind in spans:
         inside = slice(int(start * SAMPLING_RATE), int(end * SAMPLING_RATE))
         if kind == "studio":
             tremolo[inside] = 0.8 * np.sin(2 * np.pi * 5.0 * time[inside])
     noise = np.diff(random.normal(0.0, 0.02, n + 1)) * (1.0 + tremolo)  # high frequencies
     chords = np.zeros(n)
     begin = 0.0
-    for end in _times(ends[-1], 3.0, 15.0, random):
+    for end in _times(length, 3.0, 15.0, random):
         inside = slice(int(begin * SAMPLING_RATE), int(end * SAMPLING_RATE))
         pitches = 110.0 * 2.0 ** (random.uniform(0.0, 3.5, 4))
         waves = [np.sin(2 * np.pi * pitch * time[inside]) for pitch in pitches]

@@ -22,11 +22,9 @@ from tqdm import tqdm
 from metriclearn.datasets.annotations import save_segments
 
 FOLDERS = ("train", "validation", "test")
-Spans = list[tuple[float, float, str]]  # start and end in seconds, and label
-
+SAMPLING_RATE, FRAME_RATE = 16000, 5
 HEIGHT, WIDTH = 96, 128
-KINDS = ("studio", "stage", "audience")
-
+Spans = list[tuple[float, float, str]]  # start and end in seconds, and label
 
 # mean and standard deviation in radians of the direction across which a pattern changes
 _TILTS = {"studio": (np.pi / 2, 0.12), "stage": (0.0, 0.12), "audience": (np.pi / 4, 1.0)}
@@ -76,28 +74,24 @@ def _scene(kind: str, random: np.random.Generator) -> NDArray[np.float64]:
 
 
 def write_movie(
-    path: Path,
-    frames: Iterable[NDArray[np.uint8]],
-    frame_rate: int,
-    sound: NDArray[np.float32],
-    sampling_rate: int,
+    path: Path, shots: Iterable[Shot], sound: NDArray[np.float32], random: np.random.Generator
 ) -> None:
-    """Encode pictures (H.264) and one channel of sound (AAC) into an MP4 file."""
+    """Draw shots, encode them (H.264) and one channel of sound (AAC) into an MP4 file."""
     import av
 
     with av.open(str(path), "w") as container:
-        video = container.add_stream("libx264", rate=frame_rate, options={"preset": "ultrafast"})
+        video = container.add_stream("libx264", rate=FRAME_RATE, options={"preset": "ultrafast"})
         video.width, video.height, video.pix_fmt = WIDTH, HEIGHT, "yuv420p"
-        audio = container.add_stream("aac", rate=sampling_rate, layout="mono")
-        for picture in frames:
+        audio = container.add_stream("aac", rate=SAMPLING_RATE, layout="mono")
+        for picture in draw_shots(shots, random):
             container.mux(video.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(video.encode(None))
         block = 1024
         for start in range(0, len(sound), block):
             part = np.ascontiguousarray(sound[None, start : start + block], dtype=np.float32)
             frame = av.AudioFrame.from_ndarray(part, format="fltp", layout="mono")
-            frame.sample_rate, frame.pts = sampling_rate, start
-            frame.time_base = Fraction(1, sampling_rate)
+            frame.sample_rate, frame.pts = SAMPLING_RATE, start
+            frame.time_base = Fraction(1, SAMPLING_RATE)
             container.mux(audio.encode(frame))
         container.mux(audio.encode(None))
 

@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments import scenes
-from experiments.scenes import Shot, Spans
+from experiments.scenes import FRAME_RATE, SAMPLING_RATE, Shot, Spans
 from metriclearn.datasets.annotations import read_segments
 from metriclearn.datasets.registry import data_folder
 from metriclearn.features.media import audio_blocks
 
-SAMPLING_RATE, FRAME_RATE = 16000, 5
 FADE = 0.6  # seconds of cross-fade
 SHORTEST, LONGEST = 5.0, 25.0  # seconds of a passage
 
@@ -80,15 +79,15 @@ def _build_show(path: Path, part: Part, seconds: float, random: np.random.Genera
     while start < seconds:
         length = random.uniform(SHORTEST, LONGEST)
         # the clip has half a fade on both sides of its segment
-        make = {"speech": _speech, "song": _song}[label]
-        clip = make(part, int(length * SAMPLING_RATE) + fade, random)
+        n_samples = int(length * SAMPLING_RATE) + fade
+        clip = (_speech if label == "speech" else _song)(part, n_samples, random)
         sound = _append(sound, _turned(clip, random), fade)
         end = (len(sound) - fade / 2 - fade / 2) / SAMPLING_RATE
         spans.append((start, end, label))
         shots += _shots("studio" if label == "speech" else "stage", start, end, random)
         start, label = end, "song" if label == "speech" else "speech"
     sound = np.clip(sound[fade // 2 : fade // 2 + int(start * SAMPLING_RATE)], -1.0, 1.0)
-    scenes.write_movie(path, scenes.draw_shots(shots, random), FRAME_RATE, sound, SAMPLING_RATE)
+    scenes.write_movie(path, shots, sound, random)
     return spans
 
 

@@ -28,25 +28,20 @@ def euclidean(data: LabeledSequences, penalty: float | None = None) -> TunedSegm
     return model
 
 
-def test_perfect_segmentation() -> None:
-    data = block()
-    found = score(euclidean(data), data, "estimated", margin=0)
-    values = {name: value.tolist() for name, value in found.items()}
-    assert values["partition_loss"] == pytest.approx([0.0], abs=1e-12)
-    assert values["hausdorff"] == [0.0]
-    assert values["f1"] == [1.0]
-    assert values["n_segments"] == [3.0]
-
-
-def test_one_segment_where_there_are_three() -> None:
-    data = block()
-    found = score(euclidean(data, penalty=1e6), data, "estimated", margin=5)
-    assert found["partition_loss"] == pytest.approx([2.0])
-    assert found["relative_loss"] == pytest.approx([2.0 / 30])
-    assert found["hausdorff"].tolist() == [30.0]  # nothing found: T
-    assert found["f1"].tolist() == [0.0]
-    assert found["n_segments"].tolist() == [1.0]
-    given = score(euclidean(data, penalty=1e6), data, "given", margin=5)
+@pytest.mark.parametrize(
+    ("penalty", "margin", "expected"),
+    [
+        (None, 0, {"partition_loss": 0.0, "hausdorff": 0.0, "f1": 1.0, "n_segments": 3.0}),
+        # one segment where there are three; the Hausdorff distance to nothing is T
+        (1e6, 5, {"partition_loss": 2.0, "hausdorff": 30.0, "f1": 0.0, "n_segments": 1.0}),
+    ],
+)
+def test_measures_by_hand(penalty: float | None, margin: float, expected: dict) -> None:  # type: ignore[type-arg]
+    data, model = block(), euclidean(block(), penalty)
+    values = score(model, data, "estimated", margin)
+    expected |= {"relative_loss": expected["partition_loss"] / 30}
+    assert {name: float(value[0]) for name, value in values.items()} == pytest.approx(expected)
+    given = score(model, data, "given", margin)
     assert given["partition_loss"] == pytest.approx([0.0], abs=1e-12)
 
 

@@ -172,23 +172,29 @@ def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
     assert "keep penalty=" in (tmp_path / "results.md").read_text(encoding="utf-8")
 
 
-def test_unknown_names_list_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
-    message = failure(capsys, "run", "dataset=nowhere")
-    assert "no dataset/nowhere" in message
-    assert "hapt" in message
-    assert "paper_setting" in failure(capsys, "run", "experiment=nothing")
-    assert "foo" in failure(capsys, "run", "foo=1")
-    assert "dask, threads" in failure(capsys, "run", "executor=mpi")
-
-
-def test_missing_folders_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = f"hydra.run.dir={tmp_path}/out"
-    absent = tmp_path / "absent"
-    message = failure(capsys, "run", "experiment=hapt", f"dataset.root={absent}", out)
-    assert str(absent) in message
-    message = failure(capsys, "run", "experiment=files", f"dataset.path={absent}", out)
-    assert str(absent) in message
-    assert "dataset.path=FOLDER" in failure(capsys, "run", "experiment=files", out)
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["dataset=nowhere"], ["no dataset/nowhere", "hapt"]),
+        (["experiment=nothing"], ["paper_setting"]),
+        (["foo=1"], ["foo"]),
+        (["executor=mpi"], ["dask, threads"]),
+        (["experiment=hapt", "dataset.root=/absent"], ["/absent"]),
+        (["experiment=files", "dataset.path=/absent"], ["/absent"]),
+        (["experiment=files"], ["dataset.path=FOLDER"]),
+        (["experiment=video", "tiny=true", "root=null"], ["root=FOLDER"]),
+        (
+            ["experiment=clustering", "tiny=true", "+protocols.A.nothing=2"],
+            ["among iris, wine, breast_cancer, digits, libras, letters, got nothing"],
+        ),
+    ],
+    ids=lambda value: value[0],
+)
+def test_errors_of_the_user_are_one_sentence(
+    options: list[str], words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = failure(capsys, "run", *options, f"hydra.run.dir={tmp_path}/out")
+    assert [word for word in words if word not in message] == []
 
 
 def test_output_folder_that_cannot_be_written_ends_the_process_with_one_sentence(
