@@ -10,13 +10,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from metriclearn.estimators.clusterer import MahalanobisClusterer
-from metriclearn.estimators.inputs import read_data_sets, read_labelings
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.linear import Euclidean
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.best_penalty import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.running.parameters import Needs, check_parameters, component, either, number
+from metriclearn.running.parameters import Needs, component, either, number
 
 __all__ = ["MetricKMeans", "TunedSegmenter"]
 
@@ -59,10 +58,7 @@ class MetricKMeans(MahalanobisClusterer):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
-        check_parameters(self)
-        data = read_data_sets(type(self).__name__, X)
-        truths = read_labelings(type(self).__name__, y, data, segments=False)
-        self._remember(data)
+        data, truths = self._read_labeled(X, y, segments=False)
         self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
         self.components_ = self.baseline_.components_
         self.penalty_ = None
@@ -105,10 +101,7 @@ class TunedSegmenter(MahalanobisSegmenter):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the metric, then choose the penalty on the same labeled sequences."""
-        check_parameters(self)
-        data = read_data_sets(type(self).__name__, X)
-        truths = read_labelings(type(self).__name__, y, data, segments=True)
-        self._remember(data)
+        data, truths = self._read_labeled(X, y, segments=True)
         self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
         self.components_ = self.baseline_.components_
         self.penalty_ = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from metriclearn.estimators.cutter import NormalizedCutSegmenter, read_graphs, read_node_labels
 from metriclearn.estimators.learned_metric import pooled_deviation
-from metriclearn.features.image import ImageFeatures
-from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
-from metriclearn.similarities.normalized_cut import Rounding, ThresholdCut
+from metriclearn.similarities import NodeLabels, Nodes
 
 __all__ = ["EuclideanSimilarity", "SimilarityGridSearch"]
 
@@ -61,10 +59,6 @@ class EuclideanSimilarity(WeighedSimilarity):
     """
 
     scale: float = 1.0
-    _: KW_ONLY
-    similarity: Similarity = GaussianSimilarity()  # noqa: RUF009
-    features: ImageFeatures = ImageFeatures()  # noqa: RUF009
-    rounding: Rounding = ThresholdCut()  # noqa: RUF009
 
     def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels]) -> NDArray:
         P = self.n_features_in_
@@ -97,10 +91,6 @@ class SimilarityGridSearch(WeighedSimilarity):
 
     first: Sequence[int] = (3, 4)
     scales: Sequence[float] = tuple(10.0 ** np.arange(-4.0, 1.6, 0.5))
-    _: KW_ONLY
-    similarity: Similarity = GaussianSimilarity()  # noqa: RUF009
-    features: ImageFeatures = ImageFeatures()  # noqa: RUF009
-    rounding: Rounding = ThresholdCut()  # noqa: RUF009
 
     def _choose(self, nodes: list[Nodes], truths: Sequence[NodeLabels]) -> NDArray:
         is_first = np.isin(np.arange(self.n_features_in_), list(self.first))

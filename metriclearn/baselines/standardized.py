@@ -8,11 +8,9 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from metriclearn.estimators.inputs import read_data_sets, read_labelings
 from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviation
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import check_parameters
 
 __all__ = ["StandardizedMetric", "check_pairs"]
 
@@ -33,12 +31,8 @@ class StandardizedMetric(LearnedMetric, ABC):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
-        check_parameters(self)
-        who = type(self).__name__
-        data = read_data_sets(who, X)
-        truths = read_labelings(who, y, data, segments=False)
-        self._remember(data)
-        scale = pooled_deviation(who, data.measures)
+        data, truths = self._read_labeled(X, y, segments=False)
+        scale = pooled_deviation(type(self).__name__, data.measures)
         arrays = [center(array) / scale for array in data.arrays]
         self.components_ = self._learn(arrays, truths) / scale
         return self

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,8 +16,9 @@ from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.features.image import ImageFeatures
 from metriclearn.problem.knowledge import PartialPartition, unlabeled
 from metriclearn.problem.partition import Partition
-from metriclearn.similarities import NodeLabels, Nodes, Similarity
-from metriclearn.similarities.normalized_cut import NormalizedCut, Rounding
+from metriclearn.running.parameters import Needs, component
+from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
+from metriclearn.similarities.normalized_cut import NormalizedCut, Rounding, ThresholdCut
 
 __all__ = ["Graphs", "NormalizedCutSegmenter", "SampleLabels", "read_graphs", "read_node_labels"]
 
@@ -253,18 +254,24 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int) -> SampleLabels:
     return replace(of_nodes, codes=codes, values=values, segments=segments)
 
 
+@dataclass(eq=False, repr=False)
 class NormalizedCutSegmenter(LearnedMetric):
     """What every estimator does that has fitted ``components_``, ``scale_`` and a threshold.
 
-    A subclass has the parameters ``similarity``, ``features`` and ``rounding``.
+    Every subclass has the parameters ``similarity``, ``features`` and ``rounding``.
     """
 
-    similarity: Similarity
-    features: ImageFeatures
-    rounding: Rounding
-    scale_: NDArray
-    eigenvalue_threshold_: float
-    max_clusters_: int
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "similarity": component(Similarity, "GaussianSimilarity()"),
+        "features": component(ImageFeatures, "ImageFeatures()"),
+        "rounding": component(Rounding, "ThresholdCut()"),
+    }
+
+    _: KW_ONLY
+    similarity: Similarity = GaussianSimilarity()  # noqa: RUF009
+    features: ImageFeatures = ImageFeatures()  # noqa: RUF009
+    rounding: Rounding = ThresholdCut()  # noqa: RUF009
+    scale_: NDArray = field(init=False)
 
     def predict(self, X: Any, n_clusters: int | Sequence[int] | None = 2) -> Any:
         """Divide images by normalized cuts under the learned similarity.

@@ -14,10 +14,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import DataSets, Measures, read_data_sets
+from metriclearn.estimators.inputs import DataSets, Measures, read_data_sets, read_labelings
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import ComponentParameters
+from metriclearn.running.parameters import ComponentParameters, check_parameters
 
 __all__ = ["LearnedMetric", "covariances", "pooled_deviation", "principal_components", "whitening"]
 
@@ -118,6 +118,19 @@ class LearnedMetric(  # type: ignore[call-arg]
                 "feature names should match those that were passed during fit."
             )
         return data
+
+    def _read_labeled(
+        self, X: Any, y: Any = None, *, segments: bool | None = None, partial: bool = False
+    ) -> tuple[DataSets, list[Any]]:
+        """Check parameters, data and, unless ``segments`` is None, labels; keep feature names."""
+        check_parameters(self)
+        who = type(self).__name__
+        data = read_data_sets(who, X)
+        truths: list[Any] = []
+        if segments is not None:
+            truths = read_labelings(who, y, data, segments=segments, partial=partial)
+        self._remember(data)
+        return data, truths
 
     def _remember(self, data: DataSets) -> None:
         """Keep number and names of the features, as scikit-learn does."""

@@ -11,11 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from metriclearn.estimators.inputs import (
-    DataSets,
-    read_data_sets,
-    read_labelings,
-)
+from metriclearn.estimators.inputs import DataSets
 from metriclearn.estimators.learned_metric import (
     LearnedMetric,
     covariances,
@@ -26,7 +22,7 @@ from metriclearn.estimators.learned_metric import (
 from metriclearn.oracles.completion import groups_of
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, check_parameters, either, number
+from metriclearn.running.parameters import Needs, either, number
 
 __all__ = ["Euclidean", "PrincipalComponents", "RelevantComponents"]
 
@@ -36,9 +32,7 @@ class MetricOfData(LearnedMetric, ABC):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one (T, P) array or several, at most O(TP² + P³); y is not used."""
-        check_parameters(self)
-        data = read_data_sets(type(self).__name__, X)
-        self._remember(data)
+        data, _ = self._read_labeled(X)
         self.components_ = self._components(data)
         return self
 
@@ -140,26 +134,18 @@ class RelevantComponents(LearnedMetric):
         ValueError
             For data, labels or parameters that cannot be used, or if no chunklet has two samples.
         """
-        check_parameters(self)
         who = type(self).__name__
-        data = read_data_sets(who, X)
-        n_known = int(sum(data.lengths))
-        if self.contiguous:
-            truths = read_labelings(who, y, data, segments=True)
-        else:
-            knowns = read_labelings(who, y, data, segments=False, partial=True)
-            chunklets = list(map(_chunklets, knowns))
-            truths = [truth for truth, _ in chunklets]
-            n_known = sum(count for _, count in chunklets)
+        whole = self.contiguous
+        data, knowns = self._read_labeled(X, y, segments=whole, partial=not whole)
+        truths, counts = zip(*(_chunklets(known) for known in knowns))
         if all(truth.n_clusters == truth.n_samples for truth in truths):
             raise ValueError(
                 f"{who} needs two samples or more in some chunklet, but no two of the "
                 f"{sum(data.lengths)} samples are labeled as belonging together; label some."
             )
-        self._remember(data)
         pooled_deviation(who, data.measures)
         total, within = covariances(data.arrays, truths)
-        within *= sum(data.lengths) / n_known  # a mean over the samples in chunklets
+        within *= sum(data.lengths) / sum(counts)  # a mean over the samples in chunklets
         if self.diagonal:
             variances = np.maximum(np.diag(within), 1e-12 * np.diag(total))
             self.components_ = np.diag(1.0 / np.sqrt(variances))

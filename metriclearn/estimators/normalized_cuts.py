@@ -19,21 +19,13 @@ from metriclearn.estimators.cutter import (
 )
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
 from metriclearn.estimators.learned_metric import pooled_deviation
-from metriclearn.features.image import ImageFeatures
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, number
-from metriclearn.similarities import (
-    GaussianSimilarity,
-    NodeLabels,
-    Nodes,
-    Similarity,
-    SimilarityFeatures,
-)
+from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, SimilarityFeatures
 from metriclearn.similarities.nodes import complete_nodes
-from metriclearn.similarities.normalized_cut import Rounding, ThresholdCut
 from metriclearn.similarities.operators import SimilarityForm
 from metriclearn.solvers.base import Callback, Solution
 from metriclearn.solvers.cccp import CCCP
@@ -134,12 +126,10 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        **NormalizedCutSegmenter.PARAMETERS,
         **{k: v for k, v in LargeMarginLearner.PARAMETERS.items() if k != "penalty"},
         "regularizer": component(Regularizer, "Trace()"),
         "solver": component(CCCP, "CCCP()"),
-        "similarity": component(Similarity, "GaussianSimilarity()"),
-        "features": component(ImageFeatures, "ImageFeatures()"),
-        "rounding": component(Rounding, "ThresholdCut()"),
         "starts": Needs(
             "at least one positive start",
             lambda starts: len(starts) > 0 and all(map(number(1e-50).accepts, starts)),
@@ -150,9 +140,6 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     regularizer: Regularizer = Trace(1e-2)  # noqa: RUF009
     solver: CCCP = CCCP()  # noqa: RUF009
     _: KW_ONLY
-    similarity: Similarity = GaussianSimilarity()  # noqa: RUF009
-    features: ImageFeatures = ImageFeatures()  # noqa: RUF009
-    rounding: Rounding = ThresholdCut()  # noqa: RUF009
     loss_scale: float = 0.03
     normalized: bool = False
     starts: Sequence[float] = (1e-3, 1e-2, 1e-1)

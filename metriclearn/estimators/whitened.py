@@ -18,12 +18,7 @@ from sklearn.base import clone
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.clustering import ClusteringMetricLearner
-from metriclearn.estimators.inputs import (
-    DataSets,
-    read_data_sets,
-    read_labelings,
-    read_weights,
-)
+from metriclearn.estimators.inputs import read_weights
 from metriclearn.estimators.learned_metric import (
     LearnedMetric,
     MetricEstimator,
@@ -36,7 +31,7 @@ from metriclearn.oracles.averaged import Averaged
 from metriclearn.oracles.best_penalty import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, check_parameters, component, either, number
+from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Solution
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric
@@ -61,6 +56,7 @@ class MappedLearner(LearnedMetric, ABC):
     change the learner before it is fitted.
     """
 
+    _segments: ClassVar[bool]  # whether every run of equal labels is a segment
     learner: Any
     learner_: Any
     penalty_: float | None
@@ -69,10 +65,6 @@ class MappedLearner(LearnedMetric, ABC):
     def solution_(self) -> Solution:
         """What the inner learner's solver found."""
         return self.learner_.solution_
-
-    @abstractmethod
-    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
-        """Check labels and read them as partitions."""
 
     @abstractmethod
     def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
@@ -93,11 +85,8 @@ class MappedLearner(LearnedMetric, ABC):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
-        check_parameters(self)
         who = type(self).__name__
-        data = read_data_sets(who, X)
-        truths = self._read_truths(y, data)
-        self._remember(data)
+        data, truths = self._read_labeled(X, y, segments=self._segments)
         weights = read_weights(who, sample_weight, len(truths))
         weights = np.ones(len(truths)) if weights is None else weights
         used = np.flatnonzero(weights)
@@ -133,6 +122,7 @@ class MappedLearner(LearnedMetric, ABC):
 class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
     """A mapped learner of change-points, with the parameter ``retune``."""
 
+    _segments = True
     retune: bool
 
     @property
@@ -144,9 +134,6 @@ class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
     def n_segments(self) -> str | None:  # type: ignore[override]
         """Whether the number of segments is given: the inner learner's."""
         return self.learner.n_segments
-
-    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
-        return read_labelings(type(self).__name__, y, data, segments=True)
 
     def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
         super()._finish(arrays, truths, components)
@@ -313,6 +300,8 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         "between": number(0, 1),
     }
 
+    _segments = False
+
     learner: ClusteringMetricLearner = ClusteringMetricLearner(  # noqa: RUF009
         regularizer=SquaredFrobenius(10.0),
         oracle=Averaged(),
@@ -332,9 +321,6 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     def random_state(self) -> Any:  # type: ignore[override]
         """Of these starts: the inner learner's."""
         return self.learner.random_state
-
-    def _read_truths(self, y: Any, data: DataSets) -> list[Partition]:
-        return read_labelings(type(self).__name__, y, data, segments=False)
 
     def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
         total, within = covariances(arrays, truths, weights)
