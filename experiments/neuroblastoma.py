@@ -39,7 +39,6 @@ from metriclearn.datasets import AnnotatedProfiles
 from metriclearn.estimators.penalty import (
     moved_penalty,
     path_errors,
-    position_at,
     target_interval,
 )
 from metriclearn.oracles.path import SegmentationPath
@@ -125,7 +124,7 @@ class Neuroblastoma(Procedure):
         else:
             paths = self._paths_of(model, held_out)
         cases = list(zip(paths, logs, held_out.known))
-        free = [path_errors(path, known)[position_at(path, log)] for path, log, known in cases]
+        free = [path_errors(p, known)[p.positions(np.exp(log))] for p, log, known in cases]
         margin = model.regression.margin
         constrained = {
             weight: np.array([_left_out(*case, margin, weight) for case in cases], dtype=float)
@@ -204,7 +203,7 @@ def _left_out(
         rest = PartialPartition(known.n_samples, regions=others)
         interval = target_interval(path, path_errors(path, rest))
         moved = moved_penalty(log, interval, margin, weight) if weight else log
-        ends = path.change_points[position_at(path, moved)]
+        ends = path.change_points[path.positions(np.exp(moved))]
         errors += not region.allows(ends[:-1])
     return errors
 

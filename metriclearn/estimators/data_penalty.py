@@ -18,7 +18,6 @@ from metriclearn.estimators.inputs import read_labelings
 from metriclearn.estimators.penalty import (
     IntervalRegression,
     PenalizedSegmenter,
-    position_at,
     with_method,
 )
 from metriclearn.features.sequence import SequenceFeatures
@@ -192,8 +191,8 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
             logs = self._log_penalties(data)
             known = truths
             if not self.constrained:  # optimal at the good penalties nearest to the learned ones
-                cases = zip(paths, np.clip(logs, *self.intervals_.T))
-                known = [Partition(ends=p.change_points[position_at(p, z)]) for p, z in cases]
+                cases = zip(paths, np.exp(np.clip(logs, *self.intervals_.T)))
+                known = [Partition(ends=p.change_points[p.positions(z)]) for p, z in cases]
             self._fit_metric(represented, known, logs, turn)
             paths = self._paths_of(represented, truths)
             self._fit_penalty(data, paths, truths)

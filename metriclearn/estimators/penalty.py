@@ -25,7 +25,7 @@ from metriclearn.estimators.inputs import (
 )
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
-from metriclearn.oracles.path import SegmentationPath, hull_vertices, path_along
+from metriclearn.oracles.path import SegmentationPath, hull_vertices, path_along, widest_run
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss
@@ -38,7 +38,6 @@ __all__ = [
     "PenaltyLearner",
     "moved_penalty",
     "path_errors",
-    "position_at",
     "target_interval",
     "with_method",
 ]
@@ -197,23 +196,10 @@ def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, f
     penalty is.
     """
     wrong = np.asarray(errors, dtype=np.float64)
-    good = wrong <= wrong.min() + 1e-12
-    # runs of good segmentations; along the path segments become more and penalties lower, so that
-    # a run from i to j holds for penalties from the low end of j to the high end of i
-    starts = np.flatnonzero(good & ~np.append(False, good[:-1]))
-    stops = np.flatnonzero(good & ~np.append(good[1:], False))
     with np.errstate(divide="ignore"):
         logs = np.log(np.maximum(path.penalties, 0.0))
     logs[-1, 0], logs[0, 1] = -np.inf, np.inf
-    spans = [(float(logs[stop, 0]), float(logs[start, 1])) for start, stop in zip(starts, stops)]
-    return max(spans, key=lambda span: span[1] - span[0])
-
-
-def position_at(path: SegmentationPath, log_penalty: float) -> int:
-    """Which segmentation of a path is optimal; beyond its end, the last."""
-    # low ends decrease along the path: negated, they are sorted for the bisection
-    place = int(np.searchsorted(-path.penalties[:, 0], -np.exp(log_penalty), side="left"))
-    return min(place, len(path) - 1)
+    return widest_run(wrong <= wrong.min() + 1e-12, *logs.T)
 
 
 def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight: float) -> float:
@@ -289,7 +275,18 @@ class PenalizedSegmenter(ComponentParameters):
         if known is not None:
             facts = read_labelings(type(self).__name__, known, data, segments=True, partial=True)
         cases = zip(self._represent(data), self._log_penalties(data), facts, paths or repeat(None))
-        ends = [self._segment(*case).change_points for case in cases]
+        ends = []
+        for Z, log_penalty, fact, path in cases:
+            if fact is not None and self.own_weight > 0:
+                path = self._path(Z, fact) if path is None else path
+                interval = target_interval(path, path_errors(path, fact))
+                margin = float(self.regression_.margin)
+                log_penalty = moved_penalty(log_penalty, interval, margin, self.own_weight)
+            if isinstance(fact, Partition):
+                fact = PartialPartition.from_partition(fact)
+            form = LowRankForm(center(Z @ self.components_.T), shift=-float(np.exp(log_penalty)))
+            oracle = ConstrainedChangePoints(min(self.min_size, len(Z)))
+            ends.append(oracle(form, known=fact).change_points)
         return ends[0] if data.single else ends
 
     def predict(self, X: Any, known: Any = None) -> Any:
@@ -342,8 +339,8 @@ class PenalizedSegmenter(ComponentParameters):
             )
         used = np.isfinite(self.intervals_).any(axis=1)  # the others suit every penalty
         self.regression_ = clone(self.regression).fit(rows[used], self.intervals_[used])
-        cases = zip(paths, errors, self.regression_.predict(rows))
-        self.training_errors_ = np.array([[e[position_at(p, z)], e.min()] for p, e, z in cases])
+        cases = zip(paths, errors, np.exp(self.regression_.predict(rows)))
+        self.training_errors_ = np.array([[e[p.positions(z)], e.min()] for p, e, z in cases])
 
     def _paths_of(
         self, represented: Sequence[NDArray], truths: Sequence[Any] | None = None
@@ -378,23 +375,6 @@ class PenalizedSegmenter(ComponentParameters):
 
     def _log_penalties(self, data: DataSets) -> NDArray[np.float64]:
         return self.regression_.predict(self.sequence_features_.transform(data.arrays))
-
-    def _segment(
-        self,
-        Z: NDArray,
-        log_penalty: float,
-        known: Truth | None,
-        path: SegmentationPath | None = None,
-    ) -> Partition:
-        if known is not None and self.own_weight > 0:
-            path = self._path(Z, known) if path is None else path
-            interval = target_interval(path, path_errors(path, known))
-            margin = float(self.regression_.margin)
-            log_penalty = moved_penalty(log_penalty, interval, margin, self.own_weight)
-        form = LowRankForm(center(Z @ self.components_.T), shift=-float(np.exp(log_penalty)))
-        if isinstance(known, Partition):
-            known = PartialPartition.from_partition(known)
-        return ConstrainedChangePoints(min(self.min_size, len(Z)))(form, known=known)
 
     def _read(self, X: Any) -> DataSets:
         check_is_fitted(self, "regression_")

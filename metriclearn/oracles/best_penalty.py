@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.oracles.change_points import PricedSegmentation
-from metriclearn.oracles.path import hull_vertices, path_along
+from metriclearn.oracles.path import hull_vertices, path_along, widest_run
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.losses import FrobeniusLoss, Loss
 from metriclearn.problem.partition import Partition
@@ -39,27 +39,24 @@ def best_penalty(
     loss : Loss
         ℓ; of the truths it gets.
     """
-    steps, reached = [], 0.0
+    paths, errors, reached = [], [], 0.0
     for form, truth in zip(forms, truths):
         problem = PricedSegmentation(form, min_size)
         most = min(form.n_samples // min_size, 4 * truth.n_clusters + 10)
         vertices = hull_vertices(problem, problem.coarsest, problem.finest, most)
         path = path_along(vertices, 0.0, (0.0, np.inf))
-        losses = [loss(Partition(ends=ends), truth) for ends in path.change_points]
-        steps.append((path.penalties, np.array(losses)))
+        paths.append(path)
+        errors.append(np.array([loss(Partition(ends=ends), truth) for ends in path.change_points]))
         if len(path) > 1 and path.n_segments[-2] >= most:  # not refined below this price
             reached = max(reached, float(path.penalties[-2, 1]))
-    edges = _edges([penalties for penalties, _ in steps], reached)
+    edges = _edges([path.penalties for path in paths], reached)
     # Between two edges the losses are constant: one price in every interval tells all.
     middles = np.sqrt(edges[:-1] * edges[1:])
-    mean = np.average(
-        [_losses_at(penalties, losses, middles) for penalties, losses in steps],
-        axis=0,
-        weights=weights,
-    )
-    best = mean <= np.min(mean) + 1e-12
-    low, high = _widest_run(edges, best)
-    return float(np.sqrt(low * high)), float(np.min(mean))
+    losses = [values[path.positions(middles)] for path, values in zip(paths, errors)]
+    mean = np.average(losses, axis=0, weights=weights)
+    logs = np.log(edges[::-1])  # as along a path: from high to low
+    low, high = widest_run(mean[::-1] <= np.min(mean) + 1e-12, logs[1:], logs[:-1])
+    return float(np.exp(0.5 * (low + high))), float(np.min(mean))
 
 
 def _edges(penalties: Sequence[NDArray], reached: float) -> NDArray:
@@ -74,17 +71,3 @@ def _edges(penalties: Sequence[NDArray], reached: float) -> NDArray:
         return np.array([1.0, 2.0]) * max(1.0, reached)
     lowest = reached if reached > rounding else 1e-3 * inner[0]
     return np.concatenate([[lowest], inner, [2.0 * inner[-1]]])
-
-
-def _losses_at(penalties: NDArray, losses: NDArray, prices: NDArray) -> NDArray:
-    """Loss of the segmentation that is optimal at every price; penalties[:, 0] decreases."""
-    position = np.searchsorted(-penalties[:, 0], -prices, side="left")
-    return losses[np.minimum(position, len(losses) - 1)]
-
-
-def _widest_run(edges: NDArray, good: NDArray) -> tuple[float, float]:
-    # Runs of good intervals, from edges[start] to edges[stop].
-    starts = np.flatnonzero(good & ~np.append(False, good[:-1]))
-    stops = np.flatnonzero(good & ~np.append(good[1:], False)) + 1
-    widest = int(np.argmax(edges[stops] / edges[starts]))
-    return float(edges[starts[widest]]), float(edges[stops[widest]])

@@ -12,11 +12,14 @@ from sklearn.utils import check_array
 from metriclearn.oracles.change_points import PricedSegmentation, Vertex
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partition import check_count
+from metriclearn.running.parameters import either, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SegmentationPath", "hull_vertices", "path_along", "segmentation_path"]
+__all__ = ["SegmentationPath", "hull_vertices", "path_along", "segmentation_path", "widest_run"]
+
+_COUNT = either(None, number(1, whole=True))
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,27 @@ class SegmentationPath:
         ValueError
             If the path does not reach that penalty.
         """
-        inside = (self.penalties[:, 0] <= penalty) & (penalty <= self.penalties[:, 1])
-        if not inside.any():
+        if not self.penalties[-1, 0] <= penalty <= self.penalties[0, 1]:
             raise ValueError(
                 f"SegmentationPath needs a penalty from {self.penalties[-1, 0]:.6g} to "
                 f"{self.penalties[0, 1]:.6g}, got {penalty:.6g}; compute a wider path."
             )
-        return self.change_points[int(np.flatnonzero(inside)[0])]
+        return self.change_points[int(self.positions(penalty))]
+
+    def positions(self, penalties: ArrayLike) -> NDArray[np.int64]:
+        """Position of the segmentation that is optimal at every penalty; the last beyond its end.
+
+        Parameters
+        ----------
+        penalties : array of any shape, in units of squared distance
+
+        Returns
+        -------
+        int array of that shape
+        """
+        # low ends decrease along the path: negated, they are sorted for the bisection
+        places = np.searchsorted(-self.penalties[:, 0], -np.asarray(penalties), side="left")
+        return np.minimum(places, len(self) - 1)
 
     def elbow(self) -> int:
         """Position of the elbow: the segmentation that is optimal over the widest range.
@@ -121,8 +138,7 @@ def segmentation_path(
                 f"segmentation_path needs components of shape (r, {Z.shape[1]}), got {L.shape}."
             )
         Z = Z @ L.T
-    if max_segments is not None and max_segments < 1:
-        raise ValueError(f"segmentation_path needs max_segments of at least 1, got {max_segments}.")
+    _COUNT.check("segmentation_path", "max_segments", max_segments)
     check_count("segmentation_path", len(Z), None, min_size)
     problem = PricedSegmentation(LowRankForm(Z), min_size)
     low, high = problem.coarsest, problem.finest
@@ -174,6 +190,24 @@ def hull_vertices(
         elif len(right.ends) > len(left.ends):
             vertices.append(right)
     return vertices
+
+
+def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[float, float]:
+    """The widest of the intervals that neighbors which are all good make together.
+
+    Parameters
+    ----------
+    good : bool array (m,)
+    low, high : arrays (m,)
+        Ends of neighboring intervals, the first being the highest: a run from i to j reaches from
+        the low end of j to the high end of i.
+    """
+    starts = np.flatnonzero(good & ~np.append(False, good[:-1]))
+    stops = np.flatnonzero(good & ~np.append(good[1:], False))
+    tops, bottoms = high[starts], low[stops]
+    with np.errstate(invalid="ignore"):  # both ends may be −∞
+        widest = int(np.argmax(np.where(tops > bottoms, tops - bottoms, 0.0)))
+    return float(bottoms[widest]), float(tops[widest])
 
 
 def path_along(
