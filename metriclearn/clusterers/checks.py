@@ -1,11 +1,21 @@
-"""The one check of data that all clusterers share; parameters are checked by their tables."""
+"""How all clusterers read their data; parameters are checked by their tables."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
-__all__ = ["check_scale"]
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
+
+__all__ = ["check_scale", "read_rows"]
+
+
+def read_rows(clusterer: Any, X: ArrayLike, *, reset: bool = True) -> NDArray[np.float64]:
+    """Check X, shape (n, d), and remember its features, or with ``reset=False`` compare them."""
+    rows = np.ascontiguousarray(validate_data(clusterer, X, dtype=np.float64, reset=reset))
+    check_scale(type(clusterer).__name__, rows)
+    return rows
 
 
 def check_scale(who: str, X: NDArray) -> None:

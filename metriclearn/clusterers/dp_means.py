@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.clusterers.checks import check_scale
+from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, check_parameters, either, number
 
@@ -125,8 +125,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
             If a parameter is out of range, or squared distances overflow.
         """
         check_parameters(self)
-        X = np.ascontiguousarray(validate_data(self, X, dtype=np.float64))
-        check_scale("DPMeans", X)
+        X = read_rows(self, X)
         random = check_random_state(self.random_state)
         orders = (
             _visits(X, self.order if run == 0 else "random", self.penalty, random)
@@ -147,9 +146,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Nearest mean of every row of X, the older on ties; no cluster is opened. O(nKd)."""
         check_is_fitted(self)
-        X = np.ascontiguousarray(validate_data(self, X, dtype=np.float64, reset=False))
-        check_scale("DPMeans", X)
-        return _assign(X, self.cluster_centers_, np.inf)[0]
+        return _assign(read_rows(self, X, reset=False), self.cluster_centers_, np.inf)[0]
 
     def _run(
         self, X: NDArray, order: NDArray[np.intp] | slice

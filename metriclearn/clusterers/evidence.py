@@ -18,9 +18,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
-from metriclearn.clusterers.checks import check_scale
+from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, check_parameters, either, number
 
@@ -152,8 +151,7 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
         from sklearn.cluster import KMeans
 
         check_parameters(self)
-        X = np.asarray(validate_data(self, X, dtype=np.float64))
-        check_scale("EvidenceAccumulation", X)
+        X = read_rows(self, X)
         root = np.sqrt(len(X))
         low = int(np.ceil(root / 2)) if self.min_clusters is None else self.min_clusters
         high = max(int(np.ceil(root)), low) if self.max_clusters is None else self.max_clusters

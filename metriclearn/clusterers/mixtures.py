@@ -19,9 +19,8 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammaln, softmax
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
-from metriclearn.clusterers.checks import check_scale
+from metriclearn.clusterers.checks import check_scale, read_rows
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, check_parameters, either, number
 
@@ -262,8 +261,7 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
             If a parameter is out of range, or squared distances overflow.
         """
         check_parameters(self)
-        X = np.asarray(validate_data(self, X, dtype=np.float64))
-        check_scale("GibbsDPMixture", X)
+        X = read_rows(self, X)
         center = X.mean(axis=0)
         farthest = float(np.sum((X - center) ** 2, axis=1).max())
         largest = max(self.prior_variance, self.penalty, farthest)

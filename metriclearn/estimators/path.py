@@ -303,7 +303,19 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
                 f"{who} needs folds with sequences to train on and to leave out, got "
                 f"cv={self.cv!r}."
             )
-        losses = [self._losses(learner, X, y, weights, *fold) for fold in folds]
+        losses = []
+        for train, test in folds:
+            path = regularization_path(
+                learner,
+                [X[i] for i in train],
+                [y[i] for i in train],
+                self.strengths_,
+                validation=([X[i] for i in test], [y[i] for i in test]),
+                sample_weight=None if weights is None else weights[train],
+            )
+            if path.solutions[-1].reason == "interrupted":
+                raise KeyboardInterrupt  # half a comparison chooses nothing
+            losses.append(path.validation_loss)
         self.loss_path_ = np.array(losses).T
         path = regularization_path(learner, X, y, self.strengths_, sample_weight=sample_weight)
         self.path_ = replace(path, validation_loss=self.loss_path_)
@@ -312,26 +324,3 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         self.__dict__.update({k: v for k, v in vars(chosen).items() if k not in parameters})
         self._report()
         return self
-
-    def _losses(
-        self,
-        learner: ChangePointMetricLearner,
-        X: Sequence[Any],
-        y: Sequence[Any],
-        weights: NDArray | None,
-        train: NDArray,
-        test: NDArray,
-    ) -> NDArray:
-        """Loss on the left-out sequences at every strength."""
-        path = regularization_path(
-            learner,
-            [X[i] for i in train],
-            [y[i] for i in train],
-            self.strengths_,
-            validation=([X[i] for i in test], [y[i] for i in test]),
-            sample_weight=None if weights is None else weights[train],
-        )
-        if any(solution.reason == "interrupted" for solution in path.solutions):
-            raise KeyboardInterrupt  # half a comparison chooses nothing
-        assert path.validation_loss is not None
-        return path.validation_loss

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
-from metriclearn.running.parameters import ComponentParameters
+from metriclearn.running.parameters import ComponentParameters, number
 
 __all__ = ["Averaged", "Mixture"]
 
@@ -50,6 +50,7 @@ class Mixture:
         return np.sum([share * part.project(X) for share, part in pairs], axis=0)
 
 
+@dataclass(eq=False, repr=False)
 class Averaged(ComponentParameters):
     """The relaxation and the local search together: (1 − s)·M_relaxed + s·M_searched.
 
@@ -64,13 +65,8 @@ class Averaged(ComponentParameters):
         s in [0, 1].
     """
 
-    def __init__(
-        self,
-        search: LocalSearch = LocalSearch(),  # noqa: B008
-        share: float = 0.5,
-    ) -> None:
-        self.search = search
-        self.share = share
+    search: LocalSearch = LocalSearch()  # noqa: RUF009
+    share: float = 0.5
 
     over_partitions = False
 
@@ -87,10 +83,7 @@ class Averaged(ComponentParameters):
         ValueError
             If the share is no number from 0 to 1, and as the two oracles do.
         """
-        share = self.share
-        number = isinstance(share, numbers.Real) and not isinstance(share, bool)
-        if not number or not 0.0 <= float(share) <= 1.0:
-            raise ValueError(f"Averaged needs a share between 0 and 1, got {share!r}.")
+        number(0, 1).check(type(self).__name__, "share", self.share)
         relaxed = self.relaxation(form, n_clusters)
         searched = self.search.bounds(form, n_clusters, relaxed).partition
-        return Mixture([relaxed, searched], [1.0 - share, share])
+        return Mixture([relaxed, searched], [1.0 - self.share, self.share])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ class _Groups(NamedTuple):
     n_labels: int
 
 
+@dataclass(eq=False, repr=False)
 class ConstrainedKMeans(BaseEstimator):
     """A good ⟨ZZᵀ + cI, M⟩ over the clusterings that agree with labels and same spans.
 
@@ -51,15 +53,9 @@ class ConstrainedKMeans(BaseEstimator):
     S. Basu, A. Banerjee and R. Mooney, Semi-supervised clustering by seeding, ICML 2002.
     """
 
-    def __init__(
-        self,
-        n_init: int = 10,
-        max_iterations: int = 100,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.n_init = n_init
-        self.max_iterations = max_iterations
-        self.random_state = random_state
+    n_init: int = 10
+    max_iterations: int = 100
+    random_state: int | np.random.RandomState | None = 0
 
     def __call__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ class Bounds(NamedTuple):
     upper: float
 
 
+@dataclass(eq=False, repr=False)
 class LocalSearch(ComponentParameters):
     """A partition of large ⟨A, M⟩ for A = ZZᵀ − κN + cI: a lower bound on the best one.
 
@@ -55,15 +57,9 @@ class LocalSearch(ComponentParameters):
     clustering without Voronoi", AISTATS 2010.
     """
 
-    def __init__(
-        self,
-        relaxation: SpectralRelaxation = SpectralRelaxation(keep_constant=True),  # noqa: B008
-        rounding: Rounding = PivotedRounding(),  # noqa: B008
-        max_passes: int = 100,
-    ) -> None:
-        self.relaxation = relaxation
-        self.rounding = rounding
-        self.max_passes = max_passes
+    relaxation: SpectralRelaxation = SpectralRelaxation(keep_constant=True)  # noqa: RUF009
+    rounding: Rounding = PivotedRounding()  # noqa: RUF009
+    max_passes: int = 100
 
     over_partitions = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -48,6 +49,7 @@ class PivotedRounding(BaseEstimator):
         return with_clusters(labels, rows, n_clusters)
 
 
+@dataclass(eq=False, repr=False)
 class RowKMeans(BaseEstimator):
     """K-means on the rows of the eigenvectors, O(Tk²) a pass.
 
@@ -58,11 +60,8 @@ class RowKMeans(BaseEstimator):
     random_state : int, RandomState or None
     """
 
-    def __init__(
-        self, n_init: int = 1, random_state: int | np.random.RandomState | None = 0
-    ) -> None:
-        self.n_init = n_init
-        self.random_state = random_state
+    n_init: int = 1
+    random_state: int | np.random.RandomState | None = 0
 
     def __call__(self, projector: Projector, n_clusters: int | None = None) -> Partition:
         rows = _rows(projector)

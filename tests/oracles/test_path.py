@@ -130,7 +130,7 @@ def test_penalty_outside_the_path(penalty) -> None:
             (np.zeros((4, 2)), {"components": np.zeros(s)}, r"of shape \(r, 2\), got \(2,")
             for s in [(2, 3), (2,)]
         ),
-        (np.zeros((4, 2)), {"max_segments": 0}, "needs max_segments of at least 1, got 0"),
+        (np.zeros((4, 2)), {"max_segments": 0}, "max_segments=None or a whole number"),
     ],
 )
 def test_bad_input(X, options, message) -> None:
