@@ -199,7 +199,8 @@ def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, f
     with np.errstate(divide="ignore"):
         logs = np.log(np.maximum(path.penalties, 0.0))
     logs[-1, 0], logs[0, 1] = -np.inf, np.inf
-    return widest_run(wrong <= wrong.min() + 1e-12, *logs.T)
+    first, last = widest_run(wrong <= wrong.min() + 1e-12, *logs.T)
+    return float(logs[last, 0]), float(logs[first, 1])
 
 
 def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight: float) -> float:

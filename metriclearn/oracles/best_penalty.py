@@ -54,9 +54,10 @@ def best_penalty(
     middles = np.sqrt(edges[:-1] * edges[1:])
     losses = [values[path.positions(middles)] for path, values in zip(paths, errors)]
     mean = np.average(losses, axis=0, weights=weights)
-    logs = np.log(edges[::-1])  # as along a path: from high to low
-    low, high = widest_run(mean[::-1] <= np.min(mean) + 1e-12, logs[1:], logs[:-1])
-    return float(np.exp(0.5 * (low + high))), float(np.min(mean))
+    prices = edges[::-1]  # as along a path: from high to low
+    logs = np.log(prices)
+    first, last = widest_run(mean[::-1] <= np.min(mean) + 1e-12, logs[1:], logs[:-1])
+    return float(np.sqrt(prices[last + 1] * prices[first])), float(np.min(mean))
 
 
 def _edges(penalties: Sequence[NDArray], reached: float) -> NDArray:

@@ -192,8 +192,8 @@ def hull_vertices(
     return vertices
 
 
-def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[float, float]:
-    """The widest of the intervals that neighbors which are all good make together.
+def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[int, int]:
+    """First and last position of the widest interval that good neighbors make together.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[float, float
     tops, bottoms = high[starts], low[stops]
     with np.errstate(invalid="ignore"):  # both ends may be −∞
         widest = int(np.argmax(np.where(tops > bottoms, tops - bottoms, 0.0)))
-    return float(bottoms[widest]), float(tops[widest])
+    return int(starts[widest]), int(stops[widest])
 
 
 def path_along(
