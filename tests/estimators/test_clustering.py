@@ -75,7 +75,7 @@ def test_several_data_sets_share_a_metric_for_classes_never_seen() -> None:
     X_new, y_new = blobs(4, n=30, K=5)
     assert learner.score(X_new, y_new) > -0.02
     labels = learner.predict([X_new, Xs[0]], n_clusters=[5, 3])
-    assert [len(set(found)) for found in labels] == [5, 3]
+    assert [len(set(one)) for one in labels] == [5, 3]
     with pytest.raises(ValueError, match="different numbers of clusters and has no penalty; pass"):
         learner.predict(X_new)
     assert len(set(learner.set_params(n_clusters=5).predict(X_new))) == 5
@@ -95,8 +95,8 @@ def test_scale_is_within_clusters() -> None:
 
 @pytest.mark.parametrize("oracle", ORACLES)
 @pytest.mark.parametrize("n_clusters", ["given", None])
-def test_certificate_says_what_it_certifies(oracle, n_clusters) -> None:
-    X, y = blobs(6, n=15)
+def test_certificate_says_what_it_certifies(oracle, n_clusters, tmp_path) -> None:
+    X, y = blobs(6, n=10)
     learner = learn(X, y, oracle=oracle, n_clusters=n_clusters)
     certificate, solution = learner.certificate_, learner.solution_
     assert certificate.over_partitions == isinstance(oracle, LocalSearch)
@@ -105,12 +105,16 @@ def test_certificate_says_what_it_certifies(oracle, n_clusters) -> None:
     assert certificate.gap == certificate.upper - certificate.lower_bound
     if isinstance(oracle, SpectralRelaxation):
         assert certificate.upper == solution.objective
-        best = learn(X, y, oracle=oracle, n_clusters=n_clusters, solver=BundleDual(1e-6))
+        best = learn(X, y, oracle=oracle, n_clusters=n_clusters, solver=BundleDual(1e-4))
         assert certificate.lower_bound <= best.solution_.objective + 1e-12
     else:
         relaxed = learn(X, y, oracle=oracle.relaxation, n_clusters=n_clusters)
         assert certificate.lower_bound <= relaxed.solution_.objective
         assert certificate.upper >= relaxed.solution_.lower_bound
+    again = load(learner.save(tmp_path / "model.npz"))
+    np.testing.assert_array_equal(again.predict(X), learner.predict(X))
+    assert again.certificate_ == certificate
+    assert repr(clone(again)) == repr(clone(learner))
 
 
 def test_subgradient_solver_reaches_the_certified_optimum() -> None:
@@ -121,18 +125,16 @@ def test_subgradient_solver_reaches_the_certified_optimum() -> None:
     assert best.lower_bound <= other.objective <= best.objective + 0.01 * best.scale
 
 
-def test_relaxation_reaches_the_published_figures_on_iris_and_wine() -> None:
-    loss = FrobeniusLoss()
-    for (X, y), strength, most in ((IRIS, 100.0, 0.16), (WINE, 1.0, 0.0)):
-        learner = learn(X, y, regularizer=SquaredFrobenius(strength))
-        truth = Partition.from_labels(y)
-        found = [
-            loss.squared_norm(
-                Partition.from_labels(learner.set_params(random_state=s).predict(X)), truth
-            )
-            for s in range(3)
-        ]
-        assert np.mean(found) <= most
+@pytest.mark.parametrize(
+    ("data", "strength", "most"), [(IRIS, 100.0, 0.16), (WINE, 1.0, 0.0)], ids=["iris", "wine"]
+)
+def test_relaxation_reaches_the_published_figures(data, strength, most) -> None:
+    learner = learn(*data, regularizer=SquaredFrobenius(strength))
+    truth, losses = Partition.from_labels(data[1]), []
+    for seed in range(3):
+        labels = learner.set_params(random_state=seed).predict(data[0])
+        losses.append(FrobeniusLoss().squared_norm(Partition.from_labels(labels), truth))
+    assert np.mean(losses) <= most
 
 
 def test_prediction_without_k_maximizes_the_priced_score() -> None:
@@ -148,7 +150,7 @@ def test_prediction_without_k_maximizes_the_priced_score() -> None:
     assert len(set(learner.predict(X, n_clusters=4))) == 4
 
 
-def test_works_in_scikit_learns_tools_and_files(tmp_path) -> None:
+def test_works_in_scikit_learns_tools() -> None:
     X, y = blobs(9, n=20)
     search = GridSearchCV(
         ClusteringMetricLearner(random_state=0),
@@ -158,33 +160,10 @@ def test_works_in_scikit_learns_tools_and_files(tmp_path) -> None:
     assert search.best_score_ == pytest.approx(0.0, abs=0.02)
     piped = make_pipeline(search.best_estimator_, DPMeans(1.0)).fit(X, y)
     assert piped.predict(X).shape == (60,)
-    for oracle in ORACLES:
-        learner = learn(X, y, oracle=oracle)
-        again = load(learner.save(tmp_path / "model.npz"))
-        np.testing.assert_array_equal(again.predict(X), learner.predict(X))
-        assert again.certificate_ == learner.certificate_
-        assert repr(clone(again)) == repr(clone(learner))
     changed = ClusteringMetricLearner(oracle=Averaged())
     changed.set_params(oracle__search__max_passes=7)
     assert changed.oracle.search.max_passes == 7
     assert Averaged().search.max_passes == 100
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_clusters": 0}, 'needs n_clusters="given", None or a whole number of at least 1, got'),
-        ({"n_clusters": "learned"}, 'needs n_clusters="given", None or a whole number'),
-        ({"n_clusters": True}, "None or a whole number of at least 1, got True"),
-        ({"n_clusters": np.array([3, 3])}, r"None or a whole number of at least 1, got array\(\["),
-        ({"n_init": 0}, "needs a whole n_init of at least 1, got 0"),
-        ({"oracle": "spectral"}, r"needs an oracle such as SpectralRelaxation\(\), got 'spectral'"),
-        ({"penalty": -1.0, "n_clusters": None}, 'needs penalty="learned" or a number'),
-    ],
-)
-def test_wrong_parameters_are_refused_in_a_sentence(parameters, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        ClusteringMetricLearner(**parameters).fit(*blobs(0, n=5))
 
 
 def test_wrong_data_are_refused_in_a_sentence() -> None:
@@ -192,8 +171,6 @@ def test_wrong_data_are_refused_in_a_sentence() -> None:
     learner = ClusteringMetricLearner().fit(X, y)
     with pytest.raises(ValueError, match="a whole n_clusters from 1 to 15 for the 15 samples"):
         learner.predict(X, n_clusters=16)
-    with pytest.raises(ValueError, match="one n_clusters for each of the 1"):
-        learner.predict(X, n_clusters=[2, 3])
     with pytest.raises(ValueError, match="one label per sample, got 14 labels for the 15"):
         learner.score(X, y[1:])
 
@@ -201,17 +178,16 @@ def test_wrong_data_are_refused_in_a_sentence() -> None:
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e2, 1e4])
 def test_gaps_are_relative_to_an_objective_that_does_not_depend_on_the_unit(unit) -> None:
     """A start of the wrong size made any result look converged."""
-    X, y = load_iris(return_X_y=True)
+    X, y = IRIS
     regularizer = SquaredFrobenius(10.0 * unit**4)  # the same problem in every unit
-    learner = ClusteringMetricLearner(regularizer=regularizer, standardize=False, verbose=False)
-    solution = learner.fit(X * unit, y).solution_
+    solution = learn(X * unit, y, regularizer=regularizer, standardize=False).solution_
     assert solution.converged
     assert solution.scale == pytest.approx(0.0310046, rel=1e-5)
     assert solution.objective == pytest.approx(0.02868, rel=1e-2)
 
 
 def test_a_data_set_of_weight_0_does_not_count_its_clusters() -> None:
-    X, y = load_iris(return_X_y=True)
+    X, y = IRIS
     learner = ClusteringMetricLearner(verbose=False, random_state=0)
     learner.fit([X, X], [y, y % 2], sample_weight=[1, 0])
     assert learner.n_clusters_ == 3

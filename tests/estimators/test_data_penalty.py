@@ -54,9 +54,9 @@ def test_a_penalty_per_sequence_is_a_scale_of_its_features() -> None:
     rng = np.random.default_rng(0)
     for price, scale in zip(rng.uniform(0.1, 30, 20), rng.uniform(0.01, 100, 20)):
         Z = np.cumsum(rng.normal(size=(60, 3)), axis=0)
-        own = ChangePoints()(LowRankForm(center(Z), shift=-price * scale))
+        priced = ChangePoints()(LowRankForm(center(Z), shift=-price * scale))
         scaled = ChangePoints()(LowRankForm(center(Z / np.sqrt(scale)), shift=-price))
-        assert own == scaled
+        assert priced == scaled
 
 
 def test_steps_and_paths_agree_with_predictions() -> None:
@@ -109,12 +109,6 @@ def test_errors_in_one_sentence(parameters, message) -> None:
     X, known, _ = sequences(3, 6)
     with pytest.raises(ValueError, match=message):
         DataPenaltyMetricLearner().set_params(**parameters).fit(X, known)
-
-
-def test_parameters_are_nested_and_defaults_shared() -> None:
-    learner = DataPenaltyMetricLearner().set_params(learner__regularizer__strength=0.5)
-    assert DataPenaltyMetricLearner().learner.regularizer.strength != 0.5
-    assert clone(learner).get_params()["learner__regularizer__strength"] == 0.5
 
 
 class InterruptedRegression(IntervalRegression):

@@ -1,17 +1,57 @@
-"""What users may pass as data sets, labels and weights, and what they are told otherwise."""
+"""Data sets, labels, weights and parameters: which are fine, and what is refused in a sentence."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from sklearn.exceptions import NotFittedError
 
-from metriclearn import Partition
+from metriclearn import (
+    L1,
+    ChangePointMetricLearner,
+    DiagonalMetric,
+    FullMetric,
+    Partition,
+    SquaredFrobenius,
+    Trace,
+)
 from metriclearn.estimators.inputs import read_data_sets, read_labelings, read_weights
+from tests.training import PAIRS, XS, YS, learn
 
 A = np.arange(8.0).reshape(4, 2)
 B = np.arange(6.0).reshape(3, 2)
+
+
+@pytest.fixture(scope="module")
+def learner() -> ChangePointMetricLearner:
+    return learn()
+
+
+@contextlib.contextmanager
+def refused(message: str, kind: type[Exception] = ValueError) -> Any:
+    """An error of one sentence, on one line."""
+    with pytest.raises(kind, match=message) as caught:
+        yield
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.endswith(".")
+    assert len(text) < 300
+
+
+def edited(array: np.ndarray, row: int, column: int, value: float) -> np.ndarray:
+    array = array.copy()
+    array[row, column] = value
+    return array
+
+
+def with_first(first: np.ndarray) -> list[np.ndarray]:
+    return [first, *XS[1:]]
 
 
 @pytest.mark.parametrize(
@@ -22,11 +62,10 @@ B = np.arange(6.0).reshape(3, 2)
 def test_several_data_sets(X) -> None:
     data = read_data_sets("Learner", X)
     assert not data.single
-    assert data.n_features == 2
-    assert data.feature_names is None
-    assert [array.dtype for array in data.arrays] == [np.float64, np.float64]
-    np.testing.assert_array_equal(data.arrays[0], A)
-    np.testing.assert_array_equal(data.arrays[1], B)
+    assert (data.n_features, data.feature_names) == (2, None)
+    for array, expected in zip(data.arrays, (A, B), strict=True):
+        assert array.dtype == np.float64
+        np.testing.assert_array_equal(array, expected)
 
 
 @pytest.mark.parametrize(
@@ -37,85 +76,56 @@ def test_one_data_set(X) -> None:
     assert data.single
     assert len(data.arrays) == 1
     np.testing.assert_array_equal(data.arrays[0], A)
-
-
-def test_three_dimensions_are_data_sets_of_one_length() -> None:
-    data = read_data_sets("Learner", np.stack([A, A + 1.0, A + 2.0]))
-    assert not data.single
-    assert len(data.arrays) == 3
-    np.testing.assert_array_equal(data.arrays[2], A + 2.0)
-
-
-def test_one_array_in_a_list_is_several() -> None:
-    assert not read_data_sets("Learner", [A]).single
+    assert not read_data_sets("Learner", [X]).single
+    stacked = read_data_sets("Learner", np.stack([A, A + 1.0, A + 2.0]))
+    assert not stacked.single
+    np.testing.assert_array_equal(stacked.arrays[2], A + 2.0)
 
 
 def test_feature_names_of_frames() -> None:
     frames = [pd.DataFrame(array, columns=["speed", "heart"]) for array in (A, B)]
-    assert read_data_sets("Learner", frames).feature_names.tolist() == ["speed", "heart"]
-    assert read_data_sets("Learner", frames[0]).feature_names.tolist() == ["speed", "heart"]
+    for X in (frames, frames[0]):
+        assert read_data_sets("Learner", X).feature_names.tolist() == ["speed", "heart"]
     assert read_data_sets("Learner", pd.DataFrame(A)).feature_names is None
-
-
-def with_value(value: float) -> np.ndarray:
-    damaged = A.copy()
-    damaged[2, 1] = value
-    return damaged
+    frames[1].columns = ["heart", "speed"]
+    with refused("same feature names in the same order, but data set 1"):
+        read_data_sets("Learner", frames)
 
 
 @pytest.mark.parametrize(
     ("X", "message"),
     [
+        ([], "at least one data set, got an empty list"),
+        (np.zeros((0, 4, 2)), "at least one data set, got an empty list"),
         (
-            [],
-            "Learner needs at least one data set, got an empty list",
+            [A, edited(A, 2, 1, np.nan)],
+            "finite numbers, got NaN at row 2, feature 1 of data set 1",
         ),
         (
-            (),
-            "Learner needs at least one data set, got an empty list",
+            [edited(A, 2, 1, np.inf), B],
+            "finite numbers, got inf at row 2, feature 1 of data set 0",
         ),
-        (np.zeros((0, 4, 2)), "Learner needs at least one data set, got an empty list"),
-        ([A, with_value(np.nan)], "finite numbers, got NaN at row 2, feature 1 of data set 1"),
-        ([with_value(np.inf), B], "finite numbers, got inf at row 2, feature 1 of data set 0"),
-        (with_value(-np.inf), "finite numbers, got inf at row 2, feature 1 of the data set"),
         ([A, B[:, :1]], "same features in every data set, got 2 in data set 0 and 1 in data set 1"),
         ([A, B[:0]], r"array with 0 sample\(s\) .*minimum of 1 is required in data set 1"),
         (A[:, :0], r"array with 0 feature\(s\) .*minimum of 1 is required in the data set"),
-        (np.zeros(5), r"needs \(n_samples, n_features\) data, got 1 dimension.*reshape\(-1, 1\)"),
-        (3.0, r"needs \(n_samples, n_features\) data, got 0 dimension"),
-        (None, "Learner needs"),
-        ("a file name", "Learner needs"),
-        ([["a", "b"], ["c", "d"]], "Learner needs a rectangular array of real numbers in"),
-        (A + 1j, "needs a rectangular array of real numbers in the data set.*Complex data"),
-        ([A, np.zeros(3)], "Learner needs .* data set 1"),
-        ([[1.0, 2.0], [3.0]], "Learner needs"),
+        (np.zeros(5), r"\(n_samples, n_features\) data, got 1 dimension.*reshape\(-1, 1\)"),
+        (3.0, r"\(n_samples, n_features\) data, got 0 dimension"),
+        (None, ""),
+        ([["a", "b"], ["c", "d"]], "a rectangular array of real numbers in"),
+        (A + 1j, "a rectangular array of real numbers in the data set.*Complex data"),
+        ([A, np.zeros(3)], "data set 1"),
+        ([[1.0, 2.0], [3.0]], ""),
     ],
 )
 def test_bad_data_sets(X, message) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
+    with refused(f"Learner .*{message}"):
         read_data_sets("Learner", X)
-    one_sentence(caught.value)
 
 
-def one_sentence(error: BaseException) -> None:
-    """At most one clause after the first, ended by a full stop, on one line."""
-    text = str(error)
-    assert "\n" not in text
-    assert text.endswith(".")
-    assert len(text) < 300
-
-
-def test_names_that_differ_between_data_sets() -> None:
-    frames = [pd.DataFrame(A, columns=["a", "b"]), pd.DataFrame(B, columns=["b", "a"])]
-    with pytest.raises(ValueError, match=r"same feature names in the same order, but data set 1"):
-        read_data_sets("Learner", frames)
-
-
-def test_sparse_data() -> None:
-    with pytest.raises(TypeError, match="Learner needs dense data, got a sparse matrix; call"):
-        read_data_sets("Learner", scipy.sparse.csr_matrix(A))
-    with pytest.raises(TypeError, match="Learner needs dense data, got a sparse matrix; call"):
-        read_data_sets("Learner", [A, scipy.sparse.csr_array(B)])
+@pytest.mark.parametrize("X", [scipy.sparse.csr_matrix(A), [A, scipy.sparse.csr_array(B)]])
+def test_sparse_data(X) -> None:
+    with refused("Learner needs dense data, got a sparse matrix; call", TypeError):
+        read_data_sets("Learner", X)
 
 
 @pytest.mark.parametrize(
@@ -126,58 +136,44 @@ def test_sparse_data() -> None:
         pd.Series([3, 3, 0, 3], index=[9, 8, 7, 6]),
         pd.Series(["x", "x", "y", "x"], dtype="category"),
         [(0, 1), (0, 1), (1, 1), (0, 1)],
-        np.array([1.5, 1.5, 2.5, 1.5]),
         np.array([False, False, True, False]),
         Partition.from_change_points([2, 3, 4]),
     ],
-    ids=["str", "int", "series", "categories", "tuples", "float", "bool", "partition"],
+    ids=["str", "int", "series", "categories", "tuples", "bool", "partition"],
 )
 def test_labels_are_read_as_runs(labels) -> None:
     expected = Partition.from_change_points([2, 3, 4])
-    assert read_labelings("Learner", labels, read_data_sets("Learner", A), segments=True) == [
-        expected
-    ]
-    several = read_labelings(
-        "Learner", [labels, [0, 0, 1]], read_data_sets("Learner", [A, B]), segments=True
-    )
-    assert several == [expected, Partition.from_change_points([2, 3])]
+    one, several = read_data_sets("Learner", A), read_data_sets("Learner", [A, B])
+    assert read_labelings("Learner", labels, one, segments=True) == [expected]
+    both = read_labelings("Learner", [labels, [0, 0, 1]], several, segments=True)
+    assert both == [expected, Partition.from_change_points([2, 3])]
+
+
+FOUR = [0] * 4
 
 
 @pytest.mark.parametrize(
-    ("y", "message"),
+    ("X", "y", "message"),
     [
-        (None, "Learner requires y to be passed, but the target y is None"),
-        ([[0] * 4], r"one labeling per data set, got 2 data set\(s\) and 1 labeling\(s\)"),
-        ([[0] * 4] * 3, r"one labeling per data set, got 2 data set\(s\) and 3 labeling\(s\)"),
-        ([[0] * 4, [0] * 4], "one label per sample, got 4 labels for the 3 samples of data set 1"),
-        ([[-1] * 4, [0] * 3], r"they cover no sample of data set 0 \(all −1\)"),
-        ([[0] * 4, [0, -1, -1]], "every sample labeled, got 2 samples with −1 in data set 1"),
-        ([[0.0] * 4, [0.0, -1.0, 2.0]], "every sample labeled, got 1 samples with −1 in data set"),
-        (
-            [[0] * 4, np.array([0, -1, 2], dtype=object)],
-            "got 1 samples with −1 in data set 1",
-        ),
-        ([[0] * 4, [0, 1, None]], "labels of data set 1: .*without None or NaN; label every"),
-        ([[0] * 4, [0, 1, np.nan]], "labels of data set 1: .*without None or NaN"),
-        ([[0] * 4, [[0], [1], [2]]], "labels of data set 1: .*one hashable label per sample"),
-        ([[0] * 4, []], "labels of data set 1: .*at least one label, got none"),
-        ([[0] * 4, 3], "Learner.*data set 1"),
-        (3, "Learner needs one labeling per data set"),
+        ([A, B], None, "Learner requires y to be passed, but the target y is None"),
+        ([A, B], [FOUR], r"one labeling per data set, got 2 data set\(s\) and 1 labeling\(s\)"),
+        ([A, B], [FOUR] * 2, "one label per sample, got 4 labels for the 3 samples of data set 1"),
+        ([A, B], [[-1] * 4, [0] * 3], r"they cover no sample of data set 0 \(all −1\)"),
+        ([A, B], [FOUR, [0, -1, -1]], "every sample labeled, got 2 samples with −1 in data set 1"),
+        ([A, B], [FOUR, np.array([0, -1, 2], object)], "got 1 samples with −1 in data set 1"),
+        ([A, B], [FOUR, [0, 1, None]], "labels of data set 1: .*without None or NaN; label every"),
+        ([A, B], [FOUR, [0, 1, np.nan]], "labels of data set 1: .*without None or NaN"),
+        ([A, B], [FOUR, [[0], [1], [2]]], "labels of data set 1: .*one hashable label per sample"),
+        ([A, B], [FOUR, []], "labels of data set 1: .*at least one label, got none"),
+        ([A, B], [FOUR, 3], "Learner.*data set 1"),
+        ([A, B], 3, "Learner needs one labeling per data set"),
+        (A, [0, 0, 1], "got 3 labels for the 4 samples of the data set"),
+        (A, Partition.from_change_points([5]), "got 5 labels for the 4 samples of the data set"),
     ],
 )
-def test_bad_labels(y, message) -> None:
-    data = read_data_sets("Learner", [A, B])
-    with pytest.raises(ValueError, match=message) as caught:
-        read_labelings("Learner", y, data, segments=True)
-    one_sentence(caught.value)
-
-
-def test_labels_of_one_data_set_must_fit_it() -> None:
-    data = read_data_sets("Learner", A)
-    with pytest.raises(ValueError, match="got 3 labels for the 4 samples of the data set"):
-        read_labelings("Learner", [0, 0, 1], data, segments=True)
-    with pytest.raises(ValueError, match="got 5 labels for the 4 samples of the data set"):
-        read_labelings("Learner", Partition.from_change_points([5]), data, segments=True)
+def test_bad_labels(X, y, message) -> None:
+    with refused(message):
+        read_labelings("Learner", y, read_data_sets("Learner", X), segments=True)
 
 
 def test_weights() -> None:
@@ -190,7 +186,138 @@ def test_weights() -> None:
     "weights", [[1.0, 2.0], [1, 2, -1], [0, 0, 0], [1, 2, np.nan], [1, 2, np.inf], 1.0, [[1, 2, 3]]]
 )
 def test_bad_weights(weights) -> None:
-    with pytest.raises(
-        ValueError, match="Learner needs sample_weight with one finite nonnegative number for each"
-    ):
+    with refused("Learner needs sample_weight with one finite nonnegative number for each"):
         read_weights("Learner", weights, 3)
+
+
+# Unusual data that are fine
+
+
+def test_one_sequence_a_list_of_one_and_three_dimensions(learner) -> None:
+    alone, listed = learn(XS[0], YS[0]), learn([XS[0]], [YS[0]])
+    np.testing.assert_array_equal(alone.components_, listed.components_)
+    assert alone.predict(XS[1]).shape == (120,)
+    assert alone.predict_change_points(XS[1])[-1] == 120
+    assert isinstance(alone.predict([XS[1]]), list)
+    assert len(learner.predict(np.stack(XS))) == 5
+
+
+def test_lengths_may_differ_and_short_sequences_are_predicted() -> None:
+    X, y = zip(*[(x[:T], labels[:T]) for x, labels, T in zip(XS, YS, (120, 100, 90, 110, 60))])
+    learner = learn(X, y, min_size=3)
+    assert [len(labels) for labels in learner.predict(X)] == [len(labels) for labels in y]
+    assert learner.predict_change_points(XS[0][:1]).tolist() == [1]
+    assert learner.predict_change_points(XS[0][:2]).tolist() == [2]
+
+
+def test_labels_that_return_start_new_segments(learner) -> None:
+    returning = [np.asarray(y) % 2 for y in YS]
+    np.testing.assert_array_equal(learn(y=returning).components_, learner.components_)
+
+
+@pytest.mark.parametrize(
+    ("metric", "regularizer"), [(DiagonalMetric(), L1(1e6)), (FullMetric(), Trace(1e6))]
+)
+def test_a_metric_that_learned_nothing_still_predicts(metric, regularizer) -> None:
+    """A huge strength leaves B = 0: no components, one segment, distances 0."""
+    learner = learn(metric=metric, regularizer=regularizer)
+    assert learner.components_.shape == (0, 6)
+    assert learner.transform(XS[0]).shape == (120, 0)
+    np.testing.assert_array_equal(learner.get_mahalanobis_matrix(), np.zeros((6, 6)))
+    np.testing.assert_array_equal(learner.pair_distance(np.ones((2, 2, 6))), [0.0, 0.0])
+    assert learner.predict_change_points(XS[0]).tolist() == [120]
+    assert len(learner.predict_change_points(XS[0], n_segments=4)) == 4
+
+
+@pytest.mark.parametrize("labels", [np.zeros(120), np.arange(120)], ids=["no change", "all"])
+@pytest.mark.parametrize(("metric", "regularizer"), PAIRS)
+def test_labels_that_never_change_or_at_every_sample(metric, regularizer, labels) -> None:
+    learner = learn(y=[labels] * 5, metric=metric, regularizer=regularizer)
+    assert learner.solution_.converged
+    assert learner.score(XS, [labels] * 5) == 0.0
+
+
+# Bad input of a learner
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"penalty": "learn"}, 'needs penalty="learned" or a number of at least 0, got .learn.'),
+        ({"n_segments": 5}, 'needs n_segments=None or "given", got 5; a number of segments is'),
+        ({"min_size": 200}, "needs labeled segments of at least min_size=200 samples, but data"),
+        ({"regularizer": L1(0.0)}, "L1 needs a positive strength, got 0.0"),
+        ({"regularizer": L1(), "metric": FullMetric()}, "L1 needs a DiagonalMetric"),
+        ({"regularizer": SquaredFrobenius}, "ChangePointMetricLearner needs .*regulari"),
+    ],
+)
+def test_bad_parameters(parameters, message) -> None:
+    with refused(message):
+        ChangePointMetricLearner(**parameters).fit(XS, YS)
+
+
+NOTHING_KNOWN = [np.full(120, -1)] * 5
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (with_first(edited(XS[0], 7, 3, np.nan)), YS, "got NaN at row 7, feature 3 of data set 0"),
+        (with_first(XS[0][:-1]), YS, "got 120 labels for the 119 samples of data set 0"),
+        (with_first(XS[0][:1]), [YS[0][:1], *YS[1:]], "at least 2 samples in .*data set 0"),
+        (XS, NOTHING_KNOWN, "nothing is known of any data set"),
+        ([X * [1, 1, 0, 1, 0, 1] for X in XS], YS, r"but 2 are constant in each \(2, 4\); remove"),
+    ],
+)
+def test_bad_data_leave_an_earlier_fit_untouched(learner, X, y, message) -> None:
+    components, penalty = learner.components_, learner.penalty_
+    with refused(f"ChangePointMetricLearner.*{message}"):
+        learner.fit(X, y)
+    assert learner.components_ is components
+    assert learner.penalty_ == penalty
+    learner.predict(XS)
+
+
+PAIR = np.zeros((3, 2, 6))
+USES: dict[str, Callable[[ChangePointMetricLearner, Any], Any]] = {
+    "predict": lambda learner, X: learner.predict(X),
+    "ends": lambda learner, X: learner.predict_change_points(X),
+    "transform": lambda learner, X: learner.transform(X),
+    "score": lambda learner, X: learner.score(X, YS[0][: len(X) - 1]),
+    "distance": lambda learner, X: learner.pair_distance(X),
+    "count": lambda learner, count: learner.predict(XS, n_segments=count),
+    "matrix": lambda learner, X: learner.get_mahalanobis_matrix(),
+}
+
+
+@pytest.mark.parametrize("use", ["predict", "ends", "transform"])
+def test_bad_data_after_fitting(learner, use) -> None:
+    with refused("X has 5 features, but .* is expecting 6 features"):
+        USES[use](learner, XS[0][:, :5])
+    with refused("finite numbers, got NaN at row 7, feature 3"):
+        USES[use](learner, edited(XS[0], 7, 3, np.nan))
+
+
+@pytest.mark.parametrize(
+    ("use", "argument", "message"),
+    [
+        ("score", XS[0], "got 119 labels for the 120 samples of the data set"),
+        ("distance", np.zeros((3, 2, 5)), r"needs pairs of shape \(n, 2, 6\), got"),
+        ("distance", np.zeros((3, 1, 6)), r"needs pairs of shape \(n, 2, 6\), got"),
+        ("distance", np.full((1, 2, 6), np.nan), "finite"),
+        ("count", 121, "n_segments from 1 to 120 for the 120 samples of data set 0, got 121"),
+        ("count", [3, 3, -1, 3, 3], "n_segments from 1 to 120 .* of data set 2, got -1"),
+        ("count", 2.7, "needs a whole n_segments from 1 to 120 .* got 2.7"),
+        ("count", "three", "needs a whole n_segments from 1 to 120 .* got .three."),
+        ("count", [3, 3], "one n_segments for each of the 5 data sets, or one for all, got 2"),
+    ],
+)
+def test_bad_arguments_after_fitting(learner, use, argument, message) -> None:
+    with refused(message):
+        USES[use](learner, argument)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_nothing_works_before_fitting(use) -> None:
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
+        USES[use](ChangePointMetricLearner(), PAIR if use == "distance" else XS[0])

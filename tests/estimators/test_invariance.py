@@ -2,130 +2,95 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from metriclearn import (
-    L1,
-    ChangePointMetricLearner,
-    FullMetric,
-    Partition,
-)
+from metriclearn import L1, ChangePointMetricLearner, FullMetric, Partition
 from tests.training import NAMES, PAIRS, XS, YS, assert_same, learn, sequences
 
+ROUNDED = [np.round(X * 2**12) / 2**12 for X in XS]
+UNITS = np.array([1e-3, 1.0, 1e3, 10.0, 0.1, 7.0])
+ORDER = [3, 1, 5, 0, 2, 4]
+BACK = np.ix_(np.argsort(ORDER), np.argsort(ORDER))
 
-@pytest.mark.parametrize(("metric", "regularizer"), PAIRS[::3], ids=NAMES[::3])
-class TestInvariance:
-    def test_names_of_labels(self, metric, regularizer) -> None:
-        renamed = [[f"state {9 - label}" for label in y] for y in YS]
-        mine = learn(metric=metric, regularizer=regularizer)
-        theirs = learn(y=renamed, metric=metric, regularizer=regularizer)
-        np.testing.assert_array_equal(mine.components_, theirs.components_)
-        assert mine.penalty_ == theirs.penalty_
 
-    def test_labels_as_partitions(self, metric, regularizer) -> None:
-        partitions = [Partition.from_runs(y) for y in YS]
-        mine = learn(metric=metric, regularizer=regularizer)
-        theirs = learn(y=partitions, metric=metric, regularizer=regularizer)
-        np.testing.assert_array_equal(mine.components_, theirs.components_)
+def same(B: np.ndarray) -> np.ndarray:
+    return B
 
-    def test_shift_of_every_sequence(self, metric, regularizer) -> None:
-        rounded = [np.round(X * 2**12) / 2**12 for X in XS]
-        shifted = [X + np.arange(6) * 1e6 * (i + 1) for i, X in enumerate(rounded)]
-        mine = learn(rounded, metric=metric, regularizer=regularizer)
-        theirs = learn(shifted, metric=metric, regularizer=regularizer)
-        assert_same(mine, theirs)
-        for X, Z in zip(rounded, shifted):
-            np.testing.assert_array_equal(
-                mine.predict_change_points(X), mine.predict_change_points(Z)
-            )
 
-    def test_units_of_features(self, metric, regularizer) -> None:
-        c = np.array([1e-3, 1.0, 1e3, 10.0, 0.1, 7.0])
-        mine = learn(metric=metric, regularizer=regularizer)
-        theirs = learn([X * c for X in XS], metric=metric, regularizer=regularizer)
-        assert_same(mine, theirs, lambda B: B * np.outer(c, c))
-        np.testing.assert_array_equal(mine.predict(XS[0]), theirs.predict(XS[0] * c))
+@pytest.fixture(scope="module", params=PAIRS[::3], ids=NAMES[::3])
+def learner(request) -> ChangePointMetricLearner:
+    metric, regularizer = request.param
+    return learn(ROUNDED, metric=metric, regularizer=regularizer)
 
-    def test_order_of_sequences(self, metric, regularizer) -> None:
-        assert_same(
-            learn(metric=metric, regularizer=regularizer),
-            learn(XS[::-1], YS[::-1], metric=metric, regularizer=regularizer),
-        )
 
-    def test_order_of_features(self, metric, regularizer) -> None:
-        order = [3, 1, 5, 0, 2, 4]
-        theirs = learn([X[:, order] for X in XS], metric=metric, regularizer=regularizer)
-        mine = learn(metric=metric, regularizer=regularizer)
-        assert_same(mine, theirs, lambda B: B[np.ix_(np.argsort(order), np.argsort(order))])
+def again(learner: ChangePointMetricLearner, X=ROUNDED, y=YS, **parameters):
+    pair = {"metric": learner.metric, "regularizer": learner.regularizer}
+    return learn(X, y, **pair, **parameters)
 
-    def test_direction_of_time(self, metric, regularizer) -> None:
-        assert_same(
-            learn(metric=metric, regularizer=regularizer),
-            learn(
-                [X[::-1] for X in XS], [y[::-1] for y in YS], metric=metric, regularizer=regularizer
-            ),
-        )
 
-    def test_every_sequence_twice(self, metric, regularizer) -> None:
-        assert_same(
-            learn(metric=metric, regularizer=regularizer),
-            learn(XS + XS, YS + YS, metric=metric, regularizer=regularizer),
-        )
+# From data and labels that say the same, the same matrix after undoing what was done to it
+CHANGES: dict[str, tuple[list, list, Callable]] = {
+    "shift": ([X + np.arange(6) * 1e6 * (i + 1) for i, X in enumerate(ROUNDED)], YS, same),
+    "units": ([X * UNITS for X in ROUNDED], YS, lambda B: B * np.outer(UNITS, UNITS)),
+    "order of sequences": (ROUNDED[::-1], YS[::-1], same),
+    "order of features": ([X[:, ORDER] for X in ROUNDED], YS, lambda B: B[BACK]),
+    "direction of time": ([X[::-1] for X in ROUNDED], [y[::-1] for y in YS], same),
+    "every sequence twice": (ROUNDED * 2, YS * 2, same),
+    "layout": ([np.asfortranarray(X) for X in ROUNDED], YS, same),
+    "views": ([np.repeat(X, 2, axis=0)[::2] for X in ROUNDED], YS, same),
+    "lists": ([X.tolist() for X in ROUNDED], YS, same),
+    "single precision": ([X.astype(np.float32) for X in ROUNDED], YS, same),
+}
 
-    def test_scale_of_the_weights(self, metric, regularizer) -> None:
-        weights = np.array([1.0, 2.0, 3.0, 1.0, 0.5])
-        mine = learn(sample_weight=weights, metric=metric, regularizer=regularizer)
-        theirs = learn(sample_weight=40.0 * weights, metric=metric, regularizer=regularizer)
-        assert_same(mine, theirs)
-        different = learn(metric=metric, regularizer=regularizer)
-        assert different.penalty_ != pytest.approx(mine.penalty_, rel=1e-4)
 
-    def test_number_of_threads(self, metric, regularizer) -> None:
-        mine = learn(metric=metric, regularizer=regularizer, n_jobs=1)
-        theirs = learn(metric=metric, regularizer=regularizer, n_jobs=2)
-        np.testing.assert_array_equal(mine.components_, theirs.components_)
-        assert mine.penalty_ == theirs.penalty_
+@pytest.mark.parametrize("name", CHANGES)
+def test_data_that_say_the_same(learner, name) -> None:
+    X, y, undo = CHANGES[name]
+    theirs = again(learner, X, y)
+    assert_same(learner, theirs, undo)
+    if name in ("shift", "units"):
+        for one, other in zip(ROUNDED, X):
+            np.testing.assert_array_equal(learner.predict(one), theirs.predict(other))
 
-    def test_earlier_fits(self, metric, regularizer) -> None:
-        learner = ChangePointMetricLearner(metric, regularizer)
-        other = sequences(9, n=2)
-        learner.fit([X[:, :4] for X in other[0]], other[1]).fit(XS, YS)
-        fresh = ChangePointMetricLearner(metric, regularizer).fit(XS, YS)
-        np.testing.assert_array_equal(learner.components_, fresh.components_)
-        assert learner.solution_.trace.objective == fresh.solution_.trace.objective
 
-    def test_types_and_layouts(self, metric, regularizer) -> None:
-        rounded = [np.round(X * 64) / 64 for X in XS]
-        mine = learn(rounded, metric=metric, regularizer=regularizer)
-        for change in (
-            lambda X: X.astype(np.float32),
-            np.asfortranarray,
-            lambda X: np.repeat(X, 2, axis=0)[::2],
-            lambda X: X.tolist(),
-        ):
-            theirs = learn([change(X) for X in rounded], metric=metric, regularizer=regularizer)
-            assert_same(mine, theirs)
+@pytest.mark.parametrize(
+    "labels",
+    [[[f"state {9 - label}" for label in y] for y in YS], [Partition.from_runs(y) for y in YS]],
+    ids=["renamed", "partitions"],
+)
+def test_names_of_labels(learner, labels) -> None:
+    theirs = again(learner, y=labels)
+    np.testing.assert_array_equal(learner.components_, theirs.components_)
+    assert learner.penalty_ == theirs.penalty_
+
+
+def test_scale_of_the_weights(learner) -> None:
+    weights = np.array([1.0, 2.0, 3.0, 1.0, 0.5])
+    mine = again(learner, sample_weight=weights)
+    assert_same(mine, again(learner, sample_weight=40.0 * weights))
+    assert learner.penalty_ != pytest.approx(mine.penalty_, rel=1e-4)
+
+
+def test_number_of_threads_and_earlier_fits(learner) -> None:
+    for n_jobs in (1, 2):
+        theirs = again(learner, n_jobs=n_jobs)
+        np.testing.assert_array_equal(learner.components_, theirs.components_)
+        assert learner.penalty_ == theirs.penalty_
+    other = sequences(9, n=2)
+    theirs.fit([X[:, :4] for X in other[0]], other[1]).fit(ROUNDED, YS)
+    np.testing.assert_array_equal(learner.components_, theirs.components_)
+    assert learner.solution_.trace.objective == theirs.solution_.trace.objective
 
 
 @pytest.mark.parametrize("standardize", [True, False])
-def test_weight_zero_is_dropping_the_sequence(standardize) -> None:
-    kept = [0, 1, 3, 4]
+def test_weights_drop_sequences_and_repeat_them(standardize) -> None:
+    kept = [0, 0, 1, 3, 4]
     mine = learn(sample_weight=[2, 1, 0, 1, 1], standardize=standardize)
-    theirs = learn(
-        [XS[i] for i in kept],
-        [YS[i] for i in kept],
-        sample_weight=[2, 1, 1, 1],
-        standardize=standardize,
-    )
-    assert_same(mine, theirs)
-
-
-@pytest.mark.parametrize("standardize", [True, False])
-def test_weight_two_is_having_the_sequence_twice(standardize) -> None:
-    mine = learn(sample_weight=[1, 2, 1, 1, 1], standardize=standardize)
-    theirs = learn([*XS, XS[1]], [*YS, YS[1]], standardize=standardize)
-    assert_same(mine, theirs)
+    repeated = [XS[i] for i in kept], [YS[i] for i in kept]
+    assert_same(mine, learn(*repeated, standardize=standardize))
 
 
 def test_rotation_of_the_features_of_a_full_metric() -> None:
@@ -146,11 +111,7 @@ def test_loss_scale_rescales_the_solution() -> None:
 
 
 @pytest.mark.parametrize("offset", [1e6, 1e8])
-def test_predictions_of_data_with_a_large_offset(offset) -> None:
-    learner = learn()
-    for X in XS:
-        rounded = np.round(X * 2**12) / 2**12
-        np.testing.assert_array_equal(
-            learner.predict_change_points(rounded + offset),
-            learner.predict_change_points(rounded),
-        )
+def test_predictions_of_data_with_a_large_offset(learner, offset) -> None:
+    for X in ROUNDED:
+        ends = learner.predict_change_points(X + offset)
+        np.testing.assert_array_equal(ends, learner.predict_change_points(X))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 
 from metriclearn import (
     CCCP,
@@ -26,27 +26,25 @@ from metriclearn import (
     ImageFeatures,
     NormalizedCutMetricLearner,
     SquaredFrobenius,
+    Trace,
     load,
     save,
 )
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
-from metriclearn.features.image import Color, PixelBlocks, Position
-from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.risk import HingeTerms, StructuredHinge
-from metriclearn.similarities import Neighborhood, SimilarityFeatures
-from metriclearn.similarities.nodes import NodeLabels, Nodes
-from metriclearn.similarities.normalized_cut import Discretization
+from metriclearn.features.image import Color, PixelBlocks, Position, Superpixels
+from metriclearn.running.callbacks import EarlyStopping
+from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
+from metriclearn.similarities.normalized_cut import Discretization, KMeansRounding, ThresholdCut
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
+from tests.similarities.problems import Expanded, hinge_of
 
 SMALL = ImageFeatures(PixelBlocks(100), (Color(), Position()))
+ONE = ImageFeatures(PixelBlocks(1), SMALL.groups)
+FLAT = np.full((40, 50, 3), 0.5)
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 def arrays(count: int = 4, seed: int = 0, size: int = 60) -> tuple[list[NDArray], list[NDArray]]:
@@ -79,17 +77,26 @@ def images(count: int = 3, seed: int = 0) -> tuple[list[NDArray], list[NDArray]]
     return pixels, maps
 
 
+def learner_of(**parameters: Any) -> NormalizedCutMetricLearner:
+    """From one start; what is asked of results here does not need the best of three."""
+    return NormalizedCutMetricLearner(**{"starts": (1e-2,), "verbose": False, **parameters})
+
+
+@pytest.fixture(scope="module")
+def of_images() -> NormalizedCutMetricLearner:
+    pytest.importorskip("skimage")
+    return learner_of(features=SMALL).fit(*images())
+
+
 def test_learns_which_feature_counts() -> None:
     X, y = arrays()
     test_X, test_y = arrays(seed=1)
     learner = NormalizedCutMetricLearner(verbose=False).fit(X, y)
-    euclidean = EuclideanSimilarity().fit(X, y)
     assert learner.score(test_X, test_y) > -0.6
-    assert euclidean.score(test_X, test_y) < -1.5
+    assert EuclideanSimilarity().fit(X, y).score(test_X, test_y) < -1.5
     weights = np.diag(learner.get_mahalanobis_matrix()) * learner.scale_**2
     assert weights[0] > 20 * weights[1:].max()
-    trace = learner.solution_.trace.objective
-    assert np.all(np.diff(trace) <= 0)
+    assert np.all(np.diff(learner.solution_.trace.objective) <= 0)
     assert len(learner.start_objectives_) == 3
 
 
@@ -108,39 +115,26 @@ def test_learns_which_feature_counts() -> None:
 )
 def test_every_part_can_be_exchanged(parameters: dict[str, Any]) -> None:
     X, y = arrays()
-    learner = NormalizedCutMetricLearner(verbose=False, **parameters).fit(X, y)
+    learner = learner_of(**parameters).fit(X, y)
     assert learner.score(*arrays(seed=1)) > -0.9
     assert np.all(np.diff(learner.solution_.trace.objective) <= 0)
 
 
-def test_images_in_label_maps_out() -> None:
-    pytest.importorskip("skimage")
-    X, y = images()
-    learner = NormalizedCutMetricLearner(features=SMALL, verbose=False).fit(X, y)
-    test_X, test_y = images(seed=1)
+def test_images_in_label_maps_out(of_images: NormalizedCutMetricLearner) -> None:
+    (X, y), (test_X, test_y) = images(), images(seed=1)
     euclidean = EuclideanSimilarity(features=SMALL).fit(X, y)
-    assert learner.score(test_X, test_y) > 0.7 * euclidean.score(test_X, test_y)
-    found = learner.predict_labels_image(test_X[0])
-    assert found.shape == (40, 50)
-    assert set(np.unique(found)) == {0, 1}
-    np.testing.assert_array_equal(found, learner.predict(test_X[0]))
-    several = learner.predict(test_X, [2, 3, 4])
+    assert of_images.score(test_X, test_y) > 0.7 * euclidean.score(test_X, test_y)
+    labels = of_images.predict_labels_image(test_X[0])
+    assert labels.shape == (40, 50)
+    assert set(np.unique(labels)) == {0, 1}
+    np.testing.assert_array_equal(labels, of_images.predict(test_X[0]))
+    several = of_images.predict(test_X, [2, 3, 4])
     assert [len(np.unique(labels)) for labels in several] == [2, 3, 4]
-    assert list(learner.feature_names_in_) == SMALL.names
+    assert list(of_images.feature_names_in_) == SMALL.names
     nodes = [SMALL.nodes(image) for image in X]
-    again = NormalizedCutMetricLearner(verbose=False).fit(nodes, y)
-    np.testing.assert_allclose(again.components_, learner.components_)
-    np.testing.assert_array_equal(again.predict(nodes[0]), learner.predict(X[0]))
-
-
-def test_neighborhoods_of_images() -> None:
-    pytest.importorskip("skimage")
-    X, y = images()
-    similarity = GaussianSimilarity(Neighborhood(15.0))
-    learner = NormalizedCutMetricLearner(similarity=similarity, features=SMALL, verbose=False)
-    learner.fit(X, y)
-    assert np.all(np.diff(learner.solution_.trace.objective) <= 0)
-    assert learner.predict(X[0]).shape == (40, 50)
+    again = learner_of().fit(nodes, y)
+    np.testing.assert_allclose(again.components_, of_images.components_)
+    np.testing.assert_array_equal(again.predict(nodes[0]), of_images.predict(X[0]))
 
 
 def test_number_of_clusters_from_eigenvalues() -> None:
@@ -151,9 +145,8 @@ def test_number_of_clusters_from_eigenvalues() -> None:
         spread = 8.0 * np.column_stack([labels // 2, labels % 2])
         X.append(spread + 0.5 * random.normal(size=(12 * K, 2)))
         y.append(labels)
-    learner = NormalizedCutMetricLearner(starts=(10.0,), verbose=False).fit(X[:3], y[:3])
-    found = [len(np.unique(labels)) for labels in learner.predict(X[3:], None)]
-    assert found == [2, 3, 4]
+    learner = learner_of(starts=(10.0,)).fit(X[:3], y[:3])
+    assert [len(np.unique(labels)) for labels in learner.predict(X[3:], None)] == [2, 3, 4]
 
 
 def test_given_similarities_are_a_convex_problem() -> None:
@@ -166,23 +159,16 @@ def test_given_similarities_are_a_convex_problem() -> None:
         noise = random.uniform(size=(2, 20, 20))
         stacks.append(np.stack([good, *(noise + noise.transpose(0, 2, 1)) / 2]))
         y.append(labels)
-    learner = NormalizedCutMetricLearner(
-        regularizer=SquaredFrobenius(0.1),
-        similarity=GivenSimilarities(),
-        solver=CCCP(FactorDescent(500, 1e-13), 1e-9, 30),
-        verbose=False,
+    solver = CCCP(FactorDescent(500, 1e-13), 1e-9, 30)
+    learner = learner_of(
+        regularizer=SquaredFrobenius(0.1), similarity=GivenSimilarities(), solver=solver
     ).fit(stacks, y)
+    problems = [
+        Expanded(Nodes(stack, np.ones(20)), NodeLabels.from_labels(labels), np.arange(20), labels)
+        for stack, labels in zip(stacks, y)
+    ]
+    hinge = hinge_of(problems, DiagonalMetric(), GivenSimilarities(), loss_scale=0.03)
     cone = MetricCone(DiagonalMetric(), 3, priced=False)
-    terms = HingeTerms(
-        SimilarityFeatures(GivenSimilarities(), DiagonalMetric()),
-        FrobeniusLoss(),
-        GivenSimilarities().oracle(),
-        cone,
-        loss_scale=0.03,
-        count_known=True,
-    )
-    nodes = [Nodes(stack, np.ones(20)) for stack in stacks]
-    hinge = StructuredHinge(terms, nodes, [NodeLabels.from_labels(labels) for labels in y])
     exact = BundleDual(1e-7, 500).minimize(Problem(hinge, SquaredFrobenius(0.1), cone, np.zeros(3)))
     assert exact.converged
     assert learner.solution_.objective == pytest.approx(exact.objective, rel=1e-3)
@@ -191,105 +177,194 @@ def test_given_similarities_are_a_convex_problem() -> None:
     assert weights[0] > 5 * weights[1:].max()
 
 
+def test_given_similarities_without_any() -> None:
+    """A weight of 0 leaves no similarity at all; that is no reason for NaN."""
+    stack = np.eye(3)[None]
+    model = learner_of(similarity=GivenSimilarities()).fit([stack], [[0, 1, 1]])
+    assert sorted(np.unique(model.predict([stack], 2)[0])) == [0, 1]
+
+
 def test_grid_search_is_exhaustive() -> None:
     X, y = arrays()
-    search = SimilarityGridSearch((0,), (1e-3, 1e-1, 10.0)).fit(X, y)
+    scales = (1e-3, 1e-1, 10.0)
+    search = SimilarityGridSearch((0,), scales).fit(X, y)
     assert search.losses_.shape == (3, 3)
     assert -search.score(X, y) == pytest.approx(search.losses_.min())
     assert search.scales_[0] > search.scales_[1]
     i, j = np.argwhere(search.losses_ == search.losses_.min())[0]
-    assert search.scales_ == ((1e-3, 1e-1, 10.0)[i], (1e-3, 1e-1, 10.0)[j])
+    assert search.scales_ == (scales[i], scales[j])
 
 
-def test_contract_of_scikit_learn() -> None:
-    learner = NormalizedCutMetricLearner(FullMetric(), loss_scale=0.5)
-    copy = clone(learner)
-    assert copy.get_params()["loss_scale"] == 0.5
-    copy.set_params(regularizer__strength=7.0, solver__solver__max_rounds=3)
-    assert copy.regularizer.strength == 7.0
-    assert copy.solver.solver.max_rounds == 3
-    assert learner.regularizer.strength == 1e-2
-    assert NormalizedCutMetricLearner().solver.solver.max_rounds == 40
+def test_scikit_learns_rules() -> None:
+    learner = NormalizedCutMetricLearner()
+    changed = clone(learner).set_params(
+        regularizer__strength=7.0, solver__solver__max_rounds=3, starts=(1e-2,), verbose=False
+    )
+    assert (changed.regularizer.strength, changed.solver.solver.max_rounds) == (7.0, 3)
+    assert (learner.regularizer.strength, learner.solver.solver.max_rounds) == (1e-2, 40)
     X, y = arrays(1)
     with pytest.raises(NotFittedError):
-        copy.predict(X)
-    single = NormalizedCutMetricLearner(verbose=False).fit(X[0], y[0])
+        changed.predict(X)
+    single = clone(changed).fit(X[0], y[0])
     assert single.predict(X[0]).shape == y[0].shape
     assert isinstance(single.predict(X), list)
     np.testing.assert_allclose(single.transform(X[0]), X[0] @ single.components_.T)
-    weighted = NormalizedCutMetricLearner(verbose=False).fit(X * 2, y * 2, [1.0, 3.0])
+    weighted = changed.fit(X * 2, y * 2, [1.0, 3.0])
     np.testing.assert_allclose(weighted.solution_.objective, single.solution_.objective, rtol=1e-6)
 
 
-def test_saved_and_loaded(tmp_path: Path) -> None:
-    pytest.importorskip("skimage")
+def test_saved_and_loaded(of_images: NormalizedCutMetricLearner, tmp_path: Path) -> None:
     X, y = images()
-    for model in (
-        NormalizedCutMetricLearner(features=SMALL, verbose=False),
-        SimilarityGridSearch((3, 4), (1e-2, 1.0), features=SMALL),
-    ):
-        loaded = load(save(model.fit(X, y), tmp_path / "model.npz"))
+    search = SimilarityGridSearch((3, 4), (1e-2, 1.0), features=SMALL).fit(X, y)
+    for model in (of_images, search):
+        loaded = load(save(model, tmp_path / "model.npz"))
         np.testing.assert_array_equal(loaded.predict(X[0]), model.predict(X[0]))
         np.testing.assert_array_equal(loaded.predict(X[0], None), model.predict(X[0], None))
         assert loaded.features.names == SMALL.names
 
 
 def test_callbacks_see_a_learner_that_can_score() -> None:
-    scores: list[float] = []
     X, y = arrays()
+    stopping = EarlyStopping(X, y, patience=100)
+    learner_of(callbacks=[stopping]).fit(X, y)
+    assert max(stopping.scores_) > -0.6
 
-    class Scorer:
-        def on_round(self, progress: Any) -> None:
-            scores.append(progress.estimator().score(X, y))
 
-        def on_end(self, solution: Any) -> None:
-            pass
+# Odd images and extreme settings
 
-    NormalizedCutMetricLearner(callbacks=[Scorer()], verbose=False).fit(X, y)
-    assert scores
-    assert max(scores) > -0.6
+
+@pytest.mark.parametrize("rounding", [ThresholdCut(), KMeansRounding(), Discretization()])
+def test_odd_images_are_divided_all_the_same(
+    of_images: NormalizedCutMetricLearner, rounding: Any
+) -> None:
+    model = copy.copy(of_images).set_params(rounding=rounding)
+    assert set(np.unique(model.predict(FLAT))) == {0, 1}
+    assert model.predict(FLAT, None).shape == (40, 50)
+    assert not model.predict(FLAT[:1, :1], 1).any()
+    assert model.predict(FLAT[:1], 2).shape == (1, 50)
+    assert not model.predict(ONE.nodes(FLAT), None).any()
+    few = ImageFeatures(PixelBlocks(6), SMALL.groups).nodes(images()[0][0])
+    assert len(np.unique(model.predict(few, len(few.sizes)))) <= len(few.sizes)
+
+
+def test_superpixels_of_one_color() -> None:
+    pytest.importorskip("skimage")
+    nodes = ImageFeatures(Superpixels(50)).nodes(FLAT)
+    assert np.all(np.isfinite(nodes.features))
+    assert nodes.sizes.sum() == 2000
+
+
+def test_masks_of_one_label(of_images: NormalizedCutMetricLearner) -> None:
+    """Nothing is to be told apart: everything is one cluster, and one image may be so."""
+    X, y = images()
+    alone = clone(of_images).fit(X, [labels * 0 for labels in y])
+    assert alone.solution_.objective == pytest.approx(0.0, abs=1e-3)
+    assert not alone.predict(X[0], None).any()
+    mixed = clone(of_images).fit(X, [*y[:2], y[2] * 0])
+    assert mixed.score(X[:2], y[:2]) > -2.0
+    truths = [labels.astype(bool) for labels in y[:2]]
+    assert mixed.score(X[:2], truths) == pytest.approx(mixed.score(X[:2], y[:2]))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"starts": (1e6,)},
+        {"starts": (1e-30,)},
+        {"loss_scale": 1e6},
+        {"loss_scale": 1e-12},
+        {"regularizer": Trace(1e8)},
+        {"regularizer": Trace(1e8), "metric": FullMetric()},
+        {"similarity": GaussianSimilarity(Neighborhood(4.6))},
+        {"similarity": GaussianSimilarity(Neighborhood(15.0))},
+    ],
+    ids=["huge start", "tiny start", "huge α", "tiny α", "no metric", "no full", "parts", "near"],
+)
+def test_extreme_settings_stay_finite(parameters: dict[str, Any]) -> None:
+    pytest.importorskip("skimage")
+    X, y = images()
+    model = learner_of(features=SMALL, **parameters).fit(X, y)
+    assert np.all(np.isfinite(model.components_))
+    assert np.all(np.diff(model.solution_.trace.objective) <= 0)
+    assert -4.0 <= model.score(X, y) <= 0.0
+    assert model.predict(X[0], None).shape == (40, 50)
+
+
+@pytest.mark.parametrize("factor", [1e150, 1e-150])
+def test_the_scale_and_offset_of_features_do_not_matter(factor: float) -> None:
+    X, y = arrays(2)
+    plain = learner_of().fit(X, y)
+    scaled = [factor * one for one in X]
+    assert learner_of().fit(scaled, y).score(scaled, y) == pytest.approx(plain.score(X, y))
+    shifted = learner_of().fit([one + 1e6 for one in X], y)
+    np.testing.assert_allclose(shifted.components_, plain.components_, rtol=1e-3, atol=1e-6)
+
+
+# What is refused, in a sentence
+
+
+@pytest.mark.parametrize(
+    ("X", "count", "message"),
+    [
+        (np.full((4, 4, 3), np.nan), 2, "finite pixels, got NaN"),
+        (FLAT[..., 0], 2, "A gray image needs three equal channels"),
+        (np.dstack([FLAT, FLAT[..., :1]]), 2, "drop an alpha channel"),
+        ((FLAT * 65535).astype(np.uint16), 2, "got uint16 from 32767 to 32767"),
+        (ONE.nodes(FLAT), 2, "from 1 to 1 for the 1 nodes"),
+        (FLAT, 101, "from 1 to 99 for the 99 nodes of data set 0, got 101"),
+        ([FLAT, FLAT], [2], "one n_clusters for each of the 2 data sets, or one for all, got 1"),
+        (np.ones((9, 3)), 2, "is expecting 5 features"),
+        (None, 2, "got 1 dimension"),
+    ],
+)
+def test_what_cannot_be_divided_is_named(
+    of_images: NormalizedCutMetricLearner, X: Any, count: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        of_images.predict(X, count)
+
+
+def last_mask(mask: Any) -> list[Any]:
+    return [*images()[1][:2], mask]
+
+
+DISK = images()[1][2]
+IMAGES = images()[0]
 
 
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
-        ([], [], "empty list"),
-        ([np.zeros((4, 2))], None, "requires y"),
+        (IMAGES, last_mask(DISK[:-1]), r"shape \(40, 50\) for data set 2.*got \(39, 50\)"),
+        (IMAGES, last_mask(np.dstack([DISK] * 3)), r"got \(40, 50, 3\); resize"),
+        (IMAGES, last_mask(DISK * 0 - 1), "cover no sample of data set 2"),
+        (IMAGES, last_mask(DISK * np.nan), "labels of data set 2.*NaN"),
+        (IMAGES, last_mask(np.arange(2000).reshape(40, 50)), "99 nodes and 2000 labels"),
+        (IMAGES, [DISK] * 2, r"3 image\(s\) and 2 label map"),
+        (IMAGES, 3, "one label map per image, got 3"),
+        ([FLAT[..., 0]], [DISK], "a gray image needs three channels"),
+        ([FLAT], [DISK], "3 are constant in each"),
         ([np.eye(4)], [[0, 1]], r"shape \(4,\)"),
-        ([np.eye(4)], [[-1, -1, -1, -1]], "cover no sample of data set 0"),
-        ([np.eye(4)], [[0, 1, 1, 0], [0]], "1 image"),
-        ([np.eye(4), np.zeros((3, 2))], [[0, 1, 1, 0], [0, 1, 1]], "same features"),
-        ([np.full((4, 2), np.nan)], [[0, 1, 1, 0]], "finite"),
-        ([np.ones((4, 2))], [[0, 1, 1, 0]], "constant"),
     ],
 )
 def test_wrong_data_are_named(X: Any, y: Any, message: str) -> None:
+    pytest.importorskip("skimage")
     with pytest.raises(ValueError, match=message):
-        NormalizedCutMetricLearner().fit(X, y)
+        learner_of(features=SMALL).fit(X, y)
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss_scale": 0.0}, "positive loss_scale"),
         ({"starts": ()}, "at least one positive start"),
-        ({"metric": DiagonalMetric}, r"DiagonalMetric\(\)"),
         ({"solver": BundleDual()}, r"CCCP\(\)"),
+        ({"similarity": GaussianSimilarity(Neighborhood(-2.0))}, "got -2.0 and 99 positions"),
+        ({"similarity": GaussianSimilarity(Neighborhood(0.1))}, "holds no pair"),
+        ({"similarity": GaussianSimilarity(memory=float("nan"))}, "memory of at least"),
+        ({"similarity": GivenSimilarities(), "metric": FullMetric()}, "of given similarities"),
     ],
 )
 def test_wrong_parameters_are_named(parameters: dict[str, Any], message: str) -> None:
-    X, y = arrays(1)
+    pytest.importorskip("skimage")
     with pytest.raises(ValueError, match=message):
-        NormalizedCutMetricLearner(**parameters).fit(X, y)
-
-
-def test_wrong_numbers_of_clusters_are_named() -> None:
-    X, y = arrays(2, size=20)
-    learner = NormalizedCutMetricLearner(verbose=False).fit(X, y)
-    for count in (0, 21, 2.5):
-        with pytest.raises(ValueError, match="n_clusters from 1 to 20 for the 20 nodes"):
-            learner.predict(X[0], count)
-    with pytest.raises(ValueError, match="for each of the 2 data sets, or one for all, got 3"):
-        learner.predict(X, [2, 2, 2])
-    with pytest.raises(ValueError, match="is expecting 5 features"):
-        learner.predict(X[0][:, :3])
+        learner_of(features=SMALL, **parameters).fit(*images())

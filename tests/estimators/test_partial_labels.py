@@ -1,22 +1,31 @@
-"""Alternation: its objective, its cuts, resuming, and what it is when all is known."""
+"""Alternation, for sequences and tables: its objective, cuts, resuming, and what it teaches."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn import (
+    AT_LEAST_ONE,
     EXACTLY_ONE,
-    L1,
     NO_CHANGE,
     Alternation,
     BundleDual,
     ChangePointMetricLearner,
+    ClusteringMetricLearner,
+    DiagonalMetric,
+    FrobeniusLoss,
     KnownLoss,
+    LinearFeatures,
+    LowRankForm,
     PartialPartition,
     Partition,
     PrincipalStart,
@@ -28,28 +37,33 @@ from metriclearn import (
 )
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.alternation import KnownStart, alternate
-from metriclearn.oracles.change_points import PricedSegmentation
+from metriclearn.estimators.alternation import AlternationTrace, KnownStart, alternate
+from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
+from metriclearn.problem.joint_features import Samples
 from metriclearn.problem.losses import known_loss
-from metriclearn.problem.risk import move_cuts
-from metriclearn.solvers.base import values
+from metriclearn.problem.risk import HingeTerms, StructuredHinge, move_cuts
+from metriclearn.solvers.base import Problem, values
+from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations
-from tests.training import XS, YS, assert_same, learn
+from tests.training import PAIRS, XS, YS, assert_same, learn
 
 DATA = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=3)
 TEST = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=4)
+IRIS, SPECIES = load_iris(return_X_y=True)
+STARTS = [KnownStart(), PrincipalStart(3)]
 
 
-def masked(labels, fraction: float, seed: int = 0) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
-    found = []
-    for full in labels:
-        size = int(fraction * len(full))
-        start = int(rng.integers(0, len(full) - size + 1))
-        known = np.full(len(full), -1)
-        known[start : start + size] = full[start : start + size]
-        found.append(known)
-    return found
+def masked(fraction: float) -> list[np.ndarray]:
+    """A stretch of so much of the labels of every sequence."""
+    rng, size, known = np.random.default_rng(0), int(fraction * 150), []
+    for labels in DATA.labels:
+        start = int(rng.integers(0, 151 - size))
+        known.append(np.where((np.arange(150) - start) % 150 < size, labels, -1))
+    return known
+
+
+def few_labels(share: float, seed: int = 0) -> np.ndarray:
+    return np.where(np.random.default_rng(seed).random(150) < share, SPECIES, -1)
 
 
 def fit(y, **parameters) -> ChangePointMetricLearner:
@@ -57,24 +71,84 @@ def fit(y, **parameters) -> ChangePointMetricLearner:
     return ChangePointMetricLearner(**{**defaults, **parameters}).fit(DATA.sequences, y)
 
 
-STARTS = [KnownStart(), PrincipalStart(4)]
+def table_learner(**parameters) -> ClusteringMetricLearner:
+    return ClusteringMetricLearner(random_state=0, verbose=False, **parameters)
 
 
-@pytest.mark.parametrize("start", STARTS, ids=["known", "principal"])
-@pytest.mark.parametrize("regularizer", [L1(1e-3), SquaredFrobenius(1e-1)], ids=["l1", "l2"])
-def test_objective_never_rises(start, regularizer) -> None:
-    """Completing and learning both lower F, and completions agree with the labels."""
-    y = masked(DATA.labels, 0.5)
-    learner = fit(y, regularizer=regularizer, alternation=Alternation(start=start))
-    trace = learner.alternation_
-    steps = [f for pair in zip(trace.completed, trace.learned) for f in pair]
-    assert np.all(np.diff(steps) <= 1e-12)
+def assert_never_rises(trace: AlternationTrace) -> None:
+    """Completing and learning both lower F."""
+    steps = np.ravel(np.column_stack([trace.completed, trace.learned]))
+    assert np.all(np.diff(steps) <= 1e-10 * steps[0])
+
+
+@pytest.fixture(scope="module")
+def half_known() -> ChangePointMetricLearner:
+    return fit(masked(0.5), alternation=Alternation(start=PrincipalStart(4)))
+
+
+def random_sequences(rng: np.random.Generator) -> tuple[list, list]:
+    """Of each a random part of the truth: scattered labels, a stretch, or annotated regions."""
+    X, knowns = [], []
+    for _ in range(3):
+        truth = np.repeat(np.arange(5), rng.integers(6, 12, 5))
+        signal = rng.normal(size=(5, 3))[truth] * rng.uniform(0.2, 3.0) * [1.0, 0.5, 0.0]
+        X.append(signal + rng.normal(size=signal.shape))
+        T, start = len(truth), int(rng.integers(0, len(truth) // 2))
+        regions = []
+        for a in map(int, rng.integers(0, T - 6, 4)):
+            kind = (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)[min(int(truth[a + 5] - truth[a]), 2)]
+            regions.append(Region(a, a + 6, kind))
+        scattered = np.where(rng.random(T) < rng.uniform(0.1, 0.9), truth, -1)
+        stretch = np.where((np.arange(T) - start) % T < T // 2, truth, -1)
+        parts = ({"regions": regions}, {"labels": scattered}, {"labels": stretch})
+        knowns.append(PartialPartition(T, **parts[rng.integers(3)]))
+    knowns[0] = PartialPartition(len(X[0]), change_points=[len(X[0]) // 2])
+    return X, knowns
+
+
+def random_tables(rng: np.random.Generator) -> tuple[list, list]:
+    """Scattered labels of three clusters, each of which is seen."""
+    X, knowns = [], []
+    for _ in range(3):
+        truth = rng.permutation(np.repeat(np.arange(3), rng.integers(6, 12, 3)))
+        means = rng.normal(size=(3, 3)) * rng.uniform(0.5, 4.0) * [1.0, 1.0, 0.0]
+        X.append(means[truth] + rng.normal(size=(len(truth), 3)))
+        keep = rng.random(len(truth)) < rng.uniform(0.2, 0.9)
+        keep[[np.flatnonzero(truth == k)[0] for k in range(3)]] = True
+        keep[-1] = False
+        knowns.append(PartialPartition(len(truth), np.where(keep, truth, -1)))
+    return X, knowns
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("draw", [random_sequences, random_tables])
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(PAIRS), st.sampled_from(STARTS), st.integers(1, 2))
+def test_objective_never_rises_and_completions_agree(draw, seed, pair, start, min_size) -> None:
+    X, knowns = draw(np.random.default_rng(seed))
+    tables = draw is random_tables
+    learner: Any = table_learner() if tables else ChangePointMetricLearner(min_size=min_size)
+    learner.set_params(metric=pair[0], regularizer=pair[1], solver=BundleDual(1e-2, 25))
+    learner.set_params(alternation=Alternation(4, start), verbose=False).fit(X, knowns)
+    assert_never_rises(learner.alternation_)
+    for known, labels in zip(knowns, learner.completions_):
+        if tables:
+            assert known.allows_clusters(Partition.from_labels(labels))
+        else:
+            assert known.allows(Partition.from_runs(labels))
+
+
+def test_trace_and_files_keep_what_happened(half_known, tmp_path) -> None:
+    trace = half_known.alternation_
+    assert_never_rises(trace)
     assert trace.learned[-1] < trace.completed[0]
     assert trace.reason == "settled"
     assert len(trace) == len(trace.changed) >= 1
-    assert learner.solution_.objective == trace.learned[-1]
-    for labels, completion in zip(y, learner.completions_):
-        assert PartialPartition(150, labels).allows(Partition.from_runs(completion))
+    assert half_known.solution_.objective == trace.learned[-1]
+    copy = load(save(half_known, tmp_path / "model.npz"))
+    assert copy.alternation_ == trace
+    np.testing.assert_array_equal(np.array(copy.completions_), np.array(half_known.completions_))
+    np.testing.assert_array_equal(copy.components_, half_known.components_)
 
 
 def test_objective_is_the_one_of_the_docstring() -> None:
@@ -94,60 +168,74 @@ def test_objective_is_the_one_of_the_docstring() -> None:
             return (np.sum(B * (Z.T @ M @ Z)) - price * partition.n_clusters) / 8
 
         every = [Partition.from_change_points(ends) for ends in all_segmentations(8)]
-        agreeing = [partition for partition in every if known.allows(partition)]
         hinge = max(known_loss(p, known) + score(p) for p in every) - score(completion)
         total += hinge / 3
-        best = max(score(partition) for partition in agreeing)
+        best = max(score(partition) for partition in every if known.allows(partition))
         assert score(completion) == pytest.approx(best, abs=1e-9)
     assert learner.solution_.objective == pytest.approx(total, abs=1e-9)
-
-
-def test_unlabeled_samples_cost_nothing() -> None:
-    known = PartialPartition(9, labels=[0, 0, 1, -1, -1, -1, -1, -1, -1])
-    for ends in all_segmentations(9):
-        partition = Partition.from_change_points(ends)
-        loss = KnownLoss()(partition, partition.completing(known))
-        right = 2 in ends and 1 not in ends
-        assert (loss == 0) == right
 
 
 def test_full_labels_are_the_convex_problem() -> None:
     """As partial labels in which nothing is missing, the same metric and objective."""
     knowns = [PartialPartition.from_partition(Partition.from_runs(y)) for y in YS]
-    plain = learn()
-    assert_same(learn(y=knowns), plain)
-    assert learn(y=knowns).alternation_ is None
+    same = learn(y=knowns)
+    assert_same(same, learn())
+    assert same.alternation_ is None
     forced = learn(y=[*YS[:-1], PartialPartition(120)])  # the last one says nothing
     assert forced.alternation_ is not None
-    dropped = learn(XS[:-1], YS[:-1])
-    assert forced.solution_.objective <= dropped.solution_.objective
+    assert forced.solution_.objective <= learn(XS[:-1], YS[:-1]).solution_.objective
+    table = table_learner().fit(IRIS, SPECIES)
+    assert table.alternation_ is None
+    everything = table_learner().fit(IRIS, PartialPartition(150, SPECIES))
+    np.testing.assert_array_equal(everything.components_, table.components_)
+
+
+def stated_problem(completion: Any) -> Problem:
+    """Sequences with partial labels, completed so that nothing else is right; no metric yet."""
+    cone = MetricCone(DiagonalMetric(), 12, priced=True)
+    oracle, truths = ConstrainedChangePoints(), []
+    for X, labels in zip(DATA.sequences, masked(0.4)):
+        known = PartialPartition(150, labels)
+        truths.append(oracle(LowRankForm(X, shift=-20.0), None, known).completing(known))
+    features = LinearFeatures(cone.metric)
+    terms = HingeTerms(features, KnownLoss(), oracle, cone, completion=completion)
+    risk = StructuredHinge(terms, [Samples(X) for X in DATA.sequences], truths)
+    return Problem(risk, SquaredFrobenius(1e-2), cone, cone.join(np.zeros(12), 1.0))
 
 
 def test_moved_cuts_stay_valid_and_tight() -> None:
     """A cut of F for one completion, moved, is a cut of F for another, tight at its point."""
-    learner = ChangePointMetricLearner(verbose=False, alternation=Alternation(max_alternations=1))
-    problem = learner._problem(DATA.sequences, masked(DATA.labels, 0.4))
-    before = problem.risk
-    solution = learner._solve(problem)
-    dearer = solution.w * np.append(np.ones(len(solution.w) - 1), 1.1)  # the price is last
-    after = before.replaced(truths=before.complete(dearer))
+    problem = stated_problem(ConstrainedChangePoints())
+    before, solution = problem.risk, BundleDual(1e-3).minimize(problem)
+    after = before.replaced(truths=before.complete(solution.w))
     assert list(after.truths) != list(before.truths)
     moved = move_cuts(solution.cuts, before, after)
     rng = np.random.default_rng(0)
-    gaps = []
     for _ in range(20):
         w = solution.w * rng.uniform(0, 2, len(solution.w))
         heights = after(w).values
-        cuts = values(moved.table, w)
-        assert np.all(cuts <= heights[moved.table["group"]] + 1e-10)
+        assert np.all(values(moved.table, w) <= heights[moved.table["group"]] + 1e-10)
         assert moved.anchor_offset + moved.anchor_slope @ w <= after(w).mean + 1e-10
     best = np.full(len(before.truths), -np.inf)
     np.maximum.at(best, moved.table["group"], values(moved.table, solution.w))
-    gaps = after.weights @ (after(solution.w).values - best)
-    assert gaps < 0.05 * solution.scale  # the old cuts know most of the new risk
+    gap = after.weights @ (after(solution.w).values - best)
+    assert gap < 0.05 * solution.scale  # the old cuts know most of the new risk
 
 
-class _Stopping:
+def coarsest(form: LowRankForm, n_clusters: int | None = None, known: Any = None) -> Partition:
+    """A heuristic completion oracle that answers badly."""
+    return Partition(ends=PricedSegmentation(form, known=known).coarsest.ends)
+
+
+@pytest.mark.parametrize("completion", [ConstrainedChangePoints(), coarsest])
+def test_bad_completions_are_not_taken(completion) -> None:
+    problem = stated_problem(completion)
+    _, hinge, trace = alternate(problem, BundleDual(1e-3).minimize, Alternation())
+    assert_never_rises(trace)
+    assert all(truth.known.allows(truth) for truth in hinge.truths)
+
+
+class Stopping:
     """A solver that is interrupted in its n-th metric step."""
 
     def __init__(self, solver, stop: int) -> None:
@@ -161,100 +249,72 @@ class _Stopping:
 
 
 def test_interrupted_runs_resume_with_the_same_result(tmp_path) -> None:
-    y = masked(DATA.labels, 0.3)
+    y = masked(0.3)
     alternation = Alternation(start=PrincipalStart(4))
     whole = fit(y, alternation=alternation)
     assert len(whole.alternation_) >= 3
-    file = str(tmp_path / "state.npz")
-    stored = Alternation(start=PrincipalStart(4), checkpoint=file)
+    kept = Alternation(start=PrincipalStart(4), checkpoint=str(tmp_path / "state.npz"))
     with pytest.warns(ConvergenceWarning):
-        stopped = fit(y, alternation=stored, solver=_Stopping(BundleDual(tolerance=1e-4), 2))
+        stopped = fit(y, alternation=kept, solver=Stopping(BundleDual(tolerance=1e-4), 2))
     assert (stopped.alternation_.reason, len(stopped.alternation_)) == ("interrupted", 2)
-    resumed = fit(y, alternation=stored)
+    resumed = fit(y, alternation=kept)
     np.testing.assert_allclose(resumed.components_, whole.components_, atol=1e-10)
     assert resumed.alternation_ == whole.alternation_
-    for one, other in zip(resumed.completions_, whole.completions_):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(resumed.completions_, whole.completions_)
     with pytest.raises(ValueError, match="Alternation needs a checkpoint of this problem"):
-        fit(masked(DATA.labels, 0.6), alternation=stored)
+        fit(masked(0.6), alternation=kept)
 
 
-def test_bad_completions_are_not_taken() -> None:
-    """A heuristic completion oracle that answers badly: F still never rises."""
-
-    def coarsest(form, n_clusters=None, known=None):
-        return Partition(ends=PricedSegmentation(form, known=known).coarsest.ends)
-
-    learner = ChangePointMetricLearner(verbose=False)
-    problem = learner._problem(DATA.sequences, masked(DATA.labels, 0.4))
-    terms = replace(problem.risk.terms, completion=coarsest)
-    problem = replace(problem, risk=problem.risk.replaced(terms=terms))
-    _, _, trace = alternate(problem, learner._solve, Alternation())
-    steps = [f for pair in zip(trace.completed, trace.learned) for f in pair]
-    assert np.all(np.diff(steps) <= 1e-12)
-
-
-def test_regions_alone_teach() -> None:
-    """Annotated regions around changes and between them; test segmentations become right."""
+def test_few_labels_and_regions_alone_teach() -> None:
+    """Better than the Euclidean metric with a penalty tuned on all labels."""
+    euclidean = TunedSegmenter().fit(DATA.sequences, DATA.labels)
+    least = euclidean.score(TEST.sequences, TEST.labels)
+    assert fit(masked(0.34)).score(TEST.sequences, TEST.labels) > 0.5 * least
     knowns = []
     for labels in DATA.labels:
-        ends = Partition.from_runs(labels).change_points[:-1]
-        regions = [Region(int(t) - 5, int(t) + 5, EXACTLY_ONE) for t in ends]
-        borders = [0, *map(int, ends), 150]
-        regions += [
-            Region(a + 5, b - 5, NO_CHANGE) for a, b in itertools.pairwise(borders) if b - a > 12
-        ]
+        ends = [int(t) for t in Partition.from_runs(labels).change_points]
+        regions = [Region(t - 5, t + 5, EXACTLY_ONE) for t in ends[:-1]]
+        spans = [(a + 5, b - 5) for a, b in itertools.pairwise([0, *ends])]
+        regions += [Region(a, b, NO_CHANGE) for a, b in spans if b - a > 2]
         knowns.append(PartialPartition(150, regions=regions))
     learner = fit(knowns)
-    euclidean = TunedSegmenter().fit(DATA.sequences, DATA.labels)
-    ours = learner.score(TEST.sequences, TEST.labels)
-    assert ours > 0.75 * euclidean.score(TEST.sequences, TEST.labels)
-    partial = [learner.score(X, known) for X, known in zip(DATA.sequences, knowns)]
-    assert np.mean(partial) > -1e-3
+    assert learner.score(TEST.sequences, TEST.labels) > 0.75 * least
+    assert learner.score(DATA.sequences, knowns) > -1e-3
 
 
-def test_few_labels_beat_none() -> None:
-    """A third of the labels: better on test data than the Euclidean metric with a tuned penalty."""
-    learner = fit(masked(DATA.labels, 0.34))
-    euclidean = TunedSegmenter().fit(DATA.sequences, DATA.labels)
-    ours = learner.score(TEST.sequences, TEST.labels)
-    assert ours > 0.5 * euclidean.score(TEST.sequences, TEST.labels)
+@pytest.mark.parametrize(("start", "share"), [(STARTS[0], 0.4), (STARTS[1], 1.0)])
+def test_a_few_labels_of_a_table_teach(start, share) -> None:
+    """Iris with a fifth of the labels: better than none; far better from the known samples."""
+    known, truth, loss = few_labels(0.2), Partition.from_labels(SPECIES), FrobeniusLoss()
+    learner = table_learner(
+        regularizer=SquaredFrobenius(100.0), alternation=Alternation(start=start)
+    ).fit(IRIS, known)
+    assert_never_rises(learner.alternation_)
+    completed = Partition.from_labels(learner.completions_[0])
+    assert PartialPartition(150, known).allows_clusters(completed)
+    euclidean = KMeans(3, n_init=10, random_state=0).fit_predict(IRIS / IRIS.std(axis=0))
+    plain = loss(Partition.from_labels(euclidean), truth)
+    assert -learner.score(IRIS, SPECIES) < share * plain
+    assert loss(completed, truth) < share * plain
+    rows = known >= 0
+    predicted = Partition.from_labels(learner.predict(IRIS)[rows])
+    expected = loss(predicted, Partition.from_labels(known[rows]))
+    assert learner.score(IRIS, known) == pytest.approx(-expected)
 
 
-def test_saved_and_loaded(tmp_path) -> None:
-    learner = fit(masked(DATA.labels, 0.5))
-    copy = load(save(learner, tmp_path / "model.npz"))
-    assert copy.alternation_ == learner.alternation_
-    np.testing.assert_array_equal(np.array(copy.completions_), np.array(learner.completions_))
-    np.testing.assert_array_equal(copy.components_, learner.components_)
+def test_solvers_without_cuts_go_on_from_their_point() -> None:
+    with pytest.warns(UserWarning, match="relative gap"):
+        learner = fit(masked(0.5), solver=ProjectedSubgradient(max_rounds=30))
+    assert_never_rises(learner.alternation_)
 
 
 def test_errors() -> None:
-    y = masked(DATA.labels, 0.5)
+    y = masked(0.5)
     with pytest.raises(ValueError, match="n_segments=None"):
         fit(y, n_segments="given")
     with pytest.raises(ValueError, match="alternation__checkpoint"):
         fit(y, solver=BundleDual(checkpoint="state.npz"))
-    with pytest.raises(ValueError, match="nothing is known"):
-        fit([np.full(150, -1)] * 6)
-    for alternation, message in (
-        (None, "needs an alternation such as Alternation.., got None"),
-        (Alternation(0), "max_alternations of at least 1, got 0"),
-        (Alternation(1.5), "max_alternations of at least 1, got 1.5"),
-        (Alternation(start=None), "needs a start such as KnownStart.., got None"),
-        (Alternation(start=PrincipalStart(0)), "n_components of at least 1, got 0"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            fit(y, alternation=alternation)
-
-
-def test_other_solvers_and_parameters() -> None:
-    """No cuts to hand on: the subgradient method goes on from its point; F still never rises."""
-    y = masked(DATA.labels, 0.5)
-    with pytest.warns(UserWarning, match="relative gap"):
-        learner = fit(y, solver=ProjectedSubgradient(max_rounds=30))
-    steps = [
-        f for p in zip(learner.alternation_.completed, learner.alternation_.learned) for f in p
-    ]
-    assert np.all(np.diff(steps) <= 1e-12)
-    assert fit(y).set_params(alternation__max_alternations=1).alternation.max_alternations == 1
+    with pytest.raises(ValueError, match="cover no sample of data set 1"):
+        table_learner().fit([IRIS, IRIS], [SPECIES, np.full(150, -1)])
+    with pytest.raises(ValueError, match='n_clusters="given"'):
+        table_learner(n_clusters=None).fit(IRIS, few_labels(0.2))

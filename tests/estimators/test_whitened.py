@@ -55,18 +55,12 @@ def test_components_are_those_of_the_inner_learner_times_the_whitening() -> None
     assert learner.solution_.converged
 
 
-def test_better_than_euclidean_on_mixtures() -> None:
+def test_better_than_euclidean_on_mixtures_and_with_a_retuned_penalty_in_training() -> None:
     X, y = mixed(1)
-    new = mixed(2)
-    learned = -WhitenedMetricLearner(shrinkage=1e-4).fit(X, y).score(*new)
-    plain = -TunedSegmenter(Euclidean()).fit(X, y).score(*new)
-    assert learned < 0.6 * plain
-
-
-def test_retuned_penalty_has_the_least_training_loss() -> None:
-    X, y = mixed(3)
-    learned = WhitenedMetricLearner().fit(X, y)
-    tuned = WhitenedMetricLearner(retune=True).fit(X, y)
+    learned = WhitenedMetricLearner(shrinkage=1e-4).fit(X, y)
+    plain = TunedSegmenter(Euclidean()).fit(X, y)
+    assert learned.score(*mixed(2)) > 0.6 * plain.score(*mixed(2))
+    tuned = WhitenedMetricLearner(shrinkage=1e-4, retune=True).fit(X, y)
     assert tuned.score(X, y) >= learned.score(X, y)
 
 
@@ -105,24 +99,6 @@ def test_units_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("learner", "message"),
-    [
-        (ReferenceMetricLearner(strength=0.0), "needs a strength of at least 1e-12, got 0.0"),
-        (ReferenceMetricLearner(strength=np.nan), "needs a strength of at least 1e-12, got nan"),
-        (ReferenceMetricLearner(strength="a"), "needs a strength of at least 1e-12, got 'a'"),
-        (ReferenceMetricLearner(3), "needs a reference such as PrincipalComponents"),
-        (ReferenceMetricLearner(PrincipalComponents), "needs a reference such as"),
-        (WhitenedMetricLearner(shrinkage=1.5), "needs a shrinkage between 0 and 1, got 1.5"),
-        (WhitenedClusteringLearner(shrinkage=1.5), "needs a shrinkage between 0 and 1, got 1.5"),
-        (WhitenedClusteringLearner(between=-0.1), "needs a between between 0 and 1, got -0.1"),
-    ],
-)
-def test_wrong_parameters_are_refused_in_a_sentence(learner, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        learner.fit(*mixed(1))
-
-
-@pytest.mark.parametrize(
     "learner",
     [WhitenedMetricLearner(), ReferenceMetricLearner(PrincipalComponents(3)), clustering_learner()],
     ids=lambda learner: type(learner).__name__,
@@ -153,14 +129,19 @@ def test_parameters_reach_inside() -> None:
     assert learner.min_size == 3
 
 
+def matrix(X, y, strength: float = 1.0, shrinkage: float = 0.0, weights=None) -> np.ndarray:
+    model = clustering_learner(strength, shrinkage).fit(X, y, weights)
+    return model.get_mahalanobis_matrix()
+
+
 def test_any_linear_map_of_the_features_leaves_distances_as_they_are() -> None:
     mixing = np.random.default_rng(0).normal(size=(4, 4))
-    B = clustering_learner().fit(IRIS, SPECIES).get_mahalanobis_matrix()
-    mixed = clustering_learner().fit(IRIS @ mixing, SPECIES).get_mahalanobis_matrix()
-    assert_allclose(mixing @ mixed @ mixing.T, B, rtol=1e-2, atol=1e-2 * np.abs(B).max())
+    B = matrix(IRIS, SPECIES)
+    again = mixing @ matrix(IRIS @ mixing, SPECIES) @ mixing.T
+    assert_allclose(again, B, rtol=1e-2, atol=1e-2 * np.abs(B).max())
 
 
-def test_the_metric_is_that_of_the_inner_learner_in_whitened_coordinates() -> None:
+def test_the_metric_is_that_of_the_inner_learner_after_whitening() -> None:
     model = clustering_learner(shrinkage=0.1).fit([IRIS, IRIS[::2]], [SPECIES, SPECIES[::2]])
     assert model.n_clusters_ == 3
     assert model.penalty_ is None
@@ -171,12 +152,11 @@ def test_the_metric_is_that_of_the_inner_learner_in_whitened_coordinates() -> No
 
 def test_strong_regularization_weighs_directions_by_how_far_clusters_are_apart() -> None:
     """Nearly Fisher's directions: the leading one is that of linear discriminant analysis."""
-    model = clustering_learner(1e3).fit(IRIS, SPECIES)
     within = sum(np.cov(IRIS[k == SPECIES].T, bias=True) for k in range(3))
     means = np.array([IRIS[k == SPECIES].mean(axis=0) for k in range(3)])
     fisher = np.linalg.eig(np.linalg.solve(within, np.cov(means.T)))
     leading = np.real(fisher.eigenvectors[:, np.argmax(np.real(fisher.eigenvalues))])
-    B = model.get_mahalanobis_matrix()
+    B = matrix(IRIS, SPECIES, 1e3)
     gain = leading @ within @ B @ within @ leading
     explained = np.trace(np.linalg.cholesky(within).T @ B @ np.linalg.cholesky(within))
     assert gain / (leading @ within @ leading) > 0.9 * explained
@@ -185,8 +165,8 @@ def test_strong_regularization_weighs_directions_by_how_far_clusters_are_apart()
 def test_shrinkage_1_is_the_learner_that_scales_within_clusters() -> None:
     inner = ClusteringMetricLearner(regularizer=SquaredFrobenius(1.0), verbose=False)
     B = inner.fit(IRIS, SPECIES).get_mahalanobis_matrix()
-    model = clustering_learner(1.0, shrinkage=1.0).fit(IRIS, SPECIES)
-    assert_allclose(model.get_mahalanobis_matrix(), B, rtol=2e-2, atol=2e-2 * np.abs(B).max())
+    whitened = matrix(IRIS, SPECIES, shrinkage=1.0)
+    assert_allclose(whitened, B, rtol=2e-2, atol=2e-2 * np.abs(B).max())
 
 
 @pytest.mark.parametrize("between", [0.0, 0.5, 1.0])
@@ -207,11 +187,9 @@ def test_wine_and_parameters() -> None:
 
 def test_weights_are_repetitions_and_a_data_set_of_weight_0_is_not_there() -> None:
     other = IRIS * [1, 5, 0.2, 3] + np.random.default_rng(0).standard_normal(IRIS.shape)
-    alone = clustering_learner(10.0, 0.1).fit([IRIS], [SPECIES]).get_mahalanobis_matrix()
-    with_nothing = clustering_learner(10.0, 0.1).fit([IRIS, other], [SPECIES, SPECIES], [1, 0])
-    assert_allclose(with_nothing.get_mahalanobis_matrix(), alone, rtol=1e-9)
-    weighted = clustering_learner(10.0, 0.1).fit([IRIS, other], [SPECIES, SPECIES], [2, 1])
-    repeated = clustering_learner(10.0, 0.1).fit([IRIS, IRIS, other], [SPECIES] * 3)
-    expected = repeated.get_mahalanobis_matrix()
-    atol = 1e-3 * np.abs(expected).max()
-    assert_allclose(weighted.get_mahalanobis_matrix(), expected, atol=atol)
+    both, labels = [IRIS, other], [SPECIES, SPECIES]
+    alone = matrix([IRIS], [SPECIES], 10.0, 0.1)
+    assert_allclose(matrix(both, labels, 10.0, 0.1, [1, 0]), alone, rtol=1e-9)
+    repeated = matrix([IRIS, *both], [SPECIES] * 3, 10.0, 0.1)
+    weighted = matrix(both, labels, 10.0, 0.1, [2, 1])
+    assert_allclose(weighted, repeated, atol=1e-3 * np.abs(repeated).max())

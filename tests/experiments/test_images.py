@@ -19,8 +19,10 @@ from metriclearn import CCCP, FactorDescent, ImageFeatures, NormalizedCutMetricL
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import Color, PixelBlocks, Position
-from tests.estimators.test_normalized_cuts import images, quiet  # noqa: F401
+from tests.estimators.test_normalized_cuts import images
 from tests.experiments.command import outcomes_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 TRUTH = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
 FOUND = np.array([[5, 5, 5, 7], [5, 5, 5, 7]])

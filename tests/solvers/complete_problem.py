@@ -129,10 +129,10 @@ class CompleteProblem:
         T, X = len(X), X - X.mean(axis=0)
         N = equivalence_matrix(truth.labels)
         count = truth.n_clusters if self.mode == "known" else None
-        found = all_segmentations(T, count)
-        D = np.array([equivalence_matrix(labels_of(ends)) - N for ends in found])
+        every = all_segmentations(T, count)
+        D = np.array([equivalence_matrix(labels_of(ends)) - N for ends in every])
         offsets = self.scale * np.sum(D * D, axis=(1, 2)) / T
-        more = np.array([len(ends) - truth.n_clusters for ends in found]) / T
+        more = np.array([len(ends) - truth.n_clusters for ends in every]) / T
         return offsets, X.T @ D @ X / T, more
 
     def _omega(self, B: Any) -> Any:

@@ -7,29 +7,13 @@ import warnings
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from metriclearn import (
-    L1,
-    BundleDual,
-    ChangePointMetricLearner,
-    DiagonalMetric,
-    FullMetric,
-    ProjectedSubgradient,
-    SquaredFrobenius,
-    Trace,
-)
+from metriclearn import BundleDual, ChangePointMetricLearner, CuttingPlane, ProjectedSubgradient
 from metriclearn.datasets import make_change_points
-from metriclearn.solvers.cutting_plane import CuttingPlane
 from metriclearn.solvers.subgradient import PolyakStep
+from tests.training import PAIRS
 
 pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
 
-PAIRS = [
-    (DiagonalMetric(), SquaredFrobenius(0.1)),
-    (DiagonalMetric(), L1(1e-2)),
-    (DiagonalMetric(), Trace(1e-2)),
-    (FullMetric(), SquaredFrobenius(0.1)),
-    (FullMetric(), Trace(1e-2)),
-]
 MODES = {
     "learned": {"penalty": "learned"},
     "fixed": {"penalty": 0.3, "loss_scale": 0.3},

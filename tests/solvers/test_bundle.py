@@ -69,19 +69,6 @@ def test_start_that_is_optimal_already_is_certified(kind, scale) -> None:
     assert solution.lower_bound <= problem.optimum + 1e-7
 
 
-def test_units_of_the_data_do_not_matter() -> None:
-    """X·c with μ·c⁴ (squared Frobenius norm) is the same problem with B/c²."""
-    solutions = []
-    for c in (1e-2, 1.0, 1e2):
-        problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2 * c**4), "learned", 0)
-        scaled = [(c * X, truth) for X, truth in problem.data]
-        object.__setattr__(problem, "data", scaled)
-        solutions.append(minimize(problem, tolerance=1e-5))
-    assert all(solution.converged for solution in solutions)
-    objectives = [solution.objective for solution in solutions]
-    np.testing.assert_allclose(objectives, objectives[1], rtol=5e-5)
-
-
 def test_separable_data_reach_zero_risk() -> None:
     problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-6), "learned", 0, noise=0.0)
     solution = minimize(problem, tolerance=1e-3)

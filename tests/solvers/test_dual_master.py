@@ -63,29 +63,20 @@ def start(master: DualMaster) -> np.ndarray:
 @pytest.mark.parametrize("priced", [False, True])
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
 def test_optimum_of_cvxpy_and_its_certificate(family, priced) -> None:
+    """The gap reported is primal less dual value, at any tolerance."""
     rng = np.random.default_rng(0)
     for m, per_group in ((1, 1), (1, 8), (4, 3), (5, 6)):
         master = draw(rng, MetricCone(family, 3, priced), m, per_group)
-        a, x, gap = master.solve(start(master), 1e-9)
-        assert gap <= 1e-9
-        assert np.min(a) >= 0.0
-        np.testing.assert_allclose(np.bincount(master.groups, weights=a), master.masses, rtol=1e-7)
-        np.testing.assert_allclose(master.cone.project(x), x, atol=1e-10)
-        optimum = reference(master)
-        assert primal_value(master, x) == pytest.approx(optimum, abs=2e-6)
-        assert dual_value(master, a) == pytest.approx(optimum, abs=2e-6)
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
-def test_reported_gap_is_primal_minus_dual(family) -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(10):
-        master = draw(rng, MetricCone(family, 4, True), 3, 5)
-        for tolerance in (1.0, 1e-2, 1e-6):
+        for tolerance in (1.0, 1e-2, 1e-9):
             a, x, gap = master.solve(start(master), tolerance)
+            primal, dual = primal_value(master, x), dual_value(master, a)
             assert gap <= tolerance
-            difference = primal_value(master, x) - dual_value(master, a)
-            assert gap == pytest.approx(difference, abs=1e-9)
+            assert gap == pytest.approx(primal - dual, abs=1e-9)
+            assert np.min(a) >= 0.0
+            masses = np.bincount(master.groups, weights=a)
+            np.testing.assert_allclose(masses, master.masses, rtol=1e-7)
+            np.testing.assert_allclose(master.cone.project(x), x, atol=1e-10)
+        assert primal == pytest.approx(reference(master), abs=2e-6)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
@@ -155,8 +146,8 @@ def test_scales_of_the_program(scale) -> None:
     """The problem in other units has the same solution."""
     H, c, groups, masses = program(np.random.default_rng(1), 15, 3, 4)
     expected = simplex_qp(H, c, groups, masses, 1e-11)
-    found = simplex_qp(scale * H, scale * c, groups, masses, scale * 1e-11)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    scaled = simplex_qp(scale * H, scale * c, groups, masses, scale * 1e-11)
+    np.testing.assert_allclose(scaled, expected, atol=1e-5)
 
 
 def test_duplicated_rows_and_vanishing_masses() -> None:

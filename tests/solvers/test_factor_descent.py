@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from metriclearn import DiagonalMetric, FactorDescent, FullMetric, SquaredFrobenius, Trace
 from metriclearn.solvers.base import Cuts, Problem
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
-from tests.solvers.complete_problem import watched_by
 
 
 class Distance:
@@ -51,12 +50,3 @@ def test_stays_diagonal_and_grows_from_nearly_nothing() -> None:
         Problem(Distance(target), Trace(1e-9), cone, start)
     )
     np.testing.assert_allclose(solution.w, [2.0, 0.5, 0.0], atol=1e-3)
-
-
-def test_callbacks_stop_it_with_the_best_point() -> None:
-    (watcher,) = watched_by(lambda progress: progress.round == 3)
-    risk, cone = Distance(np.array([2.0, 0.5])), MetricCone(DiagonalMetric(), 2, False)
-    solution = FactorDescent().minimize(Problem(risk, Trace(1e-6), cone, np.ones(2), [watcher]))
-    assert watcher.solutions == [solution]
-    assert (solution.reason, len(solution.trace)) == ("callback", 3)
-    assert solution.objective == min(solution.trace.objective)

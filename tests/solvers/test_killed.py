@@ -2,76 +2,102 @@
 
 from __future__ import annotations
 
-import os
+import multiprocessing
 import signal
-import subprocess
-import sys
 import time
+import warnings
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-PROGRAM = """
-import sys
-import numpy as np
-from metriclearn import *
-from metriclearn.datasets import make_change_points
-from metriclearn.solvers.cutting_plane import CuttingPlane
-
-name, checkpoint, out = sys.argv[1:4]
-data = make_change_points(6, 150, 8, 2, (3, 5), random_state=0)
-solver = {
-    "BundleDual": BundleDual(1e-7, keep_inactive=1, checkpoint=checkpoint),
-    "CuttingPlane": CuttingPlane(tolerance=1e-5, checkpoint=checkpoint),
-    "ProjectedSubgradient": ProjectedSubgradient(max_rounds=300, checkpoint=checkpoint),
-    "stochastic": ProjectedSubgradient(max_rounds=60, batch_size=2, checkpoint=checkpoint),
-}[name]
-learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1), solver, verbose=False)
-print("begun", flush=True)
-learner.fit(data.sequences, data.labels)
-s = learner.solution_
-np.savez(out, w=s.w, objective=s.objective, bound=s.lower_bound, trace=s.trace.objective)
-"""
-
-
-def start(name: str, checkpoint, out) -> subprocess.Popen:
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, name, str(checkpoint), str(out)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-@pytest.mark.parametrize(
-    "name", ["BundleDual", "CuttingPlane", "ProjectedSubgradient", "stochastic"]
+from metriclearn import (
+    L1,
+    Alternation,
+    BundleDual,
+    ChangePointMetricLearner,
+    CuttingPlane,
+    FullMetric,
+    PrincipalStart,
+    ProjectedSubgradient,
+    SquaredFrobenius,
 )
+from metriclearn.datasets import make_change_points
+
+# Children are copies of a process that has imported this file and nothing else.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload([__name__])
+SOLVERS: dict[str, Any] = {
+    "BundleDual": BundleDual(1e-7, keep_inactive=1),
+    "CuttingPlane": CuttingPlane(tolerance=1e-5),
+    "ProjectedSubgradient": ProjectedSubgradient(max_rounds=300),
+    "stochastic": ProjectedSubgradient(max_rounds=60, batch_size=2),
+}
+
+
+def fit_and_keep(name: str, checkpoint: Path, out: Path) -> None:
+    """Learn, with a state in a file, and write what was learned into another."""
+    warnings.simplefilter("ignore")
+    if name == "Alternation":
+        data = make_change_points(6, 150, 12, 3, (3, 5), jump=1.5, random_state=3)
+        labels = [np.where(np.arange(150) < 45, one, -1) for one in data.labels]
+        alternation = Alternation(start=PrincipalStart(4), checkpoint=str(checkpoint))
+        learner = ChangePointMetricLearner(
+            regularizer=L1(1e-3), solver=BundleDual(1e-5), alternation=alternation
+        )
+    else:
+        data = make_change_points(6, 150, 8, 2, (3, 5), random_state=0)
+        labels, solver = data.labels, SOLVERS[name].set_params(checkpoint=str(checkpoint))
+        learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1), solver)
+    learner.set_params(verbose=False).fit(data.sequences, labels)
+    solution, turns = learner.solution_, learner.alternation_
+    np.savez(
+        out,
+        w=solution.w,
+        bounds=[solution.objective, solution.lower_bound],
+        trace=solution.trace.objective,
+        steps=[] if turns is None else [turns.completed, turns.learned, turns.changed],
+        completions=np.concatenate(learner.completions_ or [[]]),
+    )
+
+
+def start(*arguments: Any) -> Any:
+    process = PROCESSES.Process(target=fit_and_keep, args=arguments)
+    process.start()
+    return process
+
+
+def finish(*arguments: Any) -> None:
+    process = start(*arguments)
+    process.join()
+    assert process.exitcode == 0
+
+
+@pytest.mark.parametrize("name", [*SOLVERS, "Alternation"])
 def test_killed_and_resumed(name, tmp_path) -> None:
     if name == "CuttingPlane":
         pytest.importorskip("cvxpy", reason="cvxpy solves its master: pip install cvxpy")
-    whole = tmp_path / "whole.npz"
-    assert start(name, tmp_path / "whole_state.npz", whole).wait() == 0
-    state, out = tmp_path / "state.npz", tmp_path / "out.npz"
+    whole, state, out = (tmp_path / f"{file}.npz" for file in ("whole", "state", "out"))
+    finish(name, tmp_path / "whole_state.npz", whole)
     kills, rng = 0, np.random.default_rng(0)
-    while kills < 3:
+    while kills < 2:
         process = start(name, state, out)
-        assert process.stdout is not None
-        process.stdout.readline()
         before = state.stat().st_mtime_ns if state.exists() else 0
-        while process.poll() is None:  # a round at least, so that the run gets on
+        while process.is_alive():  # a round at least, so that the run gets on
             if state.exists() and state.stat().st_mtime_ns > before:
                 break
-            time.sleep(0.001)
-        time.sleep(rng.uniform(0.0, 0.05))
-        if process.poll() is not None:
+            time.sleep(0.0005)
+        time.sleep(0.0 if kills == 0 else rng.uniform(0.0, 0.05))
+        process.kill()
+        process.join()
+        if process.exitcode != -signal.SIGKILL:
             break
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
         kills += 1
     assert kills >= 1
-    assert start(name, state, out).wait() == 0
-    with np.load(whole) as expected, np.load(out) as found:
-        for key in ("w", "objective", "bound", "trace"):
-            np.testing.assert_allclose(found[key], expected[key], rtol=1e-10, atol=1e-12)
-    assert sorted(p.name for p in tmp_path.glob("*.npz")) == [
-        "out.npz",
-        "state.npz",
-        "whole.npz",
-        "whole_state.npz",
-    ]
+    finish(name, state, out)
+    with np.load(whole) as expected, np.load(out) as resumed:
+        assert name != "Alternation" or len(expected["steps"][0]) >= 3
+        for key in expected:
+            np.testing.assert_allclose(resumed[key], expected[key], rtol=1e-10, atol=1e-12)
+    assert len(list(tmp_path.glob("*.npz"))) == 4  # two states, two results, nothing left over
