@@ -123,10 +123,11 @@ class KnownStart(BaseEstimator):
         cut: CutKnown,
     ) -> NDArray:
         """Components learned from the stretches; of principal components where that gives none."""
-        parts = [cut(array, known) for array, known in zip(arrays, knowns)]
         pieces, labels = [], []
         weights: list[float] = []
-        for cuts in parts:  # every data set counts alike, its parts by their lengths
+        for cuts in map(
+            cut, arrays, knowns
+        ):  # every data set counts alike, its parts by their lengths
             whole = sum(len(piece) for piece, _ in cuts)
             for piece, known in cuts:
                 pieces.append(piece)

@@ -245,10 +245,11 @@ def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partiti
     problem = PricedSegmentation(form, min_size, known)
     fewest, most = len(problem.coarsest.ends), len(problem.finest.ends)
     pieces = pieces_of(known)
-    changes = sum(len(ends) - 1 for _, ends in pieces.stretches)
-    changes += sum(region.kind.fewest for region in pieces.regions)
-    covered = sum(int(ends[-1]) - start for start, ends in pieces.stretches)
-    covered += sum(region.stop - region.start for region in pieces.regions)
+    changes = covered = 0
+    for start, ends in pieces.stretches:
+        changes, covered = changes + len(ends) - 1, covered + int(ends[-1]) - start
+    for region in pieces.regions:
+        changes, covered = changes + region.kind.fewest, covered + region.stop - region.start
     share = known.n_samples / max(covered, 1)
     wanted = int(np.clip(round(changes * share) + 1, fewest, most))
     return Partition(ends=problem.solve_count(wanted)).completing(known)

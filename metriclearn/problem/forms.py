@@ -173,15 +173,10 @@ class LowRankForm:
         """Cumulative sums of the centered factors, (T+1, r)."""
         return self._factors.cumulative
 
-    @property
-    def offset(self) -> float:
-        """⟨ZZᵀ, M⟩ minus the same for centered factors, whatever the partition."""
-        return self._factors.offset
-
     def at(self, partition: Partition | Projector) -> float:
         if isinstance(partition, Partition) and partition.contiguous:
             pooled = np.diff(self.cumulative[partition.change_points], axis=0, prepend=0.0)
-            value = self.offset
+            value = self._factors.offset
             value += float(np.sum(np.einsum("kr,kr->k", pooled, pooled) / partition.sizes))
         else:
             value = float(np.sum(partition.root(self.factors) ** 2))

@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -185,15 +186,11 @@ class PartialPartition:
             _Fact(Region(t - 1, t + 1, AT_LEAST_ONE), "change_points")
             for t in _read_change_points(change_points, self.n_samples)
         ]
-        spans = [
-            _read_region(span, self.n_samples, "same span") for span in _listed(same, "same spans")
-        ]
-        facts += [_Fact(span, "same") for span in spans]
+        spans = _read_regions(same, self.n_samples, "same span")
         self.same = tuple((span.start, span.stop) for span in spans)
-        self.regions = tuple(
-            _read_region(given, self.n_samples, "region") for given in _listed(regions, "regions")
-        )
-        facts += [_Fact(region, "regions") for region in self.regions]
+        self.regions = tuple(_read_regions(regions, self.n_samples, "region"))
+        facts += map(_Fact, spans, repeat("same"))
+        facts += map(_Fact, self.regions, repeat("regions"))
         facts = [fact for fact in facts if fact.region.stop - fact.region.start > 1]
         if not _feasible(facts, self.n_samples):
             named = ", ".join(map(str, _conflict(facts, self.n_samples)))
@@ -436,26 +433,33 @@ def _read_change_points(change_points: ArrayLike | Sequence[int], n_samples: int
     return positions
 
 
-def _read_region(given: Any, n_samples: int, word: str) -> Region:
+def _read_regions(listed: Any, n_samples: int, word: str) -> list[Region]:
+    """Regions, or spans without a change, as objects whose numbers have been checked."""
     spanned, kinds = word == "same span", (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)
-    try:
-        region = given if isinstance(given, Region) else Region(*given, *[NO_CHANGE] * spanned)
-        whole = all(isinstance(x, numbers.Integral) for x in (region.start, region.stop))
-    except TypeError:
-        whole = False
-    if not whole or region.kind not in kinds:
-        raise ValueError(
-            f"PartialPartition needs every {word} as whole numbers start and stop"
-            f"{'' if spanned else f' and one of the kinds {kinds}'}, got {given!r}."
-        )
-    least = 2 if region.kind.fewest else 1
-    if not 0 <= region.start <= region.stop - least or region.stop > n_samples:
-        raise ValueError(
-            f"PartialPartition needs every {word} inside the {n_samples} samples and with at "
-            f"least {least} of them ({region.kind.name}), got start {region.start} and stop "
-            f"{region.stop} (the sample after the last)."
-        )
-    return Region(int(region.start), int(region.stop), region.kind)
+    regions = []
+    for given in _listed(listed, f"{word}s"):
+        try:
+            region: Any = given
+            if not isinstance(given, Region):
+                region = Region(*given, *[NO_CHANGE] * spanned)
+            start, stop, kind = region.start, region.stop, region.kind
+        except TypeError:
+            start = stop = kind = None
+        whole = isinstance(start, numbers.Integral) and isinstance(stop, numbers.Integral)
+        if not whole or kind not in kinds:
+            raise ValueError(
+                f"PartialPartition needs every {word} as whole numbers start and stop"
+                f"{'' if spanned else f' and one of the kinds {kinds}'}, got {given!r}."
+            )
+        least = 2 if kind.fewest else 1
+        if not 0 <= start <= stop - least or stop > n_samples:
+            raise ValueError(
+                f"PartialPartition needs every {word} inside the {n_samples} samples and with at "
+                f"least {least} of them ({kind.name}), got start {start} and stop {stop} (the "
+                "sample after the last)."
+            )
+        regions.append(Region(int(start), int(stop), kind))
+    return regions
 
 
 def _rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
