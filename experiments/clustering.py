@@ -229,10 +229,10 @@ def _halves(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
         part, rest = table.select(train), Repeated(table.select(test), [config.seed + i])
         n_inner, seed = config.inner_splits[table.name], config.seed + 7919 * (i + 1)
         inner = StratifiedShuffleSplit(n_inner, test_size=1 / 3, random_state=seed)
-        folds = [
-            tuple([_thinned(part.select(places), config.inner_samples, i)] for places in pair)
-            for pair in inner.split(part.X, part.y)
-        ]
+        folds = []
+        for pair in inner.split(part.X, part.y):
+            own, held_out = ([_thinned(part.select(p), config.inner_samples, i)] for p in pair)
+            folds.append((own, held_out))
         cases.append(_case("B", i, [part], rest, folds))
     return cases
 

@@ -53,11 +53,12 @@ class Comparison(Procedure):
 
     A method with ``learns_penalty`` has, for every candidate, the choice between the penalty that
     ``fit`` leaves and the one of :func:`with_tuned_penalty`; without it ``fit`` has tuned the
-    penalty itself.
+    penalty itself. ``draws_metrics`` says whether the report has learned weights and convergence.
     """
 
     backend = "threads"
     validates_one = True
+    draws_metrics = True
 
     def cases(self) -> list[Case]:
         return read_cases(self.config)
@@ -98,7 +99,7 @@ class Comparison(Procedure):
             choices=_choices(outcomes),
             model_file="model.npz",
             notes=self._notes(best, cases),
-            **learned_metrics({outcome.name: outcome.models["estimated"] for outcome in first}),
+            **learned_metrics({o.name: o.models["estimated"] for o in first if self.draws_metrics}),
         )
         return [Story(pooled_rows(outcomes, held_out=True), artifacts)]
 

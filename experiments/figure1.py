@@ -34,7 +34,7 @@ from experiments.report import MEASURE, Artifacts, markdown_table
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import PALETTE, TEXT_SIZE, canvas, figure_of, say, tidy
 
-Curves = Mapping[str, tuple[NDArray, NDArray, NDArray]]  # fractions, means, standard errors
+Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, fractions)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _curves(rows: Sequence[Row]) -> Curves:
     """Fractions, means and standard errors of every method."""
     keys = ("fraction", "mean", "standard_error")
     return {
-        name: tuple(np.array([[row[key] for key in keys] for row in mine]).T)
+        name: np.array([[row[key] for key in keys] for row in mine]).T
         for name, mine in grouped(rows, lambda row: row["method"]).items()
     }
 

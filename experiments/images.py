@@ -314,7 +314,8 @@ def paired_tests(
     ]
     tests = []
     for first, second, description, loss in cases:
-        a, b = (losses[name].loc[names[description], loss].to_numpy() for name in (first, second))
+        chosen = list(names[description])
+        a, b = (losses[name][loss].loc[chosen].to_numpy() for name in (first, second))
         test = ttest_rel(a, b)
         tests.append(
             {

@@ -45,6 +45,8 @@ class Streams(Comparison):
     chosen for it.
     """
 
+    draws_metrics = False  # a dozen pictures for each of several streams take longer than the fits
+
     def cases(self) -> list[Case]:
         cases = []
         for stream, description in self.config.streams.items():

@@ -47,7 +47,7 @@ def test_tiny_run(tmp_path) -> None:
 
 def test_figure_says_how_much_better() -> None:
     x = np.array([0.5, 1.0])
-    curves = {"ours": (x, np.array([1.0, 0.5]), 0.1 * x), "PCA": (x, np.array([4.0, 4.0]), 0.1 * x)}
+    curves = {"ours": np.array([x, [1.0, 0.5], 0.1 * x]), "PCA": np.array([x, [4, 4], 0.1 * x])}
     figure = plot_information(curves)
     assert "8 times less" in figure.get_suptitle().replace("\n", " ")
     assert len(figure.axes[0].containers) == 2  # error bars
