@@ -1,6 +1,6 @@
 """The worked examples of graph-sensitive indices, with the paper's numbers beside ours.
 
-    python -m experiments.benchmarks.index_examples [--out FOLDER] [--output docs/images]
+    python -m experiments.benchmarks.index_examples [--out FOLDER] [--images docs/images]
 
 Chains and Gaussian points of Hussain & Meilă, "Graph-sensitive indices for comparing clusterings"
 (sections 5.1 and 5.2), thirteen points in four clusters each way, and the bootstrap
@@ -10,60 +10,49 @@ stability of K-means. Prints the tables and writes the pictures of docs/indices.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.cluster import KMeans
 
 import metriclearn.indices as indices
+import metriclearn.plots.canvas as canvas
 from experiments.benchmarks.machine import Report, options_of
 
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00")
-INK = "#1f2328"
-TITLE: dict[str, Any] = {"loc": "left", "fontsize": 10, "fontweight": "bold", "color": INK}
 THIRTEEN = (
     [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3],
     [0, 0, 0, 2, 2, 2, 2, 1, 1, 3, 2, 3, 1],
 )
 PAPER = {"VI": (0.0243, 0.0243, 100), "RWI": (0.0355, 0.1362, 4), "VIN": (0.0142, 0.0782, 0)}
-
-
-def chain(n: int) -> NDArray[np.float64]:
-    """Adjacency of n evenly spaced points on a line."""
-    return np.diag(np.ones(n - 1), 1) + np.diag(np.ones(n - 1), -1)
-
-
-def chain_examples() -> dict[str, list[list[int]]]:
-    """Clusterings A, B and C of Figures 3 and 4: B and C are equally far from A for VI."""
-    return {
-        "one point relabeled": [[0] * 10, [0] * 4 + [1] + [0] * 5, [0] * 9 + [1]],
-        "two points relabeled": [
-            [0] * 5 + [1] * 5,
-            [0] * 7 + [1] * 3,
-            [0] * 5 + [1] * 3 + [0] * 2,
-        ],
-    }
+# clusterings A, B and C of Figures 3 and 4: B and C are equally far from A for VI
+CHAINS = {
+    "one point relabeled": ([0] * 10, [0] * 4 + [1] + [0] * 5, [0] * 9 + [1]),
+    "two points relabeled": (
+        [0] * 5 + [1] * 5,
+        [0] * 7 + [1] * 3,
+        [0] * 5 + [1] * 3 + [0] * 2,
+    ),
+}
 
 
 def chain_values(A: list[int], other: list[int]) -> dict[str, float]:
-    """VI, RWI on two similarity matrices, and VIN, in nats."""
+    """VI, RWI on two similarity matrices, and VIN, in nats, of evenly spaced points on a line."""
     n = len(A)
     gaps = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
     inverse = np.divide(1.0, gaps, out=np.zeros((n, n)), where=gaps > 0)
+    adjacency = (gaps == 1).astype(float)
     return {
         "VI": indices.variation_of_information(A, other),
-        "RWI": indices.random_walk_index(chain(n), A, other),
+        "RWI": indices.random_walk_index(adjacency, A, other),
         "RWI, weights 1/d": indices.random_walk_index(inverse, A, other),
-        "VIN": indices.vi_with_neighbors(chain(n), A, other),
+        "VIN": indices.vi_with_neighbors(adjacency, A, other),
     }
 
 
-def gaussian_example(
-    seed: int, n: int = 100
-) -> tuple[NDArray[np.float64], list[NDArray[np.int64]]]:
+def gaussian_example(seed: int, n: int = 100) -> tuple[NDArray, list[NDArray]]:
     """Points of section 5.2 and clusterings A (one cluster), B (outermost) and C (innermost)."""
     X = np.random.default_rng(seed).normal(size=(n, 2))
     radius = np.linalg.norm(X - X.mean(axis=0), axis=1)
@@ -92,18 +81,19 @@ def gaussian_table(n_simulations: int = 100) -> dict[str, tuple[float, float, in
     means, errors = values.mean(axis=0), np.sum(values[:, :, 0] >= values[:, :, 1], axis=0)
     return {
         name: (float(ab), float(ac), int(wrong))
-        for name, (ab, ac), wrong in zip(("VI", "RWI", "VIN"), means, errors)
+        for name, (ab, ac), wrong in zip(PAPER, means, errors)
     }
 
 
 def gaussian_rows(table: dict[str, tuple[float, float, int]]) -> list[dict[str, str]]:
     """The table beside the paper's."""
+    columns = ("d(A,B)", "d(A,C)", "errors of 100")
     rows = []
     for name, ours in table.items():
         row = {"": name}
-        for key, own, theirs in zip(("d(A,B)", "d(A,C)", "errors of 100"), ours, PAPER[name]):
-            digits = 0 if key.startswith("errors") else 4
-            row |= {key: f"{own:.{digits}f}", f"{key}, paper": f"{theirs:.{digits}f}"}
+        for column, value, paper in zip(columns, ours, PAPER[name]):
+            digits = 0 if column.startswith("errors") else 4
+            row |= {column: f"{value:.{digits}f}", f"{column}, paper": f"{paper:.{digits}f}"}
         rows.append(row)
     return rows
 
@@ -111,7 +101,7 @@ def gaussian_rows(table: dict[str, tuple[float, float, int]]) -> list[dict[str, 
 def chain_rows() -> list[dict[str, Any]]:
     """Distances of B and C from A on both chains."""
     rows = []
-    for name, (A, B, C) in chain_examples().items():
+    for name, (A, B, C) in CHAINS.items():
         to_b, to_c = chain_values(A, B), chain_values(A, C)
         for key, b in to_b.items():
             c = to_c[key]
@@ -120,97 +110,76 @@ def chain_rows() -> list[dict[str, Any]]:
     return rows
 
 
+def draw_points(ax: Axes, points: NDArray, labels: ArrayLike, size: ArrayLike) -> None:
+    """Points colored by their labels, and no axes."""
+    colors = np.array(canvas.PALETTE)[np.asarray(labels)]
+    ax.scatter(
+        points[:, 0], points[:, 1], s=size, c=colors, edgecolors="white", linewidths=0.5, zorder=2
+    )
+    ax.axis("off")
+
+
 def draw_chains() -> Figure:
     """Figures 3 and 4 of the paper, with the distances of B and C from A."""
     figure = Figure(figsize=(9, 4.6), layout="constrained")
-    for axes, (name, (A, B, C)) in zip(figure.subplots(2, 1), chain_examples().items()):
-        for height, (letter, labels) in zip((2, 1, 0), zip("ABC", (A, B, C))):
-            axes.plot(range(10), [height] * 10, color="#c9ced6", linewidth=2, zorder=1)
-            colors = [COLORS[label] for label in labels]
-            axes.scatter(range(10), [height] * 10, s=130, c=colors, zorder=2)
-            axes.text(-0.7, height, letter, ha="right", va="center", fontweight="bold", color=INK)
+    for ax, (name, chain) in zip(figure.subplots(2, 1), CHAINS.items()):
+        for height, letter, labels in zip((2, 1, 0), "ABC", chain):
+            line = np.column_stack([np.arange(10), np.full(10, height)])
+            ax.plot(*line.T, color=canvas.GRID, linewidth=2, zorder=1)
+            draw_points(ax, line, labels, 130)
+            canvas.words(ax, -0.9, height, letter, fontweight="bold")
             if letter != "A":
-                values = chain_values(A, labels)
+                values = chain_values(chain[0], labels)
                 text = "   ".join(f"{key} {value:.3f}" for key, value in values.items())
-                axes.text(9.6, height, text, va="center", fontsize=9, color=INK)
-        axes.set(xlim=(-1.2, 17.2), ylim=(-0.6, 2.7))
-        axes.axis("off")
-        axes.set_title(f"Chain of 10, {name}: distance from A", **TITLE)
+                canvas.words(ax, 9.6, height, text)
+        ax.set(xlim=(-1.2, 17.2), ylim=(-0.6, 2.7))
+        canvas.say(ax, f"Chain of 10, {name}: distance from A", None)
     return figure
 
 
-def draw_gaussian(table: dict[str, tuple[float, float, int]]) -> Figure:
-    """One simulation of section 5.2 and the means over all, ours and the paper's."""
-    figure = Figure(figsize=(10, 5.4), layout="constrained")
-    top, bottom = list(figure.subfigures(2, 1, height_ratios=(1.75, 1)))  # type: ignore[arg-type]
+def draw_gaussian() -> Figure:
+    """One simulation of section 5.2."""
+    figure = Figure(figsize=(10, 3.4), layout="constrained")
     X, clusterings = gaussian_example(0)
     titles = ("A: one cluster", "B: outermost point apart", "C: innermost point apart")
-    for axes, labels, title in zip(top.subplots(1, 3), clusterings, titles):
-        _draw_points(axes, X, labels)
-        axes.set_title(title, **TITLE)
-    axes = bottom.subplots()
-    axes.axis("off")
-    rows = gaussian_rows(table)
-    cells, header = [list(row.values()) for row in rows], list(rows[0])
-    drawn = axes.table(cells, colLabels=header, loc="center", cellLoc="center", edges="horizontal")
-    drawn.auto_set_font_size(False)
-    drawn.set_fontsize(10)
-    drawn.scale(1, 1.5)
+    for ax, labels, title in zip(figure.subplots(1, 3), clusterings, titles):
+        draw_points(ax, X, labels, np.where(labels, 90, 22))
+        ax.set_aspect("equal")
+        canvas.say(ax, title, None)
     return figure
-
-
-def _draw_points(axes: Axes, X: NDArray, labels: NDArray) -> None:
-    for label in np.unique(labels):
-        apart = labels == label
-        x, y = X[apart, 0], X[apart, 1]
-        axes.scatter(x, y, s=90 if label else 22, c=COLORS[label], zorder=2 + label,
-                     edgecolors="white", linewidths=0.5)  # fmt: skip
-    axes.set(xticks=[], yticks=[], aspect="equal")
-    for side in axes.spines.values():
-        side.set_color("#c9ced6")
 
 
 def draw_stability() -> Figure:
     """Bootstrap distances of K-means with the right and a wrong number of clusters."""
-    from sklearn.cluster import KMeans
-
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2)) + 6 * np.array([[0, 0], [1, 0], [0.5, 1]])[np.arange(300) % 3]
-    figure = Figure(figsize=(8, 2.8), layout="constrained")
-    axes = figure.subplots()
-    for n_clusters, color in zip((2, 3, 4, 5), COLORS):
-        found = indices.stability(KMeans(n_clusters, n_init=3), X, n_bootstrap=60)
-        levels = np.linspace(0, 1, len(found.distances))
-        label = f"K = {n_clusters}, median {found.median:.2f}"
-        axes.step(np.sort(found.distances), levels, where="post", color=color, label=label,
-                  linewidth=2)  # fmt: skip
-    axes.set(xlabel="variation of information to the clustering of all data",
-             ylabel="share of replicates")  # fmt: skip
-    axes.set_title("Three groups: only K = 3 is stable under resampling", **TITLE)
-    axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return figure
+    ax = canvas.canvas(None, 8, 2.8)
+    for n_clusters, color in zip((2, 3, 4, 5), canvas.PALETTE):
+        result = indices.stability(KMeans(n_clusters, n_init=3), X, n_bootstrap=60)
+        label = f"K = {n_clusters}, median {result.median:.2f}"
+        ax.ecdf(result.distances, color=color, label=label, linewidth=2)
+    what = "variation of information to the clustering of all data"
+    canvas.tidy(ax, what, "share of replicates")
+    canvas.say(ax, "Three groups: only K = 3 is stable under resampling", None)
+    canvas.legend(ax, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return canvas.figure_of(ax)
 
 
 def main() -> None:
     """Print the tables and write the pictures."""
-    parser = options_of(__doc__, timed=False)
-    parser.add_argument("--output", type=Path, default=Path("docs/images"), help="the pictures")
-    options = parser.parse_args()
-    table = gaussian_table(2 if options.tiny else 100)
-    report = Report("index_examples")
+    options = options_of(__doc__, timed=False).parse_args()
+    n_simulations = 2 if options.tiny else 100
+    report = Report("index_examples", options)
     report.table("Chains (nats)", chain_rows())
-    report.table("Gaussian, 100 simulations (base 10)", gaussian_rows(table))
-    report.save(options.out)
-    pictures = {
-        "indices_chains": draw_chains(),
-        "indices_gaussian": draw_gaussian(table),
-        "indices_table": indices.plot_contingency(*THIRTEEN),
-        "indices_stability": draw_stability(),
-    }
-    options.output.mkdir(parents=True, exist_ok=True)
-    for name, figure in pictures.items():
-        figure.savefig(options.output / f"{name}.png", dpi=120)
-        print(f"wrote {options.output / name}.png")
+    report.table(
+        f"Gaussian, {n_simulations} simulations (base 10)",
+        gaussian_rows(gaussian_table(n_simulations)),
+    )
+    report.save()
+    report.picture(draw_chains(), "indices_chains")
+    report.picture(draw_gaussian(), "indices_gaussian")
+    report.picture(indices.plot_contingency(*THIRTEEN), "indices_table")
+    report.picture(draw_stability(), "indices_stability")
 
 
 if __name__ == "__main__":

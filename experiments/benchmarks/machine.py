@@ -14,16 +14,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from matplotlib.figure import Figure
+
+from experiments.report import markdown_table
+from metriclearn.plots import plot_scaling
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "ruptures", "ruptures-rs", "fastcpd")
-_PATIENCE = 10.0  # seconds
+_PATIENCE = 10.0  # processor seconds
+_OURS = "ours"
+
+Call = Callable[[], Any]
 
 
 @dataclass
@@ -37,24 +43,13 @@ class Timing:
     processor: list[float] = field(default_factory=list)
     result: Any = None
 
-    def run(self, call: Callable[[], Any]) -> None:
+    def run(self, call: Call) -> Self:
         """Run once and keep the times."""
         wall, processor = time.perf_counter(), time.process_time()
         self.result = call()
         self.seconds.append(time.perf_counter() - wall)
         self.processor.append(time.process_time() - processor)
-
-    def clear(self) -> None:
-        """Forget the times."""
-        self.seconds.clear()
-        self.processor.clear()
-
-    @classmethod
-    def of(cls, call: Callable[[], Any]) -> Self:
-        """One run."""
-        timing = cls()
-        timing.run(call)
-        return timing
+        return self
 
     @property
     def median(self) -> float:
@@ -67,9 +62,17 @@ class Timing:
         return statistics.median(self.processor)
 
     @property
-    def numbers(self) -> dict[str, list[float]]:
-        """The times as JSON; ``Timing(**numbers)`` is this one without its result."""
-        return {"seconds": self.seconds, "processor": self.processor}
+    def of_processor(self) -> Self:
+        """The same with the processor's seconds in place of those of the wall clock."""
+        return replace(self, seconds=self.processor)
+
+    @property
+    def cells(self) -> dict[str, float]:
+        """Two cells of a table for what takes seconds."""
+        return {
+            "seconds": round(self.median, 3),
+            "processor seconds": round(self.processor_median, 3),
+        }
 
     def __str__(self) -> str:
         """Milliseconds, with the number of runs where it is a single one."""
@@ -77,27 +80,60 @@ class Timing:
         return f"{1e3 * self.median:.2f} ms{single}"
 
 
-def in_turns(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Timing]:
+def in_turns(
+    calls: Mapping[str, Call], repeats: int, same: Callable[[Any, Any], bool] | None = None
+) -> dict[str, Timing]:
     """Time programs by turns, so that a busy moment of the machine meets all of them.
 
-    Each runs once to warm up. One whose warm-up takes more than ten seconds is not run again.
+    Each runs once to warm up. One whose warm-up takes more than ten seconds of the processor is
+    not run again.
+
+    Parameters
+    ----------
+    calls : dict of str to callable
+    repeats : int
+    same : callable (result, result) -> bool, optional
+        Whether the results of the first program and of another one agree, asked before any clock
+        counts.
+
+    Raises
+    ------
+    RuntimeError
+        If they do not.
     """
-    timings = {name: Timing() for name in calls}
-    for name, call in calls.items():
-        timings[name].run(call)
-    again = [name for name in calls if timings[name].seconds[0] < _PATIENCE]
-    for name in again:
-        timings[name].clear()
+    timings = {name: Timing().run(call) for name, call in calls.items()}
+    first, *others = timings
+    for name in others:
+        if same is not None and not same(timings[first].result, timings[name].result):
+            raise RuntimeError(f"{name} gave another result than {first}: nothing to compare.")
+    again = [name for name, timing in timings.items() if timing.processor[0] < _PATIENCE]
+    timings |= {name: Timing() for name in again}
     for _ in range(repeats):
         for name in again:
             timings[name].run(calls[name])
     return timings
 
 
+def side_by_side(
+    calls: Mapping[str, Call], repeats: int, same: Callable[[Any, Any], bool] | None = None
+) -> dict[str, Any]:
+    """Cells of one row: processor seconds of ours and the peers, and how many times as fast it is.
+
+    Parameters
+    ----------
+    calls : dict of str to callable
+        ``"ours"`` first; ``faster`` is against the quickest of the others.
+    """
+    timings = {n: timing.of_processor for n, timing in in_turns(calls, repeats, same).items()}
+    peers = [timing.median for name, timing in timings.items() if name != _OURS]
+    factor = f"{min(peers) / timings[_OURS].median:.1f}x" if peers else ""
+    return {**timings, "faster": factor}
+
+
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function of a benchmark returns in a fresh interpreter, whose peak memory is its own.
 
-    Arguments and results are what JSON can hold.
+    Arguments and results are what JSON can hold, and timings.
     """
     module = inspect.getmodule(function)
     assert module is not None
@@ -107,24 +143,32 @@ def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
     )
     command = [sys.executable, "-c", program, module.__spec__.name, function.__name__]
     done = subprocess.run([*command, json.dumps(arguments)], check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout)
+    return json.loads(done.stdout, object_hook=_revived)
 
 
 def answer(module: str, name: str, arguments: str) -> None:
     """The other side of :func:`in_own_process`: print the result as JSON."""
-    with threadpool_limits(1):
-        result = getattr(importlib.import_module(module), name)(*json.loads(arguments))
-    print(json.dumps(result))
+    result = getattr(importlib.import_module(module), name)(*json.loads(arguments))
+    print(json.dumps(result, default=_plain))
 
 
-def peak_mebibytes() -> float:
+def _plain(value: Any) -> Any:
+    """What JSON can hold of numpy's numbers, timings and anything else."""
+    if isinstance(value, Timing):
+        return {"median": value.median, "seconds": value.seconds, "processor": value.processor}
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+def _revived(record: dict[str, Any]) -> Any:
+    """Timings, whose results stayed behind, and everything else as it is."""
+    if record.keys() == {"median", "seconds", "processor"}:
+        return Timing(record["seconds"], record["processor"])
+    return record
+
+
+def peak_mebibytes() -> int:
     """Most memory that this process has had: interpreter, compiled code and data."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def met(good: bool) -> str:
-    """How a table says whether a requirement holds."""
-    return "yes" if good else "NO"
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def power_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
@@ -135,32 +179,28 @@ def power_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def draw_scaling(
-    path: Path, sizes: Sequence[int], curves: Mapping[str, Sequence[float]], **options: Any
-) -> None:
+    sizes: Sequence[int], curves: Mapping[str, Sequence[float]], **options: Any
+) -> Figure:
     """Seconds against sizes, with a line of slope one through the last curve."""
-    from metriclearn.plots import plot_scaling
-
-    if len(sizes) < 2:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    ax = None
-    for place, (label, seconds) in enumerate(curves.items(), start=1):
-        slope = 1.0 if place == len(curves) else None
+    ax, last = options.pop("ax", None), list(curves)[-1]
+    for label, seconds in curves.items():
+        slope = 1.0 if label == last else None
         figure = plot_scaling(sizes, seconds, slope=slope, ax=ax, label=label, **options)
-        ax = figure.axes[0]
-    figure.savefig(path, dpi=150, bbox_inches="tight")
-    print(f"Saved {path}")
+        ax = ax or figure.axes[0]
+    return figure
 
 
-def describe() -> dict[str, str]:
+def describe() -> dict[str, Any]:
     """Processor, cores, memory, load before the run and the versions that matter."""
+    kibibytes = _line("/proc/meminfo", "MemTotal").split(" ")[0]
     return {
         "processor": _line("/proc/cpuinfo", "model name") or platform.processor(),
-        "cores": str(os.cpu_count()),
-        "memory": _memory(),
+        "cores": os.cpu_count(),
+        "memory": f"{int(kibibytes) / 2**20:.0f} GiB" if kibibytes else "unknown",
         "load": " ".join(f"{load:.2f}" for load in os.getloadavg()),
         "python": platform.python_version(),
         "packages": ", ".join(_version(name) for name in _PACKAGES),
+        "threads": 1,
     }
 
 
@@ -169,11 +209,6 @@ def _version(name: str) -> str:
         return f"{name} {metadata.version(name)}"
     except metadata.PackageNotFoundError:
         return f"no {name}"
-
-
-def _memory() -> str:
-    kibibytes = _line("/proc/meminfo", "MemTotal").split(" ")[0]
-    return f"{int(kibibytes) / 2**20:.0f} GiB" if kibibytes else "unknown"
 
 
 def _line(path: str, name: str) -> str:
@@ -185,12 +220,18 @@ def _line(path: str, name: str) -> str:
 
 
 def options_of(description: str | None, timed: bool = True) -> argparse.ArgumentParser:
-    """The options of all benchmarks: ``--out``, ``--tiny`` and, where timed, ``--repeats``."""
+    """The options of all benchmarks: where results go, ``--tiny`` and, where timed, ``--repeats``.
+
+    A tiny run leaves its pictures beside its tables, not among those of the documentation.
+    """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
         "--out", type=Path, default=Path("outputs/benchmarks"), help="folder of the tables"
+    )
+    parser.add_argument(
+        "--images", type=Path, default=Path("docs/images"), help="folder of the pictures"
     )
     parser.add_argument("--tiny", action="store_true", help="seconds, to see that it works")
     if timed:
@@ -199,61 +240,56 @@ def options_of(description: str | None, timed: bool = True) -> argparse.Argument
 
 
 class Report:
-    """Tables that are printed while they grow, then saved as markdown and JSON.
+    """Tables that are printed while they grow, then saved as markdown and JSON, and pictures.
 
     Parameters
     ----------
     name : str
         Stem of the saved files.
+    options : Namespace
+        Of :func:`options_of`.
     facts : mapping, optional
-        What holds for the whole run, beside the machine.
+        What holds for the whole run, beside the machine and the number of repeats.
     """
 
-    def __init__(self, name: str, **facts: Any) -> None:
-        self.name, self.machine, self.facts = name, describe(), facts
-        self.parts = [self._heading()]
+    def __init__(self, name: str, options: argparse.Namespace, **facts: Any) -> None:
+        self.name, self.folder = name, options.out
+        self.images = options.out if options.tiny else options.images
+        repeats = {"repeats": options.repeats} if "repeats" in options else {}
+        self.facts = {**describe(), **repeats, **facts}
+        self.parts: list[str] = []
         self.tables: list[dict[str, Any]] = []
-        print(self.parts[0], flush=True)
+        lines = [f"# {name}", "", *(f"* {key}: {value}" for key, value in self.facts.items())]
+        self._add("\n".join(lines))
 
-    def _heading(self) -> str:
-        lines = [f"# {self.name}", ""]
-        facts = {**self.machine, **self.facts}
-        return "\n".join(lines + [f"* {name}: {value}" for name, value in facts.items()])
+    def _add(self, text: str) -> None:
+        print(text, flush=True)
+        self.parts.append(text)
 
     def table(self, title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> None:
         """Print a table and keep it; timings are kept with every single run."""
-        text = f"\n## {title}\n\n{_markdown(rows)}" + (f"\n\n{note}" if note else "")
-        print(text, flush=True)
-        self.parts.append(text)
-        kept = [{name: _plain(value) for name, value in row.items()} for row in rows]
-        self.tables.append({"title": title, "note": note, "rows": kept})
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        cells = [[_cell(row.get(name, "")) for name in names] for row in rows]
+        lines = [f"\n## {title}\n", *markdown_table(names, cells)]
+        self._add("\n".join([*lines, "", note] if note else lines))
+        self.tables.append({"title": title, "note": note, "rows": rows})
 
-    def save(self, folder: Path) -> None:
+    def picture(self, figure: Figure, name: str | None = None) -> None:
+        """Save a picture under its name, by default that of the report."""
+        self.images.mkdir(parents=True, exist_ok=True)
+        path = self.images / f"{name or self.name}.png"
+        figure.savefig(path, dpi=120)
+        print(f"Saved {path}")
+
+    def save(self) -> None:
         """Write NAME.md and NAME.json."""
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{self.name}.md").write_text("\n".join(self.parts) + "\n", encoding="utf-8")
-        record = {"machine": self.machine, **self.facts, "tables": self.tables}
-        text = json.dumps(record, indent=1, ensure_ascii=False)
-        (folder / f"{self.name}.json").write_text(text + "\n", encoding="utf-8")
-        print(f"\nSaved {folder / self.name}.md and .json")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Timing):
-        return {"median": value.median, "seconds": value.seconds, "processor": value.processor}
-    return value if isinstance(value, (int, float, str, bool, list)) else str(value)
-
-
-def _markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    names = list(rows[0])
-    cells = [names, *([_cell(row[name]) for name in names] for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(names))]
-    lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |"
-        for row in cells
-    ]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{self.name}.md"
+        path.write_text("\n".join(self.parts) + "\n", encoding="utf-8")
+        record = {"machine": self.facts, "tables": self.tables}
+        text = json.dumps(record, indent=1, ensure_ascii=False, default=_plain)
+        path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+        print(f"\nSaved {path} and .json")
 
 
 def _cell(value: Any) -> str:

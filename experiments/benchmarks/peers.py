@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from metriclearn import ChangePoints, LowRankForm, Partition
 
-Program = Callable[[NDArray, float], Sequence[int] | NDArray]
+Ends = Sequence[int] | NDArray
+Program = Callable[[NDArray, float], Ends]
 
 
-def objective(Z: NDArray, ends: Sequence[int] | NDArray, penalty: float) -> float:
+def objective(Z: NDArray, ends: Ends, penalty: float) -> float:
     """‖Z − MZ‖² + penalty · K, from the residuals themselves."""
     residuals = Z - Partition.from_change_points(ends, len(Z)).project(Z)
     return float(np.sum(residuals * residuals) + penalty * len(ends))
@@ -35,20 +36,20 @@ def installed(name: str) -> Any:
 def programs(min_size: int = 1, pelt: bool = False) -> dict[str, Program]:
     """Name and call of every program that knows ``min_size``; ruptures' Pelt only with ``pelt``."""
     oracle = ChangePoints(min_size)
-    found: dict[str, Program] = {
+    calls: dict[str, Program] = {
         "ours": lambda Z, penalty: oracle(LowRankForm(Z, shift=-penalty)).change_points
     }
     for package in ("ruptures", "ruptures_rs"):
         peer = installed(package)
         if peer is not None and pelt:
-            found[f"{package} Pelt"] = _of(peer.Pelt, model="l2", min_size=min_size, jump=1)
+            calls[f"{package} Pelt"] = _of(peer.Pelt, model="l2", min_size=min_size, jump=1)
         if peer is not None:
             options = {"kernel": "linear", "min_size": min_size, "jump": 1}
-            found[f"{package} KernelCPD"] = _of(peer.KernelCPD, **options)
+            calls[f"{package} KernelCPD"] = _of(peer.KernelCPD, **options)
     fastcpd = installed("fastcpd.segmentation")
     if fastcpd is not None and min_size == 1:
-        found["fastcpd mean"] = lambda Z, penalty: _mean_model(fastcpd, Z, penalty)
-    return found
+        calls["fastcpd mean"] = lambda Z, penalty: _mean_model(fastcpd, Z, penalty)
+    return calls
 
 
 def _of(kind: Any, **options: Any) -> Program:

@@ -12,16 +12,14 @@ objective with no metric. "Exact" means the planted support, or two eigenvalues 
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from experiments.benchmarks.machine import Report, options_of
+from experiments.benchmarks.machine import Report, Timing, options_of
 from metriclearn import (
     L1,
     BundleDual,
@@ -37,116 +35,93 @@ P, RANK, SUPPORT = 30, 2, (3, 8, 14, 21, 27)
 _SAMPLES, _TOLERANCE, _STRENGTHS = 300, 1e-4, 20
 
 
-@dataclass(frozen=True)
-class Planted:
-    """A path, and what is not zero at every strength.
-
-    Attributes
-    ----------
-    planted : set of int
-        Positions of the weights (eigenvalues in decreasing order) that ought not to be zero.
-    """
-
-    name: str
-    path: RegularizationPath
-    planted: frozenset[int]
-    seconds: float
-
-    def found(self, i: int) -> frozenset[int]:
-        """Weights that are not zero at strength i, by the rank of the solution."""
-        rank = self.path.solutions[i].rank
-        return frozenset(np.argsort(-self.path.weights[i], kind="stable")[:rank].tolist())
-
-    def row(self) -> dict[str, Any]:
-        """One line of the table."""
-        path, best = self.path, self.path.best
-        found = [self.found(i) for i in range(len(path))]
-        exact = path.strengths[[here == self.planted for here in found]]
-        weights = path.weights[best]
-        share = weights[list(self.planted)].sum() / weights.sum()
-        return {
-            "planted": self.name,
-            "not zero, from strong to weak": " ".join(str(len(here)) for here in found),
-            "exact at": f"{len(exact)} of {len(path)}",
-            "strengths": f"{exact[0]:.2g} to {exact[-1]:.2g}" if len(exact) else "-",
-            "validated": f"{path.strengths[best]:.2g}",
-            "not zero there": len(found[best]),
-            "exact there": "yes" if found[best] == self.planted else "NO",
-            "share of the planted there": f"{share:.3f}",
-            "largest gap": f"{max(s.relative_gap for s in path.solutions):.0e}",
-            "processor seconds": round(self.seconds, 1),
-        }
-
-
 def sequences(
-    n_relevant: int, mixing: NDArray, noise: bool, seed: int
+    n_relevant: int, mixing: NDArray, noise: bool, seed: int, n_samples: int
 ) -> tuple[list[NDArray], list[NDArray]]:
     """Sequences Z @ mixing, of which the first ``n_relevant`` columns of Z matter, and labels."""
     data = make_change_points(
-        10, _SAMPLES, n_relevant if noise else P, n_relevant, (3, 6), jump=1.5, random_state=seed
+        10, n_samples, n_relevant if noise else P, n_relevant, (3, 6), jump=1.5, random_state=seed
     )
     rng = np.random.default_rng(seed)
-    rest = (_SAMPLES, P - data.sequences[0].shape[1])
+    rest = (n_samples, P - data.sequences[0].shape[1])
     wide = [np.hstack([X, rng.standard_normal(rest)]) for X in data.sequences]
     return [Z @ mixing for Z in wide], data.labels
 
 
-def planted(name: str, learner: ChangePointMetricLearner, noise: bool) -> Planted:
-    """The path of a learner on data with the support or the rank planted."""
-    if learner.metric.polyhedral:
+def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[int]]:
+    """A path on data with the support or the rank planted, and the weights not to be zero."""
+    solver = BundleDual(tolerance=_TOLERANCE)
+    if diagonal:
+        learner = ChangePointMetricLearner(DiagonalMetric(), L1(), solver, verbose=False)
         columns = [*SUPPORT, *(p for p in range(P) if p not in SUPPORT)]
-        mixing, n_relevant, where = np.eye(P)[columns], len(SUPPORT), frozenset(SUPPORT)
+        mixing, where = np.eye(P)[columns], frozenset(SUPPORT)
     else:
+        learner = ChangePointMetricLearner(FullMetric(), Trace(), solver, verbose=False)
         normal = np.random.default_rng(0).standard_normal((P, P))
-        mixing, n_relevant, where = np.linalg.qr(normal)[0], RANK, frozenset(range(RANK))
-    train, validation = (sequences(n_relevant, mixing, noise, seed) for seed in (0, 1))
-    begun = time.process_time()
-    path = regularization_path(learner, *train, _STRENGTHS, validation=validation)
-    return Planted(name, path, where, time.process_time() - begun)
+        mixing, where = np.linalg.qr(normal)[0], frozenset(range(RANK))
+    n_samples, n_strengths = (60, 4) if tiny else (_SAMPLES, _STRENGTHS)
+    train, validation = (sequences(len(where), mixing, noise, seed, n_samples) for seed in (0, 1))
+    call = partial(regularization_path, learner, *train, n_strengths, validation=validation)
+    return Timing().run(call), where
 
 
-def draw(paths: list[Planted], path: Path) -> None:
+def not_zero(path: RegularizationPath, i: int) -> frozenset[int]:
+    """Weights (eigenvalues in decreasing order) that are not zero at strength i, by the rank."""
+    rank = path.solutions[i].rank
+    return frozenset(np.argsort(-path.weights[i], kind="stable")[:rank].tolist())
+
+
+def row(name: str, timing: Timing, where: frozenset[int]) -> dict[str, Any]:
+    """One line of the table."""
+    path = timing.result
+    best, kept = path.best, [not_zero(path, i) for i in range(len(path))]
+    exact = path.strengths[[here == where for here in kept]]
+    weights = path.weights[best]
+    return {
+        "planted": name,
+        "not zero, from strong to weak": " ".join(str(len(here)) for here in kept),
+        "exact at": f"{len(exact)} of {len(path)}",
+        "strengths": f"{exact[0]:.2g} to {exact[-1]:.2g}" if len(exact) else "-",
+        "validated": f"{path.strengths[best]:.2g}",
+        "not zero there": len(kept[best]),
+        "exact there": "yes" if kept[best] == where else "NO",
+        "share of the planted there": f"{weights[list(where)].sum() / weights.sum():.3f}",
+        "largest gap": f"{max(s.relative_gap for s in path.solutions):.0e}",
+        **timing.cells,
+    }
+
+
+def draw(paths: dict[str, RegularizationPath]) -> Figure:
     """Weights against strength over the validation loss, side by side."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(12.0, 5.2))
-    for i, item in enumerate(paths):
+    for i, (name, path) in enumerate(paths.items()):
         ax = figure.add_axes((0.06 + 0.5 * i, 0.1, 0.42, 0.74))
-        item.path.plot(ax)
-        title = f"{item.name}; found {len(item.found(item.path.best))}"
+        path.plot(ax)
+        title = f"{name}; found {len(not_zero(path, path.best))}"
         ax.set_title(title, loc="left", pad=38, fontsize=11, fontweight="bold")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    print(f"Saved {path}")
+    return figure
 
 
 def main() -> None:
     """Follow all paths; print, save and draw those with noise."""
-    parser = options_of(__doc__, timed=False)
-    parser.add_argument("--images", type=Path, default=Path("docs/images"), help="the picture")
-    options = parser.parse_args()
-    solver = BundleDual(tolerance=_TOLERANCE)
-    full = ChangePointMetricLearner(FullMetric(), Trace(), solver, verbose=False)
-    diagonal = ChangePointMetricLearner(DiagonalMetric(), L1(), solver, verbose=False)
-    report = Report("regularization_path", threads=1, tolerance=_TOLERANCE)
-    with threadpool_limits(1):
-        results = [
-            planted(f"{what}, the rest {rest}", learner, rest == "noise")
-            for rest in ("noise", "changes on its own")
-            for what, learner in (
-                (f"Trace: rank {RANK} of {P}", full),
-                (f"L1: {len(SUPPORT)} of {P} features", diagonal),
-            )
-        ]
+    options = options_of(__doc__, timed=False).parse_args()
+    report = Report("regularization_path", options, tolerance=_TOLERANCE)
+    names = (f"Trace: rank {RANK} of {P}", f"L1: {len(SUPPORT)} of {P} features")
+    results = {
+        f"{name}, the rest {rest}": planted(name == names[1], rest == "noise", options.tiny)
+        for rest in ("noise", "changes on its own")
+        for name in names
+    }
     report.table(
         "Planted problems",
-        [result.row() for result in results],
+        [row(name, timing, where) for name, (timing, where) in results.items()],
         "Where the rest is noise, almost the whole path is exact. Where the rest changes on its "
         "own, the optimum keeps some of it at all but the strongest strengths, and the "
         "strength that validates best, being chosen for prediction, is weaker than those.",
     )
-    report.save(options.out)
-    draw(results[:2], options.images / "regularization_path.png")
+    report.save()
+    paths = {name: timing.result for name, (timing, _) in results.items() if "noise" in name}
+    report.picture(draw(paths))
 
 
 if __name__ == "__main__":

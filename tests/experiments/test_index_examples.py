@@ -8,7 +8,7 @@ from experiments.benchmarks import index_examples as examples
 
 
 def test_only_graph_sensitive_indices_tell_the_chains_apart() -> None:
-    for A, B, C in examples.chain_examples().values():
+    for A, B, C in examples.CHAINS.values():
         to_b, to_c = examples.chain_values(A, B), examples.chain_values(A, C)
         assert to_b["VI"] == pytest.approx(to_c["VI"], abs=1e-12)
         for name in ("RWI", "RWI, weights 1/d", "VIN"):
@@ -23,9 +23,13 @@ def test_gaussian_means_reproduce_for_vi_and_vin() -> None:
     assert table["RWI"] == (pytest.approx(0.0025, abs=1e-3), pytest.approx(0.0357, abs=2e-3), 0)
 
 
-def test_pictures() -> None:
-    chains = examples.draw_chains()
-    assert len(chains.axes) == 2
-    table = examples.gaussian_table(2)
-    cells = examples.draw_gaussian(table).axes[-1].tables[0].get_celld()
-    assert cells[2, 2].get_text().get_text() == "0.0355"
+def test_the_table_stands_beside_the_papers() -> None:
+    rows = examples.gaussian_rows(examples.gaussian_table(2))
+    assert [row["d(A,B), paper"] for row in rows] == ["0.0243", "0.0355", "0.0142"]
+
+
+def test_pictures_show_the_distances_and_the_points() -> None:
+    texts = [text.get_text() for text in examples.draw_chains().axes[0].texts]
+    assert texts[0] == "A"
+    assert texts[2].startswith("VI 0.325   RWI 0.335")
+    assert [len(ax.collections) for ax in examples.draw_gaussian().axes] == [1, 1, 1]
