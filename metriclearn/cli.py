@@ -158,7 +158,9 @@ def compare(truth: Path, predicted: Path, tolerance: float) -> None:
     """
     import numpy as np
 
-    from metriclearn.datasets.annotations import read_segments
+    from metriclearn.datasets.annotations import read_segments, row_labels
+    from metriclearn.indices import partition_loss, precision_recall
+    from metriclearn.problem.partition import Partition
 
     true, pred = read_segments(truth), read_segments(predicted)
     shared = [recording for recording in true if recording in pred]
@@ -167,7 +169,17 @@ def compare(truth: Path, predicted: Path, tolerance: float) -> None:
             f"{str(truth)!r} and {str(predicted)!r} need a recording in common, got "
             f"{sorted(true)[:5]} and {sorted(pred)[:5]}."
         )
-    rows = [_compared(true[name], pred[name], tolerance) for name in shared]
+    rows, rate = [], 10.0  # steps per second
+    for name in shared:
+        tables = true[name], pred[name]
+        n_rows = max(1, round(rate * max(table[-1][1] for table in tables)))
+        labels = [row_labels(table, n_rows, rate) for table in tables]
+        M, N = map(Partition.from_runs, labels)
+        margin = round(tolerance * rate)
+        precision, recall = precision_recall(M.change_points, N.change_points, margin=margin)
+        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        loss = partition_loss(M, N, normalized=False)
+        rows.append((loss, f1, precision, recall, float(np.mean(labels[0] == labels[1]))))
     print(f"{'recording':24s}    loss     F1 precision recall  labels")
     for name, row in zip([*shared, "mean"], [*rows, np.mean(rows, axis=0)]):
         print(f"{name:24.24s} {{:7.2f}} {{:6.2f}} {{:9.2f}} {{:6.2f}} {{:7.1%}}".format(*row))
@@ -300,27 +312,6 @@ def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture:
     figure = plot_timeline(strips, waveform, thumbnails)
     with replacing(picture) as stream:
         figure.savefig(stream, format="png", dpi=140)
-
-
-def _compared(
-    truth: list[Segment], predicted: list[Segment], tolerance: float
-) -> tuple[float, float, float, float, float]:
-    """Loss, F1, precision and recall of boundaries, share of time with the same label."""
-    import numpy as np
-
-    from metriclearn.datasets.annotations import row_labels
-    from metriclearn.indices import partition_loss, precision_recall
-    from metriclearn.problem.partition import Partition
-
-    rate = 10.0
-    n_rows = max(1, round(rate * max(truth[-1][1], predicted[-1][1])))
-    labels = [row_labels(table, n_rows, rate) for table in (truth, predicted)]
-    true, pred = map(Partition.from_runs, labels)
-    margin = round(tolerance * rate)
-    precision, recall = precision_recall(true.change_points, pred.change_points, margin=margin)
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    loss = partition_loss(true, pred, normalized=False)
-    return loss, f1, precision, recall, float(np.mean(labels[0] == labels[1]))
 
 
 def _print_summary(model: Any) -> None:

@@ -98,11 +98,7 @@ class SimilarityGridSearch(WeighedSimilarity):
         self.losses_ = np.empty((n, n))
         for i, j in np.ndindex(n, n):
             self._accept(np.where(is_first, self.scales[i], self.scales[j]))
-            losses = [
-                truth.squared_norm(self.rounding(self._cut(scaled), truth.n_clusters))
-                for scaled, truth in zip(nodes, truths)
-            ]
-            self.losses_[i, j] = np.mean(losses)
+            self.losses_[i, j] = self._loss(nodes, truths)
         i, j = divmod(int(np.argmin(self.losses_)), n)  # row and column of the least loss
         self.scales_ = (float(self.scales[i]), float(self.scales[j]))
         return np.where(is_first, *self.scales_)

@@ -304,11 +304,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         """
         graphs = self._read_graphs(X)
         truths = read_node_labels(type(self).__name__, y, graphs)
-        losses = [
-            truth.squared_norm(self._divide(nodes, truth.n_clusters))
-            for nodes, truth in zip(graphs.arrays, truths)
-        ]
-        return -float(np.mean(losses))
+        return -self._loss([self._scaled(nodes) for nodes in graphs.arrays], truths)
 
     def _read_graphs(self, X: Any) -> Graphs:
         check_is_fitted(self)
@@ -329,6 +325,12 @@ class NormalizedCutSegmenter(LearnedMetric):
             values, _ = cut.eigenpairs(min(self.max_clusters_, nodes.n_samples))
             n_clusters = max(1, int(np.sum(values > self.eigenvalue_threshold_)))
         return self.rounding(cut, int(n_clusters))
+
+    def _loss(self, scaled: Sequence[Nodes], truths: Sequence[NodeLabels]) -> float:
+        """Mean ‖M − N‖²_F over samples, with K as in the labels."""
+        pairs = zip(map(self._cut, scaled), truths)
+        losses = [t.squared_norm(self.rounding(cut, t.n_clusters)) for cut, t in pairs]
+        return float(np.mean(losses))
 
     def _cut(self, scaled: Nodes) -> NormalizedCut:
         return NormalizedCut(self.similarity.operator(scaled, self.components_ * self.scale_))

@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 from metriclearn.oracles.change_points import PricedSegmentation, Vertex
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partition import check_count
-from metriclearn.running.parameters import either, number
+from metriclearn.running.parameters import Needs, either, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["SegmentationPath", "hull_vertices", "path_along", "segmentation_path", "widest_run"]
 
 _COUNT = either(None, number(1, whole=True))
+_RANGE = Needs(
+    "0 <= low <= high in {name}",
+    lambda given: given is None or (np.shape(given) == (2,) and 0 <= given[0] <= given[1]),
+)
 
 
 @dataclass(frozen=True)
@@ -138,12 +142,13 @@ def segmentation_path(
                 f"segmentation_path needs components of shape (r, {Z.shape[1]}), got {L.shape}."
             )
         Z = Z @ L.T
+    _RANGE.check("segmentation_path", "penalty_range", penalty_range)
     _COUNT.check("segmentation_path", "max_segments", max_segments)
     check_count("segmentation_path", len(Z), None, min_size)
     problem = PricedSegmentation(LowRankForm(Z), min_size)
     low, high = problem.coarsest, problem.finest
     if penalty_range is not None:
-        cheap, dear = _read_range(penalty_range)
+        cheap, dear = map(float, penalty_range)
         low = low if np.isinf(dear) else problem.solve(dear)
         high = problem.solve(cheap)
     else:
@@ -151,19 +156,6 @@ def segmentation_path(
         cheap, dear = 0.0, np.inf
     vertices = hull_vertices(problem, low, high, max_segments or len(Z))
     return path_along(vertices, float(np.sum(Z * Z)), (cheap, dear))
-
-
-def _read_range(penalty_range: tuple[float, float]) -> tuple[float, float]:
-    try:
-        low, high = (float(price) for price in penalty_range)
-        ordered = 0 <= low <= high
-    except (TypeError, ValueError):
-        ordered = False
-    if not ordered:
-        raise ValueError(
-            f"segmentation_path needs 0 <= low <= high, got penalty_range={penalty_range!r}."
-        )
-    return low, high
 
 
 def _down_to_noise(problem: PricedSegmentation, low: Vertex, high: Vertex) -> Vertex:
