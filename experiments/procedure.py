@@ -163,6 +163,8 @@ class Procedure(Protocol):
 
     Attributes
     ----------
+    config : DictConfig
+        The configuration of the run.
     backend : "threads" or "processes"
         Where fits run at the same time.
     validates_one : bool
@@ -171,6 +173,7 @@ class Procedure(Protocol):
         The part of the configuration that describes the methods.
     """
 
+    config: DictConfig
     backend: str = "processes"
     validates_one: bool = False
     entries: str = "methods"
