@@ -294,7 +294,7 @@ def measures() -> Entries:
         **dict.fromkeys([("labels_true", "labels_pred"), ("a", "b"), ("x", "y")], pairs),
         **dict.fromkeys([("S", "labels_true"), ("A", "labels_true")], on_graphs),
     }
-    for name in indices.__all__:
+    for name in vars(indices)["__all__"]:
         index = getattr(indices, name)
         first = tuple(inspect.signature(index).parameters)[:2]
         if first in arguments and not name.startswith("plot") and "change_points" not in name:
