@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from metriclearn.estimators.cutter import NormalizedCutSegmenter, read_graphs, read_node_labels
 from metriclearn.estimators.learned_metric import pooled_deviation
+from metriclearn.running.parameters import check_parameters
 from metriclearn.similarities import NodeLabels, Nodes
 
 __all__ = ["EuclideanSimilarity", "SimilarityGridSearch"]
@@ -28,6 +29,7 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         X : images, or feature arrays of their nodes, as for NormalizedCutMetricLearner
         y : their label maps
         """
+        check_parameters(self)
         who = type(self).__name__
         graphs: Any = read_graphs(who, X, self.features, False)
         truths = read_node_labels(who, y, graphs, partial=False)

@@ -25,23 +25,25 @@ from metriclearn.solvers.base import Solution
 __all__ = ["ChangePointMetricLearnerCV", "RegularizationPath", "regularization_path"]
 
 _COUNT, _STRENGTH = number(1, whole=True), number(positive=True)
-_RATIO = number(1e-12, 1.0 - 1e-12)
-_STRENGTHS = Needs(
-    "a number of strengths or positive ones",
-    lambda given: (
-        _COUNT.accepts(given)
-        or (np.ndim(given) == 1 and len(given) > 0 and all(map(_STRENGTH.accepts, given)))
+_NEEDS = {
+    "ratio": number(1e-12, 1.0 - 1e-12),
+    "strengths": Needs(
+        "a number of strengths or positive ones",
+        lambda given: (
+            _COUNT.accepts(given)
+            or (np.ndim(given) == 1 and len(given) > 0 and all(map(_STRENGTH.accepts, given)))
+        ),
     ),
-)
-_STRONG = Needs(
-    "a regularizer with a strength, such as L1()",
-    lambda one: hasattr(one, "strength") and hasattr(one, "terms"),
-)
-_WITHOUT_CHECKPOINT = Needs(
-    "a solver without checkpoint, because every strength is a problem of its own",
-    lambda solver: getattr(solver, "checkpoint", None) is None,
-    "; set it to None",
-)
+    "regularizer": Needs(
+        "a regularizer with a strength, such as L1()",
+        lambda one: hasattr(one, "strength") and hasattr(one, "terms"),
+    ),
+    "solver": Needs(
+        "a solver without checkpoint, because every strength is a problem of its own",
+        lambda solver: getattr(solver, "checkpoint", None) is None,
+        "; set it to None",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -145,17 +147,14 @@ def regularization_path(
     handed on from the strength before, and the grid comes from first completions. That costs, per
     strength, what a ``fit`` does.
     """
-    for name, needs, value in (
-        ("strengths", _STRENGTHS, strengths),
-        ("ratio", _RATIO, ratio),
-        ("regularizer", _STRONG, learner.regularizer),
-        ("solver", _WITHOUT_CHECKPOINT, learner.solver),
-    ):
-        needs.check("regularization_path", name, value)
+    given = {"strengths": strengths, "ratio": ratio}
+    given |= {"regularizer": learner.regularizer, "solver": learner.solver}
+    for name, value in given.items():
+        _NEEDS[name].check("regularization_path", name, value)
     learner = copy.copy(learner)
     problem = learner._problem(X, y, sample_weight)
     values = _strengths(strengths, problem, ratio)
-    solutions, learners, losses = [], [], []
+    learners, losses = [], []
     warm: Solution | None = None
     for strength in values:
         step = copy.copy(learner).set_params(regularizer__strength=float(strength))
@@ -165,12 +164,12 @@ def regularization_path(
             problem = replace(problem, regularizer=step.regularizer, warm=warm)
         warm = step._learn(problem)
         step.callbacks = ()
-        solutions.append(step.solution_)
         learners.append(step)
         if validation is not None:
             losses.append(-step.score(*validation))
         if warm.reason == "interrupted":
             break
+    solutions = [step.solution_ for step in learners]
     unfinished = [solution.relative_gap for solution in solutions if not solution.converged]
     if unfinished:
         warnings.warn(
@@ -259,8 +258,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         **ChangePointMetricLearner.PARAMETERS,
-        "strengths": _STRENGTHS,
-        "ratio": _RATIO,
+        "strengths": _NEEDS["strengths"],
+        "ratio": _NEEDS["ratio"],
     }
 
     _: KW_ONLY

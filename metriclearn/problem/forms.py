@@ -302,11 +302,11 @@ def cumulative_sums(
     """
     mean = np.zeros(X.shape[1])
     for _ in range(2):  # a second time for what rounding left of the first mean
-        total = np.zeros(X.shape[1])
+        total = np.zeros((1, X.shape[1]))
         for begin in range(0, len(X), block):
             part = np.ascontiguousarray(X[begin : begin + block], dtype=np.float64)
             _add_rows(part, mean, total)
-        mean += total / len(X)
+        mean += total[0] / len(X)
     width = X.shape[1] if components is None else len(components)
     rest = mean if components is None else np.zeros(width)  # to be taken from rows under a metric
     sums = np.zeros((len(X) + 1, max(1, width)))
@@ -314,21 +314,21 @@ def cumulative_sums(
         part = np.ascontiguousarray(X[begin : begin + block], dtype=np.float64)
         if components is not None:
             part = (part - mean) @ components.T
-        _continue_sums(part, rest, sums[begin : begin + block + 1])
+        _add_rows(part, rest, sums[begin : begin + block + 1])
     return sums
 
 
 @njit(nogil=True, cache=True)
-def _add_rows(rows: NDArray, mean: NDArray, total: NDArray) -> None:
-    """Add all rows less their mean to the total; for few columns ten times numpy's speed."""
-    for t in range(len(rows)):
-        for p in range(rows.shape[1]):
-            total[p] += rows[t, p] - mean[p]
+def _add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> None:
+    """Add rows less a mean to sums[0], or cumulatively into the rows of sums after it.
 
-
-@njit(nogil=True, cache=True)
-def _continue_sums(rows: NDArray, mean: NDArray, sums: NDArray) -> None:
-    """Cumulative sums of the rows less their mean in sums[1:], which continue sums[0]."""
-    for t in range(len(rows)):
-        for p in range(rows.shape[1]):
-            sums[t + 1, p] = sums[t, p] + (rows[t, p] - mean[p])
+    For few columns ten times numpy's speed.
+    """
+    if len(sums) == 1:
+        for t in range(len(rows)):
+            for p in range(rows.shape[1]):
+                sums[0, p] += rows[t, p] - mean[p]
+    else:
+        for t in range(len(rows)):
+            for p in range(rows.shape[1]):
+                sums[t + 1, p] = sums[t, p] + (rows[t, p] - mean[p])
