@@ -147,7 +147,7 @@ def regularization_path(
     handed on from the strength before, and the grid comes from first completions. That costs, per
     strength, what a ``fit`` does.
     """
-    given = {"strengths": strengths, "ratio": ratio}
+    given: dict[str, Any] = {"strengths": strengths, "ratio": ratio}
     given |= {"regularizer": learner.regularizer, "solver": learner.solver}
     for name, value in given.items():
         _NEEDS[name].check("regularization_path", name, value)
