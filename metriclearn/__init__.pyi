@@ -41,8 +41,8 @@ from .oracles.spectral import SpectralRelaxation as SpectralRelaxation
 from .oracles.summed_area import SummedArea as SummedArea
 from .oracles.torch_change_points import TorchChangePoints as TorchChangePoints
 from .problem.forms import DenseForm as DenseForm
+from .problem.forms import LinearFeatures as LinearFeatures
 from .problem.forms import LowRankForm as LowRankForm
-from .problem.joint_features import LinearFeatures as LinearFeatures
 from .problem.knowledge import AT_LEAST_ONE as AT_LEAST_ONE
 from .problem.knowledge import EXACTLY_ONE as EXACTLY_ONE
 from .problem.knowledge import NO_CHANGE as NO_CHANGE

@@ -35,7 +35,7 @@ from metriclearn import (
     SpectralRelaxation,
 )
 from metriclearn.datasets import load_letters
-from metriclearn.problem.joint_features import TableSamples
+from metriclearn.problem.forms import TableSamples
 
 SIZES = (10**4, 2 * 10**4, 10**5, 3 * 10**5, 10**6)
 _LETTERS = 2 * 10**4

@@ -15,8 +15,7 @@ from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.best_penalty import best_penalty
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
-from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.joint_features import LinearFeatures
+from metriclearn.problem.forms import LinearFeatures, LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, pieces_of
 from metriclearn.problem.losses import KnownLoss, charges
 from metriclearn.problem.partition import Partition

@@ -16,8 +16,7 @@ from metriclearn.estimators.inputs import DataSets, read_labelings
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
-from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.joint_features import LinearFeatures, Samples, TableSamples
+from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples, TableSamples
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle

@@ -32,7 +32,7 @@ from metriclearn.estimators.alternation import (
 )
 from metriclearn.estimators.inputs import DataSets, read_data_sets, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviation
-from metriclearn.problem.joint_features import LinearFeatures, Samples
+from metriclearn.problem.forms import LinearFeatures, Samples
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition

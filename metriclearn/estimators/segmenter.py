@@ -97,7 +97,7 @@ class MahalanobisSegmenter(LearnedMetric):
         oracle: Any = self._oracle()
         partitions: list[Partition] = []
         for X, count in zip(data.arrays, counts):
-            form = LowRankForm.from_cumulative(cumulative_sums(X, self.components_))
+            form = LowRankForm(cumulative=cumulative_sums(X, self.components_))
             if count is not None:
                 partitions.append(oracle(form, int(count)))
             elif len(X) < self.min_size:  # is one segment

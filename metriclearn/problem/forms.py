@@ -1,9 +1,18 @@
-"""Symmetric T×T forms A, never stored unless the user brings one, and ⟨A, M⟩."""
+"""Symmetric T×T forms A, never stored unless the user brings one, and what makes them linear in w.
+
+A form is known through its value ⟨A, M⟩ on partitions and its action on vectors. Most are XBXᵀ of
+:class:`Samples`, one data set, under a metric B; :class:`LinearFeatures` makes them of w, with
+the derivative of their values.
+"""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from operator import methodcaller
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
@@ -11,8 +20,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Basis, Projector, Subspace
+from metriclearn.solvers.mahalanobis import Metric
 
-__all__ = ["Compressed", "DenseForm", "Factors", "Form", "LowRankForm"]
+__all__ = [
+    "Compressed",
+    "DenseForm",
+    "Form",
+    "JointFeatures",
+    "LinearFeatures",
+    "LowRankForm",
+    "Samples",
+    "TableSamples",
+]
 
 
 class Compressed(NamedTuple):
@@ -44,76 +63,16 @@ class Form(Protocol):
         ...
 
 
-class Factors:
-    """The factors Z = X·componentsᵀ of a form ZZᵀ, made of what is given when they are asked for.
-
-    Parameters
-    ----------
-    X : array (T, P), optional
-        The observations, or
-    sums : array (T+1, P), optional
-        their cumulative sums, first row 0, of centered observations.
-    components : array (r, P), optional
-        Lᵀ with B = LLᵀ; the identity by default.
-    subspace : Subspace, optional
-        Of the observations X and the labels, where one has been made.
-    """
-
-    def __init__(
-        self,
-        X: NDArray | None = None,
-        sums: NDArray | None = None,
-        components: NDArray | None = None,
-        subspace: Subspace | None = None,
-    ) -> None:
-        self.X, self.sums, self.components, self.subspace = X, sums, components, subspace
-        self.n_samples = len(X) if X is not None else len(sums) - 1  # type: ignore[arg-type]
-
-    @cached_property
-    def values(self) -> NDArray:
-        """Z, the observations under the metric, (T, r)."""
-        if self.X is None:
-            return np.diff(self.cumulative, axis=0)
-        return self.X if self.components is None else self.X @ self.components.T
-
-    @cached_property
-    def cumulative(self) -> NDArray:
-        """Cumulative sums of the centered factors, (T+1, r); centering keeps them accurate."""
-        if self.sums is None:
-            return cumulative_sums(self.values)
-        components = self.components
-        if components is None:
-            return self.sums
-        if np.count_nonzero(components) == len(components):  # every one weighs a single feature
-            features = np.argmax(components != 0, axis=1)
-            return self.sums[:, features] * components[np.arange(len(components)), features]
-        return self.sums @ components.T
-
-    @cached_property
-    def offset(self) -> float:
-        """⟨ZZᵀ, M⟩ minus the same for centered factors: T‖mean‖², whatever the partition."""
-        if self.X is None:
-            return 0.0
-        mean = np.mean(self.values, axis=0)
-        return float(self.n_samples * np.dot(mean, mean))
-
-    def inside(self, truth: Partition | None) -> tuple[Subspace, NDArray]:
-        """A subspace Q that holds the factors and the clusters of ``truth``, and QᵀZ."""
-        if self.subspace is not None and truth in (None, self.subspace.truth):
-            return self.subspace, self.subspace.rows @ self.components.T  # type: ignore[union-attr]
-        subspace = Subspace(self.values, truth or Partition(ends=np.array([self.n_samples])))
-        return subspace, subspace.rows
-
-
 class LowRankForm:
     """A = ZZᵀ − κN + cI from factors Z, a reference partition N and two numbers.
 
     ``at`` costs O(Tr) for general partitions and O(Kr) for contiguous ones, ``matvec`` O(Trk);
-    memory is that of Z.
+    memory is that of Z. Z is given in one of three ways, and the others are made of it when they
+    are asked for.
 
     Parameters
     ----------
-    factors : array (T, r)
+    factors : array (T, r), optional
         Z = XL, the observations under the metric B = LLᵀ.
     truth : Partition, optional
         The reference partition N.
@@ -121,62 +80,69 @@ class LowRankForm:
         κ; the loss-augmented problem of Lajugie, Arlot & Bach, section 4.2, has κ = 2α.
     shift : float
         c; α − λ when the number of clusters is unknown.
+    cumulative : array (T+1, r), optional
+        Cumulative sums of centered factors, first row 0.
+    subspace : Subspace, optional
+        The span of centered observations X and the clusters of a partition, with
+    components : array (r, P), optional
+        Lᵀ, which makes the factors X·componentsᵀ.
     """
 
     def __init__(
         self,
-        factors: NDArray | Factors,
+        factors: NDArray | None = None,
         truth: Partition | None = None,
         weight: float = 0.0,
         shift: float = 0.0,
+        *,
+        cumulative: NDArray | None = None,
+        subspace: Subspace | None = None,
+        components: NDArray | None = None,
     ) -> None:
-        if not isinstance(factors, Factors):
-            if np.ndim(factors) != 2 or np.size(factors) == 0:
-                raise ValueError(
-                    f"LowRankForm needs factors of shape (T, r), got {np.shape(factors)}; "
-                    "use .reshape(-1, 1) for a single feature."
-                )
-            factors = Factors(np.asarray(factors))
+        if factors is not None and (np.ndim(factors) != 2 or np.size(factors) == 0):
+            raise ValueError(
+                f"LowRankForm needs factors of shape (T, r), got {np.shape(factors)}; "
+                "use .reshape(-1, 1) for a single feature."
+            )
         if truth is None and weight:
             raise ValueError(
                 f"LowRankForm needs the truth that has the weight, got weight={weight!r} and no "
                 "truth; pass both or neither."
             )
-        self._factors = factors
-        self.n_samples = factors.n_samples
         self.truth, self.weight, self.shift = truth, weight, shift
+        self.subspace, self.components = subspace, components
+        self.centered = factors is None
+        if factors is not None:
+            self.factors = np.asarray(factors)
+            self.n_samples = len(self.factors)
+        elif cumulative is not None:
+            self.cumulative = cumulative
+            self.n_samples = len(cumulative) - 1
+        elif subspace is not None:
+            self.n_samples = subspace.n_samples
 
-    @classmethod
-    def from_cumulative(
-        cls, cumulative: NDArray, components: NDArray | None = None, shift: float = 0.0
-    ) -> LowRankForm:
-        """The form of centered factors given by their cumulative sums (T+1, r), first row 0.
-
-        With ``components`` (r, P) the factors are X·componentsᵀ and the sums those of the
-        centered X, (T+1, P); the factors' own are made when they are asked for.
-        """
-        return cls(Factors(sums=cumulative, components=components), shift=shift)
-
-    @classmethod
-    def from_subspace(cls, subspace: Subspace, components: NDArray) -> LowRankForm:
-        """The form of factors X·componentsᵀ, (T, r), for the X of a subspace and N its truth."""
-        factors = Factors(subspace.X, components=components, subspace=subspace)
-        return cls(factors, subspace.truth)
-
-    @property
+    @cached_property
     def factors(self) -> NDArray:
         """Z, the observations under the metric, (T, r)."""
-        return self._factors.values
+        if self.subspace is not None and self.components is not None:
+            return self.subspace.X @ self.components.T
+        return np.diff(self.cumulative, axis=0)
 
-    @property
+    @cached_property
     def cumulative(self) -> NDArray:
-        """Cumulative sums of the centered factors, (T+1, r)."""
-        return self._factors.cumulative
+        """Cumulative sums of the centered factors, (T+1, r); centering keeps them accurate."""
+        return cumulative_sums(self.factors)
+
+    @cached_property
+    def offset(self) -> float:
+        """⟨ZZᵀ, M⟩ minus the same for centered factors: T‖mean‖², whatever the partition."""
+        mean = np.zeros(1) if self.centered else np.mean(self.factors, axis=0)
+        return float(self.n_samples * np.dot(mean, mean))
 
     def at(self, partition: Partition | Projector) -> float:
         if isinstance(partition, Partition) and partition.contiguous:
             pooled = np.diff(self.cumulative[partition.change_points], axis=0, prepend=0.0)
-            value = self._factors.offset
+            value = self.offset
             value += float(np.sum(np.einsum("kr,kr->k", pooled, pooled) / partition.sizes))
         else:
             value = float(np.sum(partition.root(self.factors) ** 2))
@@ -193,20 +159,28 @@ class LowRankForm:
     def compressed(self) -> Compressed:
         """A − cI in the at most r + K dimensions outside which it is zero.
 
-        O((P+K)²r) where the form was made :meth:`from_subspace`, O(Tr²) otherwise.
+        O((P+K)²r) where the form was made of a subspace, O(Tr²) otherwise.
         """
-        subspace, rows = self._factors.inside(self.truth if self.weight else None)
+        subspace, truth = self.subspace, self.truth if self.weight else None
+        if subspace is not None and self.components is not None and truth in (None, subspace.truth):
+            rows = subspace.rows @ self.components.T
+        else:
+            whole = Partition(ends=np.array([self.n_samples]))
+            subspace = Subspace(self.factors, truth or whole)
+            rows = subspace.rows
         matrix = rows @ rows.T
         if self.weight:  # the first K dimensions are the clusters of the truth
             np.einsum("kk->k", matrix)[: subspace.truth.n_clusters] -= self.weight
         return Compressed(matrix, subspace, self.shift)
 
     def shifted(self, shift: float) -> LowRankForm:
-        """A + shift·I, sharing the factors of A."""
-        return LowRankForm(self._factors, self.truth, self.weight, self.shift + shift)
+        """A + shift·I, with the factors of A and what has been made of them."""
+        form = copy.copy(self)
+        form.shift += shift
+        return form
 
     def plus(self, truth: Partition, weight: float) -> LowRankForm:
-        """A − weight·N with N the matrix of ``truth``, sharing the factors of A.
+        """A − weight·N with N the matrix of ``truth``, with the factors of A.
 
         Raises
         ------
@@ -218,7 +192,9 @@ class LowRankForm:
                 "LowRankForm holds one reference partition, got a second, different one; "
                 "use DenseForm for several."
             )
-        return LowRankForm(self._factors, truth, self.weight + weight, self.shift)
+        form = copy.copy(self)
+        form.truth, form.weight = truth, self.weight + weight
+        return form
 
 
 class DenseForm:
@@ -267,6 +243,141 @@ class DenseForm:
     def plus(self, truth: Partition, weight: float) -> DenseForm:
         """A − weight·N with N the matrix of ``truth``, as a new dense matrix."""
         return DenseForm(self.matrix - weight * truth.to_array())
+
+
+class Samples:
+    """One data set, with what is computed from it only once.
+
+    Parameters
+    ----------
+    X : array (T, P), or what numpy makes one of when it is needed
+        Observations; used centered, which changes no objective and keeps sums accurate.
+    scale : array (P,), optional
+        What features are divided by. Of X and the divided X, none but X is kept.
+
+    Attributes
+    ----------
+    unit : float
+        What scores are divided by: T, so that long data sets count as much as short ones.
+    """
+
+    def __init__(self, X: ArrayLike, scale: NDArray | None = None) -> None:
+        self.n_samples, self.n_features = np.shape(X)
+        self._X, self._scale = X, scale
+        self.unit = float(self.n_samples)
+
+    @property
+    def scaled(self) -> NDArray:
+        """The observations, divided by the scale, (T, P)."""
+        X = np.asarray(self._X, dtype=np.float64)
+        return np.ascontiguousarray(X if self._scale is None else X / self._scale)
+
+    @cached_property
+    def cumulative(self) -> NDArray:
+        """Cumulative sums of the centered observations, (T+1, P)."""
+        return cumulative_sums(self.scaled)
+
+    @cached_property
+    def centered(self) -> NDArray:
+        """The centered observations, (T, P)."""
+        return center(self.scaled)
+
+    def form(self, components: NDArray) -> LowRankForm:
+        """XBXᵀ with B = componentsᵀcomponents; components (r, P)."""
+        if np.count_nonzero(components) == len(components):  # every one weighs a single feature
+            features = np.argmax(components != 0, axis=1)
+            weights = components[np.arange(len(components)), features]
+            return LowRankForm(cumulative=self.cumulative[:, features] * weights)
+        return LowRankForm(cumulative=self.cumulative @ components.T)
+
+    def pooled(self, partition: Partition | Projector) -> NDArray:
+        """(YᵀY)^(-1/2) YᵀX, (K, P): its Gram matrix is XᵀMX. O(KP) for segments."""
+        if isinstance(partition, Partition) and partition.contiguous:
+            sums = np.diff(self.cumulative[partition.change_points], axis=0, prepend=0.0)
+            return sums / np.sqrt(partition.sizes)[:, None]
+        return partition.root(self.centered)
+
+
+class TableSamples(Samples):
+    """One data set whose samples have no order, with the subspace of X and of its labels.
+
+    Spectral inference then costs O((P+K)³) however many samples there are.
+
+    Parameters
+    ----------
+    X, scale
+        As for :class:`Samples`.
+    truth : Partition
+        The labels N.
+    """
+
+    def __init__(self, X: ArrayLike, truth: Partition, scale: NDArray | None = None) -> None:
+        super().__init__(X, scale)
+        self.truth = truth
+
+    @cached_property
+    def subspace(self) -> Subspace:
+        """The span of [Y, X], by one QR decomposition of O(TP²)."""
+        return Subspace(self.centered, self.truth)
+
+    def form(self, components: NDArray) -> LowRankForm:
+        """XBXᵀ without anything of the size of T, until its factors are asked for."""
+        return LowRankForm(truth=self.truth, subspace=self.subspace, components=components)
+
+    def pooled(self, partition: Partition | Projector) -> NDArray:
+        """(YᵀY)^(-1/2) YᵀX, (K, P); O(qP) for a projector of the subspace, else O(TP)."""
+        return partition.root(self.centered)
+
+
+class JointFeatures(Protocol):
+    """What makes a form of a data set and a metric, and the form's derivative.
+
+    Attributes
+    ----------
+    linear : bool
+        Whether forms are linear in w, so that gradients are the same at every w.
+    warm_starts : bool
+        Whether oracles take the answer for an earlier w as their ``start``.
+    """
+
+    metric: Metric
+    linear: bool
+    warm_starts: bool
+
+    def at(self, w: NDArray) -> Callable[[Any], Any]:
+        """From data sets to their forms A under the metric coordinates w.
+
+        Where forms are not linear there is a second parameter ``tangent``, the metric at
+        which a majorant of the hinge touches it, or None.
+        """
+        ...
+
+    def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
+        """d⟨A, M⟩/dw, exact, at the w of the data set's form A."""
+        ...
+
+
+@dataclass(frozen=True)
+class LinearFeatures:
+    """A = XBXᵀ, so that ⟨A, M⟩ = ⟨B, XᵀMX⟩ (Lajugie, Arlot & Bach, Eq. (5) to (7)).
+
+    ``at`` factors B once, and every form costs one product (T, P)×(P, r); ``gradient`` O(KP) for
+    a diagonal metric and O(KP²) for a full one.
+    """
+
+    linear: ClassVar[bool] = True
+    warm_starts: ClassVar[bool] = False
+
+    metric: Metric
+
+    def at(self, w: NDArray) -> Callable[[Samples], LowRankForm]:
+        components = self.metric.components(w)
+        if len(components) == 0:
+            components = np.zeros((1, components.shape[1]))
+        return methodcaller("form", components)
+
+    def gradient(self, samples: Samples, form: Any, partition: Partition | Projector) -> NDArray:
+        return self.metric.coordinates(samples.pooled(partition))
 
 
 def center(X: NDArray) -> NDArray:

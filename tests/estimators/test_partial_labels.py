@@ -39,7 +39,7 @@ from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.alternation import AlternationTrace, KnownStart, alternate
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
-from metriclearn.problem.joint_features import Samples
+from metriclearn.problem.forms import Samples
 from metriclearn.problem.losses import known_loss
 from metriclearn.problem.risk import HingeTerms, StructuredHinge, move_cuts
 from metriclearn.solvers.base import Problem, values

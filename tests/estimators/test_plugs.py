@@ -27,7 +27,7 @@ from metriclearn import (
     SquaredFrobenius,
 )
 from metriclearn.oracles.spectral import TopEigenvectors
-from metriclearn.problem.joint_features import Samples
+from metriclearn.problem.forms import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.similarities.operators import Operator
 from metriclearn.solvers.base import Problem

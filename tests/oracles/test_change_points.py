@@ -157,7 +157,7 @@ def test_long_signals_of_every_kind(name, min_size) -> None:
         lambda Z: LowRankForm(np.repeat(Z, 2, axis=0)[::2]),
         lambda Z: LowRankForm(np.repeat(Z, 2, axis=1)[:, ::2]),
         lambda Z: LowRankForm(Z.astype(np.int64)),
-        lambda Z: LowRankForm.from_cumulative(LowRankForm(Z).cumulative),
+        lambda Z: LowRankForm(cumulative=LowRankForm(Z).cumulative),
     ],
     ids=["float32", "fortran", "every-other-row", "every-other-column", "integers", "sums"],
 )

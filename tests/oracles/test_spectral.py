@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from metriclearn.oracles.averaged import Averaged
 from metriclearn.oracles.rounding import PivotedRounding, RowKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
-from metriclearn.problem.forms import DenseForm, LowRankForm
-from metriclearn.problem.joint_features import TableSamples
+from metriclearn.problem.forms import DenseForm, LowRankForm, TableSamples
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from tests.exhaustive import all_partitions, dense_form

@@ -25,7 +25,7 @@ def test_value_and_action_of_every_kind(kind, truth) -> None:
     form = (
         {
             "low rank": lambda: LowRankForm(Z),
-            "cumulative": lambda: LowRankForm.from_cumulative(cumulative_sums(Z)),
+            "cumulative": lambda: LowRankForm(cumulative=cumulative_sums(Z)),
             "dense": lambda: DenseForm(Z @ Z.T),
         }[kind]()
         .plus(truth, 1.5)

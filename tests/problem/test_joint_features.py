@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metriclearn import DiagonalMetric, FullMetric, LinearFeatures, Partition
-from metriclearn.problem.joint_features import Samples
+from metriclearn.problem.forms import Samples
 from tests.exhaustive import equivalence_matrix
 
 FAMILIES = [DiagonalMetric(), FullMetric()]

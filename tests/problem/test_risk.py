@@ -16,7 +16,7 @@ from metriclearn import (
     Partition,
 )
 from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.problem.joint_features import Samples, TableSamples
+from metriclearn.problem.forms import Samples, TableSamples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.solvers.mahalanobis import MetricCone

@@ -16,7 +16,7 @@ from metriclearn import (
     LinearFeatures,
     Partition,
 )
-from metriclearn.problem.joint_features import Samples
+from metriclearn.problem.forms import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.mahalanobis import MetricCone
