@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 
 from metriclearn.baselines.standardized import StandardizedMetric, check_pairs
@@ -17,7 +18,6 @@ from metriclearn.running.parameters import Needs, number
 __all__ = ["MMC"]
 
 _RIDGE = 1e-9  # of the mean variance: keeps the problem bounded where clusters are flat
-_ARMIJO = 1e-4
 _SMOOTHING = 1e-10  # of squared distances of order 1: their roots have slopes everywhere
 
 
@@ -25,13 +25,13 @@ _SMOOTHING = 1e-10  # of squared distances of order 1: their roots have slopes e
 class MMC(StandardizedMetric):
     """The metric that spreads different clusters the most, similar pairs being close.
 
-    Full: max_{B⪰0} Σ_D ‖x−x′‖_B such that Σ_S ‖x−x′‖²_B ≤ 1, by gradient ascent with iterated
-    projections (Fig. 1 of the paper). Diagonal: min_{b≥0} Σ_S ‖x−x′‖²_b − log Σ_D ‖x−x′‖_b, by
-    Newton's method (section 2.1). S are all pairs of samples of one cluster; D pairs of different
-    clusters of one data set. Both problems are convex; both are solved in a basis where
-    Σ_S (x−x′)(x−x′)ᵀ = I or has a unit diagonal, which changes no solution and scales the steps.
+    max_{B⪰0} Σ_D ‖x−x′‖_B such that Σ_S ‖x−x′‖²_B ≤ 1, where S are all pairs of samples of one
+    cluster and D pairs of different clusters of one data set. Up to the scale of B that is
+    min_{B⪰0} Σ_S ‖x−x′‖²_B − log Σ_D ‖x−x′‖_B, as the paper has it for diagonal B (section 2.1).
+    The problem is convex; it is solved in a basis where Σ_S (x−x′)(x−x′)ᵀ = I or has a unit
+    diagonal, which changes no solution and scales the steps.
 
-    A step costs O(dP² + P³) for d pairs in D.
+    A step costs O(dP²) for d pairs in D.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class MMC(StandardizedMetric):
     max_iter : int
         Steps at most.
     tol : float
-        Stop when a step gains less than this share of the objective.
+        Stop when no slope of the objective is above this.
     random_state : int, RandomState or None
         Draws the pairs.
 
@@ -76,109 +76,51 @@ class MMC(StandardizedMetric):
         apart = different_pairs(arrays, truths, self.max_pairs, self.random_state)
         together = similar_covariance(arrays, truths)
         if self.diagonal:
-            units = np.sqrt(np.diag(together))
-            weights, self.n_iter_ = weigh_apart((apart / units) ** 2, self.max_iter, self.tol)
-            kept = np.flatnonzero(weights > 1e-12 * weights.max())
-            components = np.diag(np.sqrt(weights) / units)[kept]
+            basis = np.diag(1.0 / np.sqrt(np.diag(together)))
         else:
             values, vectors = np.linalg.eigh(together)
-            whitening = vectors / np.sqrt(values)
-            B, self.n_iter_ = spread_apart(apart @ whitening, self.max_iter, self.tol)
-            values, vectors = np.linalg.eigh(B)
-            kept = values > 1e-12 * values[-1]
-            components = (np.sqrt(values[kept]) * vectors[:, kept]).T @ whitening.T
+            basis = vectors / np.sqrt(values)
+        factor, self.n_iter_ = spread_apart(apart @ basis, self.diagonal, self.max_iter, self.tol)
+        vectors, roots, _ = np.linalg.svd(factor)
+        kept = roots > 1e-6 * roots[0]
+        components = (roots[kept] * vectors[:, kept]).T @ basis.T
         spread = np.sqrt(np.sum(components @ together * components))
         self.objective_ = float(np.linalg.norm(apart @ components.T, axis=1).mean() / spread)
         return components / spread
 
 
-def spread_apart(pairs: NDArray, max_iter: int, tol: float) -> tuple[NDArray, int]:
-    """max Σ √(xᵀBx) over the rows x of ``pairs`` such that B ⪰ 0 and Tr B ≤ 1: Fig. 1 of the paper.
+def spread_apart(pairs: NDArray, diagonal: bool, max_iter: int, tol: float) -> tuple[NDArray, int]:
+    """L, (P, P), whose B = LLᵀ minimizes Tr B − log mean √(xᵀBx) over the rows x of ``pairs``.
 
-    Steps go along the gradient's part orthogonal to that of the constraint, the identity; then
-    the half-space and the cone are projected on in turns. A step that does not gain is halved.
-    O(dP² + P³) a step.
+    By L-BFGS over all entries of L, or those of its diagonal, and in how many steps: any B ⪰ 0 is
+    some LLᵀ, so that nothing has to be projected, and no local minimum is worse than another as L
+    is square (Burer & Monteiro, Local minima and convergence in low-rank semidefinite programming,
+    Mathematical Programming 103, 2005). O(dP²) a step.
     """
     P = pairs.shape[1]
-    B, identity = np.eye(P) / P, np.eye(P)
-    value, slope = spread(pairs, B)
-    step = 1.0 / max(float(np.linalg.norm(slope)), 1e-300)
-    for n_iter in range(1, max_iter + 1):
-        direction = slope - np.trace(slope) / P * identity
-        gained = False
-        while not gained and step * np.linalg.norm(direction) > 1e-14:
-            trial = _feasible(B + step * direction)
-            higher, steeper = spread(pairs, trial)
-            gained = higher > value
-            step *= 1.3 if gained else 0.5
-        if not gained:
-            return B, n_iter
-        gain, B, value, slope = higher - value, trial, higher, steeper
-        if gain <= tol * value:
-            return B, n_iter
-    return B, max_iter
+    free = np.eye(P, dtype=bool) if diagonal else np.ones((P, P), dtype=bool)
 
+    def factor(entries: NDArray) -> NDArray:
+        L = np.zeros((P, P))
+        L[free] = entries
+        return L
 
-def spread(pairs: NDArray, B: NDArray) -> tuple[float, NDArray]:
-    """Mean distance of the pairs, and its gradient ½ mean xxᵀ/√(xᵀBx)."""
-    distances = np.sqrt(np.maximum(np.einsum("ip,ip->i", pairs @ B, pairs), 0.0) + _SMOOTHING)
-    weighed = pairs / distances[:, None]
-    return float(distances.mean()), 0.5 * weighed.T @ pairs / len(pairs)
+    def objective(entries: NDArray) -> tuple[float, NDArray]:
+        L = factor(entries)
+        mapped = pairs @ L
+        distances = np.sqrt(np.sum(mapped**2, axis=1) + _SMOOTHING)
+        mean = distances.mean()
+        pull = pairs.T @ (mapped / distances[:, None]) / (len(pairs) * mean)
+        return np.sum(L**2) - np.log(mean), (2.0 * L - pull)[free]
 
-
-def _feasible(B: NDArray, rounds: int = 100) -> NDArray:
-    """Project in turns on Tr B ≤ 1 and on B ⪰ 0; scaled at last to Tr B = 1."""
-    for _ in range(rounds):
-        excess = np.trace(B) - 1.0
-        if excess > 0:
-            B = B - excess / len(B) * np.eye(len(B))
-        values, vectors = np.linalg.eigh(B)
-        if values[0] >= 0.0:
-            break
-        values = np.maximum(values, 0.0)
-        B = (vectors * values) @ vectors.T
-        if values.sum() <= 1.0 + 1e-9:
-            break
-    return B / np.trace(B)
-
-
-def weigh_apart(squares: NDArray, max_iter: int, tol: float) -> tuple[NDArray, int]:
-    """min Σ_p b_p − log mean √(b·q) over b ≥ 0 and the rows q of ``squares``: projected Newton.
-
-    Weights at 0 with a positive slope stay there; the others take Newton's step, shortened until
-    the objective falls. O(dP² + P³) a step.
-    """
-    weights = np.full(squares.shape[1], 0.5 / squares.shape[1])
-    value, slope, curvature = log_spread(squares, weights)
-    for n_iter in range(1, max_iter + 1):
-        free = (weights > 0) | (slope < 0)
-        direction = np.zeros_like(weights)
-        inside = curvature[np.ix_(free, free)]
-        ridge = 1e-12 * np.trace(inside) * np.eye(len(inside))
-        direction[free] = -np.linalg.solve(inside + ridge, slope[free])
-        step, lowered = 1.0, False
-        while not lowered and step > 1e-12:
-            trial = np.maximum(weights + step * direction, 0.0)
-            lower, *others = log_spread(squares, trial) if trial.any() else (np.inf, slope, inside)
-            lowered = lower <= value + _ARMIJO * float(slope @ (trial - weights))
-            step *= 0.5
-        if not lowered:
-            return weights, n_iter
-        drop, weights, value = value - lower, trial, lower
-        slope, curvature = others
-        if drop <= tol**2:
-            return weights, n_iter
-    return weights, max_iter
-
-
-def log_spread(squares: NDArray, weights: NDArray) -> tuple[float, NDArray, NDArray]:
-    """Σ b − log mean √(b·q), its gradient and its Hessian."""
-    distances = np.sqrt(squares @ weights + _SMOOTHING)
-    mean = distances.mean()
-    pull = 0.5 * (squares / distances[:, None]).mean(axis=0) / mean
-    cubes = squares / distances[:, None] ** 3
-    curvature = 0.25 * cubes.T @ squares / len(squares) / mean + np.outer(pull, pull)
-    return float(weights.sum() - np.log(mean)), 1.0 - pull, curvature
+    minimum = minimize(
+        objective,
+        np.eye(P)[free] / np.sqrt(2 * P),  # Tr B = 1/2, as at the minimum
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-15},
+    )
+    return factor(minimum.x), int(minimum.nit)
 
 
 def similar_covariance(arrays: list[NDArray], truths: list[Partition]) -> NDArray:
