@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import Measures, read_counts, read_data_sets
+from metriclearn.estimators.inputs import (
+    DataSets,
+    Measures,
+    check_features,
+    list_labelings,
+    measure,
+    read_counts,
+    read_data_sets,
+)
 from metriclearn.estimators.learned_metric import LearnedMetric
-from metriclearn.features.image import ImageFeatures
+from metriclearn.features.image import ImageFeatures, ImageNodes
 from metriclearn.problem.knowledge import PartialPartition, unlabeled
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, component
@@ -24,24 +31,23 @@ __all__ = ["Graphs", "NormalizedCutSegmenter", "SampleLabels", "read_graphs", "r
 
 
 @dataclass(frozen=True, eq=False)
-class Graphs:
+class Graphs(DataSets):
     """Graphs of one or several data sets.
 
     Attributes
     ----------
     arrays : list of Nodes
-    segments : list of int arrays or None
-        Node of every sample, in the shape of the samples; None where each sample is a node.
     single : bool
         Whether the user passed one data set, and so expects one result.
     feature_names : array of str or None
+    segments : list of int arrays or None
+        Node of every sample, in the shape of the samples; None where each sample is a node.
     """
 
-    arrays: list[Nodes]
+    arrays: list[Nodes]  # type: ignore[assignment]
     segments: list[NDArray | None]
-    single: bool
-    feature_names: NDArray | None = None
     items: ClassVar[str] = "nodes"
+    remedy: ClassVar[str] = " A gray image needs three equal channels."
 
     @property
     def n_features(self) -> int:
@@ -56,19 +62,12 @@ class Graphs:
     @cached_property
     def measures(self) -> Measures:
         """Samples of every data set, and magnitudes and deviations of its features over them."""
-        rows = []
-        for nodes in self.arrays:
-            X, shares = nodes.features, nodes.sizes / nodes.sizes.sum()
-            magnitude = np.max(np.abs(X), axis=0)
-            unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
-            deviation = np.sqrt(shares @ ((X - shares @ X) / unit) ** 2)
-            rows.append((nodes.sizes.sum(), magnitude, unit * deviation))
-        return Measures(*(np.array(column) for column in zip(*rows)))
+        sizes = [nodes.sizes.astype(np.int64) for nodes in self.arrays]
+        return measure(np.repeat(n.features, size, axis=0) for n, size in zip(self.arrays, sizes))
 
-    def subset(self, places: NDArray) -> Graphs:
+    def subset(self, places: NDArray) -> Self:
         """Some of the data sets."""
-        arrays, segments = ([column[i] for i in places] for column in (self.arrays, self.segments))
-        return replace(self, arrays=arrays, segments=segments)
+        return replace(super().subset(places), segments=[self.segments[i] for i in places])
 
     def spread(self, i: int, labels: NDArray) -> NDArray:
         """Labels of the nodes of one data set as labels of its samples, in their shape."""
@@ -122,40 +121,32 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
     ValueError
         If there is nothing, or something that is no data set.
     """
-    table = isinstance(X, Sequence) and len(X) > 0 and np.ndim(X[0]) == 1  # lists of numbers
-    single = table or not (isinstance(X, Sequence) or np.ndim(X) == 4)
+    numbers = isinstance(X, Sequence) and len(X) > 0 and np.ndim(X[0]) == 1  # a table, as lists
+    single = numbers or not (isinstance(X, Sequence) or np.ndim(X) == 4)
     items = [X] if single else list(X)
-    if not items:
-        raise ValueError(f"{who} needs at least one image or data set, got an empty list.")
-    graphs = [_read_graph(who, item, i, features, given) for i, item in enumerate(items)]
-    for i, (nodes, _) in enumerate(graphs):
-        if nodes.n_features != graphs[0][0].n_features:
-            raise ValueError(
-                f"{who} needs the same features in every data set, got "
-                f"{graphs[0][0].n_features} in data set 0 and {nodes.n_features} in data set {i}."
-            )
-    arrays, segments = (list(column) for column in zip(*graphs))
-    names = features.names if segments[0] is not None else getattr(X, "columns", [None])
-    named = all(isinstance(name, str) for name in names)
-    return Graphs(arrays, segments, single, np.asarray(names, dtype=object) if named else None)
+    if given:
+        items = [_read_similarities(who, item, i) for i, item in enumerate(items)]
+        tables = [stack.reshape(len(stack), -1).T for stack in items]
+    else:
+        items = [features.nodes(item) if np.ndim(item) == 3 else item for item in items]
+        tables = [item.features if isinstance(item, ImageNodes) else item for item in items]
+    data = read_data_sets(who, tables)
+    names = data.feature_names
+    arrays: list[Nodes] = []
+    segments: list[NDArray | None] = []
+    for item, table in zip(items, data.arrays):
+        if isinstance(item, ImageNodes):
+            arrays.append(Nodes(table, item.sizes, item.positions))
+            segments.append(item.segments)
+            names = np.asarray(features.names, dtype=object)
+        else:
+            values = item if given else table
+            arrays.append(Nodes(values, np.ones(values.shape[-2])))
+            segments.append(None)
+    return Graphs(arrays, single, names, segments)
 
 
-def _read_graph(
-    who: str, item: Any, i: int, features: ImageFeatures, given: bool
-) -> tuple[Nodes, NDArray | None]:
-    """Nodes of one data set, and the node of every sample."""
-    if given and not hasattr(item, "segments"):
-        return _read_similarities(who, item, i), None
-    image = item if hasattr(item, "segments") else None
-    if image is None and np.ndim(item) == 3:
-        image = features.nodes(item)
-    if image is not None:
-        return Nodes(image.features, image.sizes, image.positions), image.segments
-    X = read_data_sets(who, [item]).arrays[0]
-    return Nodes(X, np.ones(len(X))), None
-
-
-def _read_similarities(who: str, item: Any, i: int) -> Nodes:
+def _read_similarities(who: str, item: Any, i: int) -> NDArray:
     stack = np.asarray(item, dtype=np.float64)
     if stack.ndim != 3 or stack.shape[1] != stack.shape[2] or stack.size == 0:
         raise ValueError(
@@ -164,12 +155,12 @@ def _read_similarities(who: str, item: Any, i: int) -> Nodes:
         )
     flipped, tolerance = stack.transpose(0, 2, 1), 1e-8 * np.abs(stack).max()
     symmetric = np.allclose(stack, flipped, rtol=0, atol=tolerance)
-    if not np.all(np.isfinite(stack)) or not symmetric or stack.min() < 0:
+    if not symmetric or stack.min() < 0:
         raise ValueError(
             f"{who} needs finite, nonnegative, symmetric similarities, got others in data set {i}; "
             "a kernel matrix is one, a distance matrix is not."
         )
-    return Nodes(stack, np.ones(stack.shape[1]))
+    return stack
 
 
 def read_node_labels(
@@ -192,16 +183,7 @@ def read_node_labels(
     ValueError
         If labels are missing, or of another size than the data.
     """
-    if y is None:
-        raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
-    if not hasattr(y, "__len__") and not (graphs.single and hasattr(y, "n_samples")):
-        raise ValueError(f"{who} needs one label map per image, got {y!r}; pass a list of them.")
-    labelings = [y] if graphs.single else list(y)
-    if len(labelings) != len(graphs.arrays):
-        raise ValueError(
-            f"{who} needs one label map per image, got {len(graphs.arrays)} image(s) and "
-            f"{len(labelings)} label map(s)."
-        )
+    labelings = list_labelings(who, y, graphs)
     truths = [_read_labels(who, labels, graphs, i) for i, labels in enumerate(labelings)]
     if not partial and any(truth.known is not None for truth in truths):
         raise ValueError(
@@ -307,16 +289,8 @@ class NormalizedCutSegmenter(LearnedMetric):
         return -self._loss([self._scaled(nodes) for nodes in graphs.arrays], truths)
 
     def _read_graphs(self, X: Any) -> Graphs:
-        check_is_fitted(self)
-        who, given = type(self).__name__, self.similarity.given
-        graphs = read_graphs(who, X, self.features, given)
-        if graphs.n_features != self.n_features_in_:
-            gray = " A gray image needs three equal channels." if graphs.segments[0] is None else ""
-            raise ValueError(
-                f"X has {graphs.n_features} features, but {who} is expecting "
-                f"{self.n_features_in_} features as input.{gray}"
-            )
-        return graphs
+        graphs = read_graphs(type(self).__name__, X, self.features, self.similarity.given)
+        return check_features(self, graphs)
 
     def _divide(self, nodes: Nodes, n_clusters: int | None) -> NDArray[np.int64]:
         """Clusters of the nodes; as many as eigenvalues above the threshold by default."""

@@ -5,13 +5,14 @@ Everything is checked here, once: what comes out of these functions is not check
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.problem.knowledge import PartialPartition, unlabeled
 from metriclearn.problem.partition import Partition
@@ -22,11 +23,15 @@ from metriclearn.running.stored import StoredArrays
 __all__ = [
     "DataSets",
     "Measures",
+    "check_features",
+    "list_labelings",
     "read_counts",
     "read_data_sets",
     "read_labelings",
     "read_weights",
 ]
+
+Data = TypeVar("Data", bound="DataSets")
 
 _ROWS = 2**16  # checked at once: a long array may be on disk
 _LEAST_WEIGHT = 1e-9  # of the largest: what less does to a sum is rounding
@@ -42,7 +47,7 @@ class Measures(NamedTuple):
     deviations: NDArray[np.float64]
 
 
-def measure(arrays: Sequence[NDArray]) -> Measures:
+def measure(arrays: Iterable[NDArray]) -> Measures:
     """One pass over the data sets, one of them in memory at a time; O(Σ T_i P)."""
     rows = []
     for X in arrays:
@@ -70,6 +75,7 @@ class DataSets:
     single: bool
     feature_names: NDArray | None
     items: ClassVar[str] = "samples"
+    remedy: ClassVar[str] = ""  # for data with another number of features than in fitting
 
     @property
     def n_features(self) -> int:
@@ -98,7 +104,7 @@ class DataSets:
             self.__dict__["measures"] = whole
         return self
 
-    def subset(self, places: NDArray) -> DataSets:
+    def subset(self, places: NDArray) -> Self:
         """Some of the data sets."""
         if isinstance(self.arrays, StoredArrays):
             chosen = replace(self, arrays=self.arrays.subset(places))
@@ -154,6 +160,57 @@ def read_data_sets(who: str, X: Any, *, single_precision: bool = False) -> DataS
     return DataSets(arrays, single, first)
 
 
+def check_features(estimator: Any, data: Data) -> Data:
+    """Return data, if they have the features that an estimator has been fitted to.
+
+    Raises
+    ------
+    NotFittedError
+        If it has not been.
+    ValueError
+        If their number is another, or their names.
+    """
+    check_is_fitted(estimator)
+    who, expected = type(estimator).__name__, estimator.n_features_in_
+    if data.n_features != expected:
+        raise ValueError(
+            f"X has {data.n_features} features, but {who} is expecting {expected} features as "
+            f"input.{data.remedy}"
+        )
+    fitted = getattr(estimator, "feature_names_in_", None)
+    names = data.feature_names
+    if fitted is not None and names is not None and list(fitted) != list(names):
+        raise ValueError(
+            f"{who} needs the feature names it was fitted with, in that order; the "
+            "feature names should match those that were passed during fit."
+        )
+    return data
+
+
+def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
+    """One labeling per data set, not yet read.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or others than one for each data set.
+    """
+    if y is None:
+        raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
+    if not data.single and not hasattr(y, "__len__"):
+        raise ValueError(
+            f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
+            f"a {type(y).__name__}; pass a list of label arrays."
+        )
+    labelings = [y] if data.single else y
+    if len(labelings) != len(data.arrays):
+        raise ValueError(
+            f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
+            f"{len(labelings)} labeling(s)."
+        )
+    return labelings
+
+
 def read_labelings(
     who: str, y: Any, data: DataSets, *, segments: bool, partial: bool = False
 ) -> list[Any]:
@@ -180,21 +237,8 @@ def read_labelings(
     ValueError
         If lengths differ, or labels are missing (None or NaN; −1 unless ``partial``).
     """
-    if y is None:
-        raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
-    if not data.single and not hasattr(y, "__len__"):
-        raise ValueError(
-            f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
-            f"a {type(y).__name__}; pass a list of label arrays."
-        )
-    labelings = [y] if data.single else y
-    if len(labelings) != len(data.arrays):
-        raise ValueError(
-            f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
-            f"{len(labelings)} labeling(s)."
-        )
     truths: list[Any] = []
-    for i, (length, labels) in enumerate(zip(data.lengths, labelings)):
+    for i, (length, labels) in enumerate(zip(data.lengths, list_labelings(who, y, data))):
         place = "the data set" if data.single else f"data set {i}"
         truth = _read_labeling(who, labels, place, partial, segments)
         if truth.n_samples != length:

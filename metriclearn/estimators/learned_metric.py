@@ -14,7 +14,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import DataSets, Measures, read_data_sets, read_labelings
+from metriclearn.estimators.inputs import (
+    DataSets,
+    Measures,
+    check_features,
+    read_data_sets,
+    read_labelings,
+)
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import ComponentParameters, check_parameters
@@ -99,25 +105,7 @@ class LearnedMetric(  # type: ignore[call-arg]
 
     def _read(self, X: Any) -> DataSets:
         """Check data against what the estimator was fitted on."""
-        check_is_fitted(self)
-        return self._checked(read_data_sets(type(self).__name__, X))
-
-    def _checked(self, data: DataSets) -> DataSets:
-        check_is_fitted(self)
-        who = type(self).__name__
-        if data.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {data.n_features} features, but {who} is expecting {self.n_features_in_} "
-                "features as input."
-            )
-        fitted = getattr(self, "feature_names_in_", None)
-        names = data.feature_names
-        if fitted is not None and names is not None and list(fitted) != list(names):
-            raise ValueError(
-                f"{who} needs the feature names it was fitted with, in that order; the "
-                "feature names should match those that were passed during fit."
-            )
-        return data
+        return check_features(self, read_data_sets(type(self).__name__, X))
 
     def _read_labeled(
         self, X: Any, y: Any = None, *, segments: bool | None = None, partial: bool = False

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.estimators.inputs import (
     DataSets,
+    check_features,
     read_data_sets,
     read_labelings,
     read_weights,
@@ -379,13 +380,7 @@ class PenalizedSegmenter(ComponentParameters):
 
     def _read(self, X: Any) -> DataSets:
         check_is_fitted(self, "regression_")
-        data = read_data_sets(type(self).__name__, X)
-        if data.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {data.n_features} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        return data
+        return check_features(self, read_data_sets(type(self).__name__, X))
 
 
 @dataclass(eq=False, repr=False)

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from metriclearn.estimators.inputs import (
     DataSets,
+    check_features,
     read_counts,
     read_data_sets,
     read_labelings,
@@ -82,7 +83,7 @@ class MahalanobisSegmenter(LearnedMetric):
 
     def _read(self, X: Any) -> DataSets:
         """Arrays in single precision stay as they are: sums of them are in double precision."""
-        return self._checked(read_data_sets(type(self).__name__, X, single_precision=True))
+        return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
 
     def _segment(self, data: DataSets, n_segments: Any) -> list[Partition]:
         if n_segments is None and self.penalty_ is None:
