@@ -42,7 +42,7 @@ from experiments.procedure import (
     pooled_rows,
     summary_rows,
 )
-from experiments.report import MEASURE, Artifacts, learned_metrics, markdown_table
+from experiments.report import MEASURE, Artifacts, compared, learned_metrics, page
 from metriclearn import FrobeniusLoss, Partition
 from metriclearn.datasets import LabeledTable
 from metriclearn.indices import adjusted_rand_score
@@ -51,18 +51,7 @@ from metriclearn.problem.forms import center
 
 _SELECTION_SEED = 1001  # of K-means; never that of a result
 _RARE = 0.01  # share of samples up to which another value than the usual one tells nothing
-_PROTOCOLS = {
-    "A": "A: train = test, one metric, mean ± s.d. over K-means seeds",
-    "B": "B: learned on one half, the other half clustered, mean ± s.d. over splits",
-    "C": "C: learned on half of the classes, the others clustered, mean ± s.d. over splits",
-}
 _DRAWN = {"A": "training data", "B": "held-out samples", "C": "held-out classes"}
-_MEASURES = {
-    MEASURE: "‖M−N‖²; bold: the least; †: within one standard error of it",
-    "adjusted_rand": "Adjusted Rand index",
-    "seconds": "Processor seconds to fit, once the hyper-parameters are chosen",
-}
-
 Tables = list[LabeledTable]
 
 
@@ -131,7 +120,7 @@ class Clustering(Procedure):
             row["standard_deviation"] = row["standard_error"] * np.sqrt(len(row["values"]))
             mine = groups[row["method"], row["protocol"], row["table"]]
             row["choices"] = [words for outcome in mine if (words := _words(outcome))]
-        text = "\n".join(_markdown(rows))
+        text = page("clustering.md.j2", cells=_cells(rows))
         (folder / "clustering.md").write_text(text, encoding="utf-8")
         self._draw(outcomes, folder)
         return [Story(summary_rows(rows) + rows, self._artifacts(outcomes))]
@@ -168,21 +157,7 @@ class Clustering(Procedure):
         return Artifacts(
             feature_names=first.test.table.feature_names,
             choices={method: "; ".join(texts) + "." for method, texts in choices.items()},
-            notes=[
-                "The table above has one value per protocol and data set, the mean ‖M−N‖² over its "
-                "repetitions, on test data where there are some: clustering.md has them all.",
-                "A: train = test, several K-means seeds. B: stratified half/half splits. C: learn "
-                "on half of the classes, as two data sets, cluster the others. K is given. "
-                "Features with one value in more than 99 % of the training samples are left out, "
-                "for every method.",
-                "Hyper-parameters are chosen in the training part only: A by the training loss "
-                "with other K-means seeds, B on splits of the training half, a third held out, C "
-                "by holding out the classes of one of the two training data sets. The best "
-                "candidate replaces the first of its grid where it is better by more than one "
-                "standard error of their difference, corrected for splits that share samples.",
-                f"Weights and training are those of {', '.join(first.facts.values())}, "
-                "repetition 0.",
-            ],
+            notes=page("clustering.notes.j2", facts=first.facts).splitlines(),
             **learned_metrics(
                 models, np.vstack([center(table.X) for table in first.train]).std(axis=0)
             ),
@@ -301,34 +276,15 @@ def _words(outcome: Outcome) -> str:
     return f"{choice} (loss {choice.losses.mean():.3g} on the inner splits)"
 
 
-def _markdown(rows: Sequence[Row]) -> list[str]:
-    """For every protocol: losses, adjusted Rand indices and seconds of all methods and tables."""
-    lines = ["# clustering", ""]
-    for protocol, mine in grouped(rows, lambda row: row["protocol"]).items():
-        lines += [f"## {_PROTOCOLS[protocol]}", ""]
-        for measure, words in _MEASURES.items():
-            some = [row for row in mine if row["measure"].startswith(f"{measure}/")]
-            tables = grouped(some, lambda row: row["table"])
-            methods = [row["method"] for row in next(iter(tables.values()))]
-            columns = [_column(measure, column) for column in tables.values()]
-            lines += [f"{words}.", "", *markdown_table(["method", *tables], zip(methods, *columns))]
-            lines += [""]
-    return lines
-
-
-def _column(measure: str, rows: Sequence[Row]) -> list[str]:
-    """One table under one measure, all methods."""
-    if measure == "seconds":
-        return [f"{row['mean']:.2g}" for row in rows]
-    texts = [f"{row['mean']:.3f} ± {row['standard_deviation']:.3f}" for row in rows]
-    if measure != MEASURE:
-        return texts
-    best, error = min((row["mean"], row["standard_error"]) for row in rows)
-    marks = [
-        "**{}**" if row["mean"] <= best + 1e-12 else "{} †" if row["mean"] <= best + error else "{}"
-        for row in rows
-    ]
-    return [mark.format(text) for mark, text in zip(marks, texts)]
+def _cells(rows: Sequence[Row]) -> dict[str, Any]:
+    """Rows with their cells by protocol, measure, method and table; a table is a column."""
+    cells: dict[str, Any] = {}
+    for column in grouped(rows, lambda row: row["measure"]).values():
+        for row, cell in zip(column, compared(column)):
+            measures = cells.setdefault(row["protocol"], {})
+            methods = measures.setdefault(row["measure"].partition("/")[0], {})
+            methods.setdefault(row["method"], {})[row["table"]] = row, cell
+    return cells
 
 
 def _load(config: DictConfig, name: str) -> LabeledTable:

@@ -37,6 +37,7 @@ from experiments.report import (
     Strip,
     file_name,
     learned_metrics,
+    page,
     standardized_weights,
 )
 from metriclearn import FrobeniusLoss, LowRankForm, Partition, best_penalty, save
@@ -104,26 +105,9 @@ class Comparison(Procedure):
         return [Story(pooled_rows(outcomes, held_out=True), artifacts)]
 
     def _notes(self, best: Outcome, cases: Sequence[str]) -> list[str]:
-        train, test = best.case.train, best.case.test
-        synthetic = self.config.dataset is not None and "root" not in self.config.dataset
-        parts = " (training and validation sequences together)" if synthetic else ""
-        notes = [
-            f"Hyper-parameters have the least mean ‖M − N‖² on {len(best.case.folds)} fold(s) of "
-            "the training data; then every method is fitted again on all of the training data"
-            f"{parts}.",
-            "Penalties of baselines, and of ours where the choice says so, are tuned exactly on "
-            "the training data.",
-            f"model.npz is {best.name}, the best of ours on the folds, trained on "
-            f"{len(train)} sequences; test sequences: {', '.join(test.names[:20])}"
-            + ("." if len(test) <= 20 else ", …"),
-            "Weights are those of standardized features.",
-        ]
-        if len(cases) > 1:
-            notes.append(
-                f"{len(cases)} splits, test groups: {'; '.join(cases)}. The table has the test "
-                f"sequences of all; pictures and model.npz are of the first, {cases[0]}."
-            )
-        return notes
+        made = self.config.dataset is not None and "root" not in self.config.dataset
+        facts = {"best": best.name, "case": best.case, "cases": cases, "made": made}
+        return page("comparison.notes.j2", **facts).splitlines()
 
 
 def with_tuned_penalty(learner: Segmenter, data: LabeledSequences) -> Segmenter:

@@ -16,8 +16,8 @@ from scipy.stats import hmean
 
 from experiments.command_line import from_command_line
 from experiments.comparison import load_sequences, segmented, synthetic_sequences
-from experiments.procedure import statistics
-from experiments.report import COLUMNS, Artifacts, markdown_table, write_report
+from experiments.procedure import grouped, statistics
+from experiments.report import COLUMNS, Artifacts, page, write_report
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
@@ -77,15 +77,13 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
         "seconds": time.perf_counter() - begun,
         "config": OmegaConf.to_container(config, resolve=True),
     }
-    cells = [f"{row['mean']:.4g} ± {row['standard_error']:.2g}" for row in rows]
-    named = MEASURES | {"f1": f"{MEASURES['f1']}, margin {config.margin:g}"}
-    half = len(named)
-    lines = markdown_table(
-        ["measure", "segments estimated", "segments given"],
-        zip(named.values(), cells[:half], cells[half:]),
+    table = page(
+        "evaluation.md.j2",
+        rows=grouped(rows, lambda row: row["measure"]),
+        words=MEASURES,
+        margin=config.margin,
+        n_sequences=len(data),
     )
-    lines += ["", f"Mean ± standard error of {len(data)} sequences."]
-    table = "\n".join(lines)
     write_report(folder, results, Artifacts(markdown=table), command)
     return table
 

@@ -30,7 +30,7 @@ from experiments.procedure import (
     grouped,
     pooled_rows,
 )
-from experiments.report import MEASURE, Artifacts, markdown_table
+from experiments.report import MEASURE, Artifacts, page
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import PALETTE, TEXT_SIZE, canvas, figure_of, say, tidy
 
@@ -110,16 +110,16 @@ class Figure1(Comparison):
         names = [method.name for method in self.methods()]
         rows.sort(key=lambda row: names.index(row["method"]))
         curves = _curves(rows)
-        text = (
-            f"Test ‖M − N‖², mean ± standard error over {self.config.n_seeds} draws of "
-            "training, validation and test sequences. Ours estimates the number of segments; all "
-            "others are told the true one. Hyper-parameters have the least loss on validation "
-            "sequences of which the same part is labeled."
+        text = page(
+            "figure1.md.j2",
+            n_seeds=self.config.n_seeds,
+            methods=list(curves),
+            rows=grouped(rows, lambda row: row["fraction"]),
         )
         figure = plot_information(curves)
         figure.savefig(folder / "figure1.png", dpi=160)
         figure.savefig(folder / "figure1.svg", metadata={"Date": None})
-        return [Story(rows, Artifacts(markdown="\n".join([text, "", *_table(curves)])))]
+        return [Story(rows, Artifacts(markdown=text))]
 
 
 def _curves(rows: Sequence[Row]) -> Curves:
@@ -160,14 +160,3 @@ def _name_curves(ax: Any, ends: Sequence[tuple[float, str, str]], right: float) 
     for place, (_, name, color) in zip(places, ends):
         ax.text(1.02 * right, place, name, color=color, fontsize=TEXT_SIZE, va="center")
     ax.set_xlim(right=1.01 * right)
-
-
-def _table(curves: Curves) -> list[str]:
-    """Markdown: one line per fraction, one column per method, the least loss bold."""
-    rows = []
-    for i, fraction in enumerate(next(iter(curves.values()))[0]):
-        texts = [f"{mean[i]:.2f} ± {error[i]:.2f}" for _, mean, error in curves.values()]
-        least = np.argmin([mean[i] for _, mean, _ in curves.values()])
-        texts[least] = f"**{texts[least]}**"
-        rows.append([f"{100 * fraction:g} %", *texts])
-    return markdown_table(["labeled", *curves], rows)

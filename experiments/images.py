@@ -30,19 +30,12 @@ from experiments.procedure import (
     Method,
     Outcome,
     Procedure,
-    Row,
     Scores,
     Story,
     grouped,
     pooled_rows,
 )
-from experiments.report import (
-    MEASURE,
-    Artifacts,
-    formatted_table,
-    learned_metrics,
-    markdown_table,
-)
+from experiments.report import MEASURE, Artifacts, learned_metrics, page
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import ImageFeatures, ImageNodes
 from metriclearn.indices import jaccard_score, partition_loss
@@ -80,18 +73,6 @@ LOSSES: dict[str, tuple[str, Callable[[NDArray, NDArray], float]]] = {
     ),
     "foreground": ("foreground IoU distance", foreground_distance),
     "covering": ("covering distance", covering_distance),
-}
-
-_TEST_COLUMNS = {
-    "first": "{first}",
-    "second": "{second}",
-    "loss": "{title}",
-    "images": "{images}, {n}",
-    "mean difference": "{mean:.3f}",
-    "s.d.": "{deviation:.3f}",
-    "lower by": "{percent:.1f} %",
-    "t": "{t:.1f}",
-    "p": "{p:.1e}",
 }
 
 
@@ -175,9 +156,17 @@ class Images(Procedure):
         names = sorted(set().union(*tested))
         sets = {"all": names, "never for training": [n for n in names if n in every_seed]}
         tests = paired_tests(losses_by_image(outcomes), self.config.compared, sets)
-        text = "\n".join(_markdown(outcomes, rows, tests))
+        text = page(
+            "images.md.j2",
+            rows=grouped(rows, lambda row: row["method"]),
+            outcomes=grouped(outcomes, lambda outcome: outcome.name),
+            every=outcomes,
+            tests=tests,
+            titles=LOSSES,
+            words=words_of,
+        )
         _logger.info("\n%s", text)
-        (folder / "images.md").write_text(text + "\n", encoding="utf-8")
+        (folder / "images.md").write_text(text, encoding="utf-8")
         self._draw([o for o in outcomes if o.case is outcomes[0].case], folder)
         return [Story(rows, self._artifacts(outcomes), {"tests": tests})]
 
@@ -216,20 +205,11 @@ class Images(Procedure):
         config = self.config
         first = [outcome for outcome in outcomes if outcome.case is outcomes[0].case]
         words = {outcome.name: words_of(outcome) for outcome in first}
-        n_test = len(first[0].case.test.nodes)
+        notes = page("images.notes.j2", config=config, n_test=len(first[0].case.test.nodes))
         return Artifacts(
             feature_names=instantiate(config.features).names,
             choices={name: f"seed {config.seed}: {text}" for name, text in words.items() if text},
-            notes=[
-                f"{config.n_seeds} seeds; each draws {config.n_train} images for training and "
-                f"{n_test} others for test. Nothing is chosen on test images.",
-                "Losses are over all pixels; K is that of each person's label map.",
-                "images.md has all losses, every seed, the paired t-tests and what was chosen; "
-                "segmentations.png shows test images from the best to the worst, scales.png the "
-                "scales that the similarity has learned.",
-                "The objective of learned similarities is not convex: no lower bound is known, and "
-                "the 0 in its place is that of every hinge.",
-            ],
+            notes=notes.splitlines(),
             **learned_metrics({outcome.name: outcome.models["given"] for outcome in first}),
         )
 
@@ -332,33 +312,3 @@ def paired_tests(
             }
         )
     return tests
-
-
-def _markdown(
-    outcomes: Sequence[Outcome], rows: Sequence[Row], tests: Sequence[dict[str, Any]]
-) -> list[str]:
-    """Means over all test images, every seed's mean, the paired tests, and what was chosen."""
-    by_method = grouped(outcomes, lambda outcome: outcome.name)
-    summary, seeds = [], []
-    for method, (*losses, training) in grouped(rows, lambda row: row["method"]).items():
-        own = by_method[method]
-        titles = [LOSSES[row["measure"]][0] for row in losses]
-        means = [f"{row['mean']:.3f} ± {row['standard_error']:.3f}" for row in losses]
-        seconds = f"{training['seconds'] / len(own):.0f}"
-        summary.append([method, *means, f"{training['mean']:.3f}", seconds])
-        seeds.append([method, *(f"{outcome.losses('given').mean():.3f}" for outcome in own)])
-    named = [
-        test | {"title": LOSSES[test["loss"]][0], "percent": 100 * test["relative"]}
-        for test in tests
-    ]
-    return [
-        *markdown_table(["method", *titles, "training ‖M−N‖²", "s per seed"], summary),
-        *("", "Mean test ‖M−N‖² of every seed:", ""),
-        *markdown_table(["method", *(outcome.case.name for outcome in own)], seeds),
-        "",
-        "Paired differences per image, averaged over the seeds in which it is for test:",
-        "",
-        *formatted_table(_TEST_COLUMNS, named),
-        *("", "What the training images chose:", ""),
-        *(f"* {o.name}, {o.case.name}: {words}" for o in outcomes if (words := words_of(o))),
-    ]

@@ -33,7 +33,7 @@ from experiments.procedure import (
     grouped,
     statistics,
 )
-from experiments.report import Artifacts, markdown_table
+from experiments.report import Artifacts, page
 from metriclearn import PartialPartition, Partition
 from metriclearn.datasets import AnnotatedProfiles
 from metriclearn.estimators.penalty import (
@@ -44,7 +44,6 @@ from metriclearn.estimators.penalty import (
 from metriclearn.oracles.path import SegmentationPath
 from metriclearn.plots import plot_annotations
 
-_ERRORS = "{percent:.1f} % ({false_positives} + {false_negatives} of {n_regions})"
 COLUMNS = {"free": "without", "constrained": "with training annotations as constraints"}
 
 
@@ -149,7 +148,12 @@ class Neuroblastoma(Procedure):
         outcomes.sort(key=lambda outcome: (order.index(outcome.name), outcome.case.name))
         rows = [self._row(outcome, column) for outcome in outcomes for column in COLUMNS]
         self._draw(outcomes, folder)
-        return [Story(rows, Artifacts(markdown=_markdown(rows, order)))]
+        tables = {
+            column: grouped(mine, lambda row: row["method"])
+            for column, mine in grouped(rows, lambda row: row["column"]).items()
+        }
+        text = page("neuroblastoma.md.j2", columns=COLUMNS, tables=tables, rows=rows)
+        return [Story(rows, Artifacts(markdown=text))]
 
     def _row(self, outcome: Outcome, column: str) -> Row:
         case, choice = outcome.case, outcome.choices[column]
@@ -206,38 +210,3 @@ def _left_out(
         ends = path.change_points[path.positions(np.exp(moved))]
         errors += not region.allows(ends[:-1])
     return errors
-
-
-def _markdown(rows: Sequence[Row], names: Sequence[str]) -> str:
-    """One table per column, the mean of the two directions last, and what was chosen."""
-    head = ["method", "1 → 2: errors (FP + FN)", "2 → 1: errors (FP + FN)", "mean error"]
-    head += ["held out in training", "best penalty per sequence, with hindsight"]
-    lines = []
-    for column, words in COLUMNS.items():
-        title = f"## Segmented {words}" + (" training annotations" if column == "free" else "")
-        both = [[r for r in rows if (r["method"], r["column"]) == (n, column)] for n in names]
-        cells = [
-            [
-                pair[0]["method"],
-                *map(_ERRORS.format_map, [row | {"percent": 100 * row["error"]} for row in pair]),
-                f"{np.mean([100 * row['error'] for row in pair]):.1f} %",
-                f"{np.mean([100 * row['held_out_error'] for row in pair]):.1f} %",
-                f"{np.mean([100 * row['hindsight'] / row['n_regions'] for row in pair]):.1f} %",
-            ]
-            for pair in both
-        ]
-        lines += [title, "", *markdown_table(head, cells), ""]
-    lines += [
-        "1 → 2: trained on the annotations of fold 1, tested on those of fold 2. Candidates and "
-        "own weights have the least error on profiles held out of the training fold; nothing is "
-        "chosen on the test fold. The hindsight figure chooses every sequence's penalty on the "
-        "test fold.",
-        "",
-        "## Chosen",
-        "",
-    ]
-    lines += [
-        f"* {row['method']}, {row['direction']}, {COLUMNS[row['column']]}: {row['chosen']}"
-        for row in rows
-    ]
-    return "\n".join(lines)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import jinja2
@@ -120,10 +121,9 @@ class Cell:
     best: bool
     tied: bool
 
-    @property
-    def marked(self) -> str:
-        """For Markdown: the best one bold, a tied one with a dagger."""
-        return f"**{self}**" if self.best else f"{self} †" if self.tied else str(self)
+    def mark(self, text: str) -> str:
+        """A text about the cell for Markdown: the best one bold, a tied one with a dagger."""
+        return f"**{text}**" if self.best else f"{text} †" if self.tied else text
 
     def __str__(self) -> str:
         if not 1e-4 <= self.standard_error < 1e5:
@@ -220,12 +220,17 @@ def results_table(results: Mapping[str, Any]) -> dict[str, dict[str, Cell]]:
     cells: dict[str, dict[str, Cell]] = {}
     for column in COLUMNS:
         members = [row for row in rows if row["n_clusters"] == column]
-        numbers = [(row["mean"], row["standard_error"]) for row in members]
-        for row, (mean, error) in zip(members, numbers):
-            first = mean == min(numbers)[0]
-            tied = not first and mean <= sum(min(numbers))
-            cells.setdefault(row["method"], {})[column] = Cell(mean, error, first, tied)
+        for row, cell in zip(members, compared(members)):
+            cells.setdefault(row["method"], {})[column] = cell
     return dict(sorted(cells.items(), key=lambda item: [_mean(item[1], c) for c in COLUMNS]))
+
+
+def compared(rows: Sequence[Mapping[str, Any]]) -> list[Cell]:
+    """Cells of rows that stand below each other in a column."""
+    numbers = [(row["mean"], row["standard_error"]) for row in rows]
+    least, error = min(numbers, default=(0.0, 0.0))
+    least += 1e-12  # losses that are the same but for rounding
+    return [Cell(*pair, pair[0] <= least, least < pair[0] <= least + error) for pair in numbers]
 
 
 def _mean(cells: Mapping[str, Cell], column: str) -> float:
@@ -269,10 +274,16 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[s
     return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
 
 
-def formatted_table(formats: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A Markdown table of rows with named fields; ``formats`` has the text below every title."""
-    cells = [[text.format(**row) for text in formats.values()] for row in rows]
-    return markdown_table(list(formats), cells)
+def page(template: str, **content: Any) -> str:
+    """A template of the folder ``templates`` filled with its content, a line break at the end."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters["mean"] = fmean
+    return environment.get_template(template).render(content).rstrip() + "\n"
 
 
 def results_markdown(
@@ -280,19 +291,14 @@ def results_markdown(
 ) -> str:
     """The table as Markdown, what produced it, and how the hyper-parameters were chosen."""
     artifacts = artifacts or Artifacts()
-    return _rendered("results.md.j2", results, artifacts=artifacts, command=command).rstrip() + "\n"
+    return _rendered("results.md.j2", results, artifacts=artifacts, command=command)
 
 
 def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
-    """A template of this folder with everything that there is to tell."""
+    """A template with everything that there is to tell of a run."""
     versions = {"metriclearn": metriclearn.__version__, "Python": platform.python_version()}
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=jinja2.select_autoescape(["html.j2"]),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-    )
-    return environment.get_template(template).render(
+    return page(
+        template,
         results=results,
         headline=headline,
         results_table=results_table,

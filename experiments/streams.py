@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
-from pandas import DataFrame
 
 from experiments.comparison import (
     Comparison,
@@ -27,7 +26,7 @@ from experiments.comparison import (
     joined,
 )
 from experiments.procedure import Case, Outcome, Story, grouped, pooled_rows, summary_rows
-from experiments.report import Artifacts, markdown_table
+from experiments.report import Artifacts, page
 from metriclearn.datasets import LabeledSequences, load_recordings
 from metriclearn.datasets.recordings import Extractor
 from metriclearn.features.per_recording import StandardizedRecordings
@@ -71,7 +70,7 @@ class Streams(Comparison):
         ]
         table = _table([*chosen, *outcomes])
         rows = pooled_rows([*chosen, *outcomes])
-        text = _markdown(table, streams, best)
+        text = _page(table, streams, best)
         print(text)
         main = Story(summary_rows(rows) + rows, Artifacts(markdown=text), {"table": table})
         parts = []
@@ -129,47 +128,23 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
     return table
 
 
-def _markdown(table: Table, streams: ByStream, best: ByStream) -> str:
+def _page(table: Table, streams: ByStream, best: ByStream) -> str:
     """Table 1's layout: a row per method, a column per stream and test recording."""
-    losses = DataFrame(
-        {
-            method: {(stream, name): x for stream, own in cells.items() for name, x in own.items()}
-            for method, cells in table.items()
-        }
+
+    def mean(method: str) -> float:
+        return float(np.mean([np.mean([*losses.values()]) for losses in table[method].values()]))
+
+    return page(
+        "streams.md.j2",
+        table=table,
+        learning=LEARNING,
+        order=sorted(table, key=lambda method: (method != LEARNING, mean(method))),
+        streams=list(streams),
+        n_folds=sorted({len(o.case.folds) for own in streams.values() for o in own}),
+        chosen={stream: Counter(o.name for o in own) for stream, own in best.items()},
+        held_out={
+            (stream, name): np.concatenate([o.choices["estimated"].losses for o in mine]).mean()
+            for stream, own in streams.items()
+            for name, mine in grouped(own, lambda outcome: outcome.name).items()
+        },
     )
-    means = losses.groupby(level=0, sort=False).mean()
-    order = sorted(table, key=lambda method: (method != LEARNING, means[method].mean()))
-    head = ["method", *(f"{stream} mean" for stream in means.index), *map(" ".join, losses.index)]
-    rows = [
-        [name, *(f"{m:.2f}" for m in means[name]), *(f"{x:.1f}" for x in losses[name])]
-        for name in order
-    ]
-    held_out = {
-        (stream, name): np.concatenate([o.choices["estimated"].losses for o in mine]).mean()
-        for stream, own in streams.items()
-        for name, mine in grouped(own, lambda outcome: outcome.name).items()
-    }
-    validation = [
-        [method, *(f"{held_out[stream, method]:.2f}" for stream in streams)] for method in order[1:]
-    ]
-    counts = sorted({len(o.case.folds) for own in streams.values() for o in own})
-    selected = [f"{stream}: {_selected([o.name for o in own])}" for stream, own in best.items()]
-    lines = [
-        *markdown_table(head, rows),
-        "",
-        "‖M − N‖²_F of every test recording, the number of segments estimated; smaller is better. "
-        "Hyper-parameters have the least mean loss on recordings held out of training "
-        f"({'/'.join(map(str, counts))} fold(s)), then every method is fitted on all that are not "
-        f'for test. "{LEARNING}" is the best of ours on those: {"; ".join(selected)}.',
-        "",
-        "Mean loss on the recordings held out of training, with which the choices were made:",
-        "",
-        *markdown_table(["method", *streams], validation),
-    ]
-    return "\n".join(lines)
-
-
-def _selected(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    return ", ".join(f"{name} ({count}×)" for name, count in Counter(names).items())
