@@ -21,15 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import metriclearn as ml
 from experiments.benchmarks.machine import Report, in_turns, options_of, side_by_side
 from experiments.benchmarks.peers import Ends, Program, installed, objective, programs
-from metriclearn import (
-    ChangePointMetricLearner,
-    ChangePoints,
-    LowRankForm,
-    Partition,
-    segmentation_path,
-)
 from metriclearn.datasets import make_change_points
 
 SIZES = [(600, 300, 10), (2000, 20, 40), (5400, 50, 90), (20000, 10, 200), (20000, 10, 1)]
@@ -48,7 +42,7 @@ class Signal:
     X: NDArray
     L: NDArray
     Z: NDArray
-    truth: Partition
+    truth: ml.Partition
     penalty: float
 
     @property
@@ -72,7 +66,7 @@ def make_signal(n_samples: int, n_features: int, n_segments: int, jump: float = 
     scale = np.exp(rng.uniform(-0.5, 0.5, n_features))
     L, inverse = (Q * scale) @ Q.T, (Q / scale) @ Q.T
     X = drawn.sequences[0] @ inverse
-    truth = Partition.from_runs(drawn.labels[0])
+    truth = ml.Partition.from_runs(drawn.labels[0])
     return Signal(X, L, X @ L, truth, 2.0 * n_features * np.log(n_samples))
 
 
@@ -85,7 +79,7 @@ def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
 
 def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
     """X and L given: what a user of a fitted learner calls, against the product and a peer."""
-    learner = ChangePointMetricLearner()
+    learner = ml.ChangePointMetricLearner()
     learner.components_, learner.penalty_ = signal.L.T, signal.penalty
     learner.n_features_in_ = len(signal.L)
 
@@ -100,7 +94,7 @@ def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
 def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict[str, Any]:
     """Ours against the full dynamic program for a number of segments."""
     calls: dict[str, Callable[[], Ends]] = {
-        "ours": lambda: ChangePoints()(LowRankForm(signal.Z), count).change_points
+        "ours": lambda: ml.ChangePoints()(ml.LowRankForm(signal.Z), count).change_points
     }
     ruptures = installed("ruptures")
     if ruptures is not None and not (options.skip_slow and len(signal.Z) >= _SLOW_SAMPLES):
@@ -113,7 +107,7 @@ def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict
 def off_hull(signal: Signal) -> int:
     """The number of segments nearest to the true one that no penalty leads to."""
     n_segments = signal.truth.n_clusters
-    path = segmentation_path(signal.Z, max_segments=2 * n_segments)
+    path = ml.segmentation_path(signal.Z, max_segments=2 * n_segments)
     inside = np.setdiff1d(np.arange(2, 2 * n_segments), path.n_segments)
     return int(inside[np.argmin(np.abs(inside - n_segments))])
 
@@ -127,12 +121,12 @@ def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, An
     price = signal.penalty if ratio is None else ratio
     Z = signal.Z * np.sqrt(price / signal.penalty)
 
-    def plain() -> Partition:
-        return ChangePoints()(LowRankForm(Z, shift=-price))
+    def plain() -> ml.Partition:
+        return ml.ChangePoints()(ml.LowRankForm(Z, shift=-price))
 
-    def with_loss() -> Partition:
-        form = LowRankForm(Z, shift=-price)
-        return ChangePoints()(form.plus(signal.truth, 2.0).shifted(1.0))
+    def with_loss() -> ml.Partition:
+        form = ml.LowRankForm(Z, shift=-price)
+        return ml.ChangePoints()(form.plus(signal.truth, 2.0).shifted(1.0))
 
     timings = in_turns({"plain": plain, "augmented": with_loss}, repeats)
     plainly, loss = (timing.of_processor for timing in timings.values())
@@ -154,7 +148,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     repeats = options.repeats
-    report = Report("change_points", options)
+    report = Report("change_points", options, repeats=repeats)
     signals = [make_signal(*size) for size in ([TINY] if options.tiny else SIZES)]
     report.table("Penalized, Z = X L given", [penalized(signal, repeats) for signal in signals])
     report.table(

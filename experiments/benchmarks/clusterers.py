@@ -18,13 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import AgglomerativeClustering, KMeans
 
-from experiments.benchmarks.machine import (
-    Report,
-    Timing,
-    in_own_process,
-    options_of,
-    peak_mebibytes,
-)
+from experiments.benchmarks import machine
 from experiments.benchmarks.problems import clusters
 from metriclearn.clusterers import DPMeans, EvidenceAccumulation, GibbsDPMixture
 from metriclearn.indices import adjusted_rand_score
@@ -68,16 +62,15 @@ def row(name: str, n: int) -> dict[str, Any]:
     model = (PASSES | ACCUMULATION)[name]
     X, y = clusters(n, _FEATURES, _CENTERS, _SPREAD) if name in PASSES else shapes(n)
     model.fit(X[:200])
-    before = peak_mebibytes()
-    timing = Timing().run(lambda: model.fit(X))
+    before = machine.peak_mebibytes()
+    timing = machine.Timing().run(lambda: model.fit(X))
     cells: dict[str, Any] = {
         "clusterer": name,
         "samples": n,
         "clusters": len(np.unique(model.labels_)),
         "adjusted Rand index": round(float(adjusted_rand_score(y, model.labels_)), 4),
         **timing.cells,
-        "memory for it, MiB": peak_mebibytes() - before,
-        "peak MiB": peak_mebibytes(),
+        "memory for it, MiB": machine.peak_mebibytes() - before,
     }
     if name in PASSES:
         passes = getattr(model, "n_iter_", 10)
@@ -87,20 +80,23 @@ def row(name: str, n: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure everything; print and save."""
-    parser = options_of(__doc__, timed=False)
+    parser = machine.options_of(__doc__)
     parser.add_argument("--samples", type=int, default=1_000_000, help="for DP-means")
     parser.add_argument("--accumulated", type=int, default=20_000, help="for the accumulation")
     options = parser.parse_args()
     n, n_linked = (2000, 500) if options.tiny else (options.samples, options.accumulated)
-    report = Report("clusterers", options)
+    report = machine.Report("clusterers", options)
     report.table(
         f"DP-means, {_FEATURES} features, {_CENTERS} centers",
-        [in_own_process(row, name, min(n, 2000) if "Gibbs" in name else n) for name in PASSES],
+        [
+            machine.in_own_process(row, name, min(n, 2000) if "Gibbs" in name else n)
+            for name in PASSES
+        ],
         f"Squared distance λ = {_PENALTY:g}.",
     )
     report.table(
         "Evidence accumulation, 50 runs of K-means",
-        [in_own_process(row, name, n_linked) for name in ACCUMULATION],
+        [machine.in_own_process(row, name, n_linked) for name in ACCUMULATION],
         f"An n×n matrix would take {n_linked**2 * 8 / 2**30:.1f} GiB.",
     )
     report.save()

@@ -32,17 +32,10 @@ import cvxpy  # noqa: F401  # imported before any clock runs
 import pandas
 from matplotlib.figure import Figure
 
+import metriclearn as ml
 from experiments.benchmarks.machine import Report, options_of
 from experiments.benchmarks.problems import problem_of
 from experiments.comparison import group_cases
-from metriclearn import (
-    BundleDual,
-    ChangePointMetricLearner,
-    DiagonalMetric,
-    FullMetric,
-    ProjectedSubgradient,
-    SquaredFrobenius,
-)
 from metriclearn.datasets import load_hapt, make_change_points
 from metriclearn.plots import plot_convergence
 from metriclearn.problem.risk import StructuredHinge
@@ -58,16 +51,16 @@ _UNGROUPED = "bundle, ungrouped"
 _LIMITS: dict[str, Any] = {"tolerance": _TOLERANCE, "max_rounds": _ROUNDS}
 
 SOLVERS: dict[str, Any] = {
-    "bundle": BundleDual(**_LIMITS),
+    "bundle": ml.BundleDual(**_LIMITS),
     "n-slack planes": CuttingPlane(**_LIMITS),
     "one-slack, stabilized": CuttingPlane(False, **_LIMITS),
     "one-slack, plain": CuttingPlane(False, 0.0, **_LIMITS),
-    "subgradient, Polyak": ProjectedSubgradient(**_LIMITS),
-    "subgradient, decreasing": ProjectedSubgradient(DecreasingStep(), **_LIMITS),
-    "stochastic subgradient": ProjectedSubgradient(
+    "subgradient, Polyak": ml.ProjectedSubgradient(**_LIMITS),
+    "subgradient, decreasing": ml.ProjectedSubgradient(DecreasingStep(), **_LIMITS),
+    "stochastic subgradient": ml.ProjectedSubgradient(
         DecreasingStep(), batch_size=_BATCH, tolerance=_TOLERANCE, max_rounds=_ROUNDS // 2
     ),
-    _UNGROUPED: BundleDual(**_LIMITS),
+    _UNGROUPED: ml.BundleDual(**_LIMITS),
 }
 _USUAL = tuple(name for name in SOLVERS if name != _UNGROUPED)  # there are no groups to undo
 _FEW = ("bundle", _UNGROUPED, "n-slack planes", "stochastic subgradient")
@@ -124,10 +117,12 @@ def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple
     """Title, problem and solvers, each made when its turn comes."""
     size = (4, 60, 6, 2, (2, 4)) if tiny else (30, 150, 20, 5, (3, 8))
     data = make_change_points(*size, random_state=0)
-    full = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1), verbose=False)
-    diagonal = ChangePointMetricLearner(DiagonalMetric(), SquaredFrobenius(0.1), verbose=False)
-    known = ChangePointMetricLearner(
-        FullMetric(), SquaredFrobenius(0.1), n_segments="given", verbose=False
+    full = ml.ChangePointMetricLearner(ml.FullMetric(), ml.SquaredFrobenius(0.1), verbose=False)
+    diagonal = ml.ChangePointMetricLearner(
+        ml.DiagonalMetric(), ml.SquaredFrobenius(0.1), verbose=False
+    )
+    known = ml.ChangePointMetricLearner(
+        ml.FullMetric(), ml.SquaredFrobenius(0.1), n_segments="given", verbose=False
     )
     for title, learner in (
         ("synthetic, full metric, learned price", full),
@@ -141,10 +136,10 @@ def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple
     yield "many, full metric, number known", problem_of(known, data.sequences, data.labels), _FEW
     train = group_cases(load_hapt(root, unlabeled="keep"), 6, False, 4, 0)[0].train
     X, y = train.sequences[:20], train.labels[:20]
-    learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(1e-2), verbose=False)
+    learner = ml.ChangePointMetricLearner(ml.FullMetric(), ml.SquaredFrobenius(1e-2), verbose=False)
     problem = problem_of(learner, X, y)
     yield "HAPT, full metric, learned price", problem, _USUAL
-    price = problem.cone.split(BundleDual(1e-6).minimize(problem).w)[1]
+    price = problem.cone.split(ml.BundleDual(1e-6).minimize(problem).w)[1]
     learner.set_params(penalty=price)
     yield "HAPT, full metric, fixed price", problem_of(learner, X, y), _USUAL
 
@@ -199,7 +194,7 @@ def draw(traces: Mapping[str, Mapping[str, Any]]) -> Figure:
 
 def main() -> None:
     """Solve everything; print, save and draw."""
-    parser = options_of(__doc__, timed=False)
+    parser = options_of(__doc__)
     parser.add_argument("--seconds", type=float, default=15.0, help="processor time of a run")
     parser.add_argument("--root", help="folder of HAPT; by default that of load_hapt")
     options = parser.parse_args()
@@ -210,7 +205,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # cvxpy on inaccurate optima: bounds allow for them
     for title, problem, solvers in problems(options.root, options.tiny):
         # also compiles what is compiled at the first call
-        reference = BundleDual(1e-6).minimize(problem)
+        reference = ml.BundleDual(1e-6).minimize(problem)
         runs = {name: run(problem, name, seconds) for name in solvers}
         report_on(report, title, runs, reference)
         if "full metric, learned" in title:

@@ -137,7 +137,7 @@ def offsets(signals: list[Signal]) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Print and save both tables."""
-    parser = options_of(__doc__, timed=False)
+    parser = options_of(__doc__)
     parser.add_argument("--signals", type=int, default=400)
     options = parser.parse_args()
     count = 10 if options.tiny else options.signals

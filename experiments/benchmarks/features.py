@@ -16,13 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.benchmarks.machine import (
-    Report,
-    Timing,
-    in_own_process,
-    options_of,
-    peak_mebibytes,
-)
+from experiments.benchmarks import machine
 
 AUDIO: dict[str, dict[str, Any]] = {
     "AudioFeatures()": {},
@@ -33,14 +27,13 @@ _RATE, _SIZE, _FRAMES = 16000, (360, 640), 25
 
 
 def row(name: str, path: str, length: float) -> dict[str, Any]:
-    """Time, peak memory of this process and the shape of the result."""
-    timing = Timing().run(call_of(name, path))
+    """Time and the shape of the result."""
+    timing = machine.Timing().run(call_of(name, path))
     return {
         "what": name,
         "seconds of recording": round(length),
         **timing.cells,
         "× real time": length / timing.median,
-        "peak MiB": peak_mebibytes(),
         "result": " × ".join(map(str, timing.result)),
     }
 
@@ -95,18 +88,18 @@ def write_pictures(path: Path, minutes: float) -> None:
 
 def main() -> None:
     """Write the files, measure every row; print and save."""
-    parser = options_of(__doc__, timed=False)
+    parser = machine.options_of(__doc__)
     parser.add_argument("--hours", type=float, default=1.0, help="of sound")
     parser.add_argument("--minutes", type=float, default=3.0, help="of pictures")
     options = parser.parse_args()
     hours, minutes = (0.01, 0.1) if options.tiny else (options.hours, options.minutes)
-    report = Report("features", options)
+    report = machine.Report("features", options)
     with tempfile.TemporaryDirectory() as folder:
         sound, pictures = Path(folder) / "sound.wav", Path(folder) / "pictures.mp4"
         write_sound(sound, hours)
         write_pictures(pictures, minutes)
-        rows = [in_own_process(row, name, str(sound), 3600 * hours) for name in AUDIO]
-        rows += [in_own_process(row, name, str(pictures), 60 * minutes) for name in VIDEO]
+        rows = [machine.in_own_process(row, name, str(sound), 3600 * hours) for name in AUDIO]
+        rows += [machine.in_own_process(row, name, str(pictures), 60 * minutes) for name in VIDEO]
     report.table("From recordings to features", rows)
     report.save()
 

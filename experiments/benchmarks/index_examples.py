@@ -167,7 +167,7 @@ def draw_stability() -> Figure:
 
 def main() -> None:
     """Print the tables and write the pictures."""
-    options = options_of(__doc__, timed=False).parse_args()
+    options = options_of(__doc__).parse_args()
     n_simulations = 2 if options.tiny else 100
     report = Report("index_examples", options)
     report.table("Chains (nats)", chain_rows())

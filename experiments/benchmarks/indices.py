@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run the rows whose name contains this")
     options = parser.parse_args()
     scale = 100 if options.tiny else 1
-    report = Report("indices", options)
+    report = Report("indices", options, repeats=options.repeats)
     memory = f"dunn_scores, n=1e4: {dunn_megabytes(scale):.0f} MB beyond its input."
     for title, cases, note in (
         ("Change-points", change_point_cases, ""),

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import inspect
 import json
+import multiprocessing
 import os
 import platform
+import re
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -30,6 +29,7 @@ _PATIENCE = 10.0  # processor seconds
 _OURS = "ours"
 
 Call = Callable[[], Any]
+Row = dict[str, Any]
 
 
 @dataclass
@@ -69,10 +69,8 @@ class Timing:
     @property
     def cells(self) -> dict[str, float]:
         """Two cells of a table for what takes seconds."""
-        return {
-            "seconds": round(self.median, 3),
-            "processor seconds": round(self.processor_median, 3),
-        }
+        wall, processor = round(self.median, 3), round(self.processor_median, 3)
+        return {"seconds": wall, "processor seconds": processor}
 
     def __str__(self) -> str:
         """Milliseconds, with the number of runs where it is a single one."""
@@ -114,6 +112,11 @@ def in_turns(
     return timings
 
 
+def timed(call: Call, repeats: int) -> Timing:
+    """Times of one program, warmed up as in :func:`in_turns`."""
+    return in_turns({"": call}, repeats)[""]
+
+
 def side_by_side(
     calls: Mapping[str, Call], repeats: int, same: Callable[[Any, Any], bool] | None = None
 ) -> dict[str, Any]:
@@ -130,40 +133,17 @@ def side_by_side(
     return {**timings, "faster": factor}
 
 
-def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of a benchmark returns in a fresh interpreter, whose peak memory is its own.
+def in_own_process(function: Callable[..., Row], *arguments: Any) -> Row:
+    """A row that is measured in a fresh interpreter, and the peak memory of that process.
 
-    Arguments and results are what JSON can hold, and timings.
+    Arguments and what the row holds are pickled.
     """
-    module = inspect.getmodule(function)
-    assert module is not None
-    assert module.__spec__ is not None
-    program = (
-        "import sys; from experiments.benchmarks import machine; machine.answer(*sys.argv[1:])"
-    )
-    command = [sys.executable, "-c", program, module.__spec__.name, function.__name__]
-    done = subprocess.run([*command, json.dumps(arguments)], check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout, object_hook=_revived)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(_with_peak, function, *arguments).result()
 
 
-def answer(module: str, name: str, arguments: str) -> None:
-    """The other side of :func:`in_own_process`: print the result as JSON."""
-    result = getattr(importlib.import_module(module), name)(*json.loads(arguments))
-    print(json.dumps(result, default=_plain))
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can hold of numpy's numbers, timings and anything else."""
-    if isinstance(value, Timing):
-        return {"median": value.median, "seconds": value.seconds, "processor": value.processor}
-    return value.item() if isinstance(value, np.generic) else str(value)
-
-
-def _revived(record: dict[str, Any]) -> Any:
-    """Timings, whose results stayed behind, and everything else as it is."""
-    if record.keys() == {"median", "seconds", "processor"}:
-        return Timing(record["seconds"], record["processor"])
-    return record
+def _with_peak(function: Callable[..., Row], *arguments: Any) -> Row:
+    return {**function(*arguments), "peak MiB": peak_mebibytes()}
 
 
 def peak_mebibytes() -> int:
@@ -192,35 +172,23 @@ def draw_scaling(
 
 def describe() -> dict[str, Any]:
     """Processor, cores, memory, load before the run and the versions that matter."""
-    kibibytes = _line("/proc/meminfo", "MemTotal").split(" ")[0]
+    file = Path("/proc/cpuinfo")
+    model = re.search(r"model name\s*: (.*)", file.read_text() if file.exists() else "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    versions = {package.name: package.version for package in metadata.distributions()}
     return {
-        "processor": _line("/proc/cpuinfo", "model name") or platform.processor(),
+        "processor": model[1] if model else platform.processor(),
         "cores": os.cpu_count(),
-        "memory": f"{int(kibibytes) / 2**20:.0f} GiB" if kibibytes else "unknown",
+        "memory": f"{memory / 2**30:.0f} GiB",
         "load": " ".join(f"{load:.2f}" for load in os.getloadavg()),
         "python": platform.python_version(),
-        "packages": ", ".join(_version(name) for name in _PACKAGES),
+        "packages": ", ".join(f"{name} {versions.get(name, 'none')}" for name in _PACKAGES),
         "threads": 1,
     }
 
 
-def _version(name: str) -> str:
-    try:
-        return f"{name} {metadata.version(name)}"
-    except metadata.PackageNotFoundError:
-        return f"no {name}"
-
-
-def _line(path: str, name: str) -> str:
-    """Value after the colon of the first line that begins with ``name``, empty without one."""
-    if not Path(path).exists():
-        return ""
-    lines = Path(path).read_text().splitlines()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith(name)), "")
-
-
-def options_of(description: str | None, timed: bool = True) -> argparse.ArgumentParser:
-    """The options of all benchmarks: where results go, ``--tiny`` and, where timed, ``--repeats``.
+def options_of(description: str | None) -> argparse.ArgumentParser:
+    """The options of all benchmarks: where results go, ``--tiny`` and ``--repeats``.
 
     A tiny run leaves its pictures beside its tables, not among those of the documentation.
     """
@@ -234,8 +202,9 @@ def options_of(description: str | None, timed: bool = True) -> argparse.Argument
         "--images", type=Path, default=Path("docs/images"), help="folder of the pictures"
     )
     parser.add_argument("--tiny", action="store_true", help="seconds, to see that it works")
-    if timed:
-        parser.add_argument("--repeats", type=int, default=7, help="runs behind each median")
+    parser.add_argument(
+        "--repeats", type=int, default=7, help="runs behind each median, where one is taken"
+    )
     return parser
 
 
@@ -249,14 +218,13 @@ class Report:
     options : Namespace
         Of :func:`options_of`.
     facts : mapping, optional
-        What holds for the whole run, beside the machine and the number of repeats.
+        What holds for the whole run, beside the machine.
     """
 
     def __init__(self, name: str, options: argparse.Namespace, **facts: Any) -> None:
         self.name, self.folder = name, options.out
         self.images = options.out if options.tiny else options.images
-        repeats = {"repeats": options.repeats} if "repeats" in options else {}
-        self.facts = {**describe(), **repeats, **facts}
+        self.facts = {**describe(), **facts}
         self.parts: list[str] = []
         self.tables: list[dict[str, Any]] = []
         lines = [f"# {name}", "", *(f"* {key}: {value}" for key, value in self.facts.items())]
@@ -290,6 +258,13 @@ class Report:
         text = json.dumps(record, indent=1, ensure_ascii=False, default=_plain)
         path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
         print(f"\nSaved {path} and .json")
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold of numpy's numbers, timings and anything else."""
+    if isinstance(value, Timing):
+        return {"median": value.median, "seconds": value.seconds, "processor": value.processor}
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def _cell(value: Any) -> str:

@@ -130,7 +130,7 @@ def main() -> None:
         "--skip-slow", action="store_true", help="without the peer's run of about half a minute"
     )
     options = parser.parse_args()
-    report = Report("master", options, cvxpy=cvxpy.__version__)
+    report = Report("master", options, repeats=options.repeats, cvxpy=cvxpy.__version__)
     sizes = SIZES[:1] if options.tiny else SIZES
     rows = [row(random_cuts(metric, P, J), peers, options) for metric, P, J, peers in sizes]
     report.table(

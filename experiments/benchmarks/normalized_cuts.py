@@ -24,23 +24,8 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 from sklearn.exceptions import ConvergenceWarning
 
-from experiments.benchmarks.machine import (
-    Report,
-    Timing,
-    in_own_process,
-    in_turns,
-    options_of,
-    peak_mebibytes,
-)
-from metriclearn import (
-    DiagonalMetric,
-    FourierSimilarity,
-    FrobeniusLoss,
-    FullMetric,
-    GaussianSimilarity,
-    ImageFeatures,
-    NormalizedCutMetricLearner,
-)
+import metriclearn as ml
+from experiments.benchmarks import machine
 from metriclearn.datasets import load_weizmann_horses
 from metriclearn.features.image import (
     Color,
@@ -65,11 +50,11 @@ from metriclearn.solvers.mahalanobis import Metric, MetricCone
 
 _BUDGET = 2.0**30
 _KINDS: dict[str, Similarity] = {
-    "all pairs": GaussianSimilarity(memory=_BUDGET),
-    "neighbors within 5 pixels": GaussianSimilarity(Neighborhood(5.0), _BUDGET),
-    "500 random features": FourierSimilarity(500),
+    "all pairs": ml.GaussianSimilarity(memory=_BUDGET),
+    "neighbors within 5 pixels": ml.GaussianSimilarity(Neighborhood(5.0), _BUDGET),
+    "500 random features": ml.FourierSimilarity(500),
 }
-_METRICS: dict[str, Metric] = {"diagonal": DiagonalMetric(), "full": FullMetric()}
+_METRICS: dict[str, Metric] = {"diagonal": ml.DiagonalMetric(), "full": ml.FullMetric()}
 
 
 def images_of(count: int) -> tuple[list[NDArray], list[NDArray]]:
@@ -96,12 +81,11 @@ def ellipse(seed: int) -> tuple[NDArray, NDArray]:
 def training(metric: str, n_jobs: int, tiny: bool) -> dict[str, Any]:
     """Train on 10 images of at least 1500 nodes."""
     images, labels = images_of(2 if tiny else 10)
-    features = ImageFeatures(PixelBlocks(60 if tiny else 1600))
+    features = ml.ImageFeatures(PixelBlocks(60 if tiny else 1600))
     nodes = [features.nodes(image) for image in images]
-    learner = NormalizedCutMetricLearner(_METRICS[metric], n_jobs=n_jobs, verbose=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        timing = Timing().run(lambda: learner.fit(nodes, labels))
+    learner = ml.NormalizedCutMetricLearner(_METRICS[metric], n_jobs=n_jobs, verbose=False)
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    timing = machine.Timing().run(lambda: learner.fit(nodes, labels))
     solution = learner.solution_
     return {
         "metric": metric,
@@ -111,20 +95,19 @@ def training(metric: str, n_jobs: int, tiny: bool) -> dict[str, Any]:
         "outer steps": len(solution.trace),
         "relaxations": solution.trace.oracle_calls[-1],
         "objective": f"{solution.scale:.4f} to {solution.objective:.4f}",
-        "peak MiB": peak_mebibytes(),
     }
 
 
-def prediction(tiny: bool) -> dict[str, Any]:
+def prediction(tiny: bool, repeats: int) -> dict[str, Any]:
     """Predict one image of 300×225 pixels, after another one has loaded what is needed."""
     from skimage.transform import resize
 
     images, labels = images_of(3)
-    features = ImageFeatures(Superpixels(50 if tiny else 400))
-    learner = NormalizedCutMetricLearner(features=features, verbose=False)
+    features = ml.ImageFeatures(Superpixels(50 if tiny else 400))
+    learner = ml.NormalizedCutMetricLearner(features=features, verbose=False)
     learner.fit(images, labels)
     image = resize(images[0], (225, 300))
-    timing = in_turns({"predict": partial(learner.predict_labels_image, image)}, 5)["predict"]
+    timing = machine.timed(partial(learner.predict_labels_image, image), repeats)
     return {"image": "300×225", "nodes": len(features.nodes(image).sizes), **timing.cells}
 
 
@@ -135,10 +118,10 @@ def standardized(nodes: ImageNodes) -> NDArray:
 
 def hinge_of(similarity: Similarity, nodes: list[Nodes], truths: list[Any]) -> StructuredHinge:
     """The training objective of a diagonal metric, without a regularizer."""
-    metric = DiagonalMetric()
+    metric = ml.DiagonalMetric()
     terms = HingeTerms(
         SimilarityFeatures(similarity, metric),
-        FrobeniusLoss(),
+        ml.FrobeniusLoss(),
         similarity.oracle(),
         MetricCone(metric, nodes[0].n_features, priced=False),
         loss_scale=0.01,
@@ -151,15 +134,15 @@ def large(n_nodes: int, kind: str) -> dict[str, Any]:
     """One value, one slope and one cut of a graph whose W exceeds the budget."""
     image, mask = ellipse(0)
     groups = (Color(), Position(), GradientEnergy(), ColorContext())
-    image_nodes = ImageFeatures(PixelBlocks(n_nodes), groups).nodes(image)
+    image_nodes = ml.ImageFeatures(PixelBlocks(n_nodes), groups).nodes(image)
     X, similarity = standardized(image_nodes), _KINDS[kind]
     nodes = Nodes(X, image_nodes.sizes.astype(float), image_nodes.positions)
     truth = NodeLabels.from_labels(mask, image_nodes.segments)
     hinge = hinge_of(similarity, [nodes], [truth])
-    before, w = peak_mebibytes(), np.full(X.shape[1], 0.02)
-    value = Timing().run(lambda: hinge(w))
-    normalized = NormalizedCut(similarity.operator(nodes, DiagonalMetric().components(w)))
-    cut = Timing().run(lambda: ThresholdCut()(normalized, 2))
+    before, w = machine.peak_mebibytes(), np.full(X.shape[1], 0.02)
+    value = machine.Timing().run(lambda: hinge(w))
+    normalized = NormalizedCut(similarity.operator(nodes, ml.DiagonalMetric().components(w)))
+    cut = machine.Timing().run(lambda: ThresholdCut()(normalized, 2))
     return {
         "similarity": kind,
         "nodes": nodes.n_samples,
@@ -169,8 +152,7 @@ def large(n_nodes: int, kind: str) -> dict[str, Any]:
         "processor s of the cut": cut.processor_median,
         "objective": f"{value.result.mean:.4f}",
         "‖M−N‖²": f"{truth.squared_norm(cut.result):.2f}",
-        "peak MiB": peak_mebibytes(),
-        "of which for it": peak_mebibytes() - before,
+        "of which for it": machine.peak_mebibytes() - before,
     }
 
 
@@ -178,7 +160,7 @@ def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, An
     """Relative error of the objective of 3 images under random features, (len(counts), runs)."""
     nodes, truths = [], []
     for image, mask in zip(*images_of(3)):
-        image_nodes = ImageFeatures(Superpixels(300)).nodes(image)
+        image_nodes = ml.ImageFeatures(Superpixels(300)).nodes(image)
         nodes.append(Nodes(standardized(image_nodes), image_nodes.sizes.astype(float)))
         truths.append(NodeLabels.from_labels(mask, image_nodes.segments))
     w = np.full(nodes[0].n_features, 0.03)
@@ -186,12 +168,12 @@ def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, An
     def objective(similarity: Similarity) -> float:
         return hinge_of(similarity, nodes, truths)(w).mean
 
-    exact = Timing().run(partial(objective, GaussianSimilarity()))
+    exact = machine.Timing().run(partial(objective, ml.GaussianSimilarity()))
     errors, rows = np.empty((len(counts), runs)), []
     for place, count in enumerate(counts):
-        timing = Timing()
+        timing = machine.Timing()
         for run in range(runs):
-            timing.run(partial(objective, FourierSimilarity(count, run)))
+            timing.run(partial(objective, ml.FourierSimilarity(count, run)))
             errors[place, run] = abs(timing.result / exact.result - 1.0)
         rows.append(
             {
@@ -207,15 +189,15 @@ def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, An
 
 def main() -> None:
     """Measure everything; print, save and draw."""
-    parser = options_of(__doc__, timed=False)
+    parser = machine.options_of(__doc__)
     parser.add_argument("--threads", type=int, default=2, help="threads over images")
     options = parser.parse_args()
-    tiny, report = options.tiny, Report("normalized_cuts", options, threads=options.threads)
-    rows = [in_own_process(training, metric, options.threads, tiny) for metric in _METRICS]
+    tiny, report = options.tiny, machine.Report("normalized_cuts", options, threads=options.threads)
+    rows = [machine.in_own_process(training, metric, options.threads, tiny) for metric in _METRICS]
     report.table("training", rows, "10 images, three starts, to a relative decrease of 1e-3.")
-    rows = [in_own_process(prediction, tiny)]
+    rows = [machine.in_own_process(prediction, tiny, options.repeats)]
     report.table("prediction", rows, "Superpixels and features included.")
-    rows = [in_own_process(large, 2500 if tiny else 20_100, kind) for kind in _KINDS]
+    rows = [machine.in_own_process(large, 2500 if tiny else 20_100, kind) for kind in _KINDS]
     report.table("large", rows, "Budget for similarities: 1 GiB.")
     counts, runs = ((50, 100), 2) if tiny else ((50, 100, 200, 400, 800, 1600), 30)
     rows, errors = random_features(counts, runs)

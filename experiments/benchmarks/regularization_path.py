@@ -19,15 +19,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+import metriclearn as ml
 from experiments.benchmarks.machine import Report, Timing, options_of
-from metriclearn import (
-    L1,
-    BundleDual,
-    ChangePointMetricLearner,
-    DiagonalMetric,
-    FullMetric,
-    Trace,
-)
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.path import RegularizationPath, regularization_path
 
@@ -50,13 +43,13 @@ def sequences(
 
 def planted(diagonal: bool, noise: bool, tiny: bool) -> tuple[Timing, frozenset[int]]:
     """A path on data with the support or the rank planted, and the weights not to be zero."""
-    solver = BundleDual(tolerance=_TOLERANCE)
+    solver = ml.BundleDual(tolerance=_TOLERANCE)
     if diagonal:
-        learner = ChangePointMetricLearner(DiagonalMetric(), L1(), solver, verbose=False)
+        learner = ml.ChangePointMetricLearner(ml.DiagonalMetric(), ml.L1(), solver, verbose=False)
         columns = [*SUPPORT, *(p for p in range(P) if p not in SUPPORT)]
         mixing, where = np.eye(P)[columns], frozenset(SUPPORT)
     else:
-        learner = ChangePointMetricLearner(FullMetric(), Trace(), solver, verbose=False)
+        learner = ml.ChangePointMetricLearner(ml.FullMetric(), ml.Trace(), solver, verbose=False)
         normal = np.random.default_rng(0).standard_normal((P, P))
         mixing, where = np.linalg.qr(normal)[0], frozenset(range(RANK))
     n_samples, n_strengths = (60, 4) if tiny else (_SAMPLES, _STRENGTHS)
@@ -104,7 +97,7 @@ def draw(paths: dict[str, RegularizationPath]) -> Figure:
 
 def main() -> None:
     """Follow all paths; print, save and draw those with noise."""
-    options = options_of(__doc__, timed=False).parse_args()
+    options = options_of(__doc__).parse_args()
     report = Report("regularization_path", options, tolerance=_TOLERANCE)
     names = (f"Trace: rank {RANK} of {P}", f"L1: {len(SUPPORT)} of {P} features")
     results = {

@@ -33,16 +33,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from experiments.benchmarks.machine import (
-    Report,
-    Timing,
-    draw_scaling,
-    in_own_process,
-    in_turns,
-    options_of,
-    peak_mebibytes,
-    power_of,
-)
+from experiments.benchmarks import machine
 from experiments.benchmarks.problems import problem_of
 from metriclearn import BundleDual, ChangePointMetricLearner
 from metriclearn.baselines import RelevantComponents, TunedSegmenter
@@ -111,7 +102,7 @@ def rounds_of(
     learner = ChangePointMetricLearner(executor=executor, verbose=False)
     problem = problem_of(learner, *generated(n_series, n_samples))
     w = problem.cone.join(np.where(np.arange(_FEATURES) < 3, 0.02, 0.001), 0.1)
-    timing = in_turns({"round": partial(problem.risk, w)}, repeats)["round"]
+    timing = machine.timed(partial(problem.risk, w), repeats)
     back = executor.each(executor.shards, bytes_back, w)
     return {
         "s per round": timing.median,
@@ -127,7 +118,7 @@ def bytes_back(shard: Any, w: NDArray) -> int:
     return len(pickle.dumps(shard(w)))
 
 
-def two_workers(report: Report, options: argparse.Namespace, folder: Path) -> None:
+def two_workers(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
     """Strong: the same sequences; weak: as many more sequences as workers."""
     N, T = (8, 100) if options.tiny else (200, 2000)
     with workers(1) as client:
@@ -149,7 +140,7 @@ def two_workers(report: Report, options: argparse.Namespace, folder: Path) -> No
     report.table(f"One and two workers, T = {T}, P = {_FEATURES}: seconds per round", rows)
 
 
-def rounds(report: Report, options: argparse.Namespace, folder: Path) -> None:
+def rounds(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
     """Seconds per round against N, and what a further task costs."""
     sizes = (10, 20, 40) if options.tiny else (1000, 10_000, 100_000)
     shards = (4, 8, 16) if options.tiny else (8, 64, 512)
@@ -157,7 +148,7 @@ def rounds(report: Report, options: argparse.Namespace, folder: Path) -> None:
         rows = [{"N": N, **rounds_of(client, N, 200, options.repeats)} for N in sizes]
         costs = [rounds_of(client, n, 10, options.repeats, max(1, n // 2)) for n in shards]
     seconds = [row["fastest, s"] for row in rows]
-    note = f"Seconds of the fastest grow as N to {power_of(sizes, seconds):.2f}."
+    note = f"Seconds of the fastest grow as N to {machine.power_of(sizes, seconds):.2f}."
     report.table(f"Two workers, T = 200, P = {_FEATURES}", rows, note)
     fastest = [cost["fastest, s"] for cost in costs]
     per_task, fixed = np.polyfit(shards, fastest, 1)
@@ -169,7 +160,7 @@ def rounds(report: Report, options: argparse.Namespace, folder: Path) -> None:
     project(report, 2 * seconds[-1] / sizes[-1], float(per_task), max(float(fixed), 0.0))
 
 
-def project(report: Report, per_sequence: float, per_task: float, fixed: float) -> None:
+def project(report: machine.Report, per_sequence: float, per_task: float, fixed: float) -> None:
     """Seconds and bytes of a round over 10⁸ sequences on 1000 machines, from measured costs."""
     n, depth = _FEATURES + 1, 3  # numbers in w; 16³ > 1000 machines
     rows = []
@@ -198,34 +189,33 @@ def project(report: Report, per_sequence: float, per_task: float, fixed: float) 
     )
 
 
-def samples(report: Report, options: argparse.Namespace, folder: Path) -> None:
+def samples(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
     """Seconds per round against T, one sequence, in processes of their own."""
     sizes = (1000, 3000) if options.tiny else (10**4, 10**5, 10**6, 10**7)
-    rows = [in_own_process(one_round, T, options.repeats) for T in sizes]
+    rows = [machine.in_own_process(one_round, T, options.repeats) for T in sizes]
     seconds = [row["s per round"] for row in rows]
     report.table(
         f"One sequence, one thread, P = {_FEATURES}, T / 100 segments: loss-augmented round",
         rows,
-        f"Seconds grow as T to {power_of(sizes, seconds):.2f}.",
+        f"Seconds grow as T to {machine.power_of(sizes, seconds):.2f}.",
     )
 
 
 def one_round(n_samples: int, repeats: int) -> dict[str, Any]:
-    """Seconds and peak memory of rounds over one sequence."""
+    """Seconds of rounds over one sequence."""
     count = n_samples // 100
     data = make_change_points(1, n_samples, _FEATURES, 3, (count, count), random_state=0)
     problem = problem_of(ChangePointMetricLearner(verbose=False), data.sequences, data.labels)
     w = problem.cone.join(np.full(_FEATURES, 0.3 / n_samples * count), 0.5)
-    seconds = in_turns({"round": partial(problem.risk, w)}, repeats)["round"].median
+    seconds = machine.timed(partial(problem.risk, w), repeats).median
     return {
         "T": n_samples,
         "s per round": seconds,
         "µs per sample": 1e6 * seconds / n_samples,
-        "peak MiB": peak_mebibytes(),
     }
 
 
-def training(report: Report, options: argparse.Namespace, folder: Path) -> None:
+def training(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
     """Sequences from disk to a gap of 1e-2 with two workers."""
     N = 60 if options.tiny else 100_000
     place = folder / f"packed-{N}"
@@ -236,8 +226,8 @@ def training(report: Report, options: argparse.Namespace, folder: Path) -> None:
         learner = ChangePointMetricLearner(
             solver=BundleDual(1e-2), executor=DaskExecutor(client), verbose=False
         )
-        timing = Timing().run(lambda: learner.fit(stored.sequences, stored.labels))
-        peaks = client.run(peak_mebibytes).values()
+        timing = machine.Timing().run(lambda: learner.fit(stored.sequences, stored.labels))
+        peaks = client.run(machine.peak_mebibytes).values()
     solution = learner.solution_
     row = {
         "N": N,
@@ -246,7 +236,7 @@ def training(report: Report, options: argparse.Namespace, folder: Path) -> None:
         "s per round, after the first": float(np.median(np.diff(solution.trace.seconds))),
         "relative gap": solution.relative_gap,
         "reason": solution.reason,
-        "peak MiB, client": peak_mebibytes(),
+        "peak MiB, client": machine.peak_mebibytes(),
         "peak MiB, largest worker": max(peaks),
     }
     report.table(
@@ -257,23 +247,23 @@ def training(report: Report, options: argparse.Namespace, folder: Path) -> None:
     )
 
 
-def prediction(report: Report, options: argparse.Namespace, folder: Path) -> None:
+def prediction(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
     """Change-points of one sequence, short to very long."""
     sizes = (1000, 3000) if options.tiny else (10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6)
-    rows = [in_own_process(predict, T, None, options.repeats) for T in sizes]
+    rows = [machine.in_own_process(predict, T, None, options.repeats) for T in sizes]
     seconds = [row["predict_change_points"].median for row in rows]
     T = 20_000 if options.tiny else 10**7
     for kind in ("float32", "float64"):
         file = folder / f"long-{T}-{kind}.npy"
         if not file.exists():
             write_long(file, T, np.dtype(kind))
-        rows.append(in_own_process(predict, T, str(file), 1))
+        rows.append(machine.in_own_process(predict, T, str(file), 1))
     report.table(
         f"predict_change_points, P = {_FEATURES}, full metric, T / 100 segments",
         rows,
-        f"Log-log slope in memory: {power_of(sizes, seconds):.3f}.",
+        f"Log-log slope in memory: {machine.power_of(sizes, seconds):.3f}.",
     )
-    report.picture(draw_scaling(sizes, {"predict_change_points": seconds}), "scaling")
+    report.picture(machine.draw_scaling(sizes, {"predict_change_points": seconds}), "scaling")
 
 
 def write_long(file: Path, n_samples: int, kind: np.dtype) -> None:
@@ -297,16 +287,14 @@ def predict(n_samples: int, file: str | None, repeats: int) -> dict[str, Any]:
     small = one_sequence(10**4, 0)
     segmenter = TunedSegmenter(RelevantComponents()).fit(small.sequences, small.labels)
     X = np.load(file, mmap_mode="r") if file else one_sequence(n_samples, 1).sequences[0]
-    before = peak_mebibytes()
-    call = partial(segmenter.predict_change_points, X)
-    timing = in_turns({"predict_change_points": call}, repeats)["predict_change_points"]
+    before = machine.peak_mebibytes()
+    timing = machine.timed(partial(segmenter.predict_change_points, X), repeats)
     return {
         "T": n_samples,
         "data": f"{X.dtype}, mapped" if file else "in memory",
         "predict_change_points": timing,
         "processor ms": 1e3 * timing.processor_median,
         "µs per sample": 1e6 * timing.median / n_samples,
-        "peak MiB": peak_mebibytes(),
         "MiB with the data, before": before,
         "segments": n_samples // 100,
         "predicted": len(timing.result),
@@ -323,7 +311,7 @@ def draw(folder: Path) -> Figure | None:
     for ax, file, (letter, what) in zip(axes, files, words):
         rows = json.loads(file.read_text(encoding="utf-8"))["tables"][0]["rows"]
         sizes, seconds = ([row[name] for row in rows] for name in (letter, "s per round"))
-        figure = draw_scaling(sizes, {"one round": seconds}, ax=ax, xlabel=what)
+        figure = machine.draw_scaling(sizes, {"one round": seconds}, ax=ax, xlabel=what)
     return figure
 
 
@@ -338,13 +326,13 @@ PARTS = {
 
 def main() -> None:
     """Measure the parts; print and save each when it is done."""
-    parser = options_of(__doc__)
+    parser = machine.options_of(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--data", type=Path, help="where generated files stay; else a temporary")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         for name in options.parts:
-            report = Report(f"scale_{name}", options)
+            report = machine.Report(f"scale_{name}", options, repeats=options.repeats)
             PARTS[name](report, options, options.data or Path(temporary))
             report.save()
     figure = draw(options.out)

@@ -19,29 +19,15 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from experiments.benchmarks.machine import (
-    Report,
-    in_own_process,
-    in_turns,
-    options_of,
-    peak_mebibytes,
-)
-from metriclearn import (
-    L1,
-    BundleDual,
-    ChangePointMetricLearner,
-    DiagonalMetric,
-    FullMetric,
-    SquaredFrobenius,
-    Trace,
-)
+import metriclearn as ml
+from experiments.benchmarks import machine
 from metriclearn.datasets import make_change_points
 
 LEARNERS: dict[str, tuple[Any, Any]] = {
-    "diagonal l2": (DiagonalMetric(), SquaredFrobenius),
-    "diagonal l1": (DiagonalMetric(), L1),
-    "full l2": (FullMetric(), SquaredFrobenius),
-    "full trace": (FullMetric(), Trace),
+    "diagonal l2": (ml.DiagonalMetric(), ml.SquaredFrobenius),
+    "diagonal l1": (ml.DiagonalMetric(), ml.L1),
+    "full l2": (ml.FullMetric(), ml.SquaredFrobenius),
+    "full trace": (ml.FullMetric(), ml.Trace),
 }
 # sequences, samples, features, relevant ones, segments
 DATA: dict[str, tuple[Any, ...]] = {
@@ -58,13 +44,11 @@ def row(job: str, name: str, share: float, n_jobs: int, repeats: int) -> dict[st
     data, test = (make_change_points(*DATA[job], random_state=seed) for seed in (0, 2))
     metric, regularizer = LEARNERS[name]
     strength = share * regularizer().strength
-    learner = ChangePointMetricLearner(
-        metric, regularizer(strength), BundleDual(tolerance=_GAP), n_jobs=n_jobs, verbose=False
+    learner = ml.ChangePointMetricLearner(
+        metric, regularizer(strength), ml.BundleDual(tolerance=_GAP), n_jobs=n_jobs, verbose=False
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        calls = {"fit": lambda: learner.fit(data.sequences, data.labels)}
-        timing = in_turns(calls, repeats)["fit"]
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    timing = machine.timed(lambda: learner.fit(data.sequences, data.labels), repeats)
     return {
         "metric": name,
         "strength": strength,
@@ -72,7 +56,6 @@ def row(job: str, name: str, share: float, n_jobs: int, repeats: int) -> dict[st
         "slowest": round(max(timing.seconds), 2),
         "rounds": len(learner.solution_.trace),
         "relative gap": f"{learner.solution_.relative_gap:.1e}",
-        "peak MiB": peak_mebibytes(),
         "rank": len(learner.components_),
         "test loss": -learner.score(test.sequences, test.labels) * len(test.sequences[0]),
     }
@@ -80,16 +63,17 @@ def row(job: str, name: str, share: float, n_jobs: int, repeats: int) -> dict[st
 
 def main() -> None:
     """Train everything; print and save."""
-    parser = options_of(__doc__)
+    parser = machine.options_of(__doc__)
     parser.add_argument("--only", choices=LEARNERS, help="only this metric and regularizer")
     parser.add_argument("--job", choices=DATA, help="only this job")
     parser.add_argument("--threads", type=int, default=1, help="threads over sequences")
     options = parser.parse_args()
-    report = Report("training", options, threads=options.threads, tolerance=_GAP)
+    facts = {"repeats": options.repeats, "threads": options.threads, "tolerance": _GAP}
+    report = machine.Report("training", options, **facts)
     jobs = ["tiny"] if options.tiny else ["main", "television", "matrix"]
     for job in jobs if options.job is None else [options.job]:
         rows = [
-            in_own_process(row, job, name, share, options.threads, options.repeats)
+            machine.in_own_process(row, job, name, share, options.threads, options.repeats)
             for name in LEARNERS
             if options.only in (None, name) and (job != "matrix" or name.startswith("full"))
             for share in (1.0, 0.1)
