@@ -25,12 +25,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import cvxpy  # noqa: F401  # imported before any clock runs
 import pandas
 from matplotlib.figure import Figure
+from sklearn.base import clone
 
 import metriclearn as ml
 from experiments.benchmarks.machine import Report, options_of
@@ -66,45 +67,35 @@ _USUAL = tuple(name for name in SOLVERS if name != _UNGROUPED)  # there are no g
 _FEW = ("bundle", _UNGROUPED, "n-slack planes", "stochastic subgradient")
 
 
-class Run:
-    """A callback that writes down every round of a solver, which starts at once.
+class ProcessorTimes:
+    """A callback that reads the processor's clock after every round of a solver.
 
     Attributes
     ----------
-    rounds : list of dict
-        Best objective and best bound so far, passes and processor seconds since the start.
-    reason : str
-        Why the solver stopped.
+    seconds : list of float
+        Since it was made.
     """
 
-    def __init__(self, n_series: int) -> None:
-        self.n_series, self.begun = n_series, time.process_time()
-        self.rounds: list[dict[str, float]] = []
+    def __init__(self) -> None:
+        self.begun, self.seconds = time.process_time(), list[float]()
 
     def on_round(self, progress: Progress) -> None:
-        """Write a round down."""
-        self.rounds.append(
-            {
-                "objective": progress.objective,
-                "lower_bound": progress.lower_bound,
-                "passes": progress.oracle_calls / self.n_series,
-                "seconds": time.process_time() - self.begun,
-            }
-        )
+        """Read the clock."""
+        self.seconds.append(time.process_time() - self.begun)
 
     def on_end(self, solution: Solution) -> None:
-        """Write down why it stopped."""
-        reasons = {"callback": "seconds", "max_rounds": "rounds"}
-        self.reason = reasons.get(solution.reason, solution.reason)
+        """Nothing is left to read."""
 
 
 def run(problem: Problem, name: str, seconds: float) -> tuple[pandas.DataFrame, str]:
-    """The rounds of one solver, and why it stopped."""
+    """Objective, bound, passes and seconds after every round of a solver, and why it stopped."""
     asked = problem if name == "bundle" else ungrouped(problem)
-    limit = TimeLimit(seconds, time.process_time)
-    watch = Run(len(asked.risk.weights))
-    SOLVERS[name].minimize(replace(asked, callbacks=(watch, limit)))
-    return pandas.DataFrame(watch.rounds), watch.reason
+    limit, times = TimeLimit(seconds, time.process_time), ProcessorTimes()
+    solution = SOLVERS[name].minimize(replace(asked, callbacks=(times, limit)))
+    rounds = pandas.DataFrame(asdict(solution.trace)).assign(seconds=times.seconds)
+    rounds["passes"] = rounds.pop("oracle_calls") / len(asked.risk.weights)
+    reasons = {"callback": "seconds", "max_rounds": "rounds"}
+    return rounds, reasons.get(solution.reason, solution.reason)
 
 
 def ungrouped(problem: Problem) -> Problem:
@@ -118,12 +109,8 @@ def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple
     size = (4, 60, 6, 2, (2, 4)) if tiny else (30, 150, 20, 5, (3, 8))
     data = make_change_points(*size, random_state=0)
     full = ml.ChangePointMetricLearner(ml.FullMetric(), ml.SquaredFrobenius(0.1), verbose=False)
-    diagonal = ml.ChangePointMetricLearner(
-        ml.DiagonalMetric(), ml.SquaredFrobenius(0.1), verbose=False
-    )
-    known = ml.ChangePointMetricLearner(
-        ml.FullMetric(), ml.SquaredFrobenius(0.1), n_segments="given", verbose=False
-    )
+    diagonal = clone(full).set_params(metric=ml.DiagonalMetric())
+    known = clone(full).set_params(n_segments="given")
     for title, learner in (
         ("synthetic, full metric, learned price", full),
         ("synthetic, diagonal metric, learned price", diagonal),
@@ -136,7 +123,7 @@ def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple
     yield "many, full metric, number known", problem_of(known, data.sequences, data.labels), _FEW
     train = group_cases(load_hapt(root, unlabeled="keep"), 6, False, 4, 0)[0].train
     X, y = train.sequences[:20], train.labels[:20]
-    learner = ml.ChangePointMetricLearner(ml.FullMetric(), ml.SquaredFrobenius(1e-2), verbose=False)
+    learner = clone(full).set_params(regularizer__strength=1e-2)
     problem = problem_of(learner, X, y)
     yield "HAPT, full metric, learned price", problem, _USUAL
     price = problem.cone.split(ml.BundleDual(1e-6).minimize(problem).w)[1]

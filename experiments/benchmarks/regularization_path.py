@@ -77,7 +77,6 @@ def row(name: str, timing: Timing, where: frozenset[int]) -> dict[str, Any]:
         "strengths": f"{exact[0]:.2g} to {exact[-1]:.2g}" if len(exact) else "-",
         "validated": f"{path.strengths[best]:.2g}",
         "not zero there": len(kept[best]),
-        "exact there": "yes" if kept[best] == where else "NO",
         "share of the planted there": f"{weights[list(where)].sum() / weights.sum():.3f}",
         "largest gap": f"{max(s.relative_gap for s in path.solutions):.0e}",
         **timing.cells,
