@@ -16,19 +16,8 @@ from hydra.utils import instantiate
 
 from experiments.comparison import Comparison, sequence_losses, synthetic_sequences
 from experiments.procedure import Case, Losses, Method, Outcome, Story, grouped, pooled_rows
-from experiments.report import Artifacts, formatted_table, learned_metrics
+from experiments.report import Artifacts, learned_metrics, page
 from metriclearn import Partition
-
-_COLUMNS = {
-    "setting": "{name}",
-    "strength": "{strength:g}",
-    "penalty": "{penalty:.3g}",
-    "training objective": "{objective:.3g}",
-    "certified relative gap": "{relative_gap:.1e}",
-    "sum of weights": "{weights:.3g}",
-    "segments per test sequence (true: TRUE)": "{segments:.1f}",
-    "test ‖M−N‖²": "{loss:.2f}",
-}
 
 
 class PaperSetting(Comparison):
@@ -67,22 +56,14 @@ class PaperSetting(Comparison):
         outcomes = [
             replace(o, method=replace(o.method, name=o.method.options["name"])) for o in outcomes
         ]
-        pairs = [(outcome, _facts(outcome)) for outcome in outcomes]
+        facts = [_facts(outcome) for outcome in outcomes]
         best = {
             name: min(mine, key=lambda pair: pair[1]["validation"])
-            for name, mine in grouped(pairs, lambda pair: pair[0].name).items()
+            for name, mine in grouped(zip(outcomes, facts), lambda pair: pair[0].name).items()
         }
-        means = [
-            fact | {"segments": np.mean(fact["n_segments"]), "loss": np.mean(fact["estimated"])}
-            for _, fact in pairs
-        ]
-        table = "\n".join(formatted_table(_COLUMNS, means)).replace("TRUE", f"{truth:.1f}")
-        (folder / "paper_setting.md").write_text(table + "\n", encoding="utf-8")
-        described = [
-            f"{name}: {np.mean(fact['n_segments']):.1f} segments and ‖M − N‖² = "
-            f"{np.mean(fact['estimated']):.2f}"
-            for name, (_, fact) in best.items()
-        ]
+        text = page("paper_setting.md.j2", facts=facts, truth=truth)
+        (folder / "paper_setting.md").write_text(text, encoding="utf-8")
+        told = {"best": [fact for _, fact in best.values()], "truth": truth}
         artifacts = Artifacts(
             feature_names=test.feature_names,
             choices={
@@ -91,17 +72,11 @@ class PaperSetting(Comparison):
                 f"objective {fact['objective']:.3g}."
                 for name, (_, fact) in best.items()
             },
-            notes=[
-                f"Where test sequences have {truth:.1f} segments on average, the optimum of each "
-                f"setting predicts: {'; '.join(described)}.",
-                "The paper's penalty of 1 cancels against its loss scale of 1 in loss-augmented "
-                'inference: keep penalty="learned" (the default), or lower loss_scale.',
-                "paper_setting.md and the field settings of results.json have every strength.",
-            ],
+            notes=page("paper_setting.notes.j2", **told).splitlines(),
             **learned_metrics({name: own.models["estimated"] for name, (own, _) in best.items()}),
         )
         rows = pooled_rows([outcome for outcome, _ in best.values()])
-        return [Story(rows, artifacts, {"settings": [fact for _, fact in pairs]})]
+        return [Story(rows, artifacts, {"settings": facts})]
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:

@@ -97,11 +97,11 @@ def make_artifacts() -> Artifacts:
 
 def test_table_marks_best_and_tied_and_sorts_by_loss() -> None:
     table = results_table(make_results())
-    assert {method: cells["estimated"].marked for method, cells in table.items()} == {
-        "ours/diagonal-l1": "**0.420 ± 0.050**",
-        "ours/full": "0.460 ± 0.060 †",
-        "rca": "1.31 ± 0.12",
-        "euclidean": "4.62 ± 0.33",
+    assert {method: cells["estimated"].mark("x") for method, cells in table.items()} == {
+        "ours/diagonal-l1": "**x**",
+        "ours/full": "x †",
+        "rca": "x",
+        "euclidean": "x",
     }
     assert list(table) == list(METHODS)
 
