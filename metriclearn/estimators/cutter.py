@@ -21,7 +21,7 @@ from metriclearn.estimators.inputs import (
 )
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.features.image import ImageFeatures, ImageNodes
-from metriclearn.problem.knowledge import PartialPartition, unlabeled
+from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, component
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
@@ -215,7 +215,7 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int) -> SampleLabels:
             f"{who} needs labels of shape {shape} for data set {i}, one for every sample, got "
             f"{array.shape}{gray}; resize label maps by the nearest neighbor."
         )
-    known = ~unlabeled(array)
+    known = array != -1
     if not known.any():
         raise ValueError(
             f"{who} needs some labels in every data set, but they cover no sample of data set {i}; "

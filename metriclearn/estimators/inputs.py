@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.problem.knowledge import PartialPartition, unlabeled
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partition import Partition, label_values
 from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import number
 from metriclearn.running.stored import StoredArrays
@@ -271,15 +271,16 @@ def _read_labeling(
         labels = np.asarray(labels)
     if np.ndim(labels) == 0:
         raise ValueError(f"{who} needs a sequence of labels for {place}, got {labels!r}.")
-    missing = int(np.count_nonzero(unlabeled(labels)))
     try:
+        values = label_values(labels)
+        missing = int(np.count_nonzero(values == -1))
         if not missing:
-            return Partition.from_runs(labels) if segments else Partition.from_labels(labels)
+            return Partition.from_runs(values) if segments else Partition.from_labels(values)
         if partial:
-            return PartialPartition(len(labels), labels)
+            return PartialPartition(len(values), values)
     except ValueError as error:
         raise ValueError(f"{who}, labels of {place}: {error}") from error
-    if missing == len(labels):
+    if missing == len(values):
         raise ValueError(f"{who} needs labels, but they cover no sample of {place} (all −1).")
     raise ValueError(
         f"{who} needs every sample labeled, got {missing} samples with −1 in {place}; drop "

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import repeat
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.partition import Partition, factorize, label_values
 
 __all__ = [
     "AT_LEAST_ONE",
@@ -25,7 +25,6 @@ __all__ = [
     "Region",
     "SegmentRules",
     "pieces_of",
-    "unlabeled",
 ]
 
 
@@ -48,6 +47,9 @@ class ChangeCount:
 NO_CHANGE = ChangeCount("no change", 0, 0)
 EXACTLY_ONE = ChangeCount("exactly one", 1, 1)
 AT_LEAST_ONE = ChangeCount("at least one", 1, None)
+_KINDS = (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)
+_OPEN = -1  # whether there is a change is not known
+_START = attrgetter("region.start")
 
 
 @dataclass(frozen=True)
@@ -96,21 +98,10 @@ class SegmentRules(NamedTuple):
 
 
 class _Fact(NamedTuple):
-    """A region and where it comes from."""
+    """A region, and the words for the annotation that it comes from."""
 
     region: Region
-    source: str
-
-    def __str__(self) -> str:
-        start, stop, kind = self.region.start, self.region.stop, self.region.kind
-        if self.source == "change_points":
-            return f"the change-point {start + 1}"
-        if self.source == "same":
-            return f"the same span ({start}, {stop})"
-        if self.source == "labels":
-            relation = "equal" if kind is NO_CHANGE else "different"
-            return f"the {relation} labels of samples {start} and {stop - 1}"
-        return f"the region ({start}, {stop}, {kind.name})"
+    words: str
 
 
 class PartialPartition:
@@ -161,14 +152,6 @@ class PartialPartition:
     [(0, 2, NO_CHANGE), (1, 5, AT_LEAST_ONE), (4, 6, NO_CHANGE)]
     """
 
-    __slots__ = ("constraints", "labels", "n_samples", "regions", "same")
-
-    n_samples: int
-    labels: NDArray[np.int64]
-    same: tuple[tuple[int, int], ...]
-    regions: tuple[Region, ...]
-    constraints: tuple[Region, ...]
-
     def __init__(
         self,
         n_samples: int,
@@ -179,26 +162,30 @@ class PartialPartition:
     ) -> None:
         if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
             raise ValueError(f"PartialPartition needs at least one sample, got {n_samples!r}.")
-        self.n_samples = int(n_samples)
-        self.labels = _codes(labels, self.n_samples)
-        facts = _label_facts(self.labels)
-        facts += [
-            _Fact(Region(t - 1, t + 1, AT_LEAST_ONE), "change_points")
-            for t in _read_change_points(change_points, self.n_samples)
-        ]
-        spans = _read_regions(same, self.n_samples, "same span")
-        self.same = tuple((span.start, span.stop) for span in spans)
-        self.regions = tuple(_read_regions(regions, self.n_samples, "region"))
-        facts += map(_Fact, spans, repeat("same"))
-        facts += map(_Fact, self.regions, repeat("regions"))
+        self.n_samples = T = int(n_samples)
+        self.labels = _codes(labels, T)
+
+        def around(t: Any) -> Region:
+            """A change at t; of the end of all samples nothing."""
+            return Region(t - 1, min(t + 1, T), AT_LEAST_ONE if t < T else NO_CHANGE)
+
+        needed = f"whole numbers start and stop, 0 ≤ start < stop ≤ {T}"
+        cuts = _read("change-point", f"a whole number from 1 to {T - 1}", change_points, T, around)
+        spans = _read("same span", needed, same, T, partial(Region, kind=NO_CHANGE))
+        needed += f", two samples for a change, and one of the kinds {_KINDS}"
+        annotated = _read("region", needed, regions, T, Region)
+        self.same = tuple((span.start, span.stop) for span, _ in spans)
+        self.regions = tuple(region for region, _ in annotated)
+        facts = [*_label_facts(self.labels), *sorted(set(cuts), key=_START), *spans, *annotated]
         facts = [fact for fact in facts if fact.region.stop - fact.region.start > 1]
-        if not _feasible(facts, self.n_samples):
-            named = ", ".join(map(str, _conflict(facts, self.n_samples)))
+        if not _feasible(facts, T):
+            named = ", ".join(fact.words for fact in _conflict(facts, T))
             raise ValueError(
                 "PartialPartition needs annotations that one segmentation can satisfy, but these "
                 f"contradict each other: {named}; change or remove one of them."
             )
         self.constraints = tuple(fact.region for fact in facts)
+        self._content = T, self.labels.tobytes(), self.same, self.constraints
 
     @classmethod
     def from_partition(cls, partition: Partition) -> PartialPartition:
@@ -268,15 +255,10 @@ class PartialPartition:
         return PartialPartition(T, regions=turned)
 
     def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, PartialPartition):
-            return NotImplemented
-        return self._content() == other._content()
+        return isinstance(other, PartialPartition) and self._content == other._content
 
     def __hash__(self) -> int:
-        return hash(self._content())
-
-    def _content(self) -> tuple:
-        return self.n_samples, self.labels.tobytes(), self.same, self.constraints
+        return hash(self._content)
 
     def __repr__(self) -> str:
         labeled = int(np.sum(self.labels >= 0))
@@ -308,99 +290,67 @@ class Pieces(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def pieces_of(known: PartialPartition) -> Pieces:
-    """Deduce stretches and regions, O(T + R²)."""
+    """Deduce stretches and regions, O(T + R log R) for every deduction that needs another."""
     T = known.n_samples
-    same, change = np.zeros(T + 1, dtype=bool), np.zeros(T + 1, dtype=bool)
-    regions = []
-    for region in known.constraints:
-        if region.kind.most == 0:
-            same[region.start + 1 : region.stop] = True
-        else:
-            regions.append(region)
-    regions = _settle(regions, same, change)
-    settled = np.flatnonzero(np.diff(np.concatenate([[False], (same | change)[1:T], [False]])))
+    # whether there is a change at the positions 1 … T−1; 0 and T stay open
+    changes = np.full(T + 1, _OPEN, dtype=np.int8)
+    regions, before = set(known.constraints), None
+    while before != (regions, changes.tobytes()):
+        before = regions, changes.tobytes()
+        regions = _deduce(regions, changes)
+    settled = np.flatnonzero(np.diff(changes != _OPEN)) + 1
     stretches = []
-    for first, stop in settled.reshape(-1, 2) + 1:  # positions first … stop−1 are settled
-        inner = np.flatnonzero(change[first:stop]) + first
+    for first, stop in settled.reshape(-1, 2):  # positions first … stop−1 are settled
+        inner = np.flatnonzero(changes[first:stop]) + first
         stretches.append((int(first) - 1, np.append(inner, stop)))
-    return Pieces(stretches, regions)
+    return Pieces(stretches, sorted(regions, key=attrgetter("start")))
 
 
-def _settle(regions: list[Region], same: NDArray, change: NDArray) -> list[Region]:
-    """Move what follows from regions into ``same`` and ``change``; returns what stays open."""
-    before = None
-    while before != (state := (regions, int(same.sum()), int(change.sum()))):
-        before = state
-        regions = [r for r in (_trim(region, same, change) for region in regions) if r is not None]
-        regions = _without_outer(sorted(set(regions), key=lambda r: (r.start, r.stop)), same)
-    return regions
+def _deduce(regions: set[Region], changes: NDArray) -> set[Region]:
+    """Move what follows from single regions into ``changes``; returns what stays open.
 
-
-def _trim(region: Region, same: NDArray, change: NDArray) -> Region | None:
-    """The region between its first and last open position; None when it is settled."""
-    inside = np.arange(region.start + 1, region.stop)
-    if change[inside].any():
-        if region.kind.most == 1:
-            same[inside[~change[inside]]] = True
-        return None
-    free = inside[~same[inside]]
-    if len(free) == 1:
-        change[free] = True
-        return None
-    return Region(int(free[0]) - 1, int(free[-1]) + 1, region.kind)
-
-
-def _without_outer(regions: list[Region], same: NDArray) -> list[Region]:
-    """Drop regions that hold another: the inner one implies the outer, or takes its change."""
-    for outer in regions:
-        for inner in regions:
-            if outer is inner or not outer.start <= inner.start < inner.stop <= outer.stop:
-                continue
-            rest = [region for region in regions if region is not outer and region is not inner]
-            if outer.kind.most is None:
-                return [*rest, inner]
-            same[outer.start + 1 : inner.start + 1] = True
-            same[inner.stop : outer.stop] = True
-            return [*rest, Region(inner.start, inner.stop, EXACTLY_ONE)]
-    return regions
-
-
-def _listed(values: Any, name: str) -> list[Any]:
-    """As a list, whatever iterable it is."""
-    try:
-        return list(values)
-    except TypeError:
-        raise ValueError(f"PartialPartition needs a list of {name}, got {values!r}.") from None
-
-
-def unlabeled(labels: Any) -> NDArray[np.bool_]:
-    """Where labels, (T,) or (H, W), are −1; they may be any hashables."""
-    if isinstance(labels, np.ndarray) and labels.dtype.kind in "if":
-        return labels == -1
-    array = labels if isinstance(labels, np.ndarray) else None
-    items = labels if array is None else array.ravel()
-    missing = [isinstance(v, (int, float, np.number)) and v == -1 for v in items]
-    return np.array(missing, dtype=bool).reshape(-1 if array is None else array.shape)
+    A region shrinks to its open positions. One that holds another either has its change there,
+    so that there is none in the rest of it, or follows from the other.
+    """
+    shrunk = set()
+    for region in regions:
+        inside = changes[region.start + 1 : region.stop]
+        free, changed = np.flatnonzero(inside == _OPEN), bool((inside == 1).any())
+        if region.kind.most == changed:
+            inside[free] = 0
+        elif not changed and len(free) == 1:
+            inside[free] = 1
+        elif not changed:
+            first, last = region.start + 1 + free[[0, -1]]
+            shrunk.add(Region(int(first) - 1, int(last) + 1, region.kind))
+    kept: set[Region] = set()
+    inner = None
+    # behind each region come those that may hold it, of two in the same place the weaker one
+    for region in sorted(shrunk, key=lambda r: (-r.start, r.stop, r.kind.most is None)):
+        if inner is None or region.stop < inner.stop:
+            inner = region
+        elif region.kind.most is None:
+            continue
+        else:
+            changes[region.start + 1 : inner.start + 1] = 0
+            changes[inner.stop : region.stop] = 0
+        kept.add(region)
+    return kept
 
 
 def _codes(labels: Iterable[Hashable] | None, n_samples: int) -> NDArray[np.int64]:
+    """Codes of labels by first appearance, −1 where the label is −1."""
     codes = np.full(n_samples, -1, dtype=np.int64)
     if labels is None:
         return codes
-    given = _listed(labels, "labels")
-    if len(given) != n_samples:
+    values = label_values(labels)
+    if len(values) != n_samples:
         raise ValueError(
-            f"PartialPartition needs one label per sample (−1 where unknown), got {len(given)} "
+            f"PartialPartition needs one label per sample (−1 where unknown), got {len(values)} "
             f"labels for {n_samples} samples."
         )
-    if any(label is None or label != label for label in given):
-        raise ValueError(
-            "PartialPartition needs −1 for the samples whose label is unknown, got None or NaN; "
-            "replace them."
-        )
-    known = np.flatnonzero(~unlabeled(given))
-    if len(known):
-        codes[known] = Partition.from_labels([given[i] for i in known]).labels
+    known = values != -1
+    codes[known] = factorize(values[known])
     return codes
 
 
@@ -409,57 +359,40 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
     labeled = np.flatnonzero(codes >= 0)
     differ = np.diff(codes[labeled]) != 0
     breaks = np.flatnonzero(differ | (np.diff(labeled) > 1)) + 1
-    runs = [part for part in np.split(labeled, breaks) if len(part)]
-    facts = [_Fact(Region(int(r[0]), int(r[-1]) + 1, NO_CHANGE), "labels") for r in runs]
-    for i in np.flatnonzero(differ):  # the last sample with one label, the first with another
-        gap = Region(int(labeled[i]), int(labeled[i + 1]) + 1, AT_LEAST_ONE)
-        facts.append(_Fact(gap, "labels"))
-    return sorted(facts, key=attrgetter("region.start"))
+    ends = [(run[0], run[-1], NO_CHANGE, "equal") for run in np.split(labeled, breaks) if len(run)]
+    # the last sample with one label, the first with another
+    gaps = zip(labeled[:-1][differ], labeled[1:][differ])
+    ends += [(last, first, AT_LEAST_ONE, "different") for last, first in gaps]
+    facts = []
+    for first, last, kind, relation in ends:
+        words = f"the {relation} labels of samples {first} and {last}"
+        facts.append(_Fact(Region(int(first), int(last) + 1, kind), words))
+    return sorted(facts, key=_START)
 
 
-def _read_change_points(change_points: ArrayLike | Sequence[int], n_samples: int) -> list[int]:
-    given = _listed(change_points, "change-points")
-    if not all(isinstance(t, numbers.Integral) and not isinstance(t, bool) for t in given):
-        raise ValueError(
-            "PartialPartition needs integer change-points in one list, got "
-            f"{given[:5]!r}; round them first."
-        )
-    positions = sorted({int(t) for t in given} - {n_samples})
-    if positions and not 1 <= positions[0] <= positions[-1] <= n_samples:
-        raise ValueError(
-            f"PartialPartition needs change-points from 1 to {n_samples - 1}, "
-            f"got {positions[0]} to {positions[-1]}."
-        )
-    return positions
-
-
-def _read_regions(listed: Any, n_samples: int, word: str) -> list[Region]:
-    """Regions, or spans without a change, as objects whose numbers have been checked."""
-    spanned, kinds = word == "same span", (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)
-    regions = []
-    for given in _listed(listed, f"{word}s"):
+def _read(
+    word: str, needed: str, listed: Any, n_samples: int, region_of: Callable[..., Region]
+) -> list[_Fact]:
+    """Annotations of one sort, checked, as regions."""
+    try:
+        items = list(listed)
+    except TypeError:
+        raise ValueError(f"PartialPartition needs a list of {word}s, got {listed!r}.") from None
+    facts = []
+    for given in items:
         try:
             region: Any = given
             if not isinstance(given, Region):
-                region = Region(*given, *[NO_CHANGE] * spanned)
+                region = region_of(*given) if isinstance(given, Iterable) else region_of(given)
             start, stop, kind = region.start, region.stop, region.kind
         except TypeError:
             start = stop = kind = None
         whole = isinstance(start, numbers.Integral) and isinstance(stop, numbers.Integral)
-        if not whole or kind not in kinds:
-            raise ValueError(
-                f"PartialPartition needs every {word} as whole numbers start and stop"
-                f"{'' if spanned else f' and one of the kinds {kinds}'}, got {given!r}."
-            )
-        least = 2 if kind.fewest else 1
-        if not 0 <= start <= stop - least or stop > n_samples:
-            raise ValueError(
-                f"PartialPartition needs every {word} inside the {n_samples} samples and with at "
-                f"least {least} of them ({kind.name}), got start {start} and stop {stop} (the "
-                "sample after the last)."
-            )
-        regions.append(Region(int(start), int(stop), kind))
-    return regions
+        least = 2 if kind in _KINDS and kind.fewest else 1
+        if not (whole and kind in _KINDS and 0 <= start <= stop - least and stop <= n_samples):
+            raise ValueError(f"PartialPartition needs every {word} as {needed}, got {given!r}.")
+        facts.append(_Fact(Region(int(start), int(stop), kind), f"the {word} {given}"))
+    return facts
 
 
 def _rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
@@ -509,13 +442,12 @@ def _conflict(facts: Sequence[_Fact], n_samples: int) -> list[_Fact]:
     needed: list[_Fact] = []
     rest = list(facts)
     while _feasible(needed, n_samples):
-        low, high = 0, len(rest)  # needed + rest[:low] can hold, needed + rest[:high] cannot
-        while high - low > 1:
-            middle = (low + high) // 2
-            if _feasible(needed + rest[:middle], n_samples):
-                low = middle
-            else:
-                high = middle
-        needed.append(rest[high - 1])
-        rest = rest[: high - 1]
+
+        def fails(last: int) -> bool:
+            """Whether no segmentation satisfies what is needed and the facts up to the last."""
+            return not _feasible(needed + rest[: last + 1], n_samples)  # noqa: B023
+
+        first = bisect_left(range(len(rest)), True, key=fails)
+        needed.append(rest[first])
+        rest = rest[:first]
     return needed[::-1]

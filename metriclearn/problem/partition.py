@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from metriclearn.problem.knowledge import PartialPartition
 
-__all__ = ["Partition", "check_count"]
+__all__ = ["Partition", "check_count", "factorize", "label_values"]
 
 
 class Partition:
@@ -69,7 +69,7 @@ class Partition:
     @classmethod
     def from_labels(cls, labels: Iterable[Hashable]) -> Partition:
         """Partition whose clusters are the sets of equal labels (any hashables), O(T log T)."""
-        codes = _factorize(labels)
+        codes = factorize(label_values(labels))
         ends = _run_ends(codes)
         if len(ends) == int(codes.max()) + 1:
             return cls(ends=ends)
@@ -78,7 +78,7 @@ class Partition:
     @classmethod
     def from_runs(cls, labels: Iterable[Hashable]) -> Partition:
         """Segmentation whose segments are the maximal runs of equal labels (a label may recur)."""
-        return cls(ends=_run_ends(_factorize(labels)))
+        return cls(ends=_run_ends(label_values(labels)))
 
     @classmethod
     def from_change_points(
@@ -273,23 +273,45 @@ def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int)
         )
 
 
-def _factorize(labels: Iterable[Hashable]) -> NDArray[np.int64]:
-    """Integer codes by first appearance."""
-    values: NDArray
-    if not hasattr(labels, "dtype"):  # numpy would turn 1 and "1" into the same label
-        labels = list(labels)
-        plain = {type(label) for label in labels} in ({int}, {float}, {str}, {bool})
-        values = np.asarray(labels) if plain else _object_array(labels)
-    else:
-        values = np.asarray(labels)
-    if values.ndim != 1 or values.dtype == object:
-        values = _object_array(labels)
-    if len(values) == 0:
+def label_values(labels: Iterable[Hashable]) -> NDArray:
+    """One label per sample, (T,): numbers and strings as they are, anything else as objects.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or one is None or NaN or cannot be hashed.
+    """
+    if not isinstance(labels, Iterable):
+        raise ValueError(f"Partition needs one label per sample, got {labels!r}; pass a list.")
+    typed = hasattr(labels, "dtype")
+    items: Any = labels if typed else list(labels)
+    if len(items) == 0:
         raise ValueError("Partition needs at least one label, got none.")
-    if (values.dtype.kind == "f" and np.isnan(values).any()) or (
-        values.dtype.kind in "mM" and np.isnat(values).any()
-    ):
-        raise ValueError("Partition needs labels without NaN; give unlabelled samples a label.")
+    values = None
+    if typed or set(map(type, items)) in ({int}, {float}, {str}, {bool}):
+        values = np.asarray(items)  # of a mixed list numpy would make 1 and "1" the same label
+    if values is not None and values.ndim == 1 and values.dtype != object:
+        missing = bool(np.any(values != values))
+    else:
+        values, missing = np.empty(len(items), dtype=object), False
+        for i, item in enumerate(items):
+            if not isinstance(item, Hashable):
+                raise ValueError(
+                    f"Partition needs one hashable label per sample, got a {type(item).__name__}; "
+                    "pass a one-dimensional sequence."
+                )
+            missing = missing or item is None or bool(item != item)
+            values[i] = item.item() if isinstance(item, np.generic) else item
+    if missing:
+        raise ValueError(
+            "Partition needs labels without None or NaN; label every sample, or pass −1 where "
+            "partial labels are possible."
+        )
+    return values
+
+
+def factorize(values: NDArray) -> NDArray[np.int64]:
+    """Integer codes by first appearance, of :func:`label_values`."""
     if values.dtype == object:
         names: dict[Hashable, int] = {}
         return np.array([names.setdefault(v, len(names)) for v in values], dtype=np.int64)
@@ -299,20 +321,5 @@ def _factorize(labels: Iterable[Hashable]) -> NDArray[np.int64]:
     return rank[inverse]
 
 
-def _object_array(labels: Iterable[Hashable]) -> NDArray:
-    items = list(labels)
-    values = np.empty(len(items), dtype=object)
-    values[:] = [item.item() if isinstance(item, np.generic) else item for item in items]
-    for item in values:
-        if not isinstance(item, Hashable):
-            raise ValueError(
-                f"Partition needs one hashable label per sample, got a {type(item).__name__}; "
-                "pass a one-dimensional sequence."
-            )
-        if item is None or item != item:
-            raise ValueError("Partition needs labels without None or NaN; label every sample.")
-    return values
-
-
-def _run_ends(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
+def _run_ends(values: NDArray) -> NDArray[np.int64]:
+    return np.append(np.flatnonzero(values[1:] != values[:-1]) + 1, len(values))

@@ -140,7 +140,7 @@ def test_bad_change_points(arguments, message) -> None:
     [
         ([], "Partition needs at least one label, got none"),
         (np.array([]), "Partition needs at least one label, got none"),
-        ([1.0, float("nan")], "needs labels without NaN; give unlabelled samples a label"),
+        ([1.0, float("nan")], "needs labels without None or NaN; label every sample"),
         (["a", None], "needs labels without None or NaN; label every sample"),
         (["a", float("nan")], "needs labels without None or NaN; label every sample"),
         ([[1], [2]], "needs one hashable label per sample, got a list"),
