@@ -40,8 +40,7 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import StructuredHinge, move_cuts
 from metriclearn.running.parameters import Needs, component, number
-from metriclearn.solvers.base import CutMemory, Problem, Solution, Trace
-from metriclearn.solvers.iteration import Iteration, Stop
+from metriclearn.solvers.base import CutMemory, Iteration, Problem, Solution, Stop, Trace
 
 __all__ = [
     "Alternation",

@@ -1,15 +1,23 @@
-"""Writing a file so that it is either the old one or the new one, never half of one."""
+"""Files that are either the old one or the new one, never half of one; checkpoints among them."""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+from zipfile import BadZipFile
 
-__all__ = ["replacing"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Checkpoint", "replacing"]
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -40,3 +48,60 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+class Checkpoint:
+    """Saves and loads dictionaries of arrays.
+
+    Parameters
+    ----------
+    path : str
+        A ``.npz`` file in an existing folder.
+    who : str
+        Name used in errors.
+    *identity : numbers and arrays
+        Which problem the state belongs to: a digest of them is kept with it, rounded to nine
+        digits of the largest number of each, because the last bits may differ between machines.
+    """
+
+    def __init__(self, path: str, who: str, *identity: Any) -> None:
+        self.path, self.who = path, who
+        digest = hashlib.sha256()
+        for value in identity:
+            array = np.asarray(value, dtype=np.float64)
+            scale = float(np.max(np.abs(array), initial=0.0)) or 1.0
+            digest.update(f"{scale:.9e}".encode())
+            digest.update((np.round(array / scale, 9) + 0.0).tobytes())  # + 0.0: no -0.0
+        self.identity = digest.hexdigest()
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Write the state beside the file, then put it in its place."""
+        with replacing(self.path) as stream:
+            np.savez(stream, **state, identity=self.identity)
+
+    def load(self) -> dict[str, NDArray]:
+        """The saved state; an empty one where there is no file.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a checkpoint, or belongs to another problem.
+        """
+        if not os.path.exists(self.path):
+            return {}
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                state = dict(file)
+            identity = str(state.pop("identity"))
+        except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
+            raise ValueError(
+                f"{self.who} needs a checkpoint it wrote, got an unreadable file {self.path!r}; "
+                "remove it to start afresh."
+            ) from error
+        if identity != self.identity:
+            raise ValueError(
+                f"{self.who} needs a checkpoint of this problem, but {self.path!r} belongs to "
+                "other data or settings; remove it or choose another checkpoint file."
+            )
+        _LOGGER.info("resuming from %s", self.path)
+        return state

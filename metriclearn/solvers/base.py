@@ -1,37 +1,43 @@
-"""What goes into a solver and what comes out: the problem, its cuts, the trace, the solution.
+"""What goes into a solver, what comes out, and the one loop of all solvers in between.
 
-Cuts that a solver works with, or has dropped, are kept in tables, see :func:`table_of`.
+A solver is asked a :class:`Problem`; its rounds are those of :class:`Iteration`, which keeps trace,
+checkpoint and callbacks, and :class:`Minimization`, which adds the best point and its bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numbers
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.running.atomic import Checkpoint
 from metriclearn.running.callbacks import Callback, Progress
+from metriclearn.running.parameters import check_parameters
 from metriclearn.solvers.mahalanobis import MetricCone
 
 __all__ = [
     "Callback",
     "CutMemory",
     "Cuts",
+    "Iteration",
+    "Minimization",
     "Problem",
     "Progress",
     "Risk",
     "Solution",
     "Solver",
+    "Stop",
     "Trace",
-    "best_violated",
-    "combination",
-    "pruned",
-    "table_of",
-    "values",
-    "within_masses",
 ]
+
+# shares of the cut at the start in the mixtures that limit the price
+_SHARES = (1.0, 0.1, 0.01, 0.001, 0.0)
 
 
 class Cuts(NamedTuple):
@@ -61,7 +67,7 @@ class CutMemory(NamedTuple):
     Attributes
     ----------
     table : structured array (J,)
-        One record for every cut, see :func:`table_of`.
+        One record for every cut, see :func:`~metriclearn.solvers.dual_master.table_of`.
     anchor_offset : float
     anchor_slope : array (n,)
         The minorant anchor_offset + ⟨anchor_slope, w⟩ of the whole risk that was met at the start.
@@ -204,85 +210,223 @@ class Solver(Protocol):
         """Minimize the problem; a KeyboardInterrupt ends the run and keeps the best point."""
 
 
-_FIELDS = [("offset", float), ("rounding", float), ("weight", float), ("group", int), ("age", int)]
+class Stop(Exception):
+    """Ends the rounds, for the reason that it is given."""
 
 
-def table_of(cuts: Cuts, w: NDArray, units: NDArray | float = 1.0) -> NDArray:
-    """One record for every function: the minorant offset + ⟨slope, ·⟩ of it that was met at w.
+class Iteration(ABC):
+    """Rounds until there is a reason to stop; a subclass says how to begin and what a round does.
+
+    The attributes that are numbers or arrays, and do not begin with an underscore, are the state:
+    a checkpoint keeps them after every round, and a later run of the same problem takes them up
+    and goes on bit for bit.
 
     Parameters
     ----------
-    cuts : Cuts
-    w : array (n,)
-    units : array (n,), optional
-        By which the coordinates of w are multiplied, and slopes therefore divided, in the table.
-
-    Returns
-    -------
-    structured array (number of functions,) with the fields
-        ``slope`` (n,); ``offset``; ``rounding``, which bounds the error of the offset; ``weight``
-        in the master problem's solution, here 0; ``group``, the function that the cut is of; and
-        ``age``, the number of rounds for which it has had no weight.
+    settings : estimator
+        Whose table of parameters is checked, and whose ``checkpoint`` may name a file.
+    callbacks : sequence of Callback
     """
-    linear = cuts.slopes @ w
-    table = np.zeros(len(linear), dtype=[("slope", float, w.shape), *_FIELDS])
-    table["slope"], table["offset"] = cuts.slopes / units, cuts.values - linear
-    table["rounding"] = 1e-14 * (np.abs(cuts.values) + np.abs(linear))
-    table["group"] = np.arange(len(table))
-    return table
+
+    def __init__(self, settings: Any, callbacks: Sequence[Callback] = ()) -> None:
+        self.settings, self.callbacks = settings, callbacks
+        self.round, self.objective = 0, np.inf
+        self._file: Checkpoint | None = None
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Prepare for the first round."""
+
+    @abstractmethod
+    def step(self) -> None:
+        """One round; raises :class:`Stop` where there is no way on."""
+
+    @abstractmethod
+    def record(self) -> Any:
+        """Add a row to the trace; returns what callbacks, where there are any, see of it."""
+
+    @abstractmethod
+    def solved(self) -> bool:
+        """Whether the result is as good as asked for."""
+
+    @abstractmethod
+    def solution(self, reason: str) -> Solution:
+        """The result."""
+
+    @abstractmethod
+    def identity(self) -> Sequence[Any]:
+        """Numbers and arrays that say which problem a checkpoint belongs to."""
+
+    def state(self) -> dict[str, Any]:
+        """All that changes from round to round."""
+        public = {name: value for name, value in vars(self).items() if name[0] != "_"}
+        return {k: v for k, v in public.items() if isinstance(v, (numbers.Number, np.ndarray))}
+
+    def restore(self, state: dict[str, NDArray]) -> None:
+        """Take up the state of an earlier run."""
+        for name, value in state.items():
+            setattr(self, name, value if value.ndim else value.item())
+
+    def run(self, max_rounds: int) -> Solution:
+        """Step until the problem is solved, a callback asks to stop, or rounds run out."""
+        check_parameters(self.settings)
+        reason, path = "max_rounds", getattr(self.settings, "checkpoint", None)
+        try:
+            self.begin()
+            if path is not None:
+                self._file = Checkpoint(path, type(self.settings).__name__, *self.identity())
+                self.restore(self._file.load())
+            while not self.solved() and self.round < max_rounds:
+                self.step()
+                self.close_round()
+        except Stop as stop:
+            reason = str(stop)
+        except KeyboardInterrupt:
+            if not np.isfinite(self.objective):
+                raise
+            reason = "interrupted"
+        if reason != "interrupted" and self.solved():
+            reason = "converged"
+        solution = self.solution(reason)
+        for callback in self.callbacks:
+            callback.on_end(solution)
+        return solution
+
+    def close_round(self) -> None:
+        """Trace, checkpoint and callbacks; for steps of many rounds, too."""
+        self.round += 1
+        progress = self.record()
+        if self._file is not None:
+            self._file.save(self.state())
+        stop = False
+        for callback in self.callbacks:  # all of them see the round
+            stop = bool(callback.on_round(progress)) or stop
+        if stop:
+            raise Stop("callback")
 
 
-def values(table: NDArray, w: NDArray) -> NDArray:
-    """Value of every cut at w, (J,)."""
-    return table["offset"] + table["slope"] @ w
+class Minimization(Iteration):
+    """Rounds that lower risk + Ω over a cone, with the best point met and a lower bound.
 
-
-def combination(table: NDArray, weights: NDArray) -> tuple[float, NDArray]:
-    """Σ weights_j (cut j), a minorant of the risk: its offset (less rounding) and slope."""
-    active = np.flatnonzero(weights)
-    weights, used = weights[active], table[active]
-    return float(weights @ (used["offset"] - used["rounding"])), weights @ used["slope"]
-
-
-def within_masses(weights: NDArray, groups: NDArray, masses: NDArray) -> NDArray:
-    """Multipliers of cuts made nonnegative, and scaled down where a group's exceed its mass.
-
-    Such a combination of cuts of hinges is a minorant of Σ masses_i R_i, however they were found.
+    Parameters
+    ----------
+    problem : Problem
+    settings : Solver
+    omega : callable (array) -> float, optional
+        Ω(w) for a regularizer without terms, of which there is no bound.
     """
-    weights = np.maximum(weights, 0.0)
-    totals = np.bincount(groups, weights=weights, minlength=len(masses))
-    return weights * np.minimum(1.0, masses / np.maximum(totals, 1e-300))[groups]
 
+    least = 0.0  # no hinge plus Ω is below
 
-def pruned(table: NDArray, keep_inactive: int) -> tuple[NDArray, NDArray]:
-    """Cuts with a weight now or ``keep_inactive`` rounds ago, and the others.
+    def __init__(
+        self, problem: Problem, settings: Any, omega: Callable[[NDArray], float] | None = None
+    ) -> None:
+        super().__init__(settings, problem.callbacks)
+        self.problem, self.risk, self.cone = problem, problem.risk, problem.cone
+        if omega is None:
+            if not hasattr(problem.regularizer, "terms"):
+                raise ValueError(
+                    f"{type(settings).__name__} needs a regularizer with terms, linear plus "
+                    f"squared, got {problem.regularizer!r}; use the solver CuttingPlane for others."
+                )
+            omega = self.terms = problem.regularizer.terms(problem.cone)
+        self.omega, self.lower_bound, self.price_limit = omega, self.least, np.inf
+        self.oracle_calls, self.cache_hits, self.rows = 0, 0, np.empty((0, 5))
+        self.seconds, self._clock = 0.0, time.perf_counter()
 
-    A negligible weight becomes 0, and the others of its function make up for it.
-    """
-    groups, weights = table["group"], table["weight"].copy()
-    totals = np.bincount(groups, weights=weights)
-    weights[weights < 1e-9 * totals[groups]] = 0.0
-    weights *= (totals / np.bincount(groups, weights=weights))[groups]
-    table["weight"], table["age"] = weights, np.where(weights > 0, 0, table["age"] + 1)
-    kept = table["age"] <= keep_inactive
-    # those at the end take the places of the dropped ones: the others stay where they are
-    n, gone = np.count_nonzero(kept), np.flatnonzero(~kept)
-    order = np.arange(n)
-    order[gone[gone < n]] = n + np.flatnonzero(kept[n:])
-    return table[order] if len(gone) else table, table[gone]
+    @abstractmethod
+    def prepare(self, start: NDArray, cuts: Cuts) -> None:
+        """Prepare for the first round, from the cuts at the start."""
 
+    def begin(self) -> None:
+        """Evaluate the start, or the point of the earlier solution that there is."""
+        warm, who = self.problem.warm, type(self.settings).__name__
+        start = (self.problem.start if warm is None else warm.w).copy()
+        cuts, value = self.visit(start)
+        if not np.isfinite(value):
+            raise ValueError(
+                f"{who} needs an objective that is finite at the start, with no or nearly no "
+                f"metric, got {value}; change the regularizer, or scale the data."
+            )
+        # gaps are relative to the risk with no metric, or to Ω where that is 0
+        self.scale = (cuts.mean or value) if warm is None else warm.scale
+        self.anchor_offset, self.anchor_slope = cuts.mean - float(cuts.slope @ start), cuts.slope
+        if warm is not None and warm.cuts is not None:
+            _, self.anchor_offset, self.anchor_slope = warm.cuts
+        self._first = start, cuts
+        if value > self.least:  # else no data set asks for anything
+            self.prepare(start, cuts)
 
-def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, NDArray]:
-    """The cut of every function that is highest at w, where it exceeds the function's ``model``.
+    def identity(self) -> Sequence[Any]:
+        """The solver, what the risk knows of its data, the first cuts, and Ω at three points."""
+        start, cuts = self._first
+        texts = [type(self.settings).__name__.encode(), getattr(self.risk, "fingerprint", b"")]
+        unit = self.cone.join(self.cone.metric.identity(self.cone.n_features), 0.0)
+        return (
+            *(np.frombuffer(text, dtype=np.uint8) for text in texts),
+            *(start, *cuts, self.scale, getattr(self.risk, "identity", ())),
+            [self.omega(size * unit) for size in (1.0, 2.0, 3.0)],
+        )
 
-    Returns
-    -------
-    places in the table, and by how much each cut exceeds the model
-    """
-    heights = values(table, w)
-    # by function and, within one, from the highest down: the first of each function is its best
-    order = np.lexsort((-heights, table["group"]))
-    _, first = np.unique(table["group"][order], return_index=True)
-    best = order[first]
-    excess = heights[best] - model[table["group"][best]]
-    return best[excess > 0], excess[excess > 0]
+    def visit(self, w: NDArray) -> tuple[Cuts, float]:
+        """Cuts and objective at w, which is remembered if it is the best so far."""
+        cuts = self.risk(w)
+        self.oracle_calls += len(cuts.values)
+        value = cuts.mean + self.omega(w)
+        if value < self.objective:
+            self.objective, self.best = value, w
+        return cuts, value
+
+    def raise_bound(self, offset: float, slope: NDArray) -> None:
+        """Use a minorant b + ⟨g, w⟩ of the risk for the lower bound.
+
+        b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum, which limits the price where g grows with it. The
+        minorant may not, but the one that was met at the start, of few clusters, does, and so do
+        mixtures of the two. The price has no regularizer: where g falls with it, the bound needs
+        that limit.
+        """
+        best = self.objective
+        for share in _SHARES if self.cone.priced else ():
+            mixed = (1 - share) * offset + share * self.anchor_offset
+            mixed_slope = (1 - share) * slope + share * self.anchor_slope
+            if mixed_slope[-1] > 0:
+                left = best - mixed - self.terms.minimum(mixed_slope, self.cone, best)
+                self.price_limit = min(self.price_limit, left / float(mixed_slope[-1]))
+        bound = offset + self.terms.minimum(slope, self.cone, best)
+        unlimited = np.isinf(self.price_limit) and slope[-1] > -1e-14  # rounding of (K − Tr M)/T
+        if self.cone.priced and slope[-1] < 0 and not unlimited:
+            bound += slope[-1] * self.price_limit
+        self.lower_bound = max(self.lower_bound, bound)
+
+    def relative_gap(self) -> float:
+        """Gap over the objective with no metric."""
+        return (self.objective - self.lower_bound) / max(self.scale, 1e-300)
+
+    def solved(self) -> bool:
+        """Whether the gap is within the tolerance; 0 is the least that a hinge can be."""
+        return self.objective <= self.least or self.relative_gap() <= self.settings.tolerance
+
+    def record(self) -> Progress:
+        """Add a row to the trace."""
+        now = time.perf_counter()
+        self.seconds, self._clock = self.seconds + now - self._clock, now
+        state, counts = (self.objective, self.lower_bound), (self.oracle_calls, self.cache_hits)
+        self.rows = np.vstack([self.rows, [*state, self.seconds, *counts]])
+        return Progress(self.round, *state, self.relative_gap(), self.best, *counts)
+
+    def solution(self, reason: str) -> Solution:
+        """The best point with its certificate."""
+        return Solution(
+            w=self.best,
+            objective=self.objective,
+            lower_bound=self.lower_bound,
+            scale=self.scale,
+            reason=reason,
+            trace=Trace.of(self.rows),
+            rank=len(self.cone.metric.components(self.cone.split(self.best)[0])),
+            cuts=self.memory(),
+        )
+
+    def memory(self) -> CutMemory | None:
+        """Cuts for a later start from this solution, where the solver keeps any."""
+        return None

@@ -11,20 +11,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.parameters import Needs, number
-from metriclearn.solvers.base import (
-    CutMemory,
-    Cuts,
-    Problem,
-    Solution,
+from metriclearn.solvers.base import CutMemory, Cuts, Minimization, Problem, Solution
+from metriclearn.solvers.dual_master import (
+    DualMaster,
     best_violated,
     combination,
+    linear_master,
     pruned,
     table_of,
-    values,
-    within_masses,
 )
-from metriclearn.solvers.dual_master import DualMaster, linear_master
-from metriclearn.solvers.iteration import Minimization
 
 __all__ = ["BundleDual"]
 
@@ -88,7 +83,7 @@ class _Bundle(Minimization):
     """One run: the working set of cuts, those dropped, and the center of the proximal term.
 
     In the tables of cuts the price has a unit that gives it the curvature of the other
-    coordinates of the master problem: their slopes at the price are divided by ``price_unit``.
+    coordinates of the master problem: all slopes are divided by ``units``, which are 1 elsewhere.
     """
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
@@ -107,27 +102,14 @@ class _Bundle(Minimization):
             reach = self.scale / float(np.max(self.terms.slope))
             self.first_proximity = _PROXIMITY * self.scale / reach**2
         self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
-        self.price_unit = self._next_price_unit()
-        self.cuts = table_of(cuts, start, self._units())
+        self.units = np.ones(self.cone.size)
+        self.cuts = table_of(cuts, start)
         self.cuts["weight"] = cuts.weights
         self.archive = self.cuts[:0]
         if warm is not None and warm.cuts is not None:
             self.cuts = np.concatenate([self.cuts, warm.cuts.table])
             remembered = self.cuts[len(cuts.values) :]
             remembered["weight"] = remembered["age"] = 0
-            remembered["slope"] /= self._units()
-
-    def _units(self) -> NDArray:
-        """Of the coordinates in the tables of cuts: 1, but for the price."""
-        return self.cone.join(np.ones(self.cone.n_metric), self.price_unit)
-
-    def _next_price_unit(self) -> float:
-        """√(curvature at the price / curvature elsewhere); the former falls with ν to a floor."""
-        typical = max(abs(float(self.anchor_slope[-1])), 1e-12)
-        at_price = _PRICE_CURVATURE * typical**2 / max(self.scale, 1e-12)
-        unit = np.sqrt(at_price / (self.terms.curvature + self.first_proximity))
-        floor = np.sqrt(_PRICE_FLOOR * at_price / (self.terms.curvature + self.proximity))
-        return float(max(unit, floor))
 
     def step(self) -> None:
         """One round: master and remembered cuts, lower bound, oracles, new cuts."""
@@ -147,7 +129,7 @@ class _Bundle(Minimization):
             self.center, self.center_objective = self.best.copy(), self.objective
         # dropped cuts queue in the archive, where the oldest make room
         kept, dropped = pruned(self.cuts, self.settings.keep_inactive)
-        self.cuts = np.concatenate([kept, table_of(cuts, w, self._units())])
+        self.cuts = np.concatenate([kept, table_of(cuts, w, self.units)])
         most = self.settings.cache_size * len(self.masses)
         self.archive = np.concatenate([self.archive, dropped])
         self.archive = self.archive[max(0, len(self.archive) - most) :]
@@ -157,11 +139,12 @@ class _Bundle(Minimization):
         for hits in range(_MOST_HITS + 1):
             w = self._solve_master()
             model = np.full(len(self.masses), -np.inf)
-            np.maximum.at(model, self.cuts["group"], values(self.cuts, w * self._units()))
+            x = w * self.units
+            np.maximum.at(model, self.cuts["group"], self.cuts["offset"] + self.cuts["slope"] @ x)
             objective = float(self.masses @ model) + self.terms(w)
             if hits == _MOST_HITS or not len(self.archive):
                 break
-            places, excess = best_violated(self.archive, w * self._units(), model)
+            places, excess = best_violated(self.archive, x, model)
             raised = float(self.masses[self.archive["group"][places]] @ excess)
             if raised < max(_WORTHWHILE * (self.objective - objective), 0.0):
                 break
@@ -174,34 +157,36 @@ class _Bundle(Minimization):
 
     def _solve_master(self) -> NDArray:
         """w that minimizes model, Ω and proximal term; the bound that the multipliers prove."""
-        cuts, cone, n = self.cuts, self.cone, self.cone.n_metric
-        before, self.price_unit = self.price_unit, self._next_price_unit()
-        if cone.priced and before != self.price_unit:
+        cuts, cone, terms, units = self.cuts, self.cone, self.terms, self.units
+        n = cone.n_metric
+        curvature = terms.curvature + self.proximity
+        if cone.priced:
+            # √(curvature at the price / curvature elsewhere); the former falls with ν to a floor
+            typical = max(abs(float(self.anchor_slope[-1])), 1e-12)
+            at_price = _PRICE_CURVATURE * typical**2 / max(self.scale, 1e-12)
+            unit = np.sqrt(at_price / (terms.curvature + self.first_proximity))
+            unit = max(unit, np.sqrt(_PRICE_FLOOR * at_price / curvature))
             for table in (cuts, self.archive):
-                table["slope"][:, -1] *= before / self.price_unit
-        units = self._units()
+                table["slope"][:, -1] *= units[-1] / unit
+            units[-1] = unit
         # Ω + (ν/2)‖x − center‖² is (ρ/2)‖x‖² − ⟨h, x⟩ and a constant; at the price Ω has no part,
         # and its unit makes up for the curvature that differs
-        curvature = self.terms.curvature + self.proximity
         shift = curvature * (units * self.center)
-        shift[:n] = self.proximity * self.center[:n] - self.terms.slope
+        shift[:n] = self.proximity * self.center[:n] - terms.slope
         rows, offsets, groups = cuts["slope"], cuts["offset"].copy(), cuts["group"].copy()
         master = DualMaster(rows, offsets, groups, self.masses, shift, curvature, cone)
         gap = self.objective - self.lower_bound
         tolerance = max(0.02 * gap, 1e-2 * self.settings.tolerance * self.scale)
         cuts["weight"], x, left = master.solve(cuts["weight"].copy(), tolerance)
         self.solved_well = left <= max(gap, tolerance)  # else ν is too small for the precision
-        offset, slope = combination(cuts, cuts["weight"])
+        offset, slope = combination(cuts, cuts["weight"], self.masses)
         self.raise_bound(offset, slope * units)
-        if self.terms.curvature == 0 and cone.metric.polyhedral:  # else no linear program
-            cost = cone.join(self.terms.slope, 0.0)
+        if terms.curvature == 0 and cone.metric.polyhedral:  # else no linear program
+            cost = cone.join(terms.slope, 0.0)
             multipliers = linear_master(rows, offsets, groups, self.masses, cost)
             if multipliers is not None:
-                weights = within_masses(multipliers, groups, self.masses)
-                offset, slope = combination(cuts, weights)
-                limit = (self.objective, self.price_limit)
-                bound = self.dual.value(offset, slope * units, *limit)
-                self.lower_bound = max(self.lower_bound, bound)
+                offset, slope = combination(cuts, multipliers, self.masses)
+                self.raise_bound(offset, slope * units)
         return x / units
 
     def memory(self) -> CutMemory | None:
@@ -209,5 +194,5 @@ class _Bundle(Minimization):
         if not hasattr(self, "cuts"):
             return None
         table = self.cuts.copy()
-        table["slope"] *= self._units()
+        table["slope"] *= self.units
         return CutMemory(table, self.anchor_offset, self.anchor_slope)

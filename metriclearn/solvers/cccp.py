@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.running.parameters import ComponentParameters, Needs, component, either, number
-from metriclearn.solvers.base import Cuts, Problem, Risk, Solution, Solver, Trace
+from metriclearn.solvers.base import Cuts, Minimization, Problem, Risk, Solution, Solver, Trace
 from metriclearn.solvers.factor_descent import FactorDescent
-from metriclearn.solvers.iteration import Minimization
 
 __all__ = ["CCCP", "DifferenceRisk"]
 

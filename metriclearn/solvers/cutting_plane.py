@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.parameters import Needs, number
-from metriclearn.solvers.base import Cuts, Problem, Solution, combination, table_of, within_masses
-from metriclearn.solvers.iteration import Minimization, Stop
+from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
+from metriclearn.solvers.dual_master import combination, table_of
 
 __all__ = ["CuttingPlane"]
 
@@ -178,8 +178,7 @@ class _Planes(Minimization):
         optimum that cvxpy reports as accurate, less its accuracy.
         """
         if not self.expressed:
-            weights = within_masses(multipliers, self.cuts["group"], self.masses)
-            self.raise_bound(*combination(self.cuts, weights))
+            self.raise_bound(*combination(self.cuts, multipliers, self.masses))
         elif program.status == "optimal":
             accuracy = _ACCURACY.get(program.solver_stats.solver_name.upper(), _ROUGHLY)
             bound = (float(program.value) - accuracy) * self.scale

@@ -1,4 +1,4 @@
-"""The master problem of a bundle method: in its dual by Newton steps, or as a linear program."""
+"""The master problem over a table of cuts: in its dual by Newton steps, or as a linear program."""
 
 from __future__ import annotations
 
@@ -10,9 +10,91 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import linprog
 
+from metriclearn.solvers.base import Cuts
 from metriclearn.solvers.mahalanobis import Jacobian, MetricCone
 
-__all__ = ["DualMaster", "linear_master", "simplex_qp"]
+__all__ = [
+    "DualMaster",
+    "best_violated",
+    "combination",
+    "linear_master",
+    "pruned",
+    "simplex_qp",
+    "table_of",
+]
+
+_FIELDS = [("offset", float), ("rounding", float), ("weight", float), ("group", int), ("age", int)]
+
+
+def table_of(cuts: Cuts, w: NDArray, units: NDArray | float = 1.0) -> NDArray:
+    """One record for every function: the minorant offset + ⟨slope, ·⟩ of it that was met at w.
+
+    Parameters
+    ----------
+    cuts : Cuts
+    w : array (n,)
+    units : array (n,), optional
+        By which the coordinates of w are multiplied, and slopes therefore divided, in the table.
+
+    Returns
+    -------
+    structured array (number of functions,) with the fields
+        ``slope`` (n,); ``offset``; ``rounding``, which bounds the error of the offset; ``weight``
+        in the master problem's solution, here 0; ``group``, the function that the cut is of; and
+        ``age``, the number of rounds for which it has had no weight.
+    """
+    linear = cuts.slopes @ w
+    table = np.zeros(len(linear), dtype=[("slope", float, w.shape), *_FIELDS])
+    table["slope"], table["offset"] = cuts.slopes / units, cuts.values - linear
+    table["rounding"] = 1e-14 * (np.abs(cuts.values) + np.abs(linear))
+    table["group"] = np.arange(len(table))
+    return table
+
+
+def combination(table: NDArray, weights: NDArray, masses: NDArray) -> tuple[float, NDArray]:
+    """Σ weights_j (cut j), a minorant of Σ masses_i R_i: its offset (less rounding) and slope.
+
+    Weights, however they were found, are made nonnegative, and scaled down where a function's
+    exceed its mass: of hinges it is a minorant then.
+    """
+    weights, groups = np.maximum(weights, 0.0), table["group"]
+    totals = np.bincount(groups, weights=weights, minlength=len(masses))
+    weights = weights * np.minimum(1.0, masses / np.maximum(totals, 1e-300))[groups]
+    return float(weights @ (table["offset"] - table["rounding"])), _combine(weights, table["slope"])
+
+
+def pruned(table: NDArray, keep_inactive: int) -> tuple[NDArray, NDArray]:
+    """Cuts with a weight now or ``keep_inactive`` rounds ago, and the others.
+
+    A negligible weight becomes 0, and the others of its function make up for it.
+    """
+    groups, weights = table["group"], table["weight"].copy()
+    totals = np.bincount(groups, weights=weights)
+    weights[weights < 1e-9 * totals[groups]] = 0.0
+    weights *= (totals / np.bincount(groups, weights=weights))[groups]
+    table["weight"], table["age"] = weights, np.where(weights > 0, 0, table["age"] + 1)
+    kept = table["age"] <= keep_inactive
+    # those at the end take the places of the dropped ones: the others stay where they are
+    n, gone = np.count_nonzero(kept), np.flatnonzero(~kept)
+    order = np.arange(n)
+    order[gone[gone < n]] = n + np.flatnonzero(kept[n:])
+    return table[order] if len(gone) else table, table[gone]
+
+
+def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, NDArray]:
+    """The cut of every function that is highest at w, where it exceeds the function's ``model``.
+
+    Returns
+    -------
+    places in the table, and by how much each cut exceeds the model
+    """
+    heights = table["offset"] + table["slope"] @ w
+    # by function and, within one, from the highest down: the first of each function is its best
+    order = np.lexsort((-heights, table["group"]))
+    _, first = np.unique(table["group"][order], return_index=True)
+    best = order[first]
+    excess = heights[best] - model[table["group"][best]]
+    return best[excess > 0], excess[excess > 0]
 
 
 @dataclass
@@ -158,18 +240,13 @@ def simplex_qp(
             du = dpotrs(schur, E @ free + excess)[0]
             dy = free - spanned @ du
             dz = (complement - z * dy) / y
-            primal, dual = _step(y, dy), _step(z, dz)
+            # the largest steps in (0, 1] that keep y and z positive
+            primal, dual = 1.0 / np.maximum(1.0, np.max([-dy / y, -dz / z], axis=1))
             after = (y + primal * dy) @ (z + dual * dz)
             target = (after / gap) ** 3 * gap / n
         y, z = y + 0.995 * primal * dy, z + 0.995 * dual * dz
         u = u + 0.995 * dual * du
     return y
-
-
-def _step(values: NDArray, change: NDArray) -> float:
-    """Largest step in (0, 1] that keeps values + step·change positive."""
-    worst = float(np.max(-change / values))
-    return 1.0 / worst if worst > 1.0 else 1.0
 
 
 def linear_master(

@@ -12,8 +12,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.parameters import Needs, number
-from metriclearn.solvers.base import Cuts, Problem, Solution
-from metriclearn.solvers.iteration import Minimization, Stop
+from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 
 __all__ = ["FactorDescent"]
 

@@ -217,13 +217,12 @@ class MetricCone:
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Projection and its Jacobian, see :meth:`Metric.linearize`."""
-        n = self.n_metric
+        if not self.priced or self.metric.polyhedral:  # the price is one more nonnegative weight
+            return self.metric.linearize(v)
+        n, active = self.n_metric, float(v[-1] > 0)
         point, jacobian = self.metric.linearize(v[:n])
-        if not self.priced:
-            return point, jacobian
-        active = float(v[n] > 0)
 
         def priced(rows: NDArray) -> NDArray:
             return jacobian(rows[:, :n]) + active * np.outer(rows[:, n], rows[:, n])
 
-        return np.append(point, max(v[n], 0.0)), priced
+        return np.append(point, active * v[-1]), priced

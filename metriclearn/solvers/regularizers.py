@@ -56,6 +56,27 @@ class RegularizationTerms:
         gradient[: len(self.slope)] = self.slope + self.curvature * w[: len(self.slope)]
         return gradient
 
+    def minimum(self, slope: NDArray, cone: MetricCone, best: float) -> float:
+        """min ⟨g, w⟩ + Ω(w) over the metrics that may be optimal, at a price of 0.
+
+        Closed over the whole cone when μ > 0. When μ = 0 any optimum has ⟨slope, w⟩ ≤ F, the best
+        objective known, because risks are nonnegative, and slope = κI gives F/κ times the least
+        eigenvalue (or weight).
+
+        Parameters
+        ----------
+        slope : array (n,)
+            g.
+        cone : MetricCone
+        best : float
+            F.
+        """
+        total = slope[: cone.n_metric] + self.slope
+        if self.curvature > 0:
+            point, _ = cone.metric.linearize(-total)
+            return self.offset - float(point @ point) / (2.0 * self.curvature)
+        return best / float(np.max(self.slope)) * min(0.0, cone.metric.least(total))
+
 
 @runtime_checkable
 class Regularizer(Protocol):

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.parameters import ComponentParameters, Needs, component, either, number
-from metriclearn.solvers.base import Cuts, Problem, Solution
-from metriclearn.solvers.iteration import Minimization
+from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution
 
 __all__ = ["ConstantStep", "DecreasingStep", "PolyakStep", "ProjectedSubgradient", "StepRule"]
 

@@ -14,7 +14,6 @@ from metriclearn import (
     SquaredFrobenius,
     Trace,
 )
-from metriclearn.solvers.iteration import DualBound
 from tests.solvers.complete_problem import CompleteProblem
 
 pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
@@ -83,18 +82,18 @@ def test_dual_bound_of_any_minorant_is_below_the_optimum(kind) -> None:
     rng = np.random.default_rng(0)
     problem = CompleteProblem(DiagonalMetric(), kind(0.05), "learned", 0)
     risk, cone, solution = problem.risk(), problem.cone, minimize(problem)
-    bound = DualBound(kind(0.05).terms(cone), cone)
-    tightest, price_limit = 0.0, np.inf
+    terms, tightest, price_limit = kind(0.05).terms(cone), 0.0, np.inf
     for _ in range(300):
         ws = solution.w * rng.uniform(0.5, 1.5, (4, cone.size)) + rng.exponential(1e-3, cone.size)
         cuts = [risk(w) for w in ws]
         share = rng.dirichlet(np.ones(4))
         offset = sum(s * (c.mean - c.slope @ w) for s, c, w in zip(share, cuts, ws))
         slope = sum(s * c.slope for s, c in zip(share, cuts))
+        bound = offset + terms.minimum(slope, cone, solution.objective)
         if slope[-1] > 0:
-            left = solution.objective - bound.without_price(offset, slope, solution.objective)
-            price_limit = min(price_limit, left / slope[-1])
-        value = bound.value(offset, slope, solution.objective, price_limit)
-        tightest = max(tightest, value)
+            price_limit = min(price_limit, (solution.objective - bound) / slope[-1])
+        elif slope[-1] < 0:
+            bound += slope[-1] * price_limit
+        tightest = max(tightest, bound)
     assert 0.5 * problem.optimum < tightest <= problem.optimum + 1e-7
     assert price_limit >= solution.w[-1] - 1e-3
