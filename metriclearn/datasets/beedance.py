@@ -7,8 +7,13 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import fetch, read_arrays, read_table
-from metriclearn.datasets.sequences import LabeledSequences, checked_columns, moving_mean
+from metriclearn.datasets.registry import read
+from metriclearn.datasets.sequences import (
+    LabeledSequences,
+    moving_mean,
+    of_parts,
+    with_columns,
+)
 
 CHANNELS = ("x", "y", "heading")
 FLOOR = 1e-4  # far below a frame's usual step: keeps logarithms finite
@@ -48,25 +53,18 @@ def load_beedance(
     FileNotFoundError
         If the files are missing.
     """
-    tracks = read_arrays(fetch("beedance", "sequences.npz", root))
-    path = fetch("beedance", "change_points.csv", root)
-    table = read_table(path, {"sequence": str, "change_point": int})
-    names, sequences, labels = sorted(tracks), [], []
-    for name in names:
-        X = checked_columns(f"Bee {name!r}", tracks[name], len(CHANNELS))
+    tracks = read("beedance", "sequences.npz", root)
+    table = read("beedance", "change_points.csv", root, {"sequence": str, "change_point": int})
+    parts = {}
+    for name, X in sorted(tracks.items()):
         changes = table.loc[table["sequence"] == name, "change_point"].to_numpy()
-        labels.append(_labels(name, changes, len(X)))
-        sequences.append(np.hstack([X, _derived(X, window)]) if derived else X)
-    kinds = ("log_speed", "log_shake") if derived else ()
-    whole = ("heading_mean", "heading_log_size", "path_turn", "path_log_speed") if derived else ()
-    return LabeledSequences(
-        name="beedance",
-        sequences=sequences,
-        labels=labels,
-        groups=names,
-        names=names,
-        feature_names=[*CHANNELS, *(f"{c}_{kind}" for kind in kinds for c in CHANNELS), *whole],
-    )
+        parts[name] = X, _labels(name, changes, len(X))
+    data = of_parts("beedance", parts, CHANNELS)
+    if not derived:
+        return data
+    names = [f"{channel}_{kind}" for kind in ("log_speed", "log_shake") for channel in CHANNELS]
+    names += ["heading_mean", "heading_log_size", "path_turn", "path_log_speed"]
+    return with_columns(data, names, lambda X: _derived(X, window))
 
 
 def _labels(name: str, changes: NDArray, n_frames: int) -> NDArray[np.int64]:
@@ -77,9 +75,7 @@ def _labels(name: str, changes: NDArray, n_frames: int) -> NDArray[np.int64]:
             f"Bee {name!r} of {n_frames} frames needs increasing change-points inside it, got "
             f"{changes.tolist()[:5]}; get the files again."
         )
-    starts = np.zeros(n_frames, dtype=np.int64)
-    starts[changes] = 1
-    return np.cumsum(starts)
+    return np.searchsorted(changes, np.arange(n_frames), side="right")
 
 
 def _derived(X: NDArray, window: int) -> NDArray[np.float64]:
@@ -87,21 +83,17 @@ def _derived(X: NDArray, window: int) -> NDArray[np.float64]:
     steps = np.diff(X, axis=0, prepend=X[:1])
     shakes = np.diff(steps, axis=0, prepend=steps[:1])
     heading = X[:, 2:] - np.median(X[:, 2])
-    speed, power, size = (
-        moving_mean("load_beedance", v, window) for v in (np.abs(steps), shakes**2, heading**2)
-    )
+    speed, power, size = (moving_mean(v, window) for v in (np.abs(steps), shakes**2, heading**2))
     # rounding of the running sum may leave a tiny negative number
     roots = (np.sqrt(np.maximum(values, 0.0)) for values in (power, size))
     logs = [np.log(v + FLOOR) for v in (np.maximum(speed, 0.0), *roots)]
-    return np.hstack(
-        [*logs[:2], moving_mean("load_beedance", heading, window), logs[2], _path(X[:, :2], window)]
-    )
+    return np.hstack([*logs[:2], moving_mean(heading, window), logs[2], _path(X[:, :2], window)])
 
 
 def _path(positions: NDArray, window: int) -> NDArray[np.float64]:
     """Mean turn and log mean speed of the smoothed path, (T, 2)."""
-    velocity = np.gradient(moving_mean("load_beedance", positions, window), axis=0)
+    velocity = np.gradient(moving_mean(positions, window), axis=0)
     direction = np.unwrap(np.arctan2(velocity[:, 1], velocity[:, 0]))
     values = np.column_stack([np.gradient(direction), np.hypot(*velocity.T)])
-    turn, speed = moving_mean("load_beedance", values, window).T
+    turn, speed = moving_mean(values, window).T
     return np.column_stack([turn, np.log(np.maximum(speed, 0.0) + FLOOR)])

@@ -7,13 +7,14 @@ import re
 import warnings
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import damaged, read_arrays
+from metriclearn.datasets.registry import read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.running.atomic import reading, replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,17 +62,12 @@ def load_files(
     feature_names = list(read[0][0].columns)
     sequences = []
     for file, (features, _, _) in zip(files, read):
-        if not features.columns.is_unique:
-            repeated = features.columns[features.columns.duplicated()][0]
+        wrong = features.columns[features.columns.duplicated()].tolist()
+        wrong += features.columns.symmetric_difference(feature_names).tolist()
+        if wrong:
             raise ValueError(
-                f"{os.fspath(file)!r} needs distinct feature names, got {repeated!r} twice."
-            )
-        lacking = [name for name in feature_names if name not in features.columns]
-        extra = [name for name in features.columns if name not in feature_names]
-        if lacking or extra:
-            differ = f"lacks {lacking[:5]}" if lacking else f"has {extra[:5]} in addition"
-            raise ValueError(
-                f"{os.fspath(file)!r} needs the feature columns of {files[0].name!r}, but {differ}."
+                f"{os.fspath(file)!r} needs each feature column of {files[0].name!r} once and no "
+                f"other, but {wrong[:5]} are missing, repeated or in addition."
             )
         sequences.append(finite_values(features[feature_names], file))
     return LabeledSequences(
@@ -113,21 +109,18 @@ def _read_table(file: Path, label: str, group: str | None) -> Read:
     import pandas as pd
 
     separator = SEPARATORS.get(file.suffix.lower())
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
-            if separator is None:
-                table = pd.read_parquet(file)
-            else:
-                table = pd.read_csv(
-                    file,
-                    sep=separator,
-                    index_col=False,
-                    dtype={label: str} | ({group: str} if group else {}),
-                    na_filter=False,  # a label may be called NA
-                )
-    except (OSError, ValueError, pd.errors.ParserWarning) as error:
-        raise damaged(file, f"a table as {file.suffix[1:]}", error) from error
+    with reading(file, f"a table as {file.suffix[1:]}"), warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
+        if separator is None:
+            table = pd.read_parquet(file)
+        else:
+            table = pd.read_csv(
+                file,
+                sep=separator,
+                index_col=False,
+                dtype={label: str} | ({group: str} if group else {}),
+                na_filter=False,  # a label may be called NA
+            )
     features, labels, name = _divide(table, file, label, group)
     if separator and all(re.fullmatch(r"0|-?[1-9]\d{0,17}", text) for text in labels):
         labels = labels.astype(np.int64)
@@ -241,12 +234,7 @@ def save_files(
     if f".{format}" not in READERS:
         formats = sorted(suffix[1:] for suffix in READERS)
         raise ValueError(f"save_files needs a format among {formats}, got {format!r}.")
-    folder = Path(path)
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise FileExistsError(
-            f"save_files needs a new or empty folder, got {os.fspath(folder)!r}, which holds files."
-        )
+    folder = new_folder("save_files", path)
     names = dataset.names
     if len(set(names)) < len(names) or any(Path(f"{name}.").name != f"{name}." for name in names):
         raise ValueError("save_files needs distinct sequence names without '/'; rename sequences.")
@@ -254,16 +242,29 @@ def save_files(
     if len(set(columns)) < len(columns):
         raise ValueError(f"save_files needs distinct column names, got {columns[:20]}.")
     for position, name in enumerate(names):
-        temporary = folder / f".{name}.part"
-        try:
-            _write(dataset, position, temporary, format, label, group)
-            os.replace(temporary, folder / f"{name}.{format}")
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(folder / f"{name}.{format}") as stream:
+            _write(dataset, position, stream, format, label, group)
+
+
+def new_folder(who: str, path: str | os.PathLike[str]) -> Path:
+    """A folder without files, made if need be.
+
+    Raises
+    ------
+    FileExistsError
+        If the folder holds anything, in the name of ``who``.
+    """
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise FileExistsError(
+            f"{who} needs a new or empty folder, got {os.fspath(folder)!r}, which holds files."
+        )
+    return folder
 
 
 def _write(
-    dataset: LabeledSequences, i: int, file: Path, format: str, label: str, group: str | None
+    dataset: LabeledSequences, i: int, stream: BinaryIO, format: str, label: str, group: str | None
 ) -> None:
     """One sequence to a file, with labels that come back as they are."""
     import pandas as pd
@@ -283,16 +284,15 @@ def _write(
                 f"sequence {dataset.names[i]!r}; number the labels first."
             )
         names, person = np.array(dataset.feature_names), np.array(dataset.groups[i])
-        with open(file, "wb") as stream:
-            np.savez_compressed(
-                stream, X=dataset.sequences[i], y=labels, feature_names=names, group=person
-            )
+        np.savez_compressed(
+            stream, X=dataset.sequences[i], y=labels, feature_names=names, group=person
+        )
         return
     frame = pd.DataFrame(dataset.sequences[i], columns=dataset.feature_names)
     frame[label] = labels
     if group:
         frame[group] = dataset.groups[i]
     if separator:
-        frame.to_csv(file, sep=separator, index=False)
+        frame.to_csv(stream, sep=separator, index=False)
     else:
-        frame.to_parquet(file, index=False)
+        frame.to_parquet(stream, index=False)

@@ -8,8 +8,8 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import fetch, read_arrays, read_table
-from metriclearn.datasets.sequences import LabeledSequences, covering_labels
+from metriclearn.datasets.registry import read
+from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
 
 FIRST_FRAME = 4  # row t of va3 is frame t + 4 of raw
 JOINTS = ("left_hand", "right_hand", "head", "spine", "left_wrist", "right_wrist")
@@ -70,27 +70,22 @@ def load_gesture_phase(
             f"load_gesture_phase needs features among {sorted(FEATURE_SETS)} and group among "
             f"{sorted(GROUPS)}, got {features!r} and {group!r}."
         )
-    stored = read_arrays(fetch("gesture_phase", "sequences.npz", root))
-    path = fetch("gesture_phase", "segments.csv", root)
-    segments = read_table(
-        path, {"sequence": str, "features": str, "start": int, "end": int, "label": str}
-    )
+    arrays = read("gesture_phase", "sequences.npz", root)
+    columns = {"sequence": str, "features": str, "start": int, "end": int, "label": str}
+    segments = read("gesture_phase", "segments.csv", root, columns)
     parts = FEATURE_SETS[features] + (("derived",) if derived else ())
     frames = "raw" if features == "raw" else "va3"
-    videos = sorted({key.rpartition("_")[0] for key in stored})
-    sequences, labels = [], []
-    for video in videos:
-        columns = _columns(video, stored, FIRST_FRAME if frames == "va3" else 0)
-        sequences.append(np.hstack([columns[part] for part in parts]))
-        chosen = segments[(segments["sequence"] == video) & (segments["features"] == frames)]
-        labels.append(covering_labels(f"Gesture video {video!r}", chosen, len(sequences[-1])))
-    return LabeledSequences(
-        name="gesture_phase",
-        sequences=sequences,
-        labels=labels,
-        groups=[_group(video, group) for video in videos],
-        names=videos,
-        feature_names=[name for part in parts for name in COLUMN_NAMES[part]],
+    sequences = {}
+    for video in sorted({key.rpartition("_")[0] for key in arrays}):
+        features_of = _columns(video, arrays, FIRST_FRAME if frames == "va3" else 0)
+        sequences[video] = np.hstack([features_of[part] for part in parts])
+    lengths = {video: len(X) for video, X in sequences.items()}
+    labels = covering_labels(segments[segments["features"] == frames], lengths)
+    return of_parts(
+        "gesture_phase",
+        {video: (X, labels[video]) for video, X in sequences.items()},
+        [name for part in parts for name in COLUMN_NAMES[part]],
+        [_group(video, group) for video in sequences],
     )
 
 

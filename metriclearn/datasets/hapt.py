@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import fetch, read_arrays, read_table
-from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.datasets.registry import read
+from metriclearn.datasets.sequences import LabeledSequences, of_parts
 
 SAMPLING_RATE = 50.0
 BAND_EDGE = 5.0
@@ -99,25 +99,19 @@ def load_hapt(
             f"load_hapt needs features among {sorted(FEATURE_SETS)}, unlabeled 'drop' or 'keep' "
             f"and a window of 2 samples or more, got {features!r}, {unlabeled!r} and {window}."
         )
-    recordings = read_arrays(fetch("hapt", "sequences_int16.npz", root))
-    path = fetch("hapt", "segments.csv", root)
-    segments = read_table(path, {"sequence": str, "start": int, "end": int})
+    recordings = read("hapt", "sequences_int16.npz", root)
+    columns = {"sequence": str, "start": int, "end": int}
+    segments = read("hapt", "segments.csv", root, columns)
     channels, functions = FEATURE_SETS[features]
-    names, sequences, labels = sorted(recordings), [], []
-    for name in names:
+    parts = {}
+    for name in sorted(recordings):
         spans = segments.loc[segments["sequence"] == name, ["start", "end"]].to_numpy()
-        owner, labeled = _owners(name, spans, len(recordings[name]), window)
-        kept = np.ones(len(owner), dtype=bool) if unlabeled == "keep" else labeled
-        sequences.append(_window_features(recordings[name], window, channels, functions)[kept])
-        labels.append(np.unique(owner[kept], return_inverse=True)[1])
-    return LabeledSequences(
-        name="hapt",
-        sequences=sequences,
-        labels=labels,
-        groups=[name.rpartition("_")[2] for name in names],
-        names=names,
-        feature_names=[f"{channel}_{function}" for function in functions for channel in channels],
-    )
+        owner = _owners(name, spans, len(recordings[name]), window)
+        kept = (owner % 2 == 1) | (unlabeled == "keep")  # spans have odd numbers, gaps even ones
+        X = _window_features(recordings[name], window, channels, functions)
+        parts[name] = X[kept], np.unique(owner[kept], return_inverse=True)[1]
+    feature_names = [f"{channel}_{function}" for function in functions for channel in channels]
+    return of_parts("hapt", parts, feature_names, [name.rpartition("_")[2] for name in parts])
 
 
 def _window_features(
@@ -132,12 +126,10 @@ def _window_features(
     return np.hstack([FEATURES[function](windows) for function in functions])
 
 
-def _owners(
-    name: str, spans: NDArray, n_samples: int, window: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """For every window the number of the span or gap with most samples, and if it is a span.
+def _owners(name: str, spans: NDArray, n_samples: int, window: int) -> NDArray[np.int64]:
+    """For every window the number of the span or gap with most samples.
 
-    Spans and gaps are numbered together in order of time.
+    Spans and gaps are numbered together in order of time: gap 0, span 1, gap 2, ….
     """
     ordered = spans[np.argsort(spans[:, 0])] if len(spans) else spans
     edges = ordered.ravel()
@@ -151,5 +143,4 @@ def _owners(
         raise ValueError(f"HAPT recording {name!r} needs non-empty segments that do not overlap.")
     pieces = np.searchsorted(edges, np.arange(n_samples), side="right")
     rows = pieces[: n_samples // window * window].reshape(-1, window)
-    owner = np.array([row[0] + np.bincount(row - row[0]).argmax() for row in rows])
-    return owner, owner % 2 == 1
+    return np.array([row[0] + np.bincount(row - row[0]).argmax() for row in rows])

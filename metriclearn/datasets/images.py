@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import existing
-from metriclearn.datasets.sequences import select_items
+from metriclearn.datasets.sequences import Items
+from metriclearn.running.atomic import reading
 
 
 @dataclass(frozen=True, eq=False)
-class LabeledImages:
+class LabeledImages(Items):
     """N images, each with one or several label maps of its size.
 
     Parameters
@@ -38,13 +39,10 @@ class LabeledImages:
     images: list[NDArray[np.uint8]]
     label_maps: list[list[NDArray]]
     names: list[str]
+    LISTS: ClassVar = ("images", "label_maps", "names")
 
     def __post_init__(self) -> None:
-        if not self.images or not len(self.images) == len(self.label_maps) == len(self.names):
-            raise ValueError(
-                f"LabeledImages {self.name!r} needs at least one image, and names and label maps "
-                f"for each, got {len(self.images)}, {len(self.names)} and {len(self.label_maps)}."
-            )
+        super().__post_init__()
         for name, image, maps in zip(self.names, self.images, self.label_maps):
             sizes = [labels.shape for labels in maps]
             if not sizes or any(size != image.shape[:2] for size in sizes):
@@ -52,14 +50,6 @@ class LabeledImages:
                     f"LabeledImages {self.name!r} needs label maps of the size of each image, got "
                     f"{sizes} for {name!r} of {image.shape[:2]}; resize them (nearest neighbor)."
                 )
-
-    def __len__(self) -> int:
-        """N."""
-        return len(self.images)
-
-    def select(self, indices: ArrayLike) -> Self:
-        """The images at ``indices``, in that order."""
-        return select_items(self, ("images", "label_maps", "names"), indices)
 
     @property
     def labels(self) -> list[NDArray]:
@@ -198,9 +188,9 @@ def _load(name: str, root: str | os.PathLike[str] | None, images: str, masks: st
 
 def _read_rgb(path: Path) -> NDArray[np.uint8]:
     """8-bit RGB, turned as the camera was held."""
-    from PIL import ImageOps
+    from PIL import Image, ImageOps
 
-    def read(image: Any) -> NDArray[np.uint8]:
+    with reading(path, "an image by Pillow"), Image.open(path) as image:
         turned = ImageOps.exif_transpose(image)
         if turned.mode[0] not in "IF":
             return np.asarray(turned.convert("RGB"), dtype=np.uint8)
@@ -209,12 +199,13 @@ def _read_rgb(path: Path) -> NDArray[np.uint8]:
             raise ValueError(f"values from 0 to {largest:g} are needed; convert it to 8 bits")
         return np.repeat(np.round(255.0 * gray / largest).astype(np.uint8)[..., None], 3, axis=2)
 
-    return _opened(path, read)
-
 
 def _read_labels(path: Path, unlabeled: int | None) -> NDArray:
     """Gray values or palette indices; colors and fractions as numbers 0 … K-1."""
-    values = _opened(path, np.asarray)
+    from PIL import Image
+
+    with reading(path, "an image by Pillow"), Image.open(path) as image:
+        values = np.asarray(image)
     if values.ndim == 2 and values.dtype.kind in "bui":
         labels = values.astype(np.int64)
         return labels if unlabeled is None else np.where(labels == unlabeled, -1, labels)
@@ -225,14 +216,3 @@ def _read_labels(path: Path, unlabeled: int | None) -> NDArray:
         )
     flat = values.reshape(-1, values.shape[2] if values.ndim == 3 else 1)
     return np.unique(flat, axis=0, return_inverse=True)[1].reshape(values.shape[:2])
-
-
-def _opened(path: Path, read: Callable[[Any], NDArray]) -> NDArray:
-    """What ``read`` makes of the image, or one sentence on what is wrong with the file."""
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            return read(image)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{str(path)!r} is not an image that Pillow reads ({error}).") from error

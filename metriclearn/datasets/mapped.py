@@ -7,19 +7,57 @@ on one machine, and by the workers that keep them under Dask.
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.files import READERS, sequence_files
-from metriclearn.datasets.registry import damaged
+from metriclearn.datasets.files import READERS, new_folder, sequence_files
+from metriclearn.running.atomic import reading
 
 
-class SequenceFolder:
+class LazyArrays(Sequence[NDArray]):
+    """Arrays that are read when they are asked for; slices are lazy, too.
+
+    Parameters
+    ----------
+    read : callable
+        Reads the array at one of the places.
+    places : array (N, …)
+        The name of a file, say, or the first and last row in one.
+    """
+
+    def __init__(self, read: Callable[[Any], NDArray], places: NDArray) -> None:
+        self._read, self._places = read, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.subset(i) if isinstance(i, slice) else self._read(self._places[i])
+
+    def subset(self, chosen: NDArray | slice) -> LazyArrays:
+        """Some of the arrays, so that a task holds few names or numbers."""
+        return LazyArrays(self._read, self._places[chosen])
+
+
+class _OnDisk:
+    """Lazy sequences and their labels."""
+
+    sequences: LazyArrays
+    labels: LazyArrays
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} sequences)"
+
+
+class SequenceFolder(_OnDisk):
     """A folder with one file per sequence, none of which is read before it is asked for.
 
     The layout is that of :func:`~metriclearn.datasets.load_files`, with two more kinds: ``.npy``
@@ -50,103 +88,34 @@ class SequenceFolder:
     def __init__(
         self, path: str | os.PathLike[str], label: str = "label", pattern: str | None = None
     ) -> None:
-        folder = Path(path).absolute()
-        matching = sequence_files("SequenceFolder", folder, pattern, _FORMATS)
+        folder, endings = Path(path).absolute(), (*READERS, ".npy", ".zarr")
+        matching = sequence_files("SequenceFolder", folder, pattern, endings)
         files = [file for file in matching if not file.name.endswith(".labels.npy")]
         self.names = [file.stem for file in files]
-        texts = [os.fspath(file) for file in files]
-        self.sequences = _Files(texts, label, 0)
-        self.labels = _Files(texts, label, 1)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __repr__(self) -> str:
-        return f"SequenceFolder({len(self)} sequences)"
+        places = np.array([os.fspath(file) for file in files], dtype=object)
+        self.sequences = LazyArrays(partial(_read, label, "X"), places)
+        self.labels = LazyArrays(partial(_read, label, "y"), places)
 
 
-class _Lazy(Sequence[NDArray]):
-    """Arrays that are read when they are asked for; slices are lazy, too."""
+def _read(label: str, part: str, file: str) -> NDArray:
+    """The features ("X") or labels ("y") of a file, without the other where that is possible."""
+    path, kind = Path(file), Path(file).suffix.lower()
+    with reading(path, "a sequence with labels"):
+        if kind == ".npy":
+            array = path if part == "X" else path.with_suffix(".labels.npy")
+            return np.load(array, mmap_mode="r", allow_pickle=False)
+        if kind == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return arrays[part]
+        if kind == ".zarr":
+            import zarr
 
-    def __getitem__(self, i: Any) -> Any:
-        return self.subset(np.arange(len(self))[i]) if isinstance(i, slice) else self.read(i)
-
-    @abstractmethod
-    def read(self, i: int) -> NDArray:
-        """One array."""
-
-    @abstractmethod
-    def subset(self, places: NDArray) -> Self:
-        """Some of the arrays, so that a task holds few names or numbers."""
-
-
-class _Files(_Lazy):
-    """The features (part 0) or the labels (part 1) of files."""
-
-    def __init__(self, files: list[str], label: str, part: int) -> None:
-        self._files, self._label, self._part = files, label, part
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def read(self, i: int) -> NDArray:
-        file = Path(self._files[i])
-        try:
-            return _FORMATS[file.suffix.lower()](file, self._label, self._part)
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise damaged(file, "a sequence with labels", error) from error
-
-    def subset(self, places: NDArray) -> Self:
-        return type(self)([self._files[i] for i in places], self._label, self._part)
+            return np.asarray(zarr.open_group(file, mode="r")[part])
+        features, labels, _ = READERS[kind](path, label, None)
+        return labels if part == "y" else features.to_numpy(dtype=np.float64)
 
 
-def _npz(file: Path, label: str, part: int) -> NDArray:
-    with np.load(file, allow_pickle=False) as arrays:
-        return arrays["Xy"[part]]
-
-
-def _npy(file: Path, label: str, part: int) -> NDArray:
-    if part == 0:
-        return np.load(file, mmap_mode="r", allow_pickle=False)
-    return np.load(file.with_suffix(".labels.npy"), allow_pickle=False)
-
-
-def _zarr(file: Path, label: str, part: int) -> NDArray:
-    import zarr
-
-    return np.asarray(zarr.open_group(os.fspath(file), mode="r")["Xy"[part]])
-
-
-def _parquet(file: Path, label: str, part: int) -> NDArray:
-    """Only the columns of the part, column by column from the mapped file."""
-    import pyarrow.parquet as parquet
-
-    names = parquet.read_schema(file).names
-    wanted = [name for name in names if name != label] if part == 0 else [label]
-    columns = parquet.read_table(file, columns=wanted, memory_map=True).columns
-    values = np.column_stack([column.to_numpy() for column in columns])
-    if part == 0:
-        return values
-    return values[:, 0].astype(np.str_) if values.dtype == object else values[:, 0]
-
-
-def _text(file: Path, label: str, part: int) -> NDArray:
-    features, labels, _ = READERS[file.suffix.lower()](file, label, None)
-    return labels if part else features.to_numpy(dtype=np.float64)
-
-
-# the features (part 0) or the labels (part 1) of a file, without the other where that is possible
-_FORMATS: dict[str, Callable[[Path, str, int], NDArray]] = {
-    ".npz": _npz,
-    ".npy": _npy,
-    ".parquet": _parquet,
-    ".zarr": _zarr,
-    ".csv": _text,
-    ".tsv": _text,
-}
-
-
-class PackedSequences:
+class PackedSequences(_OnDisk):
     """Many sequences in one memory-mapped array: nothing to open, and no copy of float64 data.
 
     What :func:`pack_sequences` writes: ``X.npy`` (ΣT, P), ``labels.npy`` (ΣT,) and ``ends.npy``
@@ -178,49 +147,34 @@ class PackedSequences:
                 f"but {missing[0]}.npy is missing; write the folder with pack_sequences."
             )
         ends = np.load(folder / "ends.npy", allow_pickle=False).astype(np.int64)
-        self.sequences = _Rows(os.fspath(folder / "X.npy"), ends)
-        self.labels = _Rows(os.fspath(folder / "labels.npy"), ends)
-        rows = {len(self.sequences.array), len(self.labels.array)}
-        if len(ends) == 0 or rows != {int(ends[-1])} or np.any(np.diff(ends, prepend=0) < 1):
+        rows, labels = _Rows(folder / "X.npy"), _Rows(folder / "labels.npy")
+        counts = {len(rows.array), len(labels.array)}
+        if len(ends) == 0 or counts != {int(ends[-1])} or np.any(np.diff(ends, prepend=0) < 1):
             raise ValueError(
                 f"PackedSequences needs increasing ends up to the number of rows and labels in "
-                f"{os.fspath(folder)!r}, got {len(ends)} ends and {sorted(rows)} rows; write the "
+                f"{os.fspath(folder)!r}, got {len(ends)} ends and {sorted(counts)} rows; write the "
                 "folder again with pack_sequences."
             )
-
-    def __len__(self) -> int:
-        return len(self.sequences)
-
-    def __repr__(self) -> str:
-        return f"PackedSequences({len(self)} sequences)"
+        spans = np.column_stack([np.append(0, ends[:-1]), ends])
+        self.sequences, self.labels = LazyArrays(rows, spans), LazyArrays(labels, spans)
 
 
-class _Rows(_Lazy):
+class _Rows:
     """Stretches of rows of a memory-mapped file, which is opened where it is read."""
 
-    def __init__(self, file: str, ends: NDArray, starts: NDArray | None = None) -> None:
-        self._file, self._ends = file, ends
-        self._starts = np.append(0, ends[:-1]) if starts is None else starts
-        self._array: NDArray | None = None
+    def __init__(self, file: Path) -> None:
+        self._file = file
 
-    @property
+    @cached_property
     def array(self) -> NDArray:
         """The whole file, mapped."""
-        if self._array is None:
-            self._array = np.load(self._file, mmap_mode="r", allow_pickle=False)
-        return self._array
+        return np.load(self._file, mmap_mode="r", allow_pickle=False)
 
-    def __len__(self) -> int:
-        return len(self._ends)
+    def __call__(self, span: NDArray) -> NDArray:
+        return self.array[span[0] : span[1]]
 
-    def read(self, i: int) -> NDArray:
-        return self.array[self._starts[i] : self._ends[i]]
-
-    def subset(self, places: NDArray) -> Self:
-        return type(self)(self._file, self._ends[places], self._starts[places])
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_array": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Rows, (self._file,)
 
 
 def pack_sequences(
@@ -242,13 +196,7 @@ def pack_sequences(
     ValueError
         If a sequence has other features than the first, or not one label per row.
     """
-    folder = Path(path)
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise FileExistsError(
-            f"pack_sequences needs a new or empty folder, got {os.fspath(folder)!r}, which holds "
-            "files."
-        )
+    folder = new_folder("pack_sequences", path)
     if not 0 < len(sequences) == len(labels):
         raise ValueError(
             f"pack_sequences needs one labeling per sequence, got {len(sequences)} sequences and "

@@ -7,12 +7,13 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import fetch, read_arrays, read_table
+from metriclearn.datasets.registry import read
 from metriclearn.datasets.sequences import (
     LabeledSequences,
-    checked_columns,
     covering_labels,
     moving_mean,
+    of_parts,
+    with_columns,
 )
 
 FLOOR = {"translation": 1e-2, "angle": 1e-1}  # keeps the logarithm of a still joint finite
@@ -48,32 +49,23 @@ def load_mocap6(
     FileNotFoundError
         If the files are missing.
     """
-    arrays = read_arrays(fetch("mocap6", "sequences.npz", root))
-    path = fetch("mocap6", "segments.csv", root)
-    table = read_table(path, {"sequence": str, "start": int, "end": int, "label": str})
+    arrays = read("mocap6", "sequences.npz", root)
+    columns = {"sequence": str, "start": int, "end": int, "label": str}
+    table = read("mocap6", "segments.csv", root, columns)
     if "channels" not in arrays:
         raise ValueError("mocap6 needs the array channels in sequences.npz; get the file again.")
     channels = [str(channel) for channel in arrays.pop("channels")]
-    names, sequences, labels = sorted(arrays), [], []
-    for name in names:
-        what = f"mocap6 sequence {name!r}"
-        X = checked_columns(what, arrays[name], len(channels))
-        labels.append(covering_labels(what, table[table["sequence"] == name], len(X)))
-        sequences.append(np.hstack([X, _derived(X, window, channels)]) if derived else X)
-    statistics = ("mean", "log_sd") if derived else ()
-    return LabeledSequences(
-        name="mocap6",
-        sequences=sequences,
-        labels=labels,
-        groups=names,
-        names=names,
-        feature_names=[*channels, *(f"{c}_{kind}" for kind in statistics for c in channels)],
-    )
+    labels = covering_labels(table, {name: len(arrays[name]) for name in sorted(arrays)})
+    data = of_parts("mocap6", {name: (arrays[name], labels[name]) for name in labels}, channels)
+    if not derived:
+        return data
+    names = [f"{channel}_{statistic}" for statistic in ("mean", "log_sd") for channel in channels]
+    return with_columns(data, names, lambda X: _derived(X, window, channels))
 
 
 def _derived(X: NDArray, window: int, channels: list[str]) -> NDArray[np.float64]:
     """Moving mean and log moving standard deviation of every column, (T, 2P)."""
-    mean, square = (moving_mean("load_mocap6", Z, window) for Z in (X, X * X))
+    mean, square = (moving_mean(Z, window) for Z in (X, X * X))
     deviation = np.sqrt(np.maximum(square - mean * mean, 0.0))
     floor = [FLOOR["translation" if ".t" in channel else "angle"] for channel in channels]
     return np.hstack([mean, np.log(deviation + floor)])

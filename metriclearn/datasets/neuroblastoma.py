@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import fetch, read_table
-from metriclearn.datasets.sequences import select_items
+from metriclearn.datasets.registry import read
+from metriclearn.datasets.sequences import Items
 from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition, Region
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ KINDS = {"normal": NO_CHANGE, "1breakpoint": EXACTLY_ONE}
 
 
 @dataclass(frozen=True, eq=False)
-class AnnotatedProfiles:
+class AnnotatedProfiles(Items):
     """Sequences of which only some regions are annotated.
 
     Parameters
@@ -41,15 +41,7 @@ class AnnotatedProfiles:
     folds: list[NDArray[np.int64]]
     groups: list[str]
     names: list[str]
-
-    def __len__(self) -> int:
-        """N, the number of sequences."""
-        return len(self.sequences)
-
-    def select(self, indices: ArrayLike) -> Self:
-        """The sequences at ``indices``, in that order (arrays are shared, not copied)."""
-        fields = ("sequences", "regions", "folds", "groups", "names")
-        return select_items(self, fields, indices)
+    LISTS: ClassVar = ("sequences", "regions", "folds", "groups", "names")
 
     def known(self, fold: int | None = None) -> list[PartialPartition]:
         """The regions of one fold, or all, of every sequence; none where it has none there."""
@@ -85,13 +77,10 @@ def load_neuroblastoma(root: str | os.PathLike[str] | None = None) -> AnnotatedP
     FileNotFoundError
         If the files are missing.
     """
-    points = read_table(
-        fetch("neuroblastoma", "profiles.csv.gz", root), {"sequence_id": str, "logratio": float}
-    )
-    table = read_table(
-        fetch("neuroblastoma", "annotations.csv.gz", root),
-        {"sequence_id": str, "start": int, "end": int, "annotation": str, "fold": int},
-    )
+    columns = {"sequence_id": str, "logratio": float}
+    points = read("neuroblastoma", "profiles.csv.gz", root, columns)
+    columns = {"sequence_id": str, "start": int, "end": int, "annotation": str, "fold": int}
+    table = read("neuroblastoma", "annotations.csv.gz", root, columns)
     names = list(dict.fromkeys(points["sequence_id"]))
     values = {str(n): part.to_numpy() for n, part in points.groupby("sequence_id")["logratio"]}
     rows = {str(n): part for n, part in table.groupby("sequence_id")}

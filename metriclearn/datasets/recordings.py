@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from tqdm import tqdm
 
 from metriclearn.datasets.annotations import read_segments, row_labels
 from metriclearn.datasets.registry import existing
-from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.running.atomic import replacing
 
 _LOGGER = logging.getLogger(__name__)
@@ -104,18 +103,15 @@ def load_recordings(
             f"for {missing[:5]}; add them, or take their lines out."
         )
     shown = tqdm(chosen, "features", disable=None, unit="file", delay=2.0)
-    sequences = [cached_features(files[recording], extractor, cache) for recording in shown]
-    rate = float(extractor.rate)
-    return LabeledSequences(
-        name=name or folder.resolve().name,
-        sequences=sequences,
-        labels=[
-            row_labels(tables[recording], len(X), rate, gap)
-            for recording, X in zip(chosen, sequences)
-        ],
-        groups=[(groups or {}).get(recording, recording) for recording in chosen],
-        names=chosen,
-        feature_names=list(extractor.get_feature_names_out()),
+    rate, parts = float(extractor.rate), {}
+    for recording in shown:
+        X = cached_features(files[recording], extractor, cache)
+        parts[recording] = X, row_labels(tables[recording], len(X), rate, gap)
+    return of_parts(
+        name or folder.resolve().name,
+        parts,
+        list(extractor.get_feature_names_out()),
+        [(groups or {}).get(recording, recording) for recording in chosen],
     )
 
 
@@ -154,14 +150,15 @@ def cached_features(
     cache : path, optional
         By default a folder in the cache of the current user (``METRICLEARN_CACHE`` if set).
     """
+    import joblib
     import pooch
 
     named = os.environ.get("METRICLEARN_CACHE") or pooch.os_cache("metriclearn")
     folder = Path(cache) if cache is not None else Path(named).expanduser() / "features"
     with open(path, "rb") as stream:
         content = hashlib.file_digest(stream, "sha256").hexdigest()
-    recipe = json.dumps([_VERSION, _described(extractor)], sort_keys=True)
-    key = hashlib.sha256(f"{content} {recipe}".encode()).hexdigest()[:40]
+    parameters = extractor.get_params(deep=False)
+    key = joblib.hash([_VERSION, content, type(extractor).__name__, parameters])
     entry = folder / f"{key}.npz"
     try:
         with np.load(entry, allow_pickle=False) as stored:
@@ -178,16 +175,6 @@ def cached_features(
     except OSError as error:
         _LOGGER.warning("features of %s are not kept: %s", path, error)
     return X
-
-
-def _described(value: Any) -> Any:
-    """Class names and parameters, nested, as JSON."""
-    if hasattr(value, "get_params"):
-        parameters = value.get_params(deep=False)
-        return [type(value).__name__, {k: _described(v) for k, v in parameters.items()}]
-    if isinstance(value, (list, tuple)):
-        return [_described(item) for item in value]
-    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
 
 
 def load_jamendo_singing(

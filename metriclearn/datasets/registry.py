@@ -7,8 +7,6 @@ import io
 import json
 import os
 import tomllib
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -17,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from metriclearn.running.atomic import reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,26 +152,42 @@ def existing(name: str, part: str, root: str | os.PathLike[str] | None = None) -
     )
 
 
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray]:
+def read(
+    name: str,
+    file: str,
+    root: str | os.PathLike[str] | None = None,
+    columns: Mapping[str, type] | None = None,
+    base_url: str | None = None,
+) -> Any:
+    """Content of a file of data set ``name``, fetched as :func:`fetch` does.
+
+    Parameters
+    ----------
+    columns : mapping, optional
+        Names and types of the columns of a table, see :func:`read_table`; without them the file
+        is JSON or an npz file of arrays, as its name ends.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, besides the errors of :func:`fetch`.
+    """
+    path = fetch(name, file, root, base_url)
+    if columns is not None:
+        return read_table(path, columns)
+    if path.suffix != ".json":
+        return read_arrays(path)
+    with reading(path, "JSON"):
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_arrays(path: Path) -> dict[str, NDArray]:
     """All arrays of an npz file; a ValueError naming the file if it is damaged."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {key: stored[key] for key in stored.files}
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise damaged(path, "an npz file of plain arrays", error) from error
+    with reading(path, "an npz file of plain arrays"), np.load(path, allow_pickle=False) as stored:
+        return dict(stored)
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """Content of a JSON file; a ValueError naming the file if it is damaged."""
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise damaged(path, "JSON", error) from error
-
-
-def read_table(path: str | os.PathLike[str], columns: Mapping[str, type]) -> pd.DataFrame:
+def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
     """Columns of a CSV file by name and type; a ValueError naming the file if it is damaged.
 
     A name that ends in ``.gz`` is a gzipped file. A last line without its line end counts as
@@ -179,9 +195,9 @@ def read_table(path: str | os.PathLike[str], columns: Mapping[str, type]) -> pd.
     """
     import pandas as pd
 
-    content = Path(path).read_bytes()
-    try:
-        if os.fspath(path).endswith(".gz"):
+    with reading(path, f"a CSV file with columns {', '.join(columns)}"):
+        content = path.read_bytes()
+        if path.suffix == ".gz":
             content = gzip.decompress(content)
         if not content.endswith(b"\n"):
             raise ValueError("its last line is cut")
@@ -191,18 +207,7 @@ def read_table(path: str | os.PathLike[str], columns: Mapping[str, type]) -> pd.
             dtype=columns,
             keep_default_na=False,
             na_values=[""],
-        )
-        if not set(columns) <= set(table.columns) or table[list(columns)].isna().any(axis=None):
-            raise ValueError("a column or a value is missing")
-    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise damaged(path, f"a CSV file with columns {', '.join(columns)}", error) from error
-    return table[list(columns)]
-
-
-def damaged(path: str | os.PathLike[str], needed: str, error: Exception) -> ValueError:
-    """The error for a file that is not what it should be, with the reason in its first line."""
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-    return ValueError(
-        f"{os.fspath(path)!r} should be {needed}, but is truncated or damaged "
-        f"({type(error).__name__}: {reason.rstrip('.')}); get or make it again."
-    )
+        )[list(columns)]
+        if table.isna().any(axis=None):
+            raise ValueError("a value is missing")
+    return table

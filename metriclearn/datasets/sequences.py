@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,45 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class Items:
+    """Sequences, images … of a data set: lists of one length, one entry per item in each."""
+
+    LISTS: ClassVar[tuple[str, ...]]  # names of the lists
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(getattr(self, name)) for name in self.LISTS}
+        if len(set(lengths.values())) > 1 or 0 in lengths.values():
+            raise ValueError(
+                f"{type(self).__name__} needs at least one item, with an entry in every list, got "
+                f"{', '.join(f'{count} {name}' for name, count in lengths.items())}."
+            )
+
+    def __len__(self) -> int:
+        """N, the number of items."""
+        return len(getattr(self, self.LISTS[0]))
+
+    def select(self, indices: ArrayLike) -> Self:
+        """The items at ``indices``, in that order (arrays are shared, not copied).
+
+        Raises
+        ------
+        ValueError
+            If no index is given, or indices are not integers.
+        IndexError
+            If an index is not in the data set.
+        """
+        chosen = np.asarray(indices).ravel()
+        if chosen.size == 0 or chosen.dtype.kind not in "iu":
+            raise ValueError(
+                f"{type(self).__name__}.select needs at least one integer index, got "
+                f"{chosen.size} of type {chosen.dtype}."
+            )
+        lists = {name: [getattr(self, name)[i] for i in chosen] for name in self.LISTS}
+        return replace(self, **lists)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, eq=False)
-class LabeledSequences:
+class LabeledSequences(Items):
     """N sequences with one label per sample, checked when built.
 
     A segment is a maximal run of equal labels, so a label may come back later in a sequence.
@@ -47,16 +84,10 @@ class LabeledSequences:
     groups: list[str]
     names: list[str]
     feature_names: list[str]
+    LISTS: ClassVar = ("sequences", "labels", "groups", "names")
 
     def __post_init__(self) -> None:
-        for field in ("labels", "groups", "names"):
-            if len(getattr(self, field)) != len(self.sequences):
-                raise ValueError(
-                    f"LabeledSequences {self.name!r} needs one entry of {field} per sequence, got "
-                    f"{len(getattr(self, field))} for {len(self.sequences)} sequences."
-                )
-        if not self.sequences:
-            raise ValueError(f"LabeledSequences {self.name!r} needs at least one sequence.")
+        super().__post_init__()
         checked = [self._check(*item) for item in zip(self.names, self.sequences, self.labels)]
         object.__setattr__(self, "sequences", [features for features, _ in checked])
         object.__setattr__(self, "labels", [labels for _, labels in checked])
@@ -85,22 +116,6 @@ class LabeledSequences:
         except ValueError as error:
             raise ValueError(f"{start} has labels that make no partition: {error}") from error
         return X, y
-
-    def __len__(self) -> int:
-        """N, the number of sequences."""
-        return len(self.sequences)
-
-    def select(self, indices: ArrayLike) -> Self:
-        """The sequences at ``indices``, in that order (arrays are shared, not copied).
-
-        Raises
-        ------
-        ValueError
-            If no index is given, or indices are not integers.
-        IndexError
-            If an index is not in the data set.
-        """
-        return select_items(self, ("sequences", "labels", "groups", "names"), indices)
 
     @property
     def change_points(self) -> list[NDArray[np.int64]]:
@@ -185,43 +200,61 @@ def _group_counts(
     return counts
 
 
-def covering_labels(what: str, rows: pd.DataFrame, n_samples: int) -> NDArray:
-    """Label of every sample, (T,), from segments that cover the samples 0 … T-1 in order.
+def of_parts(
+    name: str,
+    parts: Mapping[str, tuple[NDArray, NDArray]],
+    feature_names: Sequence[str],
+    groups: Sequence[str] | None = None,
+) -> LabeledSequences:
+    """A data set from the features and labels of every sequence, by its name.
+
+    Every sequence is a group of its own where no ``groups`` are given, which are in the same order.
+    """
+    names = list(parts)
+    sequences, labels = ([part[i] for part in parts.values()] for i in (0, 1))
+    groups = names if groups is None else list(groups)
+    return LabeledSequences(name, sequences, labels, groups, names, list(feature_names))
+
+
+def with_columns(
+    data: LabeledSequences, names: Sequence[str], derive: Callable[[NDArray], NDArray]
+) -> LabeledSequences:
+    """The data set with more columns, ``derive`` of the others of every sequence."""
+    sequences = [np.hstack([X, derive(X)]) for X in data.sequences]
+    return replace(data, sequences=sequences, feature_names=[*data.feature_names, *names])
+
+
+def covering_labels(table: pd.DataFrame, lengths: Mapping[str, int]) -> dict[str, NDArray]:
+    """Label of every sample of every sequence from segments that cover its samples in order.
 
     Parameters
     ----------
-    what : str
-        The sequence, as the error names it.
-    rows : table
-        Of every segment its first sample ``start``, the one after its last, ``end``, and ``label``.
-    n_samples : int
-        T.
+    table : table
+        Of every segment its ``sequence``, its first sample ``start``, the one after its last,
+        ``end``, and its ``label``.
+    lengths : mapping
+        Samples T of every sequence, by its name.
 
     Raises
     ------
     ValueError
         If a segment is empty, or the segments leave a gap, overlap or do not end with T.
     """
-    start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
-    edges, lengths = np.append(start, n_samples), end - start
-    if not len(rows) or edges[0] != 0 or np.any(edges[1:] != end) or lengths.min() < 1:
-        raise ValueError(
-            f"{what} needs non-empty segments that cover its {n_samples} samples in order, got "
-            f"{len(rows)} segments up to {end.max(initial=0)}; get the files again."
-        )
-    return np.repeat(rows["label"].to_numpy(dtype=str), lengths)
+    labels = {}
+    for name, n_samples in lengths.items():
+        rows = table[table["sequence"] == name]
+        start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
+        edges, sizes = np.append(start, n_samples), end - start
+        if not len(rows) or edges[0] != 0 or np.any(edges[1:] != end) or sizes.min() < 1:
+            raise ValueError(
+                f"Sequence {name!r} needs non-empty segments that cover its {n_samples} samples in "
+                f"order, got {len(rows)} segments up to {end.max(initial=0)}; get the files again."
+            )
+        labels[name] = np.repeat(rows["label"].to_numpy(dtype=str), sizes)
+    return labels
 
 
-def checked_columns(what: str, array: NDArray, n_columns: int) -> NDArray[np.float64]:
-    """The features of a sequence as floats, or a ValueError if they are not (T, n_columns)."""
-    if array.ndim != 2 or array.shape[1] != n_columns:
-        raise ValueError(
-            f"{what} needs {n_columns} columns, got shape {array.shape}; get the files again."
-        )
-    return np.asarray(array, dtype=np.float64)
-
-
-def moving_mean(who: str, X: NDArray, window: int) -> NDArray[np.float64]:
+def moving_mean(X: NDArray, window: int) -> NDArray[np.float64]:
     """Mean over a centered window of every column, ends repeated, (T, P) -> (T, P), O(T P).
 
     Raises
@@ -232,24 +265,5 @@ def moving_mean(who: str, X: NDArray, window: int) -> NDArray[np.float64]:
     from scipy.ndimage import uniform_filter1d
 
     if window < 1 or window % 2 == 0:
-        raise ValueError(f"{who} needs an odd window of 1 sample or more, got {window}.")
+        raise ValueError(f"A moving mean needs an odd window of 1 sample or more, got {window}.")
     return np.asarray(uniform_filter1d(X, window, axis=0, mode="nearest"))
-
-
-def select_items(data: Any, fields: Sequence[str], indices: ArrayLike) -> Any:
-    """The same frozen data set with only some entries of its lists, which are shared, not copied.
-
-    Raises
-    ------
-    ValueError
-        If no index is given, or indices are not integers.
-    IndexError
-        If an index is not in the data set.
-    """
-    chosen = np.asarray(indices).ravel()
-    if chosen.size == 0 or chosen.dtype.kind not in "iu":
-        raise ValueError(
-            f"{type(data).__name__}.select needs at least one integer index, got {chosen.size} of "
-            f"type {chosen.dtype}."
-        )
-    return replace(data, **{name: [getattr(data, name)[i] for i in chosen] for name in fields})

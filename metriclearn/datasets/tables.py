@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.datasets.registry import fetch, read_table
+from metriclearn.datasets.registry import read
 
 _LETTER_FEATURES = [
     *("xbox", "ybox", "width", "high", "onpix", "xbar", "ybar", "x2bar", "y2bar", "xybar"),
@@ -126,6 +126,6 @@ def _of_file(
     name: str | None = None,
 ) -> LabeledTable:
     columns: dict[str, type] = {label: kind} | dict.fromkeys(features, float)
-    table = read_table(fetch(folder, file, root), columns)
+    table = read(folder, file, root, columns)
     X = table[list(features)].to_numpy(dtype=np.float64)
     return LabeledTable(name or folder, X, np.asarray(table[label].to_list()), list(features))

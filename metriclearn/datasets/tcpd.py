@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import SOURCES, data_folder, fetch, read_json
+from metriclearn.datasets.registry import SOURCES, data_folder, read
+from metriclearn.problem.partition import Partition
+from metriclearn.running.atomic import reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +66,9 @@ def load_tcpd(
     FileNotFoundError, ConnectionError
         If a file is missing and has no download, or its download fails.
     """
-    annotations = read_json(fetch("tcpd", "annotations.json", root, base_url))
+    annotations = read("tcpd", "annotations.json", root, base_url=base_url)
+    folder, public = data_folder("tcpd", root), SOURCES["tcpd"].files
     if names is None:
-        folder, public = data_folder("tcpd", root), SOURCES["tcpd"].files
         files = {name: f"datasets/{name}.json" for name in sorted(annotations)}
         names = [n for n, file in files.items() if file in public or (folder / file).is_file()]
     unknown = sorted(set(names) - set(annotations))
@@ -76,14 +78,9 @@ def load_tcpd(
         )
     loaded = []
     for name in names:
-        path = fetch("tcpd", f"datasets/{name}.json", root, base_url)
-        try:
-            loaded.append(_series(name, read_json(path), annotations[name]))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"{os.fspath(path)!r} or its annotations do not have the layout of the Turing "
-                f"Change Point Dataset ({type(error).__name__}: {error}); get both again."
-            ) from error
+        content = read("tcpd", f"datasets/{name}.json", root, base_url=base_url)
+        with reading(folder, f"series {name!r} of the Turing Change Point Dataset"):
+            loaded.append(_series(name, content, annotations[name]))
     return loaded
 
 
@@ -93,14 +90,15 @@ def _series(
     raw = [np.array(part["raw"], dtype=np.float64) for part in content["series"]]
     if {len(column) for column in raw} != {content["n_obs"]}:
         raise ValueError(
-            f"TCPD series {name!r} needs {content['n_obs']} samples in every column, got "
-            f"{[len(column) for column in raw]}; delete its file and get it again."
+            f"it needs {content['n_obs']} samples in every column, got "
+            f"{[len(column) for column in raw]}"
         )
     values = np.column_stack(raw)
+    n_samples = len(values)
     absent = ~np.isfinite(values)
     for column, gaps in zip(values.T, absent.T):
         if gaps.all():
-            raise ValueError(f"TCPD series {name!r} has a column without any value.")
+            raise ValueError("it has a column without any value")
         column[gaps] = np.interp(np.flatnonzero(gaps), np.flatnonzero(~gaps), column[~gaps])
     return AnnotatedSeries(
         name=name,
@@ -108,19 +106,8 @@ def _series(
         values=values,
         missing=np.any(absent, axis=1),
         feature_names=[part["label"] for part in content["series"]],
-        annotations={
-            person: _segment_ends(name, person, starts, len(values))
+        annotations={  # first samples of new segments, counted from 0: the ends of those before
+            person: Partition.from_change_points([*set(starts), n_samples]).change_points
             for person, starts in annotations.items()
         },
     )
-
-
-def _segment_ends(name: str, person: str, starts: list[int], n_samples: int) -> NDArray[np.int64]:
-    """First samples of new segments (0-based) -> segment ends, the last one T."""
-    ends = np.append(np.unique(np.array(starts, dtype=np.int64)), n_samples)
-    if ends[0] < 1 or np.any(np.diff(ends) < 1):
-        raise ValueError(
-            f"TCPD series {name!r} needs change-points from 1 to {n_samples - 1}, got {starts} "
-            f"from annotator {person!r}; get annotations.json again."
-        )
-    return ends

@@ -1,4 +1,4 @@
-"""Files that are either the old one or the new one, never half of one; checkpoints among them."""
+"""Files that are either the old one or the new one, and what is said of those that are damaged."""
 
 from __future__ import annotations
 
@@ -15,9 +15,41 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Checkpoint", "replacing"]
+__all__ = ["Checkpoint", "reading", "replacing"]
 
 _LOGGER = logging.getLogger(__name__)
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], needed: str) -> Iterator[None]:
+    """One sentence for whatever a file that is not what it should be raises in the block.
+
+    Parameters
+    ----------
+    path : path
+        The file, or the folder of files that should fit together.
+    needed : str
+        What it should be.
+
+    Raises
+    ------
+    ValueError
+        Naming file and reason; a sentence that begins with the path is raised as it is.
+    FileNotFoundError, ImportError
+        As they are, too.
+    """
+    try:
+        yield
+    except (FileNotFoundError, ImportError):
+        raise
+    except Exception as error:  # a damaged file can fail in any of many ways
+        if str(error).startswith(repr(os.fspath(path))):
+            raise
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
+        raise ValueError(
+            f"{os.fspath(path)!r} cannot be read as {needed}: it is truncated, damaged or of "
+            f"another kind ({type(error).__name__}: {reason.rstrip('.')}); get or make it again."
+        ) from error
 
 
 @contextmanager

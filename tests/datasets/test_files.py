@@ -51,19 +51,25 @@ def test_group_column(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("u,v\n1,2\n", r"c\.csv' needs a column 'label', got \['u', 'v'\]"),
-        ("u,label\n1,2\n", r"c\.csv' needs the feature columns of 'a\.tsv', but lacks \['v'\]"),
-        ("u,v,w,label\n1,2,3,4\n", r"c\.csv' needs the feature .* has \['w'\] in addition"),
+        (
+            "u,label\n1,2\n",
+            r"c\.csv' needs each .* of 'a\.tsv' once .* \['v'\] are mis",
+        ),
+        (
+            "u,v,w,label\n1,2,3,4\n",
+            r"c\.csv' needs each .* \['w'\] are missing, repeated or",
+        ),
         ("u,v,label\n1,2,a\n1,,a\n", r"c\.csv' needs finite numbers, got '' in row 2 .* 'v'"),
         ("u,v,label\n1,2,a\ninf,3,a\n", r"c\.csv' needs finite numbers, got 'inf' in row 2 .* 'u'"),
         ("u,v,label\n1,2,a\n1,x,a\n", r"c\.csv' needs finite numbers, got 'x' in row 2 .* 'v'"),
         ("u,v,label\n1,2,a\n1,2,\n", r"c\.csv' needs a value in every row, got none in row 2"),
         ("u,v,label\n1,2,a\n1,2\n", r"c\.csv' needs a value in every row, got none in row 2"),
         ("u,v,label\n1,2,a\n1\n", r"c\.csv' needs a value in every row, got none in row 2"),
-        ("u,v,label\n1,2,a,7\n1,2,a,7\n", r"c\.csv' should be a table as csv"),
-        ("u,v,label\n1,2,a\n1,2,a,7\n", r"c\.csv' should be a table as csv"),
-        ('u,v,label\n1,2,"a\n', r"c\.csv' should be a table as csv"),
-        ("", r"c\.csv' should be a table as csv"),
-        (b"u,v,label\n\xff\xfe\x00\x80,1,2\n", r"c\.csv' should be a table as csv"),
+        ("u,v,label\n1,2,a,7\n1,2,a,7\n", r"c\.csv' cannot be read as a table as csv"),
+        ("u,v,label\n1,2,a\n1,2,a,7\n", r"c\.csv' cannot be read as a table as csv"),
+        ('u,v,label\n1,2,"a\n', r"c\.csv' cannot be read as a table as csv"),
+        ("", r"c\.csv' cannot be read as a table as csv"),
+        (b"u,v,label\n\xff\xfe\x00\x80,1,2\n", r"c\.csv' cannot be read as a table as csv"),
         ("u,v,label\n", r"c\.csv' needs at least one row"),
         ("label\na\n", r"c\.csv' needs at least one row and one feature column"),
     ],
@@ -94,13 +100,13 @@ def test_npz_alone(tmp_path: Path) -> None:
         ({"X": np.zeros(3), "y": np.zeros(3)}, "needs arrays X"),
         ({"X": np.zeros((3, 2)), "y": np.zeros(2)}, "a label per row"),
         ({"X": np.zeros((3, 2)), "y": np.zeros(3), "feature_names": ["u"]}, "a name per column"),
-        ({"X": np.zeros((3, 2)), "y": np.zeros(3), "feature_names": ["u", "u"]}, "'u' twice"),
+        ({"X": np.zeros((3, 2)), "y": np.zeros(3), "feature_names": ["u"] * 2}, "but .'u'. are"),
         ({"X": np.full((3, 2), np.nan), "y": np.zeros(3)}, "finite numbers, got .*nan.* in row 1"),
     ],
 )
 def test_bad_npz(tmp_path: Path, stored: dict, sentence: str) -> None:
     np.savez(tmp_path / "a.npz", **stored)
-    with pytest.raises(ValueError, match=rf"a\.npz' needs .*{sentence}|a\.npz' {sentence}"):
+    with pytest.raises(ValueError, match=rf"a\.npz' .*{sentence}"):
         load_files(tmp_path)
 
 
@@ -109,7 +115,7 @@ def test_truncated_binary_files(tmp_path: Path, format: str) -> None:
     save_files(example(np.zeros((50, 2)), np.zeros(50, dtype=int)), tmp_path, format)
     path = tmp_path / f"first.{format}"
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(ValueError, match=rf"first\.{format}' .*truncated or damaged"):
+    with pytest.raises(ValueError, match=rf"first\.{format}' .*truncated, damaged"):
         load_files(tmp_path)
 
 

@@ -66,7 +66,7 @@ def test_missing_and_wrong_files_are_named(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"\[\(3, 3\)\] for 'emu' of \(6, 8\)"):
         load_images(photos, masks)
     (masks / "emu.png").write_bytes(b"\x89PNG damaged")
-    with pytest.raises(ValueError, match="not an image that Pillow reads"):
+    with pytest.raises(ValueError, match="cannot be read as an image"):
         load_images(photos, masks)
 
 
@@ -133,7 +133,7 @@ def test_names_that_could_be_mistaken(folder: Path) -> None:
 
 
 def test_images_without_labels_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least one image"):
+    with pytest.raises(ValueError, match="at least one item"):
         LabeledImages("empty", [], [], [])
 
 

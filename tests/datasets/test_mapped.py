@@ -113,9 +113,7 @@ def test_no_more_in_memory_than_in_flight(threads: int) -> None:
 def test_damage_is_one_sentence(tmp_path: Path) -> None:
     stored = write("npz", tmp_path)
     (tmp_path / f"{DATA.names[2]}.npz").write_bytes(b"no archive")
-    with pytest.raises(
-        ValueError, match=rf"{DATA.names[2]}\.npz' should be a sequence with labels"
-    ):
+    with pytest.raises(ValueError, match=rf"{DATA.names[2]}\.npz' cannot be read as a sequence"):
         ChangePointMetricLearner(verbose=False).fit(stored.sequences, stored.labels)
     with pytest.raises(FileNotFoundError, match="SequenceFolder needs a folder with files"):
         SequenceFolder(tmp_path / "nothing")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from metriclearn.datasets import data_folder, fetch, registry
-from metriclearn.datasets.registry import Source, read_arrays, read_json, read_table
+from metriclearn.datasets.registry import Source, read
 
 CONTENT = b"time,value\n0,1\n" * 200
 
@@ -129,39 +129,27 @@ def test_registered_files_of_tcpd(shared_folder) -> None:
             assert path == f"{file.removesuffix('.json')}/{Path(file).name}"
 
 
-def damaged_archives() -> list[tuple[str, bytes]]:
-    """Archives that are cut or have a flipped byte, one with a pickle, and a plain array."""
+def damaged_files() -> Iterator[tuple[str, bytes]]:
+    """Archives that are cut, have a flipped byte or a pickle, a plain array, JSON and tables."""
     good, pickled, plain = io.BytesIO(), io.BytesIO(), io.BytesIO()
     np.savez(good, x=np.arange(200.0))
     np.savez(pickled, x=np.array([{}], dtype=object))
     np.save(plain, np.arange(3))
     whole = good.getvalue()
-    flipped = whole[:700] + bytes([whole[700] ^ 1]) + whole[701:]
-    cut = [("a.npz", whole[:keep]) for keep in (0, 10, 100, 500)]
-    return [*cut, ("f.npz", flipped), ("p.npz", pickled.getvalue()), ("n.npy", plain.getvalue())]
+    yield from (("a.npz", whole[:keep]) for keep in (0, 10, 100, 500))
+    yield "flipped.npz", whole[:700] + bytes([whole[700] ^ 1]) + whole[701:]
+    yield from (("pickled.npz", pickled.getvalue()), ("plain.npz", plain.getvalue()))
+    yield from (("a.json", text) for text in (b"", b'{"a": [1, 2', b"\xff\xfe\x00"))
+    rows = b"a,0\n", b"a,0,1\nb,1", b"a,0,\n", b"a,0,x\n", b"a,0,1\nb,1,2,3\n"
+    yield from (("a.csv", b"name,start,end\n" + row) for row in rows)
+    yield from (("a.csv", text) for text in (b"", b"name,start\na,0\n"))
 
 
-@pytest.mark.parametrize(("file", "content"), damaged_archives())
-def test_damaged_archives(tmp_path: Path, file: str, content: bytes) -> None:
+@pytest.mark.parametrize(("file", "content"), list(damaged_files()))
+def test_damaged_files(tmp_path: Path, file: str, content: bytes) -> None:
+    columns = {"name": str, "start": int, "end": int} if file == "a.csv" else None
+    kind = {"json": "JSON", "csv": "a CSV file with columns name, start, end"}
+    needed = kind.get(file.partition(".")[2], "an npz file of plain arrays")
     (tmp_path / file).write_bytes(content)
-    with pytest.raises(ValueError, match=f"{file}' should be an npz file .* truncated or damaged"):
-        read_arrays(tmp_path / file)
-    with pytest.raises(FileNotFoundError):
-        read_arrays(tmp_path / "none.npz")
-
-
-@pytest.mark.parametrize("content", [b"", b'{"a": [1, 2', b"\xff\xfe\x00"])
-def test_damaged_json(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(ValueError, match=r"a\.json' should be JSON, but is truncated or damaged"):
-        read_json(tmp_path / "a.json")
-
-
-@pytest.mark.parametrize(
-    "content", ["", "name,start\na,0\n", "name,start,end\na,0,1\nb,1", "name,start,end\na,0,\n",
-                "name,start,end\na,0,x\n", "name,start,end\na,0,1\nb,1,2,3\n"]
-)  # fmt: skip
-def test_damaged_table(tmp_path: Path, content: str) -> None:
-    (tmp_path / "a.csv").write_text(content)
-    with pytest.raises(ValueError, match=r"a\.csv' should be a CSV file with columns name, start"):
-        read_table(tmp_path / "a.csv", {"name": str, "start": int, "end": int})
+    with pytest.raises(ValueError, match=f"{file}' cannot be read as {needed}: it is truncated"):
+        read("toy", file, tmp_path, columns)

@@ -39,7 +39,7 @@ def test_select_keeps_order_and_repeats() -> None:
 
 
 BAD_DATA = [
-    ({"labels": [np.zeros(4)]}, "one entry of labels per sequence, got 1 for 2"),
+    ({"labels": [np.zeros(4)]}, "an entry in every list, got 2 sequences, 1 labels"),
     ({"labels": [np.zeros(4), np.zeros(3)]}, r"'s1', needs 4 labels, got .*\(3,\)"),
     ({"sequences": [np.zeros((4, 2)), np.zeros((4, 3))]}, r"'s1', needs shape \(T, 2\)"),
     ({"sequences": [np.zeros((4, 2)), np.zeros(4)]}, r"'s1', needs shape \(T, 2\)"),
@@ -48,7 +48,7 @@ BAD_DATA = [
         "'s1', needs finite features, got nan at sample 1 of feature 'v'",
     ),
     ({"labels": [np.zeros(4), np.array([0, np.nan, 0, 0])]}, "'s1', has labels .* NaN"),
-    ({"sequences": [], "labels": [], "groups": [], "names": []}, "at least one sequence"),
+    ({"sequences": [], "labels": [], "groups": [], "names": []}, "at least one item"),
 ]
 BAD_SPLITS: list[tuple[dict[str, Any], str]] = [
     ({}, "exactly one of fractions"),

@@ -76,5 +76,5 @@ def test_missing_files_say_where_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"Repository 181 \(Libras Movement\)"):
         load_libras(tmp_path)
     (tmp_path / "letter.csv.gz").write_bytes(b"no gzip")
-    with pytest.raises(ValueError, match="truncated or damaged"):
+    with pytest.raises(ValueError, match="truncated, damaged"):
         load_letters(tmp_path)
