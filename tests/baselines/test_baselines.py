@@ -16,7 +16,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import check_estimator
 
 from metriclearn import PartialPartition, Partition, load
 from metriclearn.baselines import (
@@ -36,16 +35,6 @@ from metriclearn.estimators.clustering import ClusteringMetricLearner
 from metriclearn.problem.forms import center
 
 IRIS, SPECIES = load_iris(return_X_y=True)
-ESTIMATORS = [
-    Euclidean(),
-    PrincipalComponents(2),
-    RelevantComponents(contiguous=False),
-    ClosedFormMetric(),
-    MMC(),
-    MMC(diagonal=True),
-    NeighborhoodComponents(),
-    MetricKMeans(),
-]
 CHUNKLETS = RelevantComponents(shrinkage=0.0, contiguous=False)
 SUPERVISED = [
     CHUNKLETS,
@@ -54,12 +43,6 @@ SUPERVISED = [
     MMC(diagonal=True),
     NeighborhoodComponents(random_state=0),
 ]
-REFUSED = {"check_dtype_object": "values that are no numbers are refused by a ValueError of ours"}
-TRANSDUCTIVE = {
-    "check_methods_subset_invariance": "clusters of a subset are not those of all samples",
-    "check_methods_sample_order_invariance": "K-means starts depend on the order of the samples",
-    "check_parameters_default_constructible": "the baseline is an object, cloned before use",
-}
 
 
 def several(n: int = 3) -> tuple[list[NDArray], list[NDArray]]:
@@ -82,18 +65,7 @@ def matrix(estimator: Any, X: Any, y: Any) -> NDArray:
     return clone(estimator).fit(X, y).get_mahalanobis_matrix()
 
 
-# What all of them owe scikit-learn
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_scikit_learn_checks(estimator: BaseEstimator) -> None:
-    expected = REFUSED | (TRANSDUCTIVE if hasattr(estimator, "predict") else {})
-    results = check_estimator(
-        estimator, expected_failed_checks=expected, on_fail=None, on_skip=None
-    )
-    failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
-    assert failed == []
-    assert sum(r["status"] == "passed" for r in results) >= 35
+# What all of them have in common
 
 
 @pytest.mark.parametrize("estimator", SUPERVISED, ids=repr)

@@ -1,4 +1,4 @@
-"""What all clusterers owe scikit-learn, and a learned metric before them."""
+"""A learned metric before the clusterers, and their documentation."""
 
 from __future__ import annotations
 
@@ -8,23 +8,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import check_estimator
 
 import metriclearn.clusterers as clusterers
 from metriclearn.clusterers import DPMeans, EvidenceAccumulation, GibbsDPMixture
-
-ESTIMATORS = [
-    DPMeans(),
-    DPMeans(order="farthest-first", n_init=3),
-    GibbsDPMixture(n_sweeps=20),
-    EvidenceAccumulation(n_runs=20),
-    EvidenceAccumulation(n_runs=20, threshold=None),
-]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_scikit_learn_checks(estimator: BaseEstimator) -> None:
-    check_estimator(estimator)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,20 +25,9 @@ from metriclearn import (
 from metriclearn.datasets import make_change_points, pack_sequences
 from metriclearn.running.executors import DaskExecutor, Sums, ThreadExecutor, add_up, shard_bounds
 from tests.cluster import Cluster
+from tests.processes import kill_after_writing
 
 DATA = make_change_points(24, 300, 6, 2, (3, 6), random_state=0)
-PROGRAM = """
-import sys
-from metriclearn import *
-from metriclearn.datasets import make_change_points
-from metriclearn.running.executors import DaskExecutor
-
-data = make_change_points(24, 300, 6, 2, (3, 6), random_state=0)
-solver = BundleDual(1e-5, checkpoint=sys.argv[2])
-learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1), solver, verbose=False,
-                                   executor=DaskExecutor(sys.argv[1]))
-learner.fit(data.sequences, data.labels)
-"""
 
 
 def learner(**parameters: Any) -> ChangePointMetricLearner:
@@ -51,6 +35,12 @@ def learner(**parameters: Any) -> ChangePointMetricLearner:
     return ChangePointMetricLearner(
         FullMetric(), SquaredFrobenius(0.1), solver, verbose=False, **parameters
     )
+
+
+def train(state: Path, address: str) -> ChangePointMetricLearner:
+    """With a checkpoint, on the workers of a scheduler."""
+    training = learner(solver=BundleDual(1e-5, checkpoint=str(state)))
+    return training.set_params(executor=DaskExecutor(address)).fit(DATA.sequences, DATA.labels)
 
 
 @pytest.fixture(scope="module")
@@ -176,23 +166,12 @@ def test_killed_worker(
 
 def test_killed_client(cluster: Cluster, client: Any, expected: Any, tmp_path: Path) -> None:
     """The process that trains dies; another one, with the checkpoint, ends where it would have."""
-    state = tmp_path / "state.npz"
-    address = client.scheduler.address
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, address, str(state)]
-    process = subprocess.Popen(command)
-    deadline = time.monotonic() + 60
-    while not state.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    state, address = tmp_path / "state.npz", client.scheduler.address
+    assert kill_after_writing(state, 0.0, train, state, address)
     with np.load(state) as file:
         done = len(file["rows"])
     assert 0 < done < len(expected.solution_.trace)
-    solver = BundleDual(1e-5, checkpoint=str(state))
-    assert_same(
-        learner(solver=solver, executor=DaskExecutor(address)).fit(DATA.sequences, DATA.labels),
-        expected,
-    )
+    assert_same(train(state, address), expected)
 
 
 def test_clusterings_and_partial_labels(client: Any) -> None:

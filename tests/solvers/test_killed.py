@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -24,10 +21,8 @@ from metriclearn import (
     SquaredFrobenius,
 )
 from metriclearn.datasets import make_change_points
+from tests.processes import finish, kill_after_writing
 
-# Children are copies of a process that has imported this file and nothing else.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__])
 SOLVERS: dict[str, Any] = {
     "BundleDual": BundleDual(1e-7, keep_inactive=1),
     "CuttingPlane": CuttingPlane(tolerance=1e-5),
@@ -62,40 +57,16 @@ def fit_and_keep(name: str, checkpoint: Path, out: Path) -> None:
     )
 
 
-def start(*arguments: Any) -> Any:
-    process = PROCESSES.Process(target=fit_and_keep, args=arguments)
-    process.start()
-    return process
-
-
-def finish(*arguments: Any) -> None:
-    process = start(*arguments)
-    process.join()
-    assert process.exitcode == 0
-
-
 @pytest.mark.parametrize("name", [*SOLVERS, "Alternation"])
 def test_killed_and_resumed(name, tmp_path) -> None:
     if name == "CuttingPlane":
         pytest.importorskip("cvxpy", reason="cvxpy solves its master: pip install cvxpy")
     whole, state, out = (tmp_path / f"{file}.npz" for file in ("whole", "state", "out"))
-    finish(name, tmp_path / "whole_state.npz", whole)
-    kills, rng = 0, np.random.default_rng(0)
-    while kills < 2:
-        process = start(name, state, out)
-        before = state.stat().st_mtime_ns if state.exists() else 0
-        while process.is_alive():  # a round at least, so that the run gets on
-            if state.exists() and state.stat().st_mtime_ns > before:
-                break
-            time.sleep(0.0005)
-        time.sleep(0.0 if kills == 0 else rng.uniform(0.0, 0.05))
-        process.kill()
-        process.join()
-        if process.exitcode != -signal.SIGKILL:
-            break
-        kills += 1
-    assert kills >= 1
-    finish(name, state, out)
+    finish(fit_and_keep, name, tmp_path / "whole_state.npz", whole)
+    for delay in (0.0, 0.03):
+        killed = kill_after_writing(state, delay, fit_and_keep, name, state, out)
+        assert killed or delay > 0.0  # a round at least, so that the run gets on
+    finish(fit_and_keep, name, state, out)
     with np.load(whole) as expected, np.load(out) as resumed:
         assert name != "Alternation" or len(expected["steps"][0]) >= 3
         for key in expected:

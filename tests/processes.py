@@ -1,0 +1,42 @@
+"""Processes that are killed while they work."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["finish", "kill_after_writing"]
+
+# Children are copies of a process that has imported these files and nothing else.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload([__name__, "tests.training"])
+
+
+def _start(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    process = PROCESSES.Process(target=function, args=arguments)
+    process.start()
+    return process
+
+
+def finish(function: Callable[..., Any], *arguments: Any) -> None:
+    """Call a function in a process of its own."""
+    process = _start(function, arguments)
+    process.join()
+    assert process.exitcode == 0
+
+
+def kill_after_writing(
+    file: Path, delay: float, function: Callable[..., Any], *arguments: Any
+) -> bool:
+    """SIGKILL so many seconds after the call has written a file; False if it was done before."""
+    before = file.stat().st_mtime_ns if file.exists() else 0
+    process = _start(function, arguments)
+    while process.is_alive() and not (file.exists() and file.stat().st_mtime_ns > before):
+        time.sleep(0.0005)
+    time.sleep(delay)
+    process.kill()
+    process.join()
+    return process.exitcode != 0
