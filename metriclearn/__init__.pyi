@@ -32,10 +32,10 @@ from .estimators.whitened import WhitenedMetricLearner as WhitenedMetricLearner
 from .features.hermite import HermiteMoments as HermiteMoments
 from .features.image import ImageFeatures as ImageFeatures
 from .oracles.averaged import Averaged as Averaged
-from .oracles.best_penalty import best_penalty as best_penalty
 from .oracles.change_points import ChangePoints as ChangePoints
 from .oracles.change_points import ConstrainedChangePoints as ConstrainedChangePoints
 from .oracles.local_search import LocalSearch as LocalSearch
+from .oracles.path import best_penalty as best_penalty
 from .oracles.path import segmentation_path as segmentation_path
 from .oracles.spectral import SpectralRelaxation as SpectralRelaxation
 from .oracles.summed_area import SummedArea as SummedArea

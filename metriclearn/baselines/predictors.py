@@ -13,7 +13,7 @@ from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.linear import Euclidean
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
-from metriclearn.oracles.best_penalty import best_penalty
+from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Needs, component, either, number
 

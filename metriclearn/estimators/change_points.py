@@ -13,8 +13,8 @@ from metriclearn.estimators.alternation import Alternation, Piece
 from metriclearn.estimators.inputs import DataSets, read_labelings
 from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
-from metriclearn.oracles.best_penalty import best_penalty
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
+from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.forms import LinearFeatures, LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, pieces_of
 from metriclearn.problem.losses import KnownLoss, charges
@@ -242,7 +242,7 @@ def complete_segmentations(
 def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partition:
     """A completion with about as many segments per sample as where the labels are known."""
     problem = PricedSegmentation(form, min_size, known)
-    fewest, most = len(problem.coarsest.ends), len(problem.finest.ends)
+    fewest, most = (len(vertex.ends) for vertex in problem.extremes)
     pieces = pieces_of(known)
     changes = covered = 0
     for start, ends in pieces.stretches:

@@ -356,7 +356,7 @@ class PenalizedSegmenter(ComponentParameters):
         most = min(len(Z) // self.min_size, max(self.max_segments, 2 * len(facts)))
         form = LowRankForm(center(Z @ self.components_.T))
         problem = PricedSegmentation(form, min(self.min_size, len(Z)))
-        vertices = hull_vertices(problem, problem.coarsest, problem.finest, most)
+        vertices = hull_vertices(problem, *problem.extremes, most)
         if len(vertices) > 2 and len(vertices[-2].ends) >= most:
             vertices.pop()  # the last one kept stands for all finer ones
         return path_along(vertices, 0.0, (0.0, np.inf))

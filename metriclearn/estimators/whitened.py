@@ -28,7 +28,7 @@ from metriclearn.estimators.learned_metric import (
 from metriclearn.estimators.linear import PrincipalComponents
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.averaged import Averaged
-from metriclearn.oracles.best_penalty import best_penalty
+from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, component, either, number

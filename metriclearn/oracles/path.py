@@ -1,7 +1,8 @@
-"""Every optimal segmentation over a range of penalties (CROPS)."""
+"""Every optimal segmentation over a range of penalties (CROPS), and the best penalty."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,21 @@ from sklearn.utils import check_array
 
 from metriclearn.oracles.change_points import PricedSegmentation, Vertex
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.problem.partition import check_count
+from metriclearn.problem.losses import FrobeniusLoss, Loss
+from metriclearn.problem.partition import Partition, check_count
 from metriclearn.running.parameters import Needs, either, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["SegmentationPath", "hull_vertices", "path_along", "segmentation_path", "widest_run"]
+__all__ = [
+    "SegmentationPath",
+    "best_penalty",
+    "hull_vertices",
+    "path_along",
+    "segmentation_path",
+    "widest_run",
+]
 
 _COUNT = either(None, number(1, whole=True))
 _RANGE = Needs(
@@ -77,7 +86,7 @@ class SegmentationPath:
         """
         # low ends decrease along the path: negated, they are sorted for the bisection
         places = np.searchsorted(-self.penalties[:, 0], -np.asarray(penalties), side="left")
-        return np.minimum(places, len(self) - 1)
+        return np.minimum(places, len(self.penalties) - 1)
 
     def elbow(self) -> int:
         """Position of the elbow: the segmentation that is optimal over the widest range.
@@ -146,24 +155,21 @@ def segmentation_path(
     _COUNT.check("segmentation_path", "max_segments", max_segments)
     check_count("segmentation_path", len(Z), None, min_size)
     problem = PricedSegmentation(LowRankForm(Z), min_size)
-    low, high = problem.coarsest, problem.finest
+    low, high = problem.extremes
     if penalty_range is not None:
         cheap, dear = map(float, penalty_range)
         low = low if np.isinf(dear) else problem.solve(dear)
         high = problem.solve(cheap)
     else:
-        high = _down_to_noise(problem, low, high)
-        cheap, dear = 0.0, np.inf
+        # A segment costs the mean residual of a sample, first around the mean of all, then around
+        # the optimum at that price.
+        cheap, dear, last = 0.0, np.inf, low
+        for _ in range(2):
+            if len(high.ends) > len(last.ends):
+                last = problem.between(last, high) or last
+        high = last if len(last.ends) > 1 else high
     vertices = hull_vertices(problem, low, high, max_segments or len(Z))
     return path_along(vertices, float(np.sum(Z * Z)), (cheap, dear))
-
-
-def _down_to_noise(problem: PricedSegmentation, low: Vertex, high: Vertex) -> Vertex:
-    """The optimum when a segment costs the mean residual of a sample around that optimum."""
-    for _ in range(2):
-        if len(high.ends) > len(low.ends):
-            low = problem.between(low, high) or low
-    return low if len(low.ends) > 1 else high
 
 
 def hull_vertices(
@@ -206,8 +212,8 @@ def path_along(
     vertices: list[Vertex], total: float, penalty_range: tuple[float, float]
 ) -> SegmentationPath:
     """The segmentations at the vertices and the penalties between them."""
-    values = np.array([value for value, _ in vertices])
-    counts = np.array([len(ends) for _, ends in vertices])
+    values, ends = zip(*vertices)
+    counts = np.array([*map(len, ends)])
     # Neighbors on the hull are worth the same at the slope of their edge: above it the one with
     # fewer segments is optimal, below it the other.
     slopes = np.diff(values) / np.diff(counts)
@@ -215,4 +221,56 @@ def path_along(
         [np.append(slopes, penalty_range[0]), np.append(penalty_range[1], slopes)]
     )
     penalties = np.clip(penalties, *penalty_range)
-    return SegmentationPath([ends for _, ends in vertices], counts, total - values, penalties)
+    return SegmentationPath([*ends], counts, total - np.array(values), penalties)
+
+
+def best_penalty(
+    forms: Sequence[LowRankForm],
+    truths: Sequence[Partition],
+    weights: NDArray | None = None,
+    min_size: int = 1,
+    loss: Loss = FrobeniusLoss(),  # noqa: B008  # has no state
+) -> tuple[float, float]:
+    """The penalty with the least mean loss ℓ on labeled sequences, exactly, and that loss.
+
+    Every sequence's optimal segmentation is piecewise constant in the penalty, so the mean loss
+    is too, and its minimum over all penalties is found without a grid. Among equally good
+    intervals the widest (in ratio) wins, and its geometric mean is returned.
+
+    Parameters
+    ----------
+    forms : sequence of LowRankForm
+        ZZᵀ of every sequence.
+    truths : sequence of Partition
+    weights : array (N,), optional
+    min_size : int
+    loss : Loss
+        ℓ; of the truths it gets.
+    """
+    paths, errors, reached = [], [], 0.0
+    for form, truth in zip(forms, truths):
+        problem = PricedSegmentation(form, min_size)
+        most = min(form.n_samples // min_size, 4 * truth.n_clusters + 10)
+        vertices = hull_vertices(problem, *problem.extremes, most)
+        path = path_along(vertices, 0.0, (0.0, np.inf))
+        paths.append(path)
+        errors.append(np.array([loss(Partition(ends=ends), truth) for _, ends in vertices]))
+        if len(vertices) > 1 and path.n_segments[-2] >= most:  # not refined below this price
+            reached = max(reached, float(path.penalties[-2, 1]))
+    # Prices between which no sequence changes its segmentation, from high to low, as along a path.
+    # The last one is that down to which all paths go, or a positive stand-in for 0.
+    prices = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]
+    rounding = 1e-12 * float(prices[0])
+    prices = prices[prices > max(rounding, reached)]
+    if len(prices):
+        lowest = reached if reached > rounding else 1e-3 * prices[-1]
+        prices = np.concatenate([[2.0 * prices[0]], prices, [lowest]])
+    else:
+        prices = np.array([2.0, 1.0]) * max(1.0, reached)
+    # Between two of them the losses are constant: one price in every interval tells all.
+    middles = np.sqrt(prices[:-1] * prices[1:])
+    losses = [values[path.positions(middles)] for path, values in zip(paths, errors)]
+    mean = np.average(losses, axis=0, weights=weights)
+    logs = np.log(prices)
+    first, last = widest_run(mean <= np.min(mean) + 1e-12, logs[1:], logs[:-1])
+    return float(np.sqrt(prices[last + 1] * prices[first])), float(np.min(mean))

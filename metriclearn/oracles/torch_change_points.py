@@ -92,7 +92,7 @@ class _Batch:
     def __init__(self, forms: Sequence[LowRankForm], device: str) -> None:
         import torch
 
-        from metriclearn.oracles.pruned import truth_table
+        from metriclearn.oracles.change_points import truth_table
 
         self.n_positions = 1 + max(form.n_samples for form in forms)
         rank = max(form.cumulative.shape[1] for form in forms)
@@ -119,7 +119,7 @@ class _Batch:
         """f(s, u) of every form for s = 0 … stop − 1, (n, stop)."""
         lengths = u - self._positions[:stop]
         energies = ((self._sums[:, u, None] - self._sums[:, :stop]) ** 2).sum(2)
-        start, share, before, after = self._tables  # as in truth_table of pruned
+        start, share, before, after = self._tables  # as in truth_table
         inside = self._positions[:stop] >= start[:, u, None]
         overlap = (before[:, u, None] + after[:, :stop]).where(
             ~inside, lengths**2 * share[:, u, None]

@@ -224,7 +224,7 @@ def test_moved_cuts_stay_valid_and_tight() -> None:
 
 def coarsest(form: LowRankForm, n_clusters: int | None = None, known: Any = None) -> Partition:
     """A heuristic completion oracle that answers badly."""
-    return Partition(ends=PricedSegmentation(form, known=known).coarsest.ends)
+    return Partition(ends=PricedSegmentation(form, known=known).extremes[0].ends)
 
 
 @pytest.mark.parametrize("completion", [ConstrainedChangePoints(), coarsest])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from metriclearn import ChangePoints, LowRankForm, Partition, segmentation_path
-from metriclearn.oracles.best_penalty import best_penalty
+from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.losses import FrobeniusLoss
 from tests.exhaustive import all_segmentations, segmentation_values
 from tests.oracles.signals import noisy_steps
