@@ -217,7 +217,7 @@ class PricedSegmentation:
             coarsest = Vertex(value, positions[-1:])
             if self.min_size == 1:
                 values = segment_values(*self._signal, positions[:-1], positions[1:])
-                return coarsest, Vertex(float(np.sum(values)), positions[1:])
+                return coarsest, Vertex(float(values.sum()), positions[1:])
         # At a price above the range of V the number of segments decides.
         cumulative, weight = self._signal[:2]
         price = float(np.sum(np.diff(cumulative, axis=0) ** 2))
@@ -291,7 +291,7 @@ class PricedSegmentation:
         # through t is at most through[t]; the segments before and after t share no charge.
         price, T = _slope(low, high), self.n_samples
         form, sums = self.form, self.form.cumulative
-        turned: Any = LowRankForm.from_cumulative(sums[-1] - sums[::-1])
+        turned: Any = LowRankForm(cumulative=sums[-1] - sums[::-1])
         if isinstance(form, ChargedForm):
             turned = ChargedForm(turned, form.charges.mirrored(), form.scale)
         elif form.truth is not None and form.weight:
