@@ -115,7 +115,7 @@ def rounds_of(
 
 def bytes_back(shard: Any, w: NDArray) -> int:
     """Size of a shard's answer."""
-    return len(pickle.dumps(shard(w)))
+    return len(pickle.dumps(shard.value_and_slope(w)))
 
 
 def two_workers(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:

@@ -17,7 +17,7 @@ import copy
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
@@ -29,12 +29,11 @@ from metriclearn.problem.forms import Form, JointFeatures
 from metriclearn.problem.losses import Loss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
-from metriclearn.running.executors import Executor, Sums, ThreadExecutor, shard_bounds
+from metriclearn.running.executors import Executor, Sums, ThreadExecutor, add_up, shard_bounds
 from metriclearn.solvers.base import CutMemory, Cuts
 from metriclearn.solvers.mahalanobis import MetricCone
 
 __all__ = [
-    "CompletionOracle",
     "HingeShard",
     "HingeTerms",
     "Oracle",
@@ -52,15 +51,6 @@ class Oracle(Protocol):
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Partition | Projector:
         """Best partition, with ``n_clusters`` clusters if given."""
-        ...
-
-
-@runtime_checkable
-class CompletionOracle(Protocol):
-    """argmax ⟨A, M⟩ over the partitions that agree with what is known."""
-
-    def __call__(self, form: Any, n_clusters: int | None = None, known: Any = None) -> Partition:
-        """Best completion of ``known``."""
         ...
 
 
@@ -98,8 +88,8 @@ class HingeTerms:
         λ where it is not learned.
     count_known : bool
         Whether inference knows K_i; λ is then 0.
-    completion : CompletionOracle, optional
-        Completes labels that are partly known.
+    completion : callable (form, n_clusters, known) -> Partition, optional
+        argmax ⟨A, M⟩ over the partitions that agree with what is known of partial labels.
     """
 
     features: JointFeatures
@@ -109,7 +99,7 @@ class HingeTerms:
     loss_scale: float = 1.0
     price: float = 0.0
     count_known: bool = False
-    completion: CompletionOracle | None = None
+    completion: Callable[..., Partition] | None = None
 
     def at(self, w: NDArray, tangent: NDArray | None = None) -> Point:
         """The forms, the metric coordinates and the price under w."""
@@ -125,6 +115,7 @@ class HingeTerms:
         return Line(0.0 if linear else form.at(partition) - float(slope @ metric), slope)
 
 
+@dataclass
 class HingeShard:
     """Neighboring data sets of a structured hinge.
 
@@ -132,35 +123,27 @@ class HingeShard:
     ----------
     terms : HingeTerms
     samples, truths : sequences of Samples and Partition
-        Samples that have a method ``loaded`` are read when they are asked for, one by one.
     shares : array (N,)
         s.
     owners : int array (N,)
         Which function of the risk a data set belongs to; sorted.
+    stored : bool
+        Whether samples are read when they are asked for, one by one.
     """
 
-    def __init__(
-        self,
-        terms: HingeTerms,
-        samples: Sequence[Any],
-        truths: Sequence[Any],
-        shares: NDArray,
-        owners: NDArray,
-    ) -> None:
-        self.terms, self.samples, self.truths = terms, samples, truths
-        self.shares, self.owners = shares, owners
-        self.groups = np.unique(owners)
-        self.stored = hasattr(samples, "loaded")
-        self._lines: dict[int, tuple[bytes, Line]] = {}
+    terms: HingeTerms
+    samples: Sequence[Any]
+    truths: Sequence[Any]
+    shares: NDArray
+    owners: NDArray
+    stored: bool
+    _lines: dict[int, tuple[bytes, Line]] = field(default_factory=dict, init=False)
 
     def loaded(self) -> Self:
         """A shard of the same data sets, which are in memory."""
-        shard = copy.copy(self)
-        if self.stored:
-            samples: Any = self.samples
-            shard.samples, shard.stored = samples.loaded(), False
-            shard._lines = {}
-            shard.slopes_of_truths()  # which reads them
+        samples: Any = self.samples
+        shard = replace(self, samples=samples.loaded(), stored=False)
+        shard.slopes_of_truths()  # which reads them
         return shard
 
     def __sizeof__(self) -> int:
@@ -168,7 +151,7 @@ class HingeShard:
         rows = 0 if self.stored else sum(truth.n_samples for truth in self.truths)
         return 8 * rows * self.terms.cone.n_features + 1000 * len(self.truths)
 
-    def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Sums:
+    def value_and_slope(self, w: NDArray, chosen: NDArray | None = None) -> Sums:
         """Weighted sums of the cuts at w, of all functions or of those ``chosen``.
 
         With w of shape (2, n) the second row is where −s_w(N_i) is linearized. Where K_i is known
@@ -314,7 +297,7 @@ class StructuredHinge:
         shards = []
         for a, b in pairwise(cuts):
             data = self.samples[a:b], self.truths[a:b], self._shares[a:b], owners[a:b]
-            shards.append(HingeShard(self.terms, *data))
+            shards.append(HingeShard(self.terms, *data, hasattr(self.samples, "loaded")))
         _LOGGER.info("%d data sets in %d shards: %r", len(owners), len(shards), self.executor)
         return self.executor.place(shards)
 
@@ -322,7 +305,9 @@ class StructuredHinge:
         """Cuts at w, of all groups or of those ``chosen``: weighted means over their members."""
         groups = np.arange(len(self.weights)) if chosen is None else np.asarray(chosen)
         point = w if self._tangent is None else np.stack([w, self._tangent])
-        sums = self.executor.evaluate(self._shards, point, chosen)
+        arguments = HingeShard.value_and_slope, point, chosen
+        parts = self.executor.each(self._shards, *arguments, chosen=chosen, total=add_up)
+        sums = add_up(parts)
         place = np.searchsorted(sums.groups, groups)
         weights = self.weights[groups]
         safe = np.where(weights > 0, weights, 1.0)

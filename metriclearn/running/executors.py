@@ -1,9 +1,9 @@
 """Where the shards of a risk are, and how they are asked: threads here, or Dask across machines.
 
-A shard is some of the data sets. It answers ``shard(w)`` with :class:`Sums`, the weighted sums of
-values and slopes of the functions its data sets belong to, and nothing else travels: no partition
-ever leaves the machine that found it. An executor places shards, evaluates them at w, and adds
-the sums up in one fixed order, so that the result does not depend on where a shard was.
+A shard is some of the data sets. It answers with :class:`Sums`, the weighted sums of values and
+slopes of the functions its data sets belong to, and nothing else travels: no partition ever
+leaves the machine that found it. An executor places shards and asks them; sums are added up in
+one fixed order, so that the result does not depend on where a shard was.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise, repeat
-from operator import call
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -52,15 +52,11 @@ class Shard(Protocol):
     """Some of the data sets of a risk.
 
     ``stored`` says that the shard only knows where its data are, so that it can be sent again at
-    any time; ``groups`` are the functions its data sets belong to.
+    any time; ``owners`` are the functions its data sets belong to.
     """
 
     stored: bool
-    groups: NDArray
-
-    def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Sums:
-        """Sums at w over the functions ``chosen`` that the shard has a part in."""
-        ...
+    owners: NDArray
 
     def loaded(self) -> Self:
         """The same shard with its data in memory."""
@@ -78,12 +74,19 @@ class Executor(Protocol):
         """Bring shards to where they are evaluated; what comes back stands for them."""
         ...
 
-    def evaluate(self, shards: Any, w: NDArray, chosen: NDArray | None = None) -> Sums:
-        """Sums at w over all placed shards, of all functions or of those ``chosen``."""
-        ...
+    def each(
+        self,
+        shards: Any,
+        function: Callable[..., Any],
+        *arguments: Any,
+        chosen: NDArray | None = None,
+        total: Callable[[Sequence[Any]], Any] | None = None,
+    ) -> list[Any]:
+        """``function(shard, *arguments)`` of every placed shard, in their order.
 
-    def each(self, shards: Any, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """``function(shard, *arguments)`` of every placed shard, in their order."""
+        Shards without a part in the functions ``chosen`` may be left out, and neighboring answers
+        may come back as their ``total``.
+        """
         ...
 
 
@@ -111,6 +114,7 @@ def shard_bounds(group_bounds: NDArray, count: int) -> NDArray:
     return np.unique(np.concatenate(list(within)))
 
 
+@dataclass(eq=False, repr=False)
 class ThreadExecutor(BaseEstimator):
     """Threads of this process; the oracles' compiled kernels and BLAS run outside Python's lock.
 
@@ -124,8 +128,7 @@ class ThreadExecutor(BaseEstimator):
         Threads, as in joblib: one by default, −1 for one per processor.
     """
 
-    def __init__(self, n_jobs: int | None = None) -> None:
-        self.n_jobs = n_jobs
+    n_jobs: int | None = None
 
     def count(self, n_items: int) -> int:
         threads = effective_n_jobs(self.n_jobs)
@@ -134,13 +137,13 @@ class ThreadExecutor(BaseEstimator):
     def place(self, shards: Sequence[Shard]) -> Sequence[Shard]:
         return shards
 
-    def evaluate(self, shards: Sequence[Shard], w: NDArray, chosen: NDArray | None = None) -> Sums:
-        if chosen is not None:
-            shards = [shards[i] for i in _asked(shards, chosen)]
-        return add_up(self.each(shards, call, w, chosen))
-
     def each(
-        self, shards: Sequence[Shard], function: Callable[..., Any], *arguments: Any
+        self,
+        shards: Sequence[Any],
+        function: Callable[..., Any],
+        *arguments: Any,
+        chosen: NDArray | None = None,
+        total: Callable[[Sequence[Any]], Any] | None = None,
     ) -> list[Any]:
         if effective_n_jobs(self.n_jobs) == 1:  # saves a millisecond of every round
             return list(map(function, shards, *map(repeat, arguments)))
@@ -224,35 +227,34 @@ class DaskExecutor:
     def place(self, shards: Sequence[Shard]) -> _Placed:
         return _Placed(self.client, shards)
 
-    def evaluate(self, shards: _Placed, w: NDArray, chosen: NDArray | None = None) -> Sums:
-        asked = _asked(shards.originals, chosen)
+    def each(
+        self,
+        shards: _Placed,
+        function: Callable[..., Any],
+        *arguments: Any,
+        chosen: NDArray | None = None,
+        total: Callable[[Sequence[Any]], Any] | None = None,
+    ) -> list[Any]:
+        every = enumerate(shards.originals)
+        asked = [i for i, s in every if chosen is None or np.isin(s.owners, chosen).any()]
 
-        def one_round() -> list[Sums]:
+        def one_round() -> list[Any]:
             # a long w travels once, and from worker to worker; a short one with every task
-            sent: Any = w if w.nbytes < 2**14 else self.client.scatter(w, hash=False)
-            parts = self._at_home("value-and-slope", call, shards, asked, sent, chosen)
-            while len(parts) > _FAN_IN:
+            long = [getattr(argument, "nbytes", 0) >= 2**14 for argument in arguments]
+            sent = [
+                self.client.scatter(argument, hash=False) if far else argument
+                for argument, far in zip(arguments, long)
+            ]
+            parts = self._at_home(function, shards, asked, *sent)
+            while total is not None and len(parts) > _FAN_IN:
                 batches = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
-                parts = self._submit("add-up", add_up, batches)
+                parts = self._submit(total, batches)
             return self.client.gather(parts)
 
-        return add_up(self._repeated(shards, one_round))
-
-    def each(self, shards: _Placed, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        name = function.__name__.strip("_").replace("_", "-")
-        every = range(len(shards.originals))
-        return self._repeated(
-            shards,
-            lambda: self.client.gather(self._at_home(name, function, shards, every, *arguments)),
-        )
+        return self._repeated(shards, one_round)
 
     def _at_home(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        shards: _Placed,
-        asked: Sequence[int],
-        *arguments: Any,
+        self, function: Callable[..., Any], shards: _Placed, asked: Sequence[int], *arguments: Any
     ) -> list[Future]:
         """One task per shard asked for, on the worker that has it, or any if that is gone.
 
@@ -265,19 +267,14 @@ class DaskExecutor:
             there = [i for i in asked if homes[i] == home]
             where = {"workers": [home], "allow_other_workers": True} if home else {}
             futures = [shards.futures[i] for i in there]
-            tasks.update(zip(there, self._submit(name, function, futures, *arguments, **where)))
+            tasks.update(zip(there, self._submit(function, futures, *arguments, **where)))
         return [tasks[i] for i in asked]
 
     def _submit(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        items: Sequence[Any],
-        *arguments: Any,
-        **where: Any,
+        self, function: Callable[..., Any], items: Sequence[Any], *arguments: Any, **where: Any
     ) -> list[Future]:
         """One task per item, in one message, under a name that the dashboard shows."""
-        token = uuid.uuid4().hex[:12]
+        name, token = function.__name__.strip("_").replace("_", "-"), uuid.uuid4().hex[:12]
         keys = [f"{name}-{token}-{i}" for i in range(len(items))]
         rest = [[argument] * len(items) for argument in arguments]
         options = {"key": keys, "pure": False, "retries": self.retries, **where}
@@ -360,13 +357,6 @@ class _Placed:
         for i, future in enumerate(self.futures):
             if future.status in ("cancelled", "lost", "error"):
                 self.futures[i] = self._place(i)
-
-
-def _asked(shards: Sequence[Shard], chosen: NDArray | None) -> list[int]:
-    """Numbers of the shards that have a part in the chosen functions."""
-    if chosen is None:
-        return list(range(len(shards)))
-    return [i for i, shard in enumerate(shards) if np.isin(shard.groups, chosen).any()]
 
 
 def _load(shard: Shard, client: int) -> Shard:
