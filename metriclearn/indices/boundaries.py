@@ -157,14 +157,4 @@ def _ends(change_points: ArrayLike | Partition, n_samples: int | None) -> NDArra
     """Sorted segment ends, the last one n."""
     if isinstance(change_points, Partition):
         return change_points.change_points
-    given = np.asarray(change_points)
-    if given.ndim != 1 or given.dtype.kind not in "iuf" or not np.all(np.isfinite(given)):
-        raise ValueError(
-            "Comparing change-points needs a flat sequence of integers, got "
-            f"{type(change_points).__name__} of {given.dtype}; pass the ends of the segments."
-        )
-    ends = given.astype(np.int64)
-    complete = ends.size > 0 and ends[0] >= 1 and n_samples in (None, ends[-1])
-    if complete and np.array_equal(ends, given) and np.all(ends[1:] > ends[:-1]):
-        return ends  # as ruptures gives them: nothing to sort or to complain about
-    return Partition.from_change_points(given, n_samples).change_points
+    return Partition.from_change_points(change_points, n_samples).change_points

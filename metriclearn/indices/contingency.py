@@ -11,12 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.partition import Partition, label_array
 
 Labels = Iterable[Hashable] | Partition
 Value = TypeVar("Value")
-# kinds of arrays in which different labels of one Python type stay different
-_FAITHFUL: dict[type, str] = {int: "iu", bool: "b", float: "f", str: "U"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,19 +41,22 @@ class ContingencyTable:
     @classmethod
     def from_array(cls, table: Any) -> ContingencyTable:
         """Table from a dense or sparse (K, K′) array of counts; empty rows and columns drop out."""
-        if hasattr(table, "tocoo"):
-            sparse = table.tocsr(copy=True)
+        if hasattr(table, "tocsr"):
+            from scipy.sparse import csr_array
+
+            sparse = csr_array(table, copy=True)
             sparse.sum_duplicates()  # and sorts the cells of every row
-            (rows, columns), counts = sparse.tocoo().coords, _counts(sparse.data)
-            keep = counts > 0
-            return cls._from_cells(rows[keep], columns[keep], counts[keep], sparse.shape)
+            sparse.data = _counts(sparse.data)
+            sparse.eliminate_zeros()
+            rows, columns = (codes.astype(np.int64) for codes in sparse.nonzero())
+            return cls._of_cells(rows, columns, sparse.data, sparse.sum(axis=1), sparse.sum(axis=0))
         dense = np.asarray(table)
         if dense.ndim != 2:
             raise ValueError(
                 f"A contingency table needs two dimensions, got {dense.ndim}; pass counts of shape "
                 "(clusters in the truth, clusters in the prediction)."
             )
-        return cls._from_dense(_counts(dense))
+        return cls._of_array(_counts(dense))
 
     @classmethod
     def from_codes(cls, a: NDArray[np.int64], b: NDArray[np.int64]) -> ContingencyTable:
@@ -66,30 +67,35 @@ class ContingencyTable:
         # counting into all K K′ cells beats sorting while they are not many more than the samples
         if n_rows * n_columns <= 8 * len(a) + 65536:
             table = np.bincount(cells, minlength=n_rows * n_columns)
-            return cls._from_dense(table.reshape(n_rows, n_columns))
+            return cls._of_array(table.reshape(n_rows, n_columns))
         cells, counts = np.unique(cells, return_counts=True)
         rows = cells // n_columns
-        return cls._from_cells(rows, cells - rows * n_columns, counts, (n_rows, n_columns))
+        sizes = np.bincount(a), np.bincount(b)
+        return cls._of_cells(rows, cells - rows * n_columns, counts, *sizes)
 
     @classmethod
-    def _from_dense(cls, table: NDArray[np.int64]) -> ContingencyTable:
-        row_sizes, column_sizes = table.sum(axis=1), table.sum(axis=0)
-        if not (row_sizes.all() and column_sizes.all()):
-            table = table[row_sizes > 0][:, column_sizes > 0]
-            row_sizes, column_sizes = row_sizes[row_sizes > 0], column_sizes[column_sizes > 0]
+    def _of_array(cls, table: NDArray[np.int64]) -> ContingencyTable:
         filled = np.flatnonzero(table != 0)  # ten times faster on booleans
-        rows = filled // max(len(column_sizes), 1)
-        columns = filled - rows * len(column_sizes)
+        rows = filled // table.shape[1]
+        columns = filled - rows * table.shape[1]
         counts = table.ravel()[filled]
-        return cls(rows, columns, counts, row_sizes, column_sizes, int(row_sizes.sum()))
+        return cls._of_cells(rows, columns, counts, table.sum(axis=1), table.sum(axis=0))
 
     @classmethod
-    def _from_cells(
-        cls, rows: NDArray, columns: NDArray, counts: NDArray, shape: tuple[int, int]
+    def _of_cells(
+        cls,
+        rows: NDArray[np.int64],
+        columns: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        row_sizes: NDArray[np.int64],
+        column_sizes: NDArray[np.int64],
     ) -> ContingencyTable:
-        rows, row_sizes = _compress(rows, counts, shape[0])
-        columns, column_sizes = _compress(columns, counts, shape[1])
-        return cls(rows, columns, counts, row_sizes, column_sizes, int(counts.sum()))
+        """Table of sorted cells, rows and columns without samples left out."""
+        if not (row_sizes.all() and column_sizes.all()):
+            rows = (np.cumsum(row_sizes > 0) - 1)[rows]
+            columns = (np.cumsum(column_sizes > 0) - 1)[columns]
+            row_sizes, column_sizes = row_sizes[row_sizes > 0], column_sizes[column_sizes > 0]
+        return cls(rows, columns, counts, row_sizes, column_sizes, int(row_sizes.sum()))
 
     def to_array(self) -> NDArray[np.int64]:
         """Dense table of shape (K, K′)."""
@@ -203,13 +209,9 @@ def label_codes(labels: Labels) -> NDArray[np.int64]:
     values = label_array(labels)
     if values.ndim == 1 and values.size and values.dtype.kind in "biu":
         low, high = int(values.min()), int(values.max())
-        if high - low < 4 * values.size + 1024:
-            if values.dtype.kind == "u":  # may not fit into 64 bits with a sign
-                return (values - values.dtype.type(low)).astype(np.int64)
+        if high < min(2**63, low + 4 * values.size + 1024):
             codes = values.astype(np.int64, copy=False)
             return codes - low if low else codes
-    if values.dtype.kind in "cmM" and np.any(values != values):
-        raise ValueError("Comparing partitions needs labels without NaN or NaT; remove them.")
     return Partition.from_labels(values).labels
 
 
@@ -222,33 +224,6 @@ def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDA
             f"{len(true)} and {len(pred)} labels; pass labelings of the same samples."
         )
     return true, pred
-
-
-def label_array(labels: Labels) -> NDArray:
-    """The labels as an array in which no two different labels became equal.
-
-    NumPy turns [1, "1"] into strings and [2**63, -1] into floats: such lists stay objects.
-    """
-    if isinstance(labels, Partition):
-        return labels.labels
-    if isinstance(labels, np.ma.MaskedArray):
-        raise ValueError(
-            "Comparing partitions needs arrays without a mask; pass labels.filled(-1) and "
-            "ignore_label=-1."
-        )
-    if not isinstance(labels, Iterable) or (isinstance(labels, np.ndarray) and labels.ndim == 0):
-        raise ValueError(
-            f"Comparing partitions needs a sequence of labels, got {labels!r}; one per sample."
-        )
-    if hasattr(labels, "__array__"):
-        return np.asarray(labels)
-    labels = list(labels)
-    kinds = {type(label) for label in labels}
-    if len(kinds) == 1 and (faithful := _FAITHFUL.get(kinds.pop())):
-        values = np.asarray(labels)
-        if values.dtype.kind in faithful:  # integers beyond 64 bits become floats or objects
-            return values
-    return np.fromiter(labels, dtype=object, count=len(labels))
 
 
 def differs(values: NDArray, label: Hashable) -> NDArray[np.bool_]:
@@ -268,15 +243,3 @@ def _counts(values: NDArray) -> NDArray[np.int64]:
             "not shares, and 0 for missing ones."
         )
     return values.astype(np.int64)
-
-
-def _compress(
-    codes: NDArray, counts: NDArray, n_codes: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Codes renumbered without gaps, and the total count of each."""
-    used = np.zeros(n_codes, dtype=bool)
-    used[codes] = True
-    codes = (np.cumsum(used) - 1)[codes]
-    sizes = np.zeros(int(used.sum()), dtype=np.int64)
-    np.add.at(sizes, codes, counts)
-    return codes, sizes

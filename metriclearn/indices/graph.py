@@ -48,15 +48,24 @@ def random_walk_index(
     ValueError
         If S has no edges, negative or non-finite weights, or is not symmetric.
     """
+    from scipy.sparse import csr_array
+    from scipy.special import entr
+
     a, b = map(label_codes, label_arrays(labels_true, labels_pred))
     S = _similarities(S, len(a))
     # the number of the pair (a_i, b_i) of every node, and a node that shows each pair
     _, first, joint = np.unique(a * (int(b.max()) + 1) + b, return_index=True, return_inverse=True)
+    if isinstance(S, np.ndarray):
+        to_pairs = S @ _indicator(joint)
+    else:  # renaming the columns is the same without the product
+        shape = len(a), len(first)
+        to_pairs = csr_array((S.data, joint[S.indices], S.indptr), shape=shape)
     total = 0.0
     for before, given in ((a, b[first]), (b, a[first])):
-        flow = _flow(S, before, joint)
+        flow = csr_array(_indicator(before).T @ to_pairs)
+        flow /= flow.data.sum()  # P(k_{t−1}, (k, k′)_t)
         to_given = flow @ _indicator(given)  # P(k_{t−1}, k′_t): pairs replaced by the other label
-        total += _plogp(to_given) - _plogp(flow)  # H(all) − H(condition), as Σ p ln p
+        total += entr(flow.data).sum() - entr(to_given.data).sum()  # H(all) − H(condition)
     return max(0.0, float(total)) / (np.log(base) if base else 1.0)
 
 
@@ -142,7 +151,7 @@ def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) 
 
 
 def _square(matrix: Any, n: int) -> Any:
-    """The matrix as a canonical sparse CSR array or a dense float array, shape checked."""
+    """The matrix as a canonical sparse CSR array or a dense float array, checked."""
     if hasattr(matrix, "tocsr"):
         from scipy.sparse import csr_array
 
@@ -164,11 +173,11 @@ def _square(matrix: Any, n: int) -> Any:
 
 
 def _similarities(S: Any, n: int) -> Any:
+    """The similarities, checked to be symmetric, non-negative and not all 0."""
     S = _square(S, n)
-    values = S.data if hasattr(S, "indptr") else S
-    if values.size and values.min() < 0:
+    if S.min() < 0:
         raise ValueError("random_walk_index needs similarities of at least 0, got negative ones.")
-    degrees = np.asarray(S.sum(axis=1), dtype=np.float64)
+    degrees = S.sum(axis=1, dtype=np.float64)
     if not degrees.sum() > 0:
         raise ValueError("random_walk_index needs a graph with edges; every similarity is 0.")
     probe = np.random.default_rng(0).random((n, 2))  # S = Sᵀ, tested on random vectors
@@ -185,24 +194,6 @@ def _indicator(codes: NDArray) -> Any:
 
     n = len(codes)
     return csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, int(codes.max()) + 1))
-
-
-def _flow(S: Any, before: NDArray, joint: NDArray) -> Any:
-    """P(k_{t−1}, (k, k′)_t) ∝ Σ S_ij over i in the one, j in the other, sparse (K, pairs)."""
-    from scipy.sparse import csr_array
-
-    if hasattr(S, "indptr"):  # renaming the columns is S Y without the product
-        width = int(joint.max()) + 1
-        renamed = csr_array((S.data, joint[S.indices], S.indptr), shape=(len(joint), width))
-        flow = _indicator(before).T @ renamed
-    else:
-        flow = csr_array(_indicator(before).T @ S @ _indicator(joint))
-    return flow / flow.data.sum()
-
-
-def _plogp(flow: Any) -> float:
-    p = flow.data[flow.data > 0]
-    return float(np.sum(p * np.log(p)))
 
 
 def _neighborhood_types(A: Any, codes: NDArray, generator: np.random.Generator) -> NDArray:

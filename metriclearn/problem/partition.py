@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from metriclearn.problem.knowledge import PartialPartition
 
-__all__ = ["Partition", "check_count", "factorize", "label_values"]
+__all__ = ["Partition", "check_count", "factorize", "label_array", "label_values"]
 
 
 class Partition:
@@ -100,9 +100,13 @@ class Partition:
             If a change-point is repeated, not an integer, below 1 or above ``n_samples``.
         """
         given = np.asarray(change_points)
-        if given.size and given.dtype.kind not in "iu" and not np.all(given == np.round(given)):
-            raise ValueError("Partition needs integer change-points; round them first.")
-        ends = np.sort(given.astype(np.int64).ravel())
+        whole = given.dtype.kind in "iuf" and np.array_equal(given, np.round(given))
+        if given.ndim != 1 or not whole or not np.all(np.isfinite(given)):
+            raise ValueError(
+                "Partition needs integer change-points, a flat sequence of integers, got "
+                f"{type(change_points).__name__} of {given.dtype}; pass the ends of the segments."
+            )
+        ends = np.sort(given.astype(np.int64), kind="stable")  # linear where they are sorted
         if n_samples is not None and (ends.size == 0 or ends[-1] < n_samples):
             ends = np.append(ends, n_samples)
         if ends.size == 0:
@@ -273,7 +277,31 @@ def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int)
         )
 
 
-def label_values(labels: Iterable[Hashable]) -> NDArray:
+def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
+    """The labels as an array in which no two different labels became equal.
+
+    NumPy turns [1, "1"] into strings and [2**63, -1] into floats: such lists stay objects.
+    """
+    if isinstance(labels, Partition):
+        return labels.labels
+    if isinstance(labels, np.ma.MaskedArray):
+        raise ValueError(
+            "Partition needs labels without a mask; pass labels.filled(-1), and ignore_label=-1 "
+            "to an index of two partitions."
+        )
+    if not isinstance(labels, Iterable) or (isinstance(labels, np.ndarray) and labels.ndim == 0):
+        raise ValueError(f"Partition needs one label per sample, got {labels!r}; pass a list.")
+    if hasattr(labels, "__array__"):
+        return np.asarray(labels)
+    items = list(labels)
+    if set(map(type, items)) in ({int}, {float}, {str}, {bool}):
+        values = np.asarray(items)
+        if values.dtype.kind == np.dtype(type(items[0])).kind:
+            return values
+    return np.fromiter(items, dtype=object, count=len(items))
+
+
+def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
     """One label per sample, (T,): numbers and strings as they are, anything else as objects.
 
     Raises
@@ -281,19 +309,14 @@ def label_values(labels: Iterable[Hashable]) -> NDArray:
     ValueError
         If there are none, or one is None or NaN or cannot be hashed.
     """
-    if not isinstance(labels, Iterable):
-        raise ValueError(f"Partition needs one label per sample, got {labels!r}; pass a list.")
-    typed = hasattr(labels, "dtype")
-    items: Any = labels if typed else list(labels)
-    if len(items) == 0:
+    values = label_array(labels)
+    if len(values) == 0:
         raise ValueError("Partition needs at least one label, got none.")
-    values = None
-    if typed or set(map(type, items)) in ({int}, {float}, {str}, {bool}):
-        values = np.asarray(items)  # of a mixed list numpy would make 1 and "1" the same label
-    if values is not None and values.ndim == 1 and values.dtype != object:
+    if values.ndim == 1 and values.dtype != object:
         missing = bool(np.any(values != values))
     else:
-        values, missing = np.empty(len(items), dtype=object), False
+        items, missing = values, False
+        values = np.empty(len(items), dtype=object)
         for i, item in enumerate(items):
             if not isinstance(item, Hashable):
                 raise ValueError(

@@ -125,8 +125,8 @@ def test_change_points_and_labels_are_two_ways_to_the_same(ends) -> None:
         (([0, 5],), "needs change-points from 1 to .* got 0 to 5"),
         (([-2, 5],), "needs change-points from 1 to .* got -2 to 5"),
         (([2, 9], 8), "from 1 to n_samples=8, got 2 to 9"),
-        (([2.5, 5],), "needs integer change-points; round them first"),
-        (([float("nan"), 5],), "needs integer change-points; round them first"),
+        (([2.5, 5],), "needs integer change-points, a flat sequence"),
+        (([float("nan"), 5],), "needs integer change-points, a flat sequence"),
         (([],), "needs at least one change-point, or n_samples"),
     ],
 )
