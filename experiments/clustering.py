@@ -74,7 +74,7 @@ class Clustering(Procedure):
             for protocol, tables in self.config.protocols.items()
             for name, count in (tables or {}).items()
             if count
-            for case in cases_of(protocol, _load(self.config, name), count, self.config)
+            for case in cases_of(protocol, load_table(self.config, name), count, self.config)
         ]
         if not cases:
             raise ValueError(
@@ -287,7 +287,14 @@ def _cells(rows: Sequence[Row]) -> dict[str, Any]:
     return cells
 
 
-def _load(config: DictConfig, name: str) -> LabeledTable:
+def load_table(config: DictConfig, name: str) -> LabeledTable:
+    """A table of the configuration by its name there.
+
+    Raises
+    ------
+    ValueError
+        If there is no such table.
+    """
     if name not in config.tables:
         raise ValueError(
             f"The clustering experiment needs tables among {', '.join(config.tables)}, got {name}."

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hydra.utils import instantiate
 
 from experiments.comparison import Comparison, sequence_losses, synthetic_sequences
 from experiments.procedure import Case, Losses, Method, Outcome, Story, grouped, pooled_rows
@@ -27,20 +26,8 @@ class PaperSetting(Comparison):
     ``paper_setting.md``, with objective, gap and numbers of segments.
     """
 
-    def methods(self) -> list[Method]:
-        learner = instantiate(self.config.learner)
-        return [
-            Method(f"{setting.name}, strength {strength:g}", learner, [parameters], setting)
-            for setting in self.config.settings.values()
-            for strength in self.config.strengths
-            for parameters in [
-                {
-                    "regularizer__strength": strength,
-                    "penalty": setting.penalty,
-                    "loss_scale": setting.loss_scale,
-                }
-            ]
-        ]
+    entries = "settings"
+    each_candidate = True
 
     def cases(self) -> list[Case]:
         train, validation, test = synthetic_sequences(self.config, self.config.seed)
@@ -54,7 +41,7 @@ class PaperSetting(Comparison):
         test = outcomes[0].case.test
         truth = np.mean([Partition.from_runs(labels).n_clusters for labels in test.labels])
         outcomes = [
-            replace(o, method=replace(o.method, name=o.method.options["name"])) for o in outcomes
+            replace(o, method=replace(o.method, name=o.method.options["family"])) for o in outcomes
         ]
         facts = [_facts(outcome) for outcome in outcomes]
         best = {

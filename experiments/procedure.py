@@ -64,6 +64,14 @@ class Method:
     candidates: Sequence[Mapping[str, Any]] = ({},)
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def each(self) -> list[Method]:
+        """A method of its own for every candidate; its option "family" is the name of them all."""
+        options = {**self.options, "family": self.name}
+        return [
+            Method(", ".join(filter(None, (self.name, in_words(c)))), self.estimator, [c], options)
+            for c in self.candidates
+        ]
+
     def with_parameters(self, parameters: Mapping[str, Any]) -> Any:
         """A copy of the estimator with the parameters of a candidate."""
         copies = {name: clone(value, safe=False) for name, value in parameters.items()}
@@ -103,12 +111,16 @@ class Choice:
     losses: NDArray
 
     def __str__(self) -> str:
-        words = [
-            f"{key.rpartition('__')[2]} = "
-            f"{type(value).__name__ if hasattr(value, 'get_params') else value}"
-            for key, value in sorted(self.parameters.items())
-        ]
-        return ", ".join(words) or "nothing to choose"
+        return in_words(self.parameters) or "nothing to choose"
+
+
+def in_words(parameters: Mapping[str, Any]) -> str:
+    """Names and values; of an estimator the class."""
+    return ", ".join(
+        f"{key.rpartition('__')[2]} = "
+        f"{type(value).__name__ if hasattr(value, 'get_params') else value}"
+        for key, value in sorted(parameters.items())
+    )
 
 
 @dataclass(frozen=True)
@@ -171,12 +183,15 @@ class Procedure(Protocol):
         Whether a method with a single candidate is fitted on the folds, too.
     entries : str
         The part of the configuration that describes the methods.
+    each_candidate : bool
+        Whether every candidate is a method of its own, with nothing to choose.
     """
 
     config: DictConfig
     backend: str = "processes"
     validates_one: bool = False
     entries: str = "methods"
+    each_candidate: bool = False
 
     def __init__(self, config: DictConfig) -> None:
         self.config = config
@@ -185,7 +200,7 @@ class Procedure(Protocol):
         """All methods, costly ones last: null entries left out, their grids spelled out."""
         # lists of Hydra's kind would take estimators that are dataclasses apart
         plain = partial(instantiate, _convert_="all")
-        return [
+        methods = [
             Method(
                 entry.name,
                 plain(entry.estimator),
@@ -194,6 +209,7 @@ class Procedure(Protocol):
             )
             for entry in filter(None, self.config[self.entries].values())
         ]
+        return [*chain(*(m.each() for m in methods))] if self.each_candidate else methods
 
     def cases(self) -> list[Case]:
         """All cases; reads the data."""
@@ -338,7 +354,7 @@ def _finish(
     The fields of an Outcome but the first two.
     """
     begun = time.perf_counter()
-    n_folds = len(case.folds)
+    n_folds = len(case.folds) or 1
     tried = [trials[i : i + n_folds] for i in range(0, len(trials), n_folds)]
     fitted = {
         place: (row[0].model, row[0].fit_seconds)

@@ -1,10 +1,10 @@
 """Run an experiment: ``python -m experiments.run experiment=NAME [tiny=true] [KEY=VALUE ...]``.
 
 NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, paper_setting,
-figure1, neuroblastoma, beedance, mocap6, clustering, images, bsds500, shows, video, audio or
-kinect_streams. Results, models, figures and report.html go to ``outputs/NAME/DATE/``, or to
-``hydra.run.dir``, where the same command goes on if it was stopped; ``--multirun`` runs a product
-of values.
+figure1, neuroblastoma, beedance, mocap6, clustering, images, bsds500, shows, video, audio,
+kinect_streams, default_settings or clustering_defaults. Results, models, figures and report.html go
+to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``, where the same command goes on if it was
+stopped; ``--multirun`` runs a product of values.
 """
 
 from __future__ import annotations

@@ -1,0 +1,43 @@
+"""The choice of defaults: disjoint halves of draws, and tables of the losses of every setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.defaults import draw
+from experiments.report import read_results
+from metriclearn.datasets import LabeledTable, load_digits
+from tests.experiments.command import call
+
+
+def test_draws_have_three_classes_and_share_no_sample() -> None:
+    table = load_digits()
+    unique = LabeledTable(
+        "digits", np.arange(1.0, 5.0) * np.arange(len(table))[:, None], table.y, ["x"] * 4
+    )
+    train, test = draw(unique, 3)
+    assert set(train.classes) == set(test.classes)
+    assert len(train.classes) == 3
+    assert len(train) == len(test) == 81
+    assert not set(train.X.max(axis=1)) & set(test.X.max(axis=1))
+    train, _ = draw(table, 0)
+    assert train.X.shape == (81, 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_settings", "chance"),
+    [("default_settings", 4, 4.0), ("clustering_defaults", 9, 4.0)],
+)
+def test_every_setting_is_better_than_chance(
+    name: str, n_settings: int, chance: float, tmp_path: Path
+) -> None:
+    call("run", f"experiment={name}", "tiny=true", "n_jobs=1", f"hydra.run.dir={tmp_path}")
+    rows = read_results(tmp_path / "results.json")["rows"]
+    means = {r["method"]: r["mean"] for r in rows if r["measure"] == "partition_loss"}
+    assert len(means) == n_settings
+    assert max(means.values()) < chance
+    text = (tmp_path / f"{name}.md").read_text(encoding="utf-8")
+    assert text.count("\n| ") == 1 + n_settings
