@@ -1,7 +1,8 @@
 """The command ``metriclearn``: learn from labelled recordings, segment new ones, compare, inspect.
 
 Exit status: 0 done, 1 for an error of the input in one sentence, 2 for a wrong command line, 130
-when interrupted. The docstring of a command is what its ``--help`` shows.
+when interrupted. What a command's ``--help`` shows are its docstring and its annotated parameters,
+of which those that are passed by name only are options.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
 
 __all__ = ["main"]
+
+Cache = Annotated[Path | None, "folder for computed features"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,14 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def fit(
-    folder: Path,
-    out: Path,
-    features: str | None,
-    rate: float,
-    segments: str,
-    label: str,
-    gap: str | None,
-    cache: Path | None,
+    folder: Annotated[Path, "where the recordings or tables are"],
+    *,
+    out: Annotated[Path, "file to write"],
+    features: Annotated[
+        Literal["audio", "video", "both"] | None,
+        "streams to use; by default audio, or both where all files are videos",
+    ] = None,
+    rate: Annotated[float, "rows per second (default 1)"] = 1.0,
+    segments: Annotated[str, "name of the table in FOLDER"] = "segments.csv",
+    label: Annotated[str, "column of the labels, for CSV files"] = "label",
+    gap: Annotated[str | None, "label of time that the table leaves out"] = None,
+    cache: Cache = None,
 ) -> None:
     """learn from a folder
 
@@ -97,7 +104,12 @@ def fit(
 
 
 def segment(
-    file: Path, model: Path, out: Path | None, truth: Path | None, cache: Path | None
+    file: Annotated[Path, "the recording, or a CSV file of features"],
+    *,
+    model: Annotated[Path, "file that fit has written"],
+    out: Annotated[Path | None, "folder to write to"] = None,
+    truth: Annotated[Path | None, "table to draw above the result"] = None,
+    cache: Cache = None,
 ) -> None:
     """segment a recording
 
@@ -148,7 +160,12 @@ def segment(
         print(f"Written: {path}")
 
 
-def compare(truth: Path, predicted: Path, tolerance: float) -> None:
+def compare(
+    truth: Annotated[Path, "table of the true segments"],
+    predicted: Annotated[Path, "table to compare with it"],
+    *,
+    tolerance: Annotated[float, "seconds for a boundary (default 1)"] = 1.0,
+) -> None:
     """compare two tables
 
     Compares two tables recording,start,end,label, the first one the truth.
@@ -191,7 +208,7 @@ def compare(truth: Path, predicted: Path, tolerance: float) -> None:
         print(f"In one table only, left out: {', '.join(left_out[:10])}.")
 
 
-def info(model: Path) -> None:
+def info(model: Annotated[Path, "file that fit has written"]) -> None:
     """what a model is
 
     Prints labels, recordings, features, validation loss, rank, price and largest weights.
@@ -218,42 +235,6 @@ def _positive(text: str) -> float:
     return value
 
 
-def _option(name: str, kind: Any = str, text: str | None = None, **more: Any) -> tuple[str, dict]:
-    return name, {"type": kind, "help": text, **more}
-
-
-_CACHE = _option("--cache", Path, "folder for computed features")
-_COMMANDS: dict[Any, list[tuple[str, dict]]] = {
-    fit: [
-        _option("folder", Path, metavar="FOLDER"),
-        _option("--out", Path, "file to write", required=True, metavar="MODEL"),
-        _option(
-            "--features",
-            text="streams to use; by default audio, or both where all files are videos",
-            choices=["audio", "both", "video"],
-        ),
-        _option("--rate", _positive, "rows per second (default 1)", default=1.0),
-        _option("--segments", text="name of the table in FOLDER", default="segments.csv"),
-        _option("--label", text="column of the labels, for CSV files", default="label"),
-        _option("--gap", text="label of time that the table leaves out"),
-        _CACHE,
-    ],
-    segment: [
-        _option("file", Path, metavar="FILE"),
-        _option("--model", Path, required=True, metavar="MODEL"),
-        _option("--out", Path, metavar="FOLDER"),
-        _option("--truth", Path, "table to draw above the result"),
-        _CACHE,
-    ],
-    compare: [
-        _option("truth", Path, metavar="TRUTH.csv"),
-        _option("predicted", Path, metavar="FOUND.csv"),
-        _option("--tolerance", _positive, "seconds for a boundary (default 1)", default=1.0),
-    ],
-    info: [_option("model", Path, metavar="MODEL")],
-}
-
-
 def _parser() -> argparse.ArgumentParser:
     import metriclearn
 
@@ -268,12 +249,20 @@ def _parser() -> argparse.ArgumentParser:
     version = f"metriclearn {metriclearn.__version__}"
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command, options in _COMMANDS.items():
+    for command in (fit, segment, compare, info):
         title, below = texts(command)
         added = commands.add_parser(command.__name__, help=title, **below)
         added.set_defaults(run=command)
-        for name, settings in options:
-            added.add_argument(name, **settings)
+        for name, given in inspect.signature(command, eval_str=True).parameters.items():
+            kind, text = get_args(given.annotation)
+            plain = (get_args(kind) or [kind])[0]  # without None
+            reader = {float: _positive, Path: Path}.get(plain, str)
+            settings: dict[str, Any] = {"type": reader, "help": text}
+            if given.kind is not given.KEYWORD_ONLY:
+                added.add_argument(name, metavar=name.upper(), **settings)
+                continue
+            settings |= {"choices": get_args(plain) or None, "default": given.default}
+            added.add_argument(f"--{name}", required=given.default is given.empty, **settings)
     return parser
 
 
@@ -344,15 +333,13 @@ def _rows(path: Path, names: list[str]) -> Any:
 
     from metriclearn.datasets.files import finite_values
 
-    if path.suffix.lower() != ".csv":
-        raise ValueError(f"{str(path)!r} needs to be a CSV file: the model was made from tables.")
     try:
-        table = pd.read_csv(path)
+        table = pd.read_csv(path, usecols=names)
     except ValueError as error:
-        raise ValueError(f"{str(path)!r} cannot be read as CSV ({error}).") from error
-    missing = [name for name in names if name not in table.columns]
-    if missing or table.empty:
-        raise ValueError(f"{str(path)!r} needs rows and the columns {names[:8]}, lacks {missing}.")
+        raise ValueError(
+            f"{str(path)!r} needs to be a CSV file with the columns {names[:8]}, as the model was "
+            f"made from tables ({error})."
+        ) from error
     return finite_values(table[names], path)
 
 

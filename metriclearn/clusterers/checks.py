@@ -1,4 +1,4 @@
-"""How all clusterers read their data; parameters are checked by their tables."""
+"""How all clusterers check their parameters and read their data."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
+from metriclearn.running.parameters import check_parameters
+
 __all__ = ["check_scale", "read_rows"]
 
 
 def read_rows(clusterer: Any, X: ArrayLike, *, reset: bool = True) -> NDArray[np.float64]:
-    """Check X, shape (n, d), and remember its features, or with ``reset=False`` compare them."""
+    """Check parameters and X, (n, d); remember its features, or without ``reset`` compare them."""
+    check_parameters(clusterer)
     rows = np.ascontiguousarray(validate_data(clusterer, X, dtype=np.float64, reset=reset))
     check_scale(type(clusterer).__name__, rows)
     return rows

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, check_parameters, either, number
+from metriclearn.running.parameters import Needs, either, number
 
 __all__ = ["DPMeans", "penalized_kmeans_objective"]
 
@@ -124,7 +125,6 @@ class DPMeans(ClusterMixin, BaseEstimator):
         ValueError
             If a parameter is out of range, or squared distances overflow.
         """
-        check_parameters(self)
         X = read_rows(self, X)
         random = check_random_state(self.random_state)
         orders = (
@@ -152,18 +152,17 @@ class DPMeans(ClusterMixin, BaseEstimator):
         self, X: NDArray, order: NDArray[np.intp] | slice
     ) -> tuple[float, NDArray[np.int64], NDArray[np.float64], int, bool]:
         """Objective, labels, means, number of passes, and whether the last one changed nothing."""
-        from metriclearn.clusterers.kernels import cluster_means
-
         visited = X[order]
-        labels = np.zeros(len(X), dtype=np.int64)
-        means, _ = cluster_means(visited, labels, 1)
+        labels, means = np.zeros(len(X), dtype=np.int64), visited.mean(axis=0, keepdims=True)
         settled, n_iter = False, 0
         while not settled and n_iter < self.max_iter:
             before = labels
             labels, count = _assign(visited, means, self.penalty)
-            means, sizes = cluster_means(visited, labels, count)
+            sizes = np.bincount(labels, minlength=count)
             kept = sizes > 0  # the numbers of emptied clusters close up
-            labels, means = (np.cumsum(kept) - 1)[labels], means[kept]
+            labels = (np.cumsum(kept) - 1)[labels]
+            sums = [np.bincount(labels, weights=column) for column in visited.T]
+            means = np.column_stack(sums) / sizes[kept, None]
             settled, n_iter = np.array_equal(labels, before), n_iter + 1
         in_order = np.empty_like(labels)
         in_order[order] = labels
@@ -203,17 +202,15 @@ def _visits(
     X: NDArray, order: Order, penalty: float, random: np.random.RandomState
 ) -> NDArray[np.intp] | slice:
     """In which order the rows are visited; for "farthest-first", O(nKd)."""
-    from metriclearn.clusterers.kernels import approach
-
     if order == "given":
         return slice(None)
     if order == "random":
         return random.permutation(len(X))
-    nearest, first = np.full(len(X), np.inf), []
-    farthest = approach(X, X.mean(axis=0), nearest)
-    while nearest[farthest] > penalty:
-        first.append(farthest)
-        farthest = approach(X, X[farthest], nearest)
+    first: list[np.intp] = []
+    nearest = cdist(X, X.mean(axis=0, keepdims=True), "sqeuclidean")
+    while nearest.max() > penalty:
+        first.append(np.argmax(nearest))
+        nearest = np.minimum(nearest, cdist(X, X[first[-1:]], "sqeuclidean"))
     rest = np.ones(len(X), dtype=bool)
     rest[first] = False
     return np.concatenate([np.array(first, dtype=np.intp), np.flatnonzero(rest)])

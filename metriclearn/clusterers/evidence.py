@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, check_parameters, either, number
+from metriclearn.running.parameters import Needs, either, number
 
 __all__ = ["EvidenceAccumulation", "coassociation", "evidence_accumulation"]
 
@@ -150,7 +150,6 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
         """
         from sklearn.cluster import KMeans
 
-        check_parameters(self)
         X = read_rows(self, X)
         root = np.sqrt(len(X))
         low = int(np.ceil(root / 2)) if self.min_clusters is None else self.min_clusters

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["approach", "assign_block", "cluster_means", "hamming_tree", "squared_distance"]
+__all__ = ["assign_block", "hamming_tree", "squared_distance"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -19,17 +19,6 @@ def squared_distance(x: Floats, y: Floats) -> float:
     for j in range(len(x)):
         total += (x[j] - y[j]) ** 2
     return total
-
-
-@njit(nogil=True, cache=True)
-def approach(X: Floats, center: Floats, nearest: Floats) -> int:
-    """Lower ``nearest`` to the squared distances to a new center; returns the farthest row."""
-    farthest = 0
-    for i in range(len(X)):
-        nearest[i] = min(nearest[i], squared_distance(X[i], center))
-        if nearest[i] > nearest[farthest]:
-            farthest = i
-    return farthest
 
 
 @njit(nogil=True, cache=True)
@@ -62,28 +51,6 @@ def assign_block(
             count += 1
         labels[i] = label
     return count
-
-
-@njit(nogil=True, cache=True)
-def cluster_means(X: Floats, labels: Ints, n_clusters: int) -> tuple[Floats, Ints]:
-    """Means (zero when empty) and sizes of clusters, by compensated sums: O(nd).
-
-    The order of the samples and a common shift of theirs cost no digits.
-    """
-    sums = np.zeros((n_clusters, X.shape[1]))
-    lost = np.zeros((n_clusters, X.shape[1]))
-    sizes = np.zeros(n_clusters, np.int64)
-    for i in range(len(X)):
-        c = labels[i]
-        sizes[c] += 1
-        for j in range(X.shape[1]):  # Neumaier: keep what the addition rounds away
-            x, before = X[i, j], sums[c, j]
-            after = before + x
-            lost[c, j] += (before - after) + x if abs(before) >= abs(x) else (x - after) + before
-            sums[c, j] = after
-    for c in range(n_clusters):
-        sums[c] = (sums[c] + lost[c]) / max(sizes[c], 1)
-    return sums, sizes
 
 
 @njit(nogil=True, cache=True)

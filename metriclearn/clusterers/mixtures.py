@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 
 from metriclearn.clusterers.checks import check_scale, read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, check_parameters, either, number
+from metriclearn.running.parameters import Needs, either, number
 
 __all__ = [
     "DirichletProcess",
@@ -260,7 +260,6 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
         ValueError
             If a parameter is out of range, or squared distances overflow.
         """
-        check_parameters(self)
         X = read_rows(self, X)
         center = X.mean(axis=0)
         farthest = float(np.sum((X - center) ** 2, axis=1).max())

@@ -16,14 +16,11 @@ from metriclearn.estimators.alternation import Alternation, FirstMetric, KnownSt
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.inputs import read_labelings
 from metriclearn.estimators.penalty import (
-    IntervalRegression,
     PenalizedSegmenter,
-    with_method,
 )
-from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.path import SegmentationPath
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, either, number
+from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
@@ -139,7 +136,7 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         **PenalizedSegmenter.PARAMETERS,
-        "learner": with_method("predict_change_points", "ChangePointMetricLearner()"),
+        "learner": component("predict_change_points", "ChangePointMetricLearner()"),
         "start": Needs(
             "a start such as IdentityStart(), which does not learn",
             lambda start: isinstance(start, FirstMetric) and not isinstance(start, KnownStart),
@@ -149,18 +146,12 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
     }
 
     learner: ChangePointMetricLearner = _LEARNER
-    representation: Any = None
-    sequence_features: SequenceFeatures = SequenceFeatures()  # noqa: RUF009
-    regression: IntervalRegression = IntervalRegression()  # noqa: RUF009
     _: KW_ONLY
     start: FirstMetric = IdentityStart()  # noqa: RUF009
     n_turns: int = 1
     constrained: bool = True
     longest: int | None = None
     keep_best: bool = False
-    min_size: int = 1
-    max_segments: int = 40
-    own_weight: float = 0.0
 
     def fit(self, X: Any, y: Any, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Learn from sequences and their labels or PartialPartitions.

@@ -24,6 +24,7 @@ __all__ = [
     "DataSets",
     "Measures",
     "check_features",
+    "check_range",
     "list_labelings",
     "read_counts",
     "read_data_sets",
@@ -185,6 +186,15 @@ def check_features(estimator: Any, data: Data) -> Data:
             "feature names should match those that were passed during fit."
         )
     return data
+
+
+def check_range(who: str, what: str, values: NDArray, most: float) -> None:
+    """Raise unless positive ``values`` lie from 1/``most`` to ``most``, so that squares add up."""
+    if values.size and not 1.0 / most <= values.min() <= values.max() <= most:
+        raise ValueError(
+            f"{who} needs {what} between {1.0 / most:g} and {most:g}, whose squares can be added, "
+            f"got {values.min():.3g} to {values.max():.3g}; change the unit."
+        )
 
 
 def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:

@@ -30,7 +30,7 @@ from metriclearn.estimators.alternation import (
     PrincipalStart,
     alternate,
 )
-from metriclearn.estimators.inputs import DataSets, read_data_sets, read_weights
+from metriclearn.estimators.inputs import DataSets, check_range, read_data_sets, read_weights
 from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviation
 from metriclearn.problem.forms import LinearFeatures, Samples
 from metriclearn.problem.knowledge import PartialPartition
@@ -200,11 +200,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         scale = pooled_deviation(who, data.measures, weights, data.feature_names)
         if self.standardize:
             return scale
-        if scale.min() < 1e-50 or scale.max() > 1e50:
-            raise ValueError(
-                f"{who} needs features with standard deviations between 1e-50 and 1e50 without "
-                f"standardize, got {scale.min():.3g} to {scale.max():.3g}; rescale."
-            )
+        check_range(who, "standardize=True or features with standard deviations", scale, 1e50)
         return np.ones(data.n_features)
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:

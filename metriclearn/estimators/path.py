@@ -19,7 +19,7 @@ from sklearn.model_selection import check_cv
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.inputs import read_data_sets, read_weights
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
-from metriclearn.running.parameters import Needs, check_parameters, number
+from metriclearn.running.parameters import Needs, check_parameters, component, number
 from metriclearn.solvers.base import Solution
 
 __all__ = ["ChangePointMetricLearnerCV", "RegularizationPath", "regularization_path"]
@@ -34,10 +34,7 @@ _NEEDS = {
             or (np.ndim(given) == 1 and len(given) > 0 and all(map(_STRENGTH.accepts, given)))
         ),
     ),
-    "regularizer": Needs(
-        "a regularizer with a strength, such as L1()",
-        lambda one: hasattr(one, "strength") and hasattr(one, "terms"),
-    ),
+    "regularizer": component("strength", "L1(), which has a strength"),
     "solver": Needs(
         "a solver without checkpoint, because every strength is a problem of its own",
         lambda solver: getattr(solver, "checkpoint", None) is None,
@@ -296,14 +293,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         problem = learner._problem(X, y, sample_weight)
         self.strengths_ = _strengths(self.strengths, problem, self.ratio)
         splitter = check_cv(min(5, n) if self.cv is None else self.cv)
-        folds = list(splitter.split(np.arange(n), None, groups))
-        if not folds or not all(len(train) and len(test) for train, test in folds):
-            raise ValueError(
-                f"{who} needs folds with sequences to train on and to leave out, got "
-                f"cv={self.cv!r}."
-            )
         losses = []
-        for train, test in folds:
+        for train, test in splitter.split(np.arange(n), None, groups):
             path = regularization_path(
                 learner,
                 [X[i] for i in train],

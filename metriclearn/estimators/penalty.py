@@ -8,18 +8,20 @@ Bioinformatics 14:164, 2013).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.estimators.inputs import (
     DataSets,
     check_features,
+    check_range,
     read_data_sets,
     read_labelings,
     read_weights,
@@ -31,7 +33,13 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import ComponentParameters, Needs, check_parameters, number
+from metriclearn.running.parameters import (
+    ComponentParameters,
+    Needs,
+    check_parameters,
+    component,
+    number,
+)
 
 __all__ = [
     "BayesianCriterion",
@@ -40,20 +48,9 @@ __all__ = [
     "moved_penalty",
     "path_errors",
     "target_interval",
-    "with_method",
 ]
 
 Truth = Partition | PartialPartition
-
-
-def with_method(method: str, example: str, *, optional: bool = False) -> Needs:
-    """An object with that method, such as ``example``; or None where it is optional."""
-
-    def accepts(value: Any) -> bool:
-        some = hasattr(value, method) and not isinstance(value, type)
-        return some or (optional and value is None)
-
-    return Needs(f"a {{name}} such as {example}{' or None' if optional else ''}", accepts)
 
 
 @dataclass(eq=False, repr=False)
@@ -123,10 +120,10 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         weights = np.ones(len(rows)) if weights is None else weights
         mean, deviation = rows.mean(axis=0), rows.std(axis=0)
         varies = deviation > 1e-12 * np.maximum(1.0, np.abs(mean))
-        Z = (rows[:, varies] - mean[varies]) / deviation[varies]
+        deviation = np.where(varies, deviation, np.inf)
+        Z = (rows - mean) / deviation
         solution = self._minimize(Z, ends, weights / weights.sum(), float(np.median(ends[finite])))
-        self.coef_ = np.zeros(rows.shape[1])
-        self.coef_[varies] = solution[:-1] / deviation[varies]
+        self.coef_ = solution[:-1] / deviation
         self.intercept_ = float(solution[-1] - self.coef_ @ mean)
         return self
 
@@ -139,14 +136,12 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of values inside their intervals."""
         z, ends = self.predict(X), np.asarray(y, dtype=np.float64)
-        inside = ((ends[:, 0] <= z) & (z <= ends[:, 1])).astype(np.float64)
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        inside = (ends[:, 0] <= z) & (z <= ends[:, 1])
+        weights: Any = sample_weight
         return float(np.average(inside, weights=weights))
 
     def _minimize(self, Z: NDArray, ends: NDArray, weights: NDArray, start: float) -> NDArray:
         """(w, b), with w split in two nonnegative parts so that ‖w‖₁ is smooth."""
-        from scipy.optimize import minimize
-
         P = Z.shape[1]
         l1, l2 = self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
 
@@ -219,28 +214,29 @@ def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight
     return z
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PenalizedSegmenter(ComponentParameters):
     """Segment with a penalty that is a function of the sequence, under a metric ``components_``.
 
-    What its subclasses share; they have its parameters and fit the metric.
+    What its subclasses share; they fit the metric.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "representation": with_method("transform", "HermiteMoments()", optional=True),
-        "sequence_features": with_method("transform", "SequenceFeatures()"),
-        "regression": with_method("predict", "IntervalRegression()"),
+        "representation": component("transform", "HermiteMoments()", optional=True),
+        "sequence_features": component("transform", "SequenceFeatures()"),
+        "regression": component("predict", "IntervalRegression()"),
         "min_size": number(1, whole=True),
         "max_segments": number(1, whole=True),
         "own_weight": number(),
     }
-    representation: Any
-    sequence_features: SequenceFeatures
-    regression: IntervalRegression
-    min_size: int
-    max_segments: int
-    own_weight: float
-    n_features_in_: int
-    components_: NDArray
+    representation: Any = None
+    sequence_features: SequenceFeatures = SequenceFeatures()  # noqa: RUF009
+    regression: IntervalRegression = IntervalRegression()  # noqa: RUF009
+    min_size: int = 1
+    max_segments: int = 40
+    own_weight: float = 0.0
+    n_features_in_: int = field(init=False)
+    components_: NDArray = field(init=False)
 
     def identity_paths(self, X: Any) -> list[SegmentationPath]:
         """Segmentation paths of the represented sequences with B = I, before any fit.
@@ -293,11 +289,10 @@ class PenalizedSegmenter(ComponentParameters):
 
     def predict(self, X: Any, known: Any = None) -> Any:
         """Segment number of every sample, (T,) for each sequence."""
-        data = self._read(X)
         change_points = self.predict_change_points(X, known)
-        several = [change_points] if data.single else change_points
-        labels = [Partition(ends=ends).labels for ends in several]
-        return labels[0] if data.single else labels
+        if isinstance(change_points, list):
+            return [Partition(ends=ends).labels for ends in change_points]
+        return Partition(ends=change_points).labels
 
     def score(self, X: Any, y: Any) -> float:
         """Minus the error per annotation (PartialPartition) or per sequence (‖M − N‖²_F)."""
@@ -365,14 +360,8 @@ class PenalizedSegmenter(ComponentParameters):
         represented = list(data.arrays)
         if self.representation_ is not None:
             represented = [self.representation_.transform(array) for array in represented]
-        for i, array in enumerate(represented):
-            largest = float(np.max(np.abs(array)))
-            if largest > 0 and not 1e-100 <= largest <= 1e100:
-                raise ValueError(
-                    f"{type(self).__name__} needs values between 1e-100 and 1e100 in magnitude, "
-                    f"whose squares can be added, got at most {largest:.3g} in sequence {i}; "
-                    "change the unit."
-                )
+        largest = np.array([np.max(np.abs(array)) for array in represented])
+        check_range(type(self).__name__, "largest values", largest[largest > 0], 1e100)
         return represented
 
     def _log_penalties(self, data: DataSets) -> NDArray[np.float64]:
@@ -435,10 +424,6 @@ class PenaltyLearner(PenalizedSegmenter):
     representation: Any = None
     sequence_features: SequenceFeatures = SequenceFeatures()  # noqa: RUF009
     regression: IntervalRegression = IntervalRegression()  # noqa: RUF009
-    _: KW_ONLY
-    min_size: int = 1
-    max_segments: int = 40
-    own_weight: float = 0.0
 
     def fit(self, X: Any, y: Any, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Learn the penalty from sequences and their labels or PartialPartitions.

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, ParameterGrid
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
@@ -151,14 +152,11 @@ class RecordingSegmenter(ComponentParameters):
         self.label_intercepts_ = np.zeros(len(self.labels_))
         if len(self.labels_) == 1:
             return
-        rows = np.vstack(data.sequences)
-        scale = rows.std(axis=0)
-        varies = scale > 1e-9 * np.maximum(np.abs(rows).max(axis=0), 1e-9)
-        scale = np.where(varies, scale, 1.0)
         analysis = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-        analysis.fit(rows[:, varies] / scale[varies], names)
-        weights, intercepts = analysis.coef_, analysis.intercept_
+        rows = np.vstack(data.sequences)
+        scaler = StandardScaler(with_mean=False).fit(rows)
+        analysis.fit(scaler.transform(rows), names)
+        weights, intercepts = analysis.coef_ / scaler.scale_, analysis.intercept_
         if len(self.labels_) == 2:  # one score, that of the second label
             weights, intercepts = np.vstack([-weights, weights]), np.append(-intercepts, intercepts)
-        self.label_weights_[:, varies] = weights / scale[varies]
-        self.label_intercepts_ = intercepts
+        self.label_weights_, self.label_intercepts_ = weights, intercepts

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.base import clone
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.clustering import ClusteringMetricLearner
-from metriclearn.estimators.inputs import read_weights
+from metriclearn.estimators.inputs import check_range, read_weights
 from metriclearn.estimators.learned_metric import (
     LearnedMetric,
     MetricEstimator,
@@ -97,12 +98,7 @@ class MappedLearner(LearnedMetric, ABC):
                 f"{who} needs features that vary within some data set, but all {data.n_features} "
                 f"are constant over {len(data.arrays[0])} sample(s); pass other features."
             )
-        widest = spread.max(axis=0)[varies]
-        if widest.min() < 1e-50 or widest.max() > 1e50:
-            raise ValueError(
-                f"{who} needs features that spread over 1e-50 to 1e50, got {widest.min():.3g} to "
-                f"{widest.max():.3g}; rescale them."
-            )
+        check_range(who, "features with spreads", spread.max(axis=0)[varies], 1e50)
         arrays = [array[:, varies] for array in data.arrays]
         training = [arrays[i] for i in used], [truths[i] for i in used]
         W = self._map(*training, weights[used])
@@ -125,15 +121,9 @@ class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
     _segments = True
     retune: bool
 
-    @property
-    def min_size(self) -> int:  # type: ignore[override]
-        """Smallest number of samples in a segment: the inner learner's."""
-        return self.learner.min_size
-
-    @property
-    def n_segments(self) -> str | None:  # type: ignore[override]
-        """Whether the number of segments is given: the inner learner's."""
-        return self.learner.n_segments
+    # what prediction asks for besides the metric is the inner learner's
+    min_size = property(attrgetter("learner.min_size"))  # type: ignore[assignment]
+    n_segments = property(attrgetter("learner.n_segments"))  # type: ignore[assignment]
 
     def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
         super()._finish(arrays, truths, components)
@@ -312,15 +302,8 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     shrinkage: float = 0.1
     between: float = 0.0
 
-    @property
-    def n_init(self) -> int:  # type: ignore[override]
-        """Starts of K-means or DP-means: the inner learner's."""
-        return self.learner.n_init
-
-    @property
-    def random_state(self) -> Any:  # type: ignore[override]
-        """Of these starts: the inner learner's."""
-        return self.learner.random_state
+    n_init = property(attrgetter("learner.n_init"))  # type: ignore[assignment]
+    random_state = property(attrgetter("learner.random_state"))  # type: ignore[assignment]
 
     def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
         total, within = covariances(arrays, truths, weights)

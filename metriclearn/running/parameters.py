@@ -63,12 +63,16 @@ def number(
 
 
 def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
-    """An instance of a protocol or class, such as ``example``; or None where it is optional."""
+    """An instance of a protocol or class, such as ``example``; or None where it is optional.
+
+    A name in place of the class asks for a method or an attribute.
+    """
 
     def accepts(value: Any) -> bool:
         if value is None:
             return optional
-        return isinstance(value, kind) and not isinstance(value, type)
+        fits = hasattr(value, kind) if isinstance(kind, str) else isinstance(value, kind)
+        return fits and not isinstance(value, type)
 
     return Needs(f"{{a}} {{name}} such as {example}{' or None' if optional else ''}", accepts)
 
