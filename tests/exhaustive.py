@@ -8,17 +8,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "all_partitions",
-    "all_segmentations",
-    "best_segmentation",
-    "block_means",
-    "dense_form",
-    "equivalence_matrix",
-    "labels_of",
-    "segmentation_values",
-]
-
 
 @lru_cache(maxsize=4096)
 def all_segmentations(

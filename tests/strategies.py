@@ -12,8 +12,6 @@ from metriclearn.problem.knowledge import (
     Region,
 )
 
-__all__ = ["labelings", "partial_partitions", "segment_ends"]
-
 
 def labelings(count: int, most_samples: int = 14) -> st.SearchStrategy[list[list[int]]]:
     """``count`` labelings of the same 1 … ``most_samples`` samples by the labels 0 … 5."""

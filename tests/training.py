@@ -16,8 +16,6 @@ from metriclearn import (
 )
 from metriclearn.datasets import make_change_points
 
-__all__ = ["NAMES", "PAIRS", "XS", "YS", "assert_same", "learn", "sequences"]
-
 PAIRS = [
     (DiagonalMetric(), SquaredFrobenius(0.1)),
     (DiagonalMetric(), L1(1e-2)),
@@ -40,6 +38,18 @@ XS, YS = sequences()
 def learn(X=XS, y=YS, sample_weight=None, **parameters) -> ChangePointMetricLearner:
     defaults = {"solver": BundleDual(tolerance=1e-7), "regularizer": SquaredFrobenius(0.1)}
     return ChangePointMetricLearner(**{**defaults, **parameters}).fit(X, y, sample_weight)
+
+
+def some_of(labelings, share: float, seed: int = 0) -> list[np.ndarray]:
+    """Every label with that probability, −1 in place of the others."""
+    rng = np.random.default_rng(seed)
+    return [np.where(rng.random(labels.shape) < share, labels, -1) for labels in labelings]
+
+
+def assert_never_rises(trace) -> None:
+    """Completing and learning both lower the objective of an alternation."""
+    steps = np.ravel(np.column_stack([trace.completed, trace.learned]))
+    assert np.all(np.diff(steps) <= 1e-10 * steps[0])
 
 
 def assert_same(mine, theirs, change=lambda B: B, rtol: float = 1e-2) -> None:

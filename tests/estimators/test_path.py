@@ -7,7 +7,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut
 
-import metriclearn
 from metriclearn import (
     L1,
     BundleDual,
@@ -179,17 +178,12 @@ def test_one_sequence_cannot_be_cross_validated() -> None:
 @pytest.mark.parametrize(
     ("metric", "unit"), [(DiagonalMetric(), "features"), (FullMetric(), "eigenvalues")]
 )
-def test_files_and_pictures(metric, unit, tmp_path) -> None:
+def test_pictures_count_what_is_not_zero(metric, unit) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.text import Text
 
     model = ChangePointMetricLearnerCV(metric, Trace(), strengths=3, cv=2, min_size=2)
-    assert clone(model).set_params(solver__tolerance=1e-2, ratio=0.1).solver.tolerance == 1e-2
-    loaded = metriclearn.load(model.fit(XS, YS).save(tmp_path / "model.npz"))
-    assert loaded.strength_ == model.strength_
-    np.testing.assert_array_equal(loaded.loss_path_, model.loss_path_)
-    assert [p.tolist() for p in loaded.predict(XS)] == [p.tolist() for p in model.predict(XS)]
-    figure = model.path_.plot()
+    figure = model.fit(XS, YS).path_.plot()
     assert f"of 6 {unit}" in " ".join(text.get_text() for text in figure.findobj(Text))
     plt.close(figure)
 

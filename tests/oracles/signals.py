@@ -7,8 +7,6 @@ import numpy as np
 from metriclearn import LowRankForm, Partition
 from tests.exhaustive import dense_form
 
-__all__ = ["ALPHAS", "draw_case", "noisy_steps", "random_segmentation"]
-
 ALPHAS = (0.0, 0.1, 0.5, 1.0, 2.0)
 
 

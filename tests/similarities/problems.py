@@ -22,16 +22,6 @@ from metriclearn.similarities import (
 from metriclearn.similarities.nodes import complete_nodes
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 
-__all__ = [
-    "Expanded",
-    "completed",
-    "dense_similarity",
-    "expanded",
-    "hidden",
-    "hinge_of",
-    "random_metric",
-]
-
 
 @dataclass(frozen=True)
 class Expanded:

@@ -22,8 +22,6 @@ from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
-__all__ = ["FIXED_PRICE", "CompleteProblem", "Watcher", "watched_by"]
-
 FIXED_PRICE = 0.5
 
 
