@@ -40,7 +40,7 @@ from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSeg
 from metriclearn.problem.forms import Samples
 from metriclearn.problem.losses import known_loss
 from metriclearn.problem.risk import HingeTerms, StructuredHinge, move_cuts
-from metriclearn.solvers.base import Problem, values
+from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations
 from tests.training import PAIRS, XS, YS, assert_never_rises, assert_same, learn, some_of
@@ -194,14 +194,15 @@ def test_moved_cuts_stay_valid_and_tight() -> None:
     after = before.replaced(truths=before.complete(solution.w))
     assert list(after.truths) != list(before.truths)
     moved = move_cuts(solution.cuts, before, after)
+    table, group = moved.table, moved.table["group"]
     rng = np.random.default_rng(0)
     for _ in range(20):
         w = solution.w * rng.uniform(0, 2, len(solution.w))
         heights = after(w).values
-        assert np.all(values(moved.table, w) <= heights[moved.table["group"]] + 1e-10)
+        assert np.all(table["offset"] + table["slope"] @ w <= heights[group] + 1e-10)
         assert moved.anchor_offset + moved.anchor_slope @ w <= after(w).mean + 1e-10
     best = np.full(len(before.truths), -np.inf)
-    np.maximum.at(best, moved.table["group"], values(moved.table, solution.w))
+    np.maximum.at(best, group, table["offset"] + table["slope"] @ solution.w)
     gap = after.weights @ (after(solution.w).values - best)
     assert gap < 0.05 * solution.scale  # the old cuts know most of the new risk
 
