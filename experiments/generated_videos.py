@@ -1,7 +1,7 @@
 """Videos with a real encoder and known segments: what changes with them, and what does not.
 
-``python -m experiments.generated_videos FOLDER`` writes ``train``, ``validation`` and ``test``
-folders of MP4 files with a ``segments.csv`` each. A quiet tremolo in the sound and the texture of
+``experiment=video`` writes ``train``, ``validation`` and ``test`` folders of MP4 files with a
+``segments.csv`` each, in ``root.folder``. A quiet tremolo in the sound and the texture of
 the pictures change with the segments; the color, light and people of the pictures, and a loud
 chord over the sound, change at times of their own.
 """
@@ -71,12 +71,3 @@ def _sound(spans: Spans, random: np.random.Generator) -> NDArray[np.float32]:
         chords[inside] = random.uniform(0.02, 0.12) * np.sum(waves, axis=0)
         begin = end
     return (noise + chords).astype(np.float32)
-
-
-def main() -> None:
-    """The command line."""
-    scenes.build_from_command_line(__doc__, build_videos, "seconds", 240.0, "videos")
-
-
-if __name__ == "__main__":
-    main()

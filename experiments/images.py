@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -285,17 +286,13 @@ def paired_tests(
     names : dict
         Sets of images by their description; those of a single image are left out.
     """
-    cases = [
-        (first, second, description, loss)
-        for first, second in pairs
-        for description, chosen in names.items()
-        for loss in losses[first]
-        if len(chosen) > 1
-    ]
     tests = []
-    for first, second, description, loss in cases:
-        chosen = list(names[description])
-        a, b = (losses[name][loss].loc[chosen].to_numpy() for name in (first, second))
+    for (first, second), (description, chosen), loss in product(
+        pairs, names.items(), next(iter(losses.values()))
+    ):
+        if len(chosen) < 2:
+            continue
+        a, b = (losses[name][loss].loc[list(chosen)].to_numpy() for name in (first, second))
         test = ttest_rel(a, b)
         tests.append(
             {

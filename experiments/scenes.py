@@ -8,7 +8,6 @@ audience is neither: its pattern runs at any angle.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -126,15 +125,3 @@ def build_movies(
             save_segments(tables, folder / name / "segments.csv")
     mark.write_text(wanted, encoding="utf-8")
     return folder
-
-
-def build_from_command_line(
-    description: str | None, build: Callable[..., Path], unit: str, length: float, what: str
-) -> None:
-    """``FOLDER --seed 0 --UNIT length --WHAT 4 3 3``."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(f"--{unit}", type=float, default=length)
-    parser.add_argument(f"--{what}", type=int, nargs=3, default=(4, 3, 3))
-    print(f"Built: {build(**vars(parser.parse_args()))}")

@@ -1,11 +1,11 @@
 """The paper's television shows in miniature, built from real recordings, the same for a seed.
 
-``python -m experiments.shows FOLDER [--seed 0] [--minutes 5.5] [--shows 4 3 3]`` writes
-``train``, ``validation`` and ``test`` folders of MP4 files with a ``segments.csv`` each. Speaking
-passages (ami_turns, speech_segments) alternate with sung ones (jamendo_singing), 5 to 25 s each,
-cross-faded; levels vary, and some speech has music under it. No source recording is in two of the
-folders. Pictures are drawn (see :mod:`experiments.scenes`): studios where people speak, stages
-where they sing, with cuts at the passages and between.
+``experiment=shows`` writes ``train``, ``validation`` and ``test`` folders of MP4 files with a
+``segments.csv`` each, in ``root.folder``. Speaking passages (ami_turns, speech_segments) alternate
+with sung ones (jamendo_singing), 5 to 25 s each, cross-faded; levels vary, and some speech has
+music under it. No source recording is in two of the folders. Pictures are drawn (see
+:mod:`experiments.scenes`): studios where people speak, stages where they sing, with cuts at the
+passages and between.
 """
 
 from __future__ import annotations
@@ -183,12 +183,3 @@ def _leveled(clip: NDArray, decibels: float) -> NDArray[np.float32]:
     """The clip with that power, 0 dB being a full square wave."""
     power = float(np.sqrt(np.mean(clip.astype(np.float64) ** 2))) + 1e-9
     return (clip * (10.0 ** (decibels / 20.0) / power)).astype(np.float32)
-
-
-def main() -> None:
-    """The command line."""
-    scenes.build_from_command_line(__doc__, build_shows, "minutes", 5.5, "shows")
-
-
-if __name__ == "__main__":
-    main()

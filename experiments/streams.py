@@ -27,11 +27,11 @@ from experiments.comparison import (
 )
 from experiments.procedure import Case, Outcome, Story, grouped, pooled_rows, summary_rows
 from experiments.report import Artifacts, page
+from experiments.scenes import FOLDERS
 from metriclearn.datasets import LabeledSequences, load_recordings
 from metriclearn.datasets.recordings import Extractor
 from metriclearn.features.per_recording import StandardizedRecordings
 
-FOLDERS = ("train", "validation", "test")
 LEARNING = "metric learning"
 ByStream = Mapping[str, Sequence[Outcome]]
 Table = dict[str, dict[str, dict[str, float]]]  # method -> stream -> recording -> loss
