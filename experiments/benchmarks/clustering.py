@@ -19,7 +19,7 @@ import metriclearn as ml
 from experiments.benchmarks import machine
 from experiments.benchmarks.problems import clusters
 from metriclearn.datasets import load_letters
-from metriclearn.problem.forms import TableSamples
+from metriclearn.problem.forms import Samples
 
 SIZES = (10**4, 2 * 10**4, 10**5, 3 * 10**5, 10**6)
 _LETTERS = 2 * 10**4
@@ -31,7 +31,7 @@ def row(n_samples: int, repeats: int) -> dict[str, Any]:
     X, y = clusters(n_samples, *_SHAPE)
     P, K, _ = _SHAPE
     truth, components = ml.Partition.from_labels(y), np.eye(P) / np.sqrt(n_samples / 100)
-    samples, relaxation, search = TableSamples(X, truth), ml.SpectralRelaxation(), ml.LocalSearch()
+    samples, relaxation, search = Samples(X, truth=truth), ml.SpectralRelaxation(), ml.LocalSearch()
     factors = samples.centered @ components.T
 
     def fresh() -> float:

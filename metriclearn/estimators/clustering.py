@@ -16,7 +16,7 @@ from metriclearn.estimators.inputs import DataSets, read_labelings
 from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
-from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples, TableSamples
+from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
@@ -238,7 +238,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     def _sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
         if truth.known is not None:
             return Samples(X, scale)
-        return TableSamples(X, truth, scale)
+        return Samples(X, scale, truth)
 
     def _read_truths(self, y: Any, data: DataSets) -> list[Any]:
         """Equal labels are one cluster, wherever they are."""

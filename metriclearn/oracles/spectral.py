@@ -34,7 +34,7 @@ class SpectralRelaxation(BaseEstimator):
     than K eigenvalues inside are nonnegative (then with the weight that makes Tr M* = K).
     Eigenvalues that tie at the cut share what is left equally, so that M* is unique.
 
-    O(Tr² + (r+K)³), or O((P+K)³) for the forms of :class:`TableSamples`. A dense form takes a
+    O(Tr² + (r+K)³), or O((P+K)³) for the forms of samples with a subspace. A dense form takes a
     full eigendecomposition, or when large Lanczos iterations for its leading eigenvectors.
 
     Parameters

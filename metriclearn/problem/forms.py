@@ -30,7 +30,6 @@ __all__ = [
     "LinearFeatures",
     "LowRankForm",
     "Samples",
-    "TableSamples",
 ]
 
 
@@ -52,15 +51,12 @@ class Form(Protocol):
 
     def at(self, partition: Any) -> float:
         """⟨A, M⟩ = Tr AM."""
-        ...
 
     def matvec(self, V: NDArray) -> NDArray:
         """A V, (T, k) -> (T, k)."""
-        ...
 
     def shifted(self, shift: float) -> Form:
         """A + shift·I: every cluster is worth that much more."""
-        ...
 
 
 class LowRankForm:
@@ -248,12 +244,17 @@ class DenseForm:
 class Samples:
     """One data set, with what is computed from it only once.
 
+    Where the labels of samples without an order are passed, its forms know the subspace of both:
+    spectral inference then costs O((P+K)³) however many samples there are.
+
     Parameters
     ----------
     X : array (T, P), or what numpy makes one of when it is needed
         Observations; used centered, which changes no objective and keeps sums accurate.
     scale : array (P,), optional
         What features are divided by. Of X and the divided X, none but X is kept.
+    truth : Partition, optional
+        The labels N, where samples have no order.
 
     Attributes
     ----------
@@ -261,9 +262,9 @@ class Samples:
         What scores are divided by: T, so that long data sets count as much as short ones.
     """
 
-    def __init__(self, X: ArrayLike, scale: NDArray | None = None) -> None:
+    def __init__(self, X: ArrayLike, scale: NDArray | None = None, truth: Any = None) -> None:
         self.n_samples, self.n_features = np.shape(X)
-        self._X, self._scale = X, scale
+        self._X, self._scale, self.truth = X, scale, truth
         self.unit = float(self.n_samples)
 
     @property
@@ -282,8 +283,16 @@ class Samples:
         """The centered observations, (T, P)."""
         return center(self.scaled)
 
+    @cached_property
+    def subspace(self) -> Subspace:
+        """The span of [Y, X], by one QR decomposition of O(TP²)."""
+        return Subspace(self.centered, self.truth)
+
     def form(self, components: NDArray) -> LowRankForm:
         """XBXᵀ with B = componentsᵀcomponents; components (r, P)."""
+        if self.truth is not None:  # nothing of the size of T, until its factors are asked for
+            subspace = self.subspace
+            return LowRankForm(truth=self.truth, subspace=subspace, components=components)
         if np.count_nonzero(components) == len(components):  # every one weighs a single feature
             features = np.argmax(components != 0, axis=1)
             weights = components[np.arange(len(components)), features]
@@ -291,41 +300,13 @@ class Samples:
         return LowRankForm(cumulative=self.cumulative @ components.T)
 
     def pooled(self, partition: Partition | Projector) -> NDArray:
-        """(YᵀY)^(-1/2) YᵀX, (K, P): its Gram matrix is XᵀMX. O(KP) for segments."""
-        if isinstance(partition, Partition) and partition.contiguous:
+        """(YᵀY)^(-1/2) YᵀX, (K, P): its Gram matrix is XᵀMX.
+
+        O(KP) for segments, O(qP) for a projector of the subspace, else O(TP).
+        """
+        if self.truth is None and isinstance(partition, Partition) and partition.contiguous:
             sums = np.diff(self.cumulative[partition.change_points], axis=0, prepend=0.0)
             return sums / np.sqrt(partition.sizes)[:, None]
-        return partition.root(self.centered)
-
-
-class TableSamples(Samples):
-    """One data set whose samples have no order, with the subspace of X and of its labels.
-
-    Spectral inference then costs O((P+K)³) however many samples there are.
-
-    Parameters
-    ----------
-    X, scale
-        As for :class:`Samples`.
-    truth : Partition
-        The labels N.
-    """
-
-    def __init__(self, X: ArrayLike, truth: Partition, scale: NDArray | None = None) -> None:
-        super().__init__(X, scale)
-        self.truth = truth
-
-    @cached_property
-    def subspace(self) -> Subspace:
-        """The span of [Y, X], by one QR decomposition of O(TP²)."""
-        return Subspace(self.centered, self.truth)
-
-    def form(self, components: NDArray) -> LowRankForm:
-        """XBXᵀ without anything of the size of T, until its factors are asked for."""
-        return LowRankForm(truth=self.truth, subspace=self.subspace, components=components)
-
-    def pooled(self, partition: Partition | Projector) -> NDArray:
-        """(YᵀY)^(-1/2) YᵀX, (K, P); O(qP) for a projector of the subspace, else O(TP)."""
         return partition.root(self.centered)
 
 
@@ -350,11 +331,9 @@ class JointFeatures(Protocol):
         Where forms are not linear there is a second parameter ``tangent``, the metric at
         which a majorant of the hinge touches it, or None.
         """
-        ...
 
     def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
         """d⟨A, M⟩/dw, exact, at the w of the data set's form A."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,9 @@ class Loss(Protocol):
 
     def __call__(self, partition: Any, truth: Any) -> float:
         """ℓ(M, N)."""
-        ...
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Form, float]:
         """(A′, a) with ⟨A′, M⟩ + a = ⟨A, M⟩ + scale · T ℓ(M, N) for every M."""
-        ...
 
 
 class FrobeniusLoss:
@@ -265,12 +263,8 @@ class KnownLoss:
 
     completion_free = True
 
-    def __call__(self, partition: Any, truth: Any) -> float:
-        return self.squared_norm(partition, truth) / truth.n_samples
-
-    def squared_norm(self, partition: Partition, truth: Any) -> float:
-        """T ℓ, O(K)."""
-        return truth.n_samples * known_loss(partition, truth.known)
+    def __call__(self, partition: Partition, truth: Any) -> float:
+        return known_loss(partition, truth.known)
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
         charged = charges(truth.known)

@@ -112,7 +112,7 @@ class Projector:
     vectors : array (q, k)
         V, orthonormal.
     subspace : Subspace, optional
-        Q; without it vectors have T rows and Q is the identity.
+        Q; without it vectors have T rows, and are its basis.
     weights : array (k,), optional
         s, ones by default.
     filling : float
@@ -133,23 +133,24 @@ class Projector:
         weights: NDArray | None = None,
         filling: float = 0.0,
     ) -> None:
-        self._inside, self.subspace = vectors, subspace
         self.weights = np.ones(vectors.shape[1]) if weights is None else weights
-        self.n_samples = len(vectors) if subspace is None else subspace.n_samples
-        self.filling = filling if self.n_samples > len(vectors) else 0.0
-        outside = self.n_samples - len(vectors)
+        self.subspace = Basis(vectors) if subspace is None else subspace
+        self._inside = np.eye(vectors.shape[1]) if subspace is None else vectors
+        self.n_samples = self.subspace.n_samples
+        outside = 0 if subspace is None else self.n_samples - len(vectors)
+        self.filling = filling if outside else 0.0
         self.n_clusters = float(np.sum(self.weights)) + self.filling * outside
 
     @cached_property
     def vectors(self) -> NDArray:
         """U, the directions as vectors over the samples, (T, k)."""
-        return self._inside if self.subspace is None else self.subspace.lift(self._inside)
+        return self.subspace.lift(self._inside)
 
     @property
     def factor(self) -> NDArray:
         """A matrix F with M = FFᵀ, (T, k), or (T, k + T) where there is a filling."""
         factor = self.vectors * np.sqrt(self.weights)
-        if not self.filling or self.subspace is None:
+        if not self.filling:
             return factor
         Q = self.subspace.lift(np.eye(self.subspace.dimension))
         outside = np.eye(self.n_samples) - Q @ Q.T  # a projection: equal to its square root
@@ -157,9 +158,9 @@ class Projector:
 
     def root(self, X: NDArray) -> NDArray:
         """R with RᵀR = XᵀMX, (T, P) -> (k or k + P, P)."""
-        inside = X if self.subspace is None else self.subspace.reduced(X)
+        inside = self.subspace.reduced(X)
         root = np.sqrt(self.weights)[:, None] * (self._inside.T @ inside)
-        if not self.filling or self.subspace is None or X is self.subspace.X:
+        if not self.filling or X is self.subspace.X:
             return root
         outside = np.linalg.qr(X - self.subspace.lift(inside), mode="r")
         return np.vstack([root, np.sqrt(self.filling) * outside])
@@ -167,19 +168,17 @@ class Projector:
     def inner(self, truth: Partition) -> float:
         """⟨M, N⟩; O(Kk) for the partition of the subspace, O(Tk) for any other."""
         subspace = self.subspace
-        if subspace is not None and subspace.truth == truth:
+        if subspace.truth == truth:
             rows = self._inside[: truth.n_clusters]
             return float(np.sum(self.weights * rows**2))
         value = float(np.sum(self.weights * truth.root(self.vectors) ** 2))
-        if self.filling and subspace is not None:
+        if self.filling:
             basis = subspace.lift(np.eye(subspace.dimension))
             value += self.filling * (truth.n_clusters - float(np.sum(truth.root(basis) ** 2)))
         return value
 
     def project(self, X: NDArray) -> NDArray:
         """M X, (T, P) -> (T, P), in O(TqP)."""
-        if self.subspace is None:
-            return (self._inside * self.weights) @ (self._inside.T @ X)
         inside = self.subspace.reduced(X)
         shares = self._inside @ (self.weights[:, None] * (self._inside.T @ inside))
         projected = self.subspace.lift(shares - self.filling * inside)

@@ -51,7 +51,6 @@ class Oracle(Protocol):
 
     def __call__(self, form: Any, n_clusters: int | None = None) -> Partition | Projector:
         """Best partition, with ``n_clusters`` clusters if given."""
-        ...
 
 
 class Line(NamedTuple):

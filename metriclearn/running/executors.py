@@ -60,7 +60,6 @@ class Shard(Protocol):
 
     def loaded(self) -> Self:
         """The same shard with its data in memory."""
-        ...
 
 
 class Executor(Protocol):
@@ -68,11 +67,9 @@ class Executor(Protocol):
 
     def count(self, n_items: int) -> int:
         """Into how many shards to divide so many data sets."""
-        ...
 
     def place(self, shards: Sequence[Any]) -> Any:
         """Bring shards to where they are evaluated; what comes back stands for them."""
-        ...
 
     def each(
         self,
@@ -87,7 +84,6 @@ class Executor(Protocol):
         Shards without a part in the functions ``chosen`` may be left out, and neighboring answers
         may come back as their ``total``.
         """
-        ...
 
 
 def add_up(parts: Sequence[Sums]) -> Sums:

@@ -161,16 +161,12 @@ class _Descent(Minimization):
 
     def _move(self, count: int) -> float:
         """One step along the whole subgradient; its length."""
-        gradient = self.slope + self.terms.gradient(self.w)
-        norm = float(np.linalg.norm(gradient))
-        if norm == 0.0:  # this point is optimal
+        w, gamma = self._descend(count, self.w, self.value, self.slope, self.lower_bound)
+        if w is self.w:  # this point is optimal
             self.lower_bound = self.objective
             return 0.0
-        value = self.value + self.terms(self.w)
-        now = Situation(count, value, self.objective, self.lower_bound, norm, self.scale)
-        gamma = self._length(now)
         self._average_cuts(gamma)
-        self._go(self.cone.project(self.w - gamma * gradient))
+        self._go(w)
         return gamma
 
     def _epoch(self, count: int) -> float:
@@ -179,33 +175,36 @@ class _Descent(Minimization):
         order = np.random.default_rng([self.settings.random_state, count]).permutation(len(weights))
         batches = [order[i : i + size] for i in range(0, len(order), size)]
         w, mean, total = self.w, np.zeros_like(self.w), 0.0
-        for i, batch in enumerate(batches):
+        for i, batch in enumerate(batches, (count - 1) * len(batches) + 1):
             cuts = self.risk(w, np.sort(batch))
             self.oracle_calls += len(batch)
             share = float(np.sum(cuts.weights))
-            gradient = cuts.slope / share + self.terms.gradient(w)
-            norm = float(np.linalg.norm(gradient))
-            if norm == 0.0 or share == 0.0:
-                continue
-            value = cuts.mean / share + self.terms(w)
-            steps = (count - 1) * len(batches) + i + 1
-            best = min(value, self.objective)
-            gamma = self._length(Situation(steps, value, best, 0.0, norm, self.scale))
-            w = self.cone.project(w - gamma * gradient)
-            mean, total = mean + gamma * w, total + gamma
+            if share > 0.0:
+                w, gamma = self._descend(i, w, cuts.mean / share, cuts.slope / share, 0.0)
+                mean, total = mean + gamma * w, total + gamma
         self._go(w if total == 0.0 else mean / total)
         self._average_cuts(total)
         self.w = w
         return total
 
-    def _length(self, now: Situation) -> float:
-        gamma = float(self.settings.step_rule(now))
+    def _descend(
+        self, count: int, w: NDArray, value: float, slope: NDArray, lower_bound: float
+    ) -> tuple[NDArray, float]:
+        """A step from w, along the subgradient of the risk and Ω; where it leads, its length."""
+        gradient, value = slope + self.terms.gradient(w), value + self.terms(w)
+        norm = float(np.linalg.norm(gradient))
+        if norm == 0.0:
+            return w, 0.0
+        best = min(value, self.objective)
+        gamma = float(
+            self.settings.step_rule(Situation(count, value, best, lower_bound, norm, self.scale))
+        )
         if not 0.0 <= gamma < np.inf:
             raise ValueError(
                 f"ProjectedSubgradient needs steps of finite nonnegative length, got {gamma} from "
                 f"{self.settings.step_rule!r}; give it a positive step."
             )
-        return gamma
+        return self.cone.project(w - gamma * gradient), gamma
 
     def _go(self, w: NDArray) -> None:
         cuts, _ = self.visit(w)

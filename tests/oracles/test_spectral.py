@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metriclearn.oracles.averaged import Averaged
 from metriclearn.oracles.rounding import PivotedRounding, RowKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
-from metriclearn.problem.forms import DenseForm, LowRankForm, TableSamples
+from metriclearn.problem.forms import DenseForm, LowRankForm, Samples
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from tests.exhaustive import all_partitions, dense_form
@@ -42,7 +42,7 @@ def constrained_projection(A: np.ndarray, count: int | None) -> float:
 class Case(NamedTuple):
     """A form, the same as a dense matrix, and how many clusters are asked for."""
 
-    samples: TableSamples
+    samples: Samples
     truth: Partition
     form: LowRankForm
     A: np.ndarray
@@ -65,7 +65,7 @@ def problems(draw, most: int = 60) -> Case:
     weight = draw(st.sampled_from([0.0, 1.0, 5.0]))
     shift = draw(st.sampled_from([-3.0, -0.5, 0.0, 0.25, 2.0]))
     count = draw(st.one_of(st.none(), st.integers(1, T)))
-    samples = TableSamples(X, truth)
+    samples = Samples(X, truth=truth)
     form = samples.form(components).plus(truth, weight).shifted(shift)
     A = dense_form(samples.centered @ components.T, truth.labels, weight, shift)
     return Case(samples, truth, form, A, count)

@@ -16,7 +16,7 @@ from metriclearn import (
     Partition,
 )
 from metriclearn.oracles.spectral import SpectralRelaxation
-from metriclearn.problem.forms import Samples, TableSamples
+from metriclearn.problem.forms import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.solvers.mahalanobis import MetricCone
@@ -55,7 +55,7 @@ def hinge(Xs, truths, family, mode, *, scale=1.0, min_size=1, oracle=None, **opt
         price=FIXED_PRICE if mode == "fixed" else 0.0,
         count_known=mode == "known",
     )
-    samples = [TableSamples(X, N) if oracle else Samples(X) for X, N in zip(Xs, truths)]
+    samples = [Samples(X, truth=N if oracle else None) for X, N in zip(Xs, truths)]
     return StructuredHinge(terms, samples, truths, **options)
 
 
