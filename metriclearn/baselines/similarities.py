@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.estimators.cutter import NormalizedCutSegmenter, read_graphs, read_node_labels
-from metriclearn.estimators.learned_metric import pooled_deviation
+from metriclearn.estimators.inputs import keep_features
 from metriclearn.running.parameters import check_parameters
 from metriclearn.similarities import NodeLabels, Nodes
 
@@ -33,8 +33,8 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         who = type(self).__name__
         graphs: Any = read_graphs(who, X, self.features, False)
         truths = read_node_labels(who, y, graphs, partial=False)
-        self._remember(graphs)
-        self.scale_ = pooled_deviation(who, graphs.measures)
+        keep_features(self, graphs)
+        self.scale_ = graphs.pooled_deviation(who)
         nodes = [self._scaled(one) for one in graphs.arrays]
         self._accept(self._choose(nodes, truths))
         self._set_threshold(nodes, [truth.n_clusters for truth in truths])

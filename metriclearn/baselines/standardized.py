@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviation
+from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 
@@ -32,7 +32,7 @@ class StandardizedMetric(LearnedMetric, ABC):
             For data, labels or parameters that cannot be used, in one sentence.
         """
         data, truths = self._read_labeled(X, y, segments=False)
-        scale = pooled_deviation(type(self).__name__, data.measures)
+        scale = data.pooled_deviation(type(self).__name__)
         arrays = [center(array) / scale for array in data.arrays]
         self.components_ = self._learn(arrays, truths) / scale
         return self

@@ -38,7 +38,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.estimators.learned_metric import principal_components
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.risk import StructuredHinge, move_cuts
+from metriclearn.problem.risk import move_cuts
 from metriclearn.running.parameters import Needs, component, number
 from metriclearn.solvers.base import CutMemory, Iteration, Problem, Solution, Stop, Trace
 
@@ -48,7 +48,7 @@ __all__ = [
     "FirstMetric",
     "KnownStart",
     "PrincipalStart",
-    "alternate",
+    "Turns",
     "labeled_samples",
 ]
 
@@ -200,10 +200,11 @@ class AlternationTrace:
         return len(self.learned)
 
 
-def alternate(
-    problem: Problem, solve: Callable[[Any], Solution], settings: Alternation
-) -> tuple[Solution, StructuredHinge, AlternationTrace]:
+class Turns(Iteration):
     """Learn from the completions of a risk, complete, and so on until completions repeat.
+
+    A round is a metric step, before which labels are completed. After ``run`` the attributes
+    ``hinge`` and ``trace`` are the hinge with its last completions, and what happened.
 
     Parameters
     ----------
@@ -213,17 +214,7 @@ def alternate(
     solve : callable (Problem) -> Solution
         Minimizes the problem with other completions, from an earlier solution where it has one.
     settings : Alternation
-
-    Returns
-    -------
-    the last solution, the hinge with its completions, and the trace
     """
-    run = _Turns(problem, solve, settings)
-    return run.run(settings.max_alternations), run.hinge, run.trace
-
-
-class _Turns(Iteration):
-    """One alternation; a round is a metric step, before which labels are completed."""
 
     def __init__(
         self, problem: Problem, solve: Callable[[Any], Solution], settings: Alternation

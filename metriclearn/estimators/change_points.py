@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.alternation import Alternation, Piece
+from metriclearn.estimators.alternation import Piece
 from metriclearn.estimators.inputs import DataSets, read_labelings
 from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
@@ -17,12 +17,11 @@ from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSeg
 from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.forms import LinearFeatures, LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, pieces_of
-from metriclearn.problem.losses import KnownLoss, charges
+from metriclearn.problem.losses import KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, either, number
-from metriclearn.solvers.base import Callback, Solver
+from metriclearn.solvers.base import Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric
 from metriclearn.solvers.regularizers import L1, Regularizer
@@ -133,17 +132,11 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     regularizer: Regularizer = L1()  # noqa: RUF009
     solver: Solver = BundleDual()  # noqa: RUF009
     _: KW_ONLY
-    penalty: str | float = "learned"
-    loss_scale: float = 1.0
     n_segments: str | None = None
     min_size: int = 1
-    standardize: bool = True
     oracle: Oracle | None = None
-    alternation: Alternation = Alternation()  # noqa: RUF009
-    callbacks: Sequence[Callback] = ()
-    n_jobs: int | None = None
-    executor: Executor | None = None
-    verbose: bool | None = None
+
+    _COMPLETABLE = (False, "n_segments=None")
 
     @classmethod
     def paper(cls, **parameters: Any) -> Self:
@@ -172,7 +165,6 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 
     def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
         """Best segmentations that agree with the labels, under the metric to start from."""
-        self._check_partial(not self._count_known, "n_segments=None")
         if not any(known.constraints for known in knowns):
             raise ValueError(
                 f"{type(self).__name__} needs labels, but nothing is known of any data set "
@@ -186,13 +178,6 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
             return super()._terms(truths)
         features, oracle = LinearFeatures(self.metric), ConstrainedChangePoints(self.min_size)
         return {"features": features, "loss": KnownLoss(), "oracle": oracle, "completion": oracle}
-
-    def _greatest_gain(self, truths: Sequence[Any]) -> float:
-        gain = 1.0
-        for truth in truths:
-            if truth.known is not None:
-                gain = max(gain, float(charges(truth.known).slack.max()))
-        return gain
 
 
 def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:

@@ -10,19 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.alternation import Alternation, labeled_samples
+from metriclearn.estimators.alternation import labeled_samples
 from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.inputs import DataSets, read_labelings
-from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
+from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.forms import LinearFeatures, LowRankForm, Samples
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, either, number
-from metriclearn.solvers.base import Callback, Solution, Solver
+from metriclearn.solvers.base import Problem, Solution, Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
@@ -193,18 +192,12 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     regularizer: Regularizer = SquaredFrobenius(10.0)  # noqa: RUF009
     solver: Solver = BundleDual()  # noqa: RUF009
     _: KW_ONLY
-    penalty: str | float = "learned"
-    loss_scale: float = 1.0
     n_clusters: str | int | None = "given"
     oracle: RelaxableOracle = SpectralRelaxation()  # noqa: RUF009
-    standardize: bool = True
-    alternation: Alternation = Alternation()  # noqa: RUF009
-    callbacks: Sequence[Callback] = ()
     n_init: int = 10
     random_state: int | np.random.RandomState | None = None
-    n_jobs: int | None = None
-    executor: Executor | None = None
-    verbose: bool | None = None
+
+    _COMPLETABLE = (True, 'n_clusters="given"')
 
     @property
     def certificate_(self) -> Certificate:
@@ -255,7 +248,6 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
 
     def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
         """K-means that keeps what is known, under the metric to start from."""
-        self._check_partial(self._count_known, 'n_clusters="given"')
         counts = [int(known.labels.max()) + 1 for known in knowns]
         if 0 in counts:
             raise ValueError(
@@ -269,8 +261,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
             for array, count, known in zip(data.arrays, counts, knowns)
         ]
 
-    def _accept(self, problem: LearningProblem, solution: Solution) -> None:
-        super()._accept(problem, solution)
+    def _learn(self, problem: Problem) -> Solution:
+        solution = super()._learn(problem)
         counts = {truth.n_clusters for truth in problem.risk.truths}
         self.n_clusters_ = counts.pop() if len(counts) == 1 else None
         upper = solution.objective
@@ -280,3 +272,4 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
             omega = self.regularizer.terms(problem.cone)
             upper = relaxed(solution.w).mean + omega(solution.w)
         self.relaxed_objective_ = float(upper)
+        return solution

@@ -6,7 +6,7 @@ Everything is checked here, once: what comes out of these functions is not check
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -25,6 +25,7 @@ __all__ = [
     "Measures",
     "check_features",
     "check_range",
+    "keep_features",
     "list_labelings",
     "read_counts",
     "read_data_sets",
@@ -70,11 +71,14 @@ class DataSets:
         Whether the user passed one (T, P) array, and so expects one result.
     feature_names : array of str or None
         Column names, where the data came as data frames.
+    executor : Executor, optional
+        Reads and measures stored arrays.
     """
 
     arrays: StoredArrays | list[NDArray[np.float64]]
     single: bool
     feature_names: NDArray | None
+    executor: Executor | None = field(default=None, kw_only=True)
     items: ClassVar[str] = "samples"
     remedy: ClassVar[str] = ""  # for data with another number of features than in fitting
 
@@ -87,7 +91,10 @@ class DataSets:
 
     @cached_property
     def measures(self) -> Measures:
-        """Length, magnitude and deviation of every data set, in one pass; see :meth:`measured`."""
+        """Length, magnitude and deviation of every data set, in one pass."""
+        if isinstance(self.arrays, StoredArrays) and self.executor is not None:
+            parts = self.executor.each(self.executor.place(self.arrays.parts()), measure)
+            return Measures(*map(np.concatenate, zip(*parts)))
         return measure(self.arrays)
 
     @property
@@ -97,24 +104,50 @@ class DataSets:
             return self.measures.lengths
         return np.array(list(map(len, self.arrays)))
 
-    def measured(self, executor: Executor) -> DataSets:
-        """The same, with the measures of stored arrays taken where an executor reads them."""
-        if isinstance(self.arrays, StoredArrays):
-            parts = executor.each(executor.place(self.arrays.parts()), measure)
-            whole = Measures(*map(np.concatenate, zip(*parts)))
-            self.__dict__["measures"] = whole
-        return self
-
     def subset(self, places: NDArray) -> Self:
         """Some of the data sets."""
         if isinstance(self.arrays, StoredArrays):
             chosen = replace(self, arrays=self.arrays.subset(places))
-            chosen.__dict__["measures"] = Measures(*(column[places] for column in self.measures))
-            return chosen
-        return replace(self, arrays=[self.arrays[i] for i in places])
+        else:
+            chosen = replace(self, arrays=[self.arrays[i] for i in places])
+        chosen.__dict__["measures"] = Measures(*(column[places] for column in self.measures))
+        return chosen
+
+    def pooled_deviation(self, who: str, weights: NDArray | None = None) -> NDArray:
+        """Standard deviations around the means of the data sets, pooled over samples, (P,).
+
+        Parameters
+        ----------
+        who : str
+            Name used in errors.
+        weights : array (N,), optional
+            Of the data sets; equal by default.
+
+        Raises
+        ------
+        ValueError
+            If a feature is constant in every data set.
+        """
+        lengths, magnitudes, deviations = self.measures
+        sizes = lengths * (1.0 if weights is None else weights)
+        magnitude = magnitudes.max(axis=0)
+        unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
+        ratios = np.sqrt(np.average((deviations / unit) ** 2, axis=0, weights=sizes))
+        constant = np.flatnonzero(ratios <= 1e-13)
+        if len(constant):
+            named = constant if self.feature_names is None else self.feature_names[constant]
+            more = ", …" if len(constant) > 5 else ""
+            raise ValueError(
+                f"{who} needs features that vary within the data sets of {lengths.sum()} sample(s),"
+                f" but {len(constant)} are constant in each ({', '.join(map(str, named[:5]))}"
+                f"{more}); remove them."
+            )
+        return ratios * unit
 
 
-def read_data_sets(who: str, X: Any, *, single_precision: bool = False) -> DataSets:
+def read_data_sets(
+    who: str, X: Any, *, single_precision: bool = False, executor: Executor | None = None
+) -> DataSets:
     """Check data sets: same features everywhere, finite numbers, at least one sample.
 
     Parameters
@@ -126,19 +159,22 @@ def read_data_sets(who: str, X: Any, *, single_precision: bool = False) -> DataS
         data sets one at a time, and they are checked then.
     single_precision : bool
         Leave float32 arrays as they are; otherwise all become float64.
+    executor : Executor, optional
+        Where a sequence that is asked for its data sets one at a time is measured.
 
     Raises
     ------
     ValueError
         Naming the data set, and the row and feature where one is at fault.
     """
-    if _is_stored(X):
+    sort = _sort_of(X)
+    if sort == "stored":
 
         def read(item: Any, i: int, n_features: int | None) -> NDArray:
             return _read_array(who, item, f"data set {i}", n_features, single_precision)
 
-        return DataSets(StoredArrays(X, read), False, None)
-    single = not _is_several(X)
+        return DataSets(StoredArrays(X, read), False, None, executor=executor)
+    single = sort == "one"
     items = [X] if single else list(X)
     if not items:
         raise ValueError(f"{who} needs at least one data set, got an empty list.")
@@ -195,6 +231,15 @@ def check_range(who: str, what: str, values: NDArray, most: float) -> None:
             f"{who} needs {what} between {1.0 / most:g} and {most:g}, whose squares can be added, "
             f"got {values.min():.3g} to {values.max():.3g}; change the unit."
         )
+
+
+def keep_features(estimator: Any, data: DataSets) -> None:
+    """Keep number and names of the features an estimator is fitted to, as scikit-learn does."""
+    estimator.n_features_in_ = data.n_features
+    if data.feature_names is not None:
+        estimator.feature_names_in_ = data.feature_names
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
 
 
 def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
@@ -277,10 +322,6 @@ def _read_labeling(
                 f"{who} needs all of {place} known, got {labels!r}, which leaves some of it open."
             )
         return known or labels
-    if not hasattr(labels, "__len__"):
-        labels = np.asarray(labels)
-    if np.ndim(labels) == 0:
-        raise ValueError(f"{who} needs a sequence of labels for {place}, got {labels!r}.")
     try:
         values = label_values(labels)
         missing = int(np.count_nonzero(values == -1))
@@ -358,26 +399,24 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
     return weights
 
 
-def _is_stored(X: Any) -> bool:
-    """Whether X is a lazy sequence: ``__len__`` and ``__getitem__``, but no array, list, table."""
-    if isinstance(X, (list, tuple, str, bytes, Mapping)):
-        return False
-    if any(hasattr(X, name) for name in ("ndim", "columns", "toarray", "__array__")):
-        return False
-    return hasattr(X, "__len__") and hasattr(X, "__getitem__") and not isinstance(X, range)
+def _sort_of(X: Any) -> str:
+    """Whether X is "one" data set, or a sequence of "several", or a lazy one of "stored" ones.
 
-
-def _is_several(X: Any) -> bool:
-    """Whether X is a sequence of data sets, as a list with something of two dimensions is."""
+    A lazy sequence has ``__len__`` and ``__getitem__``, but is no array, list or table. Several
+    data sets are a list with something of two dimensions in it, or an array of three.
+    """
     if hasattr(X, "columns") or hasattr(X, "ndim"):
-        return not hasattr(X, "columns") and X.ndim == 3
+        return "several" if not hasattr(X, "columns") and X.ndim == 3 else "one"
+    listed = isinstance(X, (list, tuple, str, bytes, range, Mapping))
+    if not listed and not hasattr(X, "toarray") and not hasattr(X, "__array__"):
+        return "stored" if hasattr(X, "__len__") and hasattr(X, "__getitem__") else "one"
     if not isinstance(X, Sequence):
-        return False
+        return "one"
     for item in X:
         table = isinstance(item, Sequence) and len(item) > 0 and isinstance(item[0], Sequence)
         if table or getattr(item, "ndim", 0) == 2:
-            return True
-    return len(X) == 0
+            return "several"
+    return "one" if len(X) > 0 else "several"
 
 
 def _read_array(

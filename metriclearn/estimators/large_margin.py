@@ -11,15 +11,14 @@ import copy
 import logging
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -28,41 +27,42 @@ from metriclearn.estimators.alternation import (
     AlternationTrace,
     Piece,
     PrincipalStart,
-    alternate,
+    Turns,
 )
-from metriclearn.estimators.inputs import DataSets, check_range, read_data_sets, read_weights
-from metriclearn.estimators.learned_metric import LearnedMetric, pooled_deviation
+from metriclearn.estimators.inputs import (
+    DataSets,
+    check_range,
+    keep_features,
+    read_data_sets,
+    read_weights,
+)
+from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.problem.forms import LinearFeatures, Samples
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.losses import FrobeniusLoss, charges
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import HingeTerms, Oracle, StructuredHinge
 from metriclearn.running.callbacks import ProgressBar, WithEstimator
 from metriclearn.running.executors import Executor, ThreadExecutor
-from metriclearn.running.parameters import Needs, check_parameters, component, either, number
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    component,
+    either,
+    number,
+    several,
+)
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Callback, Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
-__all__ = ["LargeMarginLearner", "LearningProblem"]
+__all__ = ["LargeMarginLearner"]
 
 _LOGGER = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LearningProblem(Problem):
-    """Eq. (9) for one training set: what a solver is asked, and the scale of the features.
-
-    Attributes
-    ----------
-    feature_scale : array (P,)
-        What features were divided by.
-    """
-
-    feature_scale: NDArray
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class LargeMarginLearner(LearnedMetric, ABC):
     """Learn B, and the price λ of a cluster, from labeled data sets (Lajugie, Arlot & Bach, Eq. 9).
 
@@ -74,9 +74,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
         "metric": component(Metric, "DiagonalMetric()"),
         "regularizer": component((Regularizer, ConvexExpression), "L1()"),
         "solver": component(Solver, "BundleDual()"),
-        "callbacks": Needs(
-            "callbacks with the methods on_round and on_end",
-            lambda callbacks: all(isinstance(callback, Callback) for callback in callbacks),
+        "callbacks": several(
+            component(Callback, "EarlyStopping"), "callbacks with the methods on_round and on_end"
         ),
         "penalty": either("learned", number()),
         "loss_scale": number(positive=True),
@@ -87,22 +86,20 @@ class LargeMarginLearner(LearnedMetric, ABC):
     # per round; with more, the master problem takes longer than it saves rounds
     _MOST_CUTS: ClassVar[int | None] = 100
 
+    # the value of _count_known that goes with partial labels, and in words the setting for it
+    _COMPLETABLE: ClassVar[tuple[bool, str]]
+
     metric: Metric
     regularizer: Regularizer
     solver: Solver
-    penalty: str | float
-    loss_scale: float
-    standardize: bool
-    alternation: Alternation
-    callbacks: Sequence[Callback]
-    n_jobs: int | None
-    executor: Executor | None
-    verbose: bool | None
-    penalty_: float | None
-    solution_: Solution
-    alternation_: AlternationTrace | None
-    completions_: list[NDArray] | None
-    scale_: NDArray
+    penalty: str | float = "learned"
+    loss_scale: float = 1.0
+    standardize: bool = True
+    alternation: Alternation = Alternation()  # noqa: RUF009
+    callbacks: Sequence[Callback] = ()
+    n_jobs: int | None = None
+    executor: Executor | None = None
+    verbose: bool | None = None
 
     @property
     @abstractmethod
@@ -142,7 +139,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         self._report()
         return self
 
-    def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> LearningProblem:
+    def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Problem:
         """Check parameters and data, remember the features, and state the problem.
 
         Data sets of weight 0 are left out, as if they had not been passed.
@@ -151,19 +148,25 @@ class LargeMarginLearner(LearnedMetric, ABC):
         data = self._read_training(X)
         truths = self._read_truths(y, data)
         weights = read_weights(type(self).__name__, sample_weight, len(truths))
-        self._remember(data)
+        keep_features(self, data)
         if weights is not None:
             used = np.flatnonzero(weights)
             data = data.subset(used)
             truths, weights = [truths[i] for i in used], weights[used] / weights.max()
-        if isinstance(truths[0], PartialPartition) or truths[0].known is not None:
+        if truths[0].known is not None:
+            count_known, needed = self._COMPLETABLE
+            if self._count_known != count_known or getattr(self.solver, "checkpoint", None):
+                raise ValueError(
+                    f"{type(self).__name__} needs {needed} and a solver without checkpoint for "
+                    "partial labels; alternation__checkpoint keeps the state instead."
+                )
             truths = self._complete(data, truths, weights)
-        scale = self._feature_scale(data, weights, truths)
+        self.scale_ = self._feature_scale(data, weights, truths)
         priced = not self._count_known and self.penalty == "learned"
         cone = MetricCone(self.metric, data.n_features, priced)
-        risk = self._hinge(cone, self._samples(data, truths, scale), truths, weights)
-        start = self._start(cone, data, truths, weights, scale)
-        return LearningProblem(risk, self.regularizer, cone, start, feature_scale=scale)
+        risk = self._hinge(cone, self._samples(data, truths), truths, weights)
+        start = self._start(cone, data, truths, weights)
+        return Problem(risk, self.regularizer, cone, start)
 
     def _hinge(
         self,
@@ -186,7 +189,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         )
 
     def _read_training(self, X: Any) -> Any:
-        return read_data_sets(type(self).__name__, X).measured(self._executor)
+        return read_data_sets(type(self).__name__, X, executor=self._executor)
 
     def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
         """Pooled standard deviations around the data sets' means, all positive; or ones."""
@@ -197,7 +200,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
                 f"{who} needs at least 2 samples in every data set, got 1 sample in data set "
                 f"{short[0]}; remove it."
             )
-        scale = pooled_deviation(who, data.measures, weights, data.feature_names)
+        scale = data.pooled_deviation(who, weights)
         if self.standardize:
             return scale
         check_range(who, "standardize=True or features with standard deviations", scale, 1e50)
@@ -213,45 +216,34 @@ class LargeMarginLearner(LearnedMetric, ABC):
         """One scaled data set, with what its oracles need from it once."""
         return Samples(X, scale)
 
-    def _samples(self, data: Any, truths: list[Any], scale: NDArray) -> Sequence[Any]:
+    def _samples(self, data: Any, truths: list[Any]) -> Sequence[Any]:
         """All data sets, or where they are stored."""
         if isinstance(data.arrays, StoredArrays):
-            return StoredSamples(data.arrays, truths, scale, self._sample)
-        return list(map(self._sample, data.arrays, truths, repeat(scale)))
+            return StoredSamples(data.arrays, truths, self.scale_, self._sample)
+        return list(map(self._sample, data.arrays, truths, repeat(self.scale_)))
 
     def _start(
-        self,
-        cone: MetricCone,
-        data: Any,
-        truths: Sequence[Any],
-        weights: NDArray | None,
-        scale: NDArray,
+        self, cone: MetricCone, data: Any, truths: Sequence[Any], weights: NDArray | None
     ) -> NDArray:
         """No metric; or with K given, where that makes every answer a tie, a small identity.
 
         Small: the samples then score about as much as the loss. The price is just above the loss
-        scale, where a single cluster is the answer, which limits the price.
+        scale times the most loss that one more cluster can bring, where a single cluster is the
+        answer, which limits the price.
         """
-        price = self.loss_scale * self._greatest_gain(truths) * (1.0 + 1e-6)
+        gain = 1.0
+        if not self._count_known:
+            for truth in truths:
+                if truth.known is not None:
+                    gain = max(gain, float(charges(truth.known).slack.max()))
+        price = self.loss_scale * gain * (1.0 + 1e-6)
         if not self._count_known:
             return cone.join(np.zeros(cone.n_metric), price)
-        deviation = pooled_deviation(type(self).__name__, data.measures, weights)
-        variance = float(np.sum((deviation / scale) ** 2))
+        deviation = data.pooled_deviation(type(self).__name__, weights)
+        variance = float(np.sum((deviation / self.scale_) ** 2))
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
         small = self.loss_scale * float(density) / variance
         return cone.join(small * cone.metric.identity(cone.n_features), price)
-
-    def _greatest_gain(self, truths: Sequence[Any]) -> float:
-        """Most loss, times T, that one more cluster can bring."""
-        return 1.0
-
-    def _check_partial(self, possible: bool, needed: str) -> None:
-        """Raise unless the settings go with partial labels."""
-        if not possible or getattr(self.solver, "checkpoint", None) is not None:
-            raise ValueError(
-                f"{type(self).__name__} needs {needed} and a solver without checkpoint for partial "
-                "labels; alternation__checkpoint keeps the state instead."
-            )
 
     def _first_components(
         self,
@@ -264,15 +256,10 @@ class LargeMarginLearner(LearnedMetric, ABC):
 
         def fit(arrays: list[NDArray], truths: list[PartialPartition], weights: NDArray) -> NDArray:
             """Components from other data sets, with the same parameters but for ``changes``."""
-            learner = clone(self).set_params(
-                alternation=Alternation(start=PrincipalStart()),
-                callbacks=(),
-                verbose=False,
-                **changes,
-            )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # only a start
-                return learner.fit(arrays, truths, weights).components_
+            start = Alternation(start=PrincipalStart())
+            learner = replace(self, alternation=start, callbacks=(), verbose=False, **changes)
+            learner._learn(learner._problem(arrays, truths, weights))
+            return learner.components_
 
         return self.alternation.start.components(data.arrays, knowns, fit, cut)
 
@@ -280,58 +267,52 @@ class LargeMarginLearner(LearnedMetric, ABC):
     def _executor(self) -> Executor:
         return ThreadExecutor(self.n_jobs) if self.executor is None else self.executor
 
-    def _learn(self, problem: LearningProblem) -> Solution:
+    def _learn(self, problem: Problem) -> Solution:
         """Minimize, with partial labels in turns with completing them; set what is fitted."""
-        self.completions_, self.alternation_ = None, None
+        self.completions_: list[NDArray] | None = None
+        self.alternation_: AlternationTrace | None = None
         if problem.risk.terms.completion is None:
             solution = self._solve(problem)
         else:
-            solution, hinge, self.alternation_ = alternate(problem, self._solve, self.alternation)
-            self.completions_ = [self._labels_of(truth) for truth in hinge.truths]
-        self._accept(problem, solution)
+            turns = Turns(problem, self._solve, self.alternation)
+            solution = turns.run(self.alternation.max_alternations)
+            self.alternation_ = turns.trace
+            # labels of nodes know the labels of their samples
+            self.completions_ = [getattr(t, "completion", t.labels) for t in turns.hinge.truths]
+        self.solution_ = replace(solution, cuts=None)
+        self._set_metric(problem.cone, solution.w)
         return solution
 
-    @staticmethod
-    def _labels_of(truth: Any) -> NDArray:
-        """Labels of the samples in a completion."""
-        return truth.labels
+    def _solve(
+        self, problem: Problem, minimize: Callable[[Problem], Solution] | None = None
+    ) -> Solution:
+        """Minimize with the learner's solver, before its callbacks and its bar.
 
-    def _solve(self, problem: LearningProblem) -> Solution:
-        """Minimize with the learner's solver."""
-        with self._watched(problem) as watched:
-            return self.solver.minimize(watched)
-
-    @contextmanager
-    def _watched(self, problem: LearningProblem) -> Iterator[LearningProblem]:
-        """The problem before the learner's callbacks and its bar, and with BLAS kept in bounds."""
+        BLAS is kept within bounds: below 500 features more threads would wait for each other.
+        """
         several = getattr(self._executor, "n_jobs", None) not in (None, 1)
         threads = 1 if problem.cone.n_features < 500 or several else None
 
         def snapshot(w: NDArray) -> LargeMarginLearner:
             learner = copy.copy(self)
-            learner._accept_point(problem, w)
+            learner._set_metric(problem.cone, w)
             return learner
 
-        callbacks = map(WithEstimator, self.callbacks, repeat(snapshot))
-        with (
-            threadpool_limits(threads, user_api="blas"),
-            closing(ProgressBar(type(self).__name__, self.verbose)) as bar,
-        ):
-            yield replace(problem, callbacks=(bar, *callbacks))
+        watchers: list[Callback] = list(map(WithEstimator, self.callbacks, repeat(snapshot)))
+        with ExitStack() as stack:
+            stack.enter_context(threadpool_limits(threads, user_api="blas"))
+            if self.verbose is not False:
+                bar = ProgressBar(type(self).__name__, self.verbose)
+                watchers.insert(0, stack.enter_context(closing(bar)))
+            return (minimize or self.solver.minimize)(replace(problem, callbacks=watchers))
 
-    def _accept(self, problem: LearningProblem, solution: Solution) -> None:
-        """Set the fitted attributes from a solution; its cuts are not kept."""
-        self.solution_ = replace(solution, cuts=None)
-        self._accept_point(problem, solution.w)
-
-    def _accept_point(self, problem: LearningProblem, w: NDArray) -> None:
-        metric, price = problem.cone.split(w)
-        self.scale_ = problem.feature_scale
+    def _set_metric(self, cone: MetricCone, w: NDArray) -> None:
+        """Set metric and price to a point of the cone."""
+        metric, price = cone.split(w)
         self.components_ = self.metric.components(metric) / self.scale_
-        if self._count_known:
-            self.penalty_ = None
-        else:
-            self.penalty_ = price if problem.cone.priced else float(self.penalty)
+        self.penalty_: float | None = None
+        if not self._count_known:
+            self.penalty_ = price if cone.priced else float(self.penalty)
 
     def _report(self) -> None:
         solution, rounds = self.solution_, len(self.solution_.trace)

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.estimators.inputs import (
     DataSets,
-    Measures,
     check_features,
+    keep_features,
     read_data_sets,
     read_labelings,
 )
@@ -25,7 +25,7 @@ from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import ComponentParameters, check_parameters
 
-__all__ = ["LearnedMetric", "covariances", "pooled_deviation", "principal_components", "whitening"]
+__all__ = ["LearnedMetric", "covariances", "principal_components", "whitening"]
 
 
 @runtime_checkable
@@ -46,7 +46,7 @@ class LearnedMetric(  # type: ignore[call-arg]
     """What metric-learn asks of a fitted ``components_`` = Lᵀ, (r, P), with B = LLᵀ.
 
     Whatever takes several data sets takes one (T, P) array too, and then returns one result.
-    Subclasses fit ``components_`` and call :meth:`_remember` with their training data.
+    Subclasses fit ``components_`` and call :func:`~metriclearn.estimators.inputs.keep_features`.
     """
 
     components_: NDArray
@@ -117,16 +117,8 @@ class LearnedMetric(  # type: ignore[call-arg]
         truths: list[Any] = []
         if segments is not None:
             truths = read_labelings(who, y, data, segments=segments, partial=partial)
-        self._remember(data)
+        keep_features(self, data)
         return data, truths
-
-    def _remember(self, data: DataSets) -> None:
-        """Keep number and names of the features, as scikit-learn does."""
-        self.n_features_in_ = data.n_features
-        if data.feature_names is not None:
-            self.feature_names_in_ = data.feature_names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     def _to_frame(self, Z: NDArray, X: Any) -> Any:
         from sklearn import get_config
@@ -138,42 +130,6 @@ class LearnedMetric(  # type: ignore[call-arg]
 
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         return pd.DataFrame(Z, columns=self.get_feature_names_out(), index=index)
-
-
-def pooled_deviation(
-    who: str, measures: Measures, weights: NDArray | None = None, names: ArrayLike | None = None
-) -> NDArray:
-    """Standard deviations around the means of the data sets, pooled over samples, (P,).
-
-    Parameters
-    ----------
-    who : str
-        Name used in errors.
-    measures : Measures
-        Of the data sets.
-    weights : array (N,), optional
-        Of the data sets; equal by default.
-    names : array of str (P,), optional
-        Names of the features; their numbers by default.
-
-    Raises
-    ------
-    ValueError
-        If a feature is constant in every data set.
-    """
-    sizes = measures.lengths * (1.0 if weights is None else weights)
-    magnitude = measures.magnitudes.max(axis=0)
-    unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
-    ratios = np.sqrt(np.average((measures.deviations / unit) ** 2, axis=0, weights=sizes))
-    constant = np.flatnonzero(ratios <= 1e-13)
-    if len(constant):
-        named = constant if names is None else np.asarray(names)[constant]
-        raise ValueError(
-            f"{who} needs features that vary within the data sets of {measures.lengths.sum()} "
-            f"sample(s), but {len(constant)} are constant in each ({', '.join(map(str, named[:5]))}"
-            f"{', …' if len(constant) > 5 else ''}); remove them."
-        )
-    return ratios * unit
 
 
 def covariances(

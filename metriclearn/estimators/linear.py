@@ -15,7 +15,6 @@ from metriclearn.estimators.inputs import DataSets
 from metriclearn.estimators.learned_metric import (
     LearnedMetric,
     covariances,
-    pooled_deviation,
     principal_components,
     whitening,
 )
@@ -61,7 +60,7 @@ class Euclidean(MetricOfData):
     def _components(self, data: DataSets) -> NDArray:
         if not self.standardize:
             return np.eye(data.n_features)
-        return np.diag(1.0 / pooled_deviation(type(self).__name__, data.measures))
+        return np.diag(1.0 / data.pooled_deviation(type(self).__name__))
 
 
 @dataclass(eq=False, repr=False)
@@ -83,7 +82,7 @@ class PrincipalComponents(MetricOfData):
 
     def _components(self, data: DataSets) -> NDArray:
         """Leading eigenvectors of the pooled correlation matrix, over the standard deviations."""
-        pooled_deviation(type(self).__name__, data.measures)
+        data.pooled_deviation(type(self).__name__)
         variances, components = principal_components(data.arrays, self.n_components)
         if not self.whiten:
             return components
@@ -143,7 +142,7 @@ class RelevantComponents(LearnedMetric):
                 f"{who} needs two samples or more in some chunklet, but no two of the "
                 f"{sum(data.lengths)} samples are labeled as belonging together; label some."
             )
-        pooled_deviation(who, data.measures)
+        data.pooled_deviation(who)
         total, within = covariances(data.arrays, truths)
         within *= sum(data.lengths) / sum(counts)  # a mean over the samples in chunklets
         if self.diagonal:

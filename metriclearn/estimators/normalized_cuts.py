@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.estimators.alternation import Alternation, labeled_samples
+from metriclearn.estimators.alternation import labeled_samples
 from metriclearn.estimators.cutter import (
     Graphs,
     NormalizedCutSegmenter,
     read_graphs,
     read_node_labels,
 )
-from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
-from metriclearn.estimators.learned_metric import pooled_deviation
+from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import Needs, component, number
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, SimilarityFeatures
 from metriclearn.similarities.nodes import complete_nodes
 from metriclearn.similarities.operators import SimilarityForm
-from metriclearn.solvers.base import Callback, Solution
+from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.cccp import CCCP
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, MetricCone
 from metriclearn.solvers.regularizers import Regularizer, Trace
@@ -127,7 +125,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         **NormalizedCutSegmenter.PARAMETERS,
-        **{k: v for k, v in LargeMarginLearner.PARAMETERS.items() if k != "penalty"},
+        **LargeMarginLearner.PARAMETERS,
         "regularizer": component(Regularizer, "Trace()"),
         "solver": component(CCCP, "CCCP()"),
         "starts": Needs(
@@ -140,15 +138,10 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     regularizer: Regularizer = Trace(1e-2)  # noqa: RUF009
     solver: CCCP = CCCP()  # noqa: RUF009
     _: KW_ONLY
+    penalty: ClassVar[float] = 0.0  # type: ignore[misc]  # no parameter: K is known
     loss_scale: float = 0.03
     normalized: bool = False
     starts: Sequence[float] = (1e-3, 1e-2, 1e-1)
-    standardize: bool = True
-    alternation: Alternation = Alternation()  # noqa: RUF009
-    callbacks: Sequence[Callback] = ()
-    n_jobs: int | None = None
-    executor: Executor | None = None
-    verbose: bool | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from images, or arrays of features, and their label maps.
@@ -171,6 +164,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         return super().fit(X, y, sample_weight)
 
     _count_known = True
+    _COMPLETABLE = (True, "a label of every cluster")
     _CERTIFIED = False
     _MOST_CUTS = None
 
@@ -192,10 +186,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
         if not self.standardize or self.similarity.given:
             return np.ones(data.n_features)
-        return pooled_deviation(type(self).__name__, data.measures, weights)
+        return data.pooled_deviation(type(self).__name__, weights)
 
-    def _samples(self, data: Any, truths: list[Any], scale: NDArray) -> list[Nodes]:
-        self.scale_ = scale
+    def _samples(self, data: Any, truths: list[Any]) -> list[Nodes]:
         return [self._scaled(nodes) for nodes in data.arrays]
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
@@ -208,20 +201,15 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         }
 
     def _start(
-        self,
-        cone: MetricCone,
-        data: Any,
-        truths: Sequence[Any],
-        weights: NDArray | None,
-        scale: NDArray,
+        self, cone: MetricCone, data: Any, truths: Sequence[Any], weights: NDArray | None
     ) -> NDArray:
         """What ``starts`` are multiples of."""
         return self.metric.identity(cone.n_features)
 
     def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
         """Completions under a mean over first components, or equal weights of given ones."""
-        self._check_partial(True, "a label of every cluster")
-        nodes = self._samples(data, knowns, self._feature_scale(data, weights, knowns))
+        self.scale_ = self._feature_scale(data, weights, knowns)
+        nodes = self._samples(data, knowns)
         first = np.eye(data.n_features)
         if not self.similarity.given:
             shares = np.ones(len(knowns)) if weights is None else weights
@@ -236,10 +224,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
                 truths = [NodeLabels(one) for one in counts]
                 cone = MetricCone(self.metric, arrays[0].shape[1], priced=False)
                 hinge = learner._hinge(cone, labeled, truths, shares[used])
-                identity, ones = self.metric.identity(cone.n_features), np.ones(cone.n_features)
-                problem = LearningProblem(
-                    hinge, self.regularizer, cone, identity, feature_scale=ones
-                )
+                start = self.metric.identity(cone.n_features)
+                problem = Problem(hinge, self.regularizer, cone, start)
                 components = self.metric.components(learner._solve(problem).w)
                 return components * np.sqrt(len(components))
 
@@ -252,21 +238,23 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
             for form, known in zip(forms, knowns)
         ]
 
-    def _solve(self, problem: LearningProblem) -> Solution:
+    def _solve(
+        self, problem: Problem, minimize: Callable[[Problem], Solution] | None = None
+    ) -> Solution:
         """From every start, or from an earlier solution where there is one."""
         if problem.warm is not None:
             return super()._solve(problem)
         points = [start * problem.start for start in self.starts]
-        with self._watched(problem) as watched:
+
+        def best(watched: Problem) -> Solution:
             solution, objectives = self.solver.minimize_from(watched, points)
-        self.start_objectives_ = list(zip(map(float, self.starts), objectives))
-        return solution
+            self.start_objectives_ = list(zip(map(float, self.starts), objectives))
+            return solution
 
-    @staticmethod
-    def _labels_of(truth: Any) -> NDArray:
-        return truth.completion
+        return super()._solve(problem, best)
 
-    def _accept(self, problem: LearningProblem, solution: Solution) -> None:
-        super()._accept(problem, solution)
+    def _learn(self, problem: Problem) -> Solution:
+        solution = super()._learn(problem)
         risk = problem.risk
         self._set_threshold(risk.samples, [truth.n_clusters for truth in risk.truths])
+        return solution

@@ -18,9 +18,9 @@ from sklearn.model_selection import check_cv
 
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.inputs import read_data_sets, read_weights
-from metriclearn.estimators.large_margin import LargeMarginLearner, LearningProblem
+from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.running.parameters import Needs, check_parameters, component, number
-from metriclearn.solvers.base import Solution
+from metriclearn.solvers.base import Problem, Solution
 
 __all__ = ["ChangePointMetricLearnerCV", "RegularizationPath", "regularization_path"]
 
@@ -185,7 +185,7 @@ def regularization_path(
     )
 
 
-def _strengths(strengths: int | ArrayLike, problem: LearningProblem, ratio: float) -> NDArray:
+def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> NDArray:
     """Strengths as given, decreasing, or a grid of so many, see the notes of the path."""
     if np.ndim(strengths) == 1:
         return np.unique(np.asarray(strengths, dtype=np.float64))[::-1]
@@ -198,7 +198,7 @@ def _strengths(strengths: int | ArrayLike, problem: LearningProblem, ratio: floa
     return np.geomspace(greatest, ratio * greatest, int(strengths))  # type: ignore[arg-type]
 
 
-def _weights(problem: LearningProblem, solution: Solution) -> NDArray:
+def _weights(problem: Problem, solution: Solution) -> NDArray:
     """Weights of the features, or decreasing eigenvalues of B, (P,)."""
     matrix = problem.cone.metric.matrix(problem.cone.split(solution.w)[0])
     if problem.cone.metric.polyhedral:

@@ -162,8 +162,9 @@ class PartialPartition:
     ) -> None:
         if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
             raise ValueError(f"PartialPartition needs at least one sample, got {n_samples!r}.")
-        self.n_samples = T = int(n_samples)
-        self.labels = _codes(labels, T)
+        T = int(n_samples)
+        self.n_samples: int = T
+        self.labels: NDArray[np.int64] = _codes(labels, T)
 
         def around(t: Any) -> Region:
             """A change at t; of the end of all samples nothing."""
@@ -174,8 +175,8 @@ class PartialPartition:
         spans = _read("same span", needed, same, T, partial(Region, kind=NO_CHANGE))
         needed += f", two samples for a change, and one of the kinds {_KINDS}"
         annotated = _read("region", needed, regions, T, Region)
-        self.same = tuple((span.start, span.stop) for span, _ in spans)
-        self.regions = tuple(region for region, _ in annotated)
+        self.same: tuple[tuple[int, int], ...] = tuple((span.start, span.stop) for span, _ in spans)
+        self.regions: tuple[Region, ...] = tuple(region for region, _ in annotated)
         facts = [*_label_facts(self.labels), *sorted(set(cuts), key=_START), *spans, *annotated]
         facts = [fact for fact in facts if fact.region.stop - fact.region.start > 1]
         if not _feasible(facts, T):
@@ -184,13 +185,18 @@ class PartialPartition:
                 "PartialPartition needs annotations that one segmentation can satisfy, but these "
                 f"contradict each other: {named}; change or remove one of them."
             )
-        self.constraints = tuple(fact.region for fact in facts)
-        self._content = T, self.labels.tobytes(), self.same, self.constraints
+        self.constraints: tuple[Region, ...] = tuple(fact.region for fact in facts)
+        self._content: tuple = T, self.labels.tobytes(), self.same, self.constraints
 
     @classmethod
     def from_partition(cls, partition: Partition) -> PartialPartition:
         """Everything known."""
         return cls(partition.n_samples, labels=partition.labels)
+
+    @property
+    def known(self) -> PartialPartition:
+        """What is known of it: itself, as no completion has been chosen."""
+        return self
 
     def allows(self, partition: Partition) -> bool:
         """Whether a segmentation agrees with everything known, O((K + regions) log K)."""

@@ -289,10 +289,11 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
             "Partition needs labels without a mask; pass labels.filled(-1), and ignore_label=-1 "
             "to an index of two partitions."
         )
-    if not isinstance(labels, Iterable) or (isinstance(labels, np.ndarray) and labels.ndim == 0):
+    array = np.asarray(labels) if hasattr(labels, "__array__") else None
+    if array is not None and array.ndim > 0:
+        return array
+    if array is not None or not isinstance(labels, Iterable):
         raise ValueError(f"Partition needs one label per sample, got {labels!r}; pass a list.")
-    if hasattr(labels, "__array__"):
-        return np.asarray(labels)
     items = list(labels)
     if set(map(type, items)) in ({int}, {float}, {str}, {bool}):
         values = np.asarray(items)

@@ -10,7 +10,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-__all__ = ["ComponentParameters", "Needs", "check_parameters", "component", "either", "number"]
+__all__ = [
+    "ComponentParameters",
+    "Needs",
+    "check_parameters",
+    "component",
+    "either",
+    "number",
+    "several",
+]
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,15 @@ def either(*options: str | Needs | None, remedy: str = "") -> Needs:
     words += [row.words.format(a="a", name="number") for row in rows]
     listed = ", ".join(words[:-1]) + f" or {words[-1]}"
     return Needs(f"{{name}}={listed}", accepts, remedy)
+
+
+def several(row: Needs, words: str) -> Needs:
+    """A sequence, possibly empty, of what another row accepts."""
+
+    def accepts(values: Any) -> bool:
+        return all(map(row.accepts, values))
+
+    return Needs(words, accepts)
 
 
 def check_parameters(estimator: Any) -> None:

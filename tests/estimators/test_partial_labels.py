@@ -35,7 +35,7 @@ from metriclearn import (
 )
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.alternation import KnownStart, alternate
+from metriclearn.estimators.alternation import KnownStart, Turns
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
 from metriclearn.problem.forms import Samples
 from metriclearn.problem.losses import known_loss
@@ -215,9 +215,10 @@ def coarsest(form: LowRankForm, n_clusters: int | None = None, known: Any = None
 @pytest.mark.parametrize("completion", [ConstrainedChangePoints(), coarsest])
 def test_bad_completions_are_not_taken(completion) -> None:
     problem = stated_problem(completion)
-    _, hinge, trace = alternate(problem, BundleDual(1e-3).minimize, Alternation())
-    assert_never_rises(trace)
-    assert all(truth.known.allows(truth) for truth in hinge.truths)
+    turns = Turns(problem, BundleDual(1e-3).minimize, Alternation())
+    turns.run(20)
+    assert_never_rises(turns.trace)
+    assert all(truth.known.allows(truth) for truth in turns.hinge.truths)
 
 
 class Stopping:
