@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from metriclearn import (
     CCCP,
     L1,
+    Alternation,
     BundleDual,
     DiagonalMetric,
     FactorDescent,
@@ -25,6 +26,7 @@ from metriclearn import (
     GivenSimilarities,
     ImageFeatures,
     NormalizedCutMetricLearner,
+    PrincipalStart,
     SquaredFrobenius,
     Trace,
     load,
@@ -38,6 +40,7 @@ from metriclearn.similarities.normalized_cut import Discretization, KMeansRoundi
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.similarities.problems import Expanded, hinge_of
+from tests.training import assert_never_rises, some_of
 
 SMALL = ImageFeatures(PixelBlocks(100), (Color(), Position()))
 ONE = ImageFeatures(PixelBlocks(1), SMALL.groups)
@@ -110,14 +113,19 @@ def test_learns_which_feature_counts() -> None:
         {"regularizer": L1(1e-2)},
         {"solver": CCCP(BundleDual(max_rounds=25)), "regularizer": SquaredFrobenius(1.0)},
         {"n_jobs": 2},
+        {"alternation": Alternation(start=PrincipalStart())},
     ],
-    ids=["full", "fourier", "normalized", "discretization", "l1", "bundle", "threads"],
+    ids=["full", "fourier", "normalized", "discretization", "l1", "bundle", "threads", "principal"],
 )
-def test_every_part_can_be_exchanged(parameters: dict[str, Any]) -> None:
+@pytest.mark.parametrize("share", [1.0, 0.5], ids=["full labels", "partial labels"])
+def test_every_part_can_be_exchanged(parameters: dict[str, Any], share: float) -> None:
     X, y = arrays()
-    learner = learner_of(**parameters).fit(X, y)
+    learner = learner_of(**parameters).fit(X, some_of(y, share))
     assert learner.score(*arrays(seed=1)) > -0.9
     assert np.all(np.diff(learner.solution_.trace.objective) <= 0)
+    assert (learner.alternation_ is None) == (share == 1.0)
+    if learner.alternation_ is not None:
+        assert_never_rises(learner.alternation_)
 
 
 def test_images_in_label_maps_out(of_images: NormalizedCutMetricLearner) -> None:

@@ -12,8 +12,6 @@ import pytest
 from sklearn.model_selection import GridSearchCV, KFold
 
 from metriclearn import (
-    FourierSimilarity,
-    FullMetric,
     GaussianSimilarity,
     GivenSimilarities,
     NormalizedCutMetricLearner,
@@ -83,24 +81,6 @@ def test_a_partly_labeled_set_gives_nearly_the_metric_of_the_full_one() -> None:
     assert np.mean(wrong) < 0.12
     for done, labels in zip(learner.completions_, known):
         np.testing.assert_array_equal(done[labels >= 0], labels[labels >= 0])
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"metric": FullMetric(), "n_jobs": 2},
-        {"similarity": FourierSimilarity(200)},
-        {"normalized": True, "loss_scale": 0.1},
-        {"alternation": Alternation(start=PrincipalStart())},
-    ],
-    ids=["full", "fourier", "normalized", "principal"],
-)
-def test_every_part_can_be_exchanged(parameters: dict[str, Any]) -> None:
-    X, y = arrays()
-    learner = NormalizedCutMetricLearner(verbose=False, **parameters).fit(X, some_of(y, 0.5))
-    assert_never_rises(learner.alternation_)
-    assert learner.score(*arrays(seed=1)) > -1.0
-    assert learner.score(X, some_of(y, 0.5)) > -1.0
 
 
 def test_images_with_unlabeled_pixels() -> None:

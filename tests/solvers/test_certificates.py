@@ -13,7 +13,6 @@ from metriclearn import (
     BundleDual,
     ChangePointMetricLearner,
     DiagonalMetric,
-    ProjectedSubgradient,
     regularization_path,
 )
 from metriclearn.datasets import make_change_points
@@ -23,7 +22,6 @@ from tests.training import NAMES, PAIRS
 
 DATA = make_change_points(4, 40, 5, 2, (3, 4), random_state=0)
 X, Y = DATA.sequences, DATA.labels
-OTHER = "belongs to other data or settings"
 
 
 class Expression:
@@ -45,23 +43,8 @@ def test_checkpoints_of_other_weights_and_of_other_data_with_equal_means(tmp_pat
     parts = [np.split(x, cuts) for x, cuts in zip(X, ends)]
     other = [np.vstack([np.sort(part, axis=0) for part in each]) for each in parts]
     for data, weights in ((X, [1, 1, 1, 100]), (other, [100, 1, 1, 1])):
-        with pytest.raises(ValueError, match=OTHER):
+        with pytest.raises(ValueError, match="belongs to other data or settings"):
             fit(data, Y, solver, weights=weights)
-
-
-def test_checkpoints_of_other_solvers_and_settings(tmp_path) -> None:
-    path = str(tmp_path / "state.npz")
-    with pytest.warns(ConvergenceWarning):
-        fit(X, Y, ProjectedSubgradient(max_rounds=5, checkpoint=path, tolerance=0.0))
-    for solver in (
-        BundleDual(checkpoint=path),
-        ProjectedSubgradient(checkpoint=path, batch_size=2),
-        ProjectedSubgradient(checkpoint=path, random_state=1),
-    ):
-        with pytest.raises(
-            ValueError, match=f"{type(solver).__name__} needs a checkpoint.*{OTHER}"
-        ):
-            fit(X, Y, solver)
 
 
 @pytest.mark.parametrize("again", ["the same", "without cuts"])

@@ -66,25 +66,28 @@ def test_finished_run_is_not_done_again(tmp_path) -> None:
     assert again.objective <= first.objective
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        replace(PROBLEM, seed=1),
-        replace(PROBLEM, regularizer=SquaredFrobenius(2e-2)),
-        replace(PROBLEM, regularizer=L1(1e-2)),
-        replace(PROBLEM, metric=FullMetric()),
-        replace(PROBLEM, mode="fixed"),
-        replace(PROBLEM, mode="known"),
-        replace(PROBLEM, scale=0.5),
-    ],
-    ids=["data", "strength", "regularizer", "metric", "price", "count", "scale"],
-)
-def test_checkpoint_of_another_problem_is_refused(other, tmp_path) -> None:
+OTHERS = [  # solver of the checkpoint, another problem, another solver
+    (SOLVERS[0], replace(PROBLEM, seed=1), SOLVERS[0]),
+    (SOLVERS[0], replace(PROBLEM, regularizer=SquaredFrobenius(2e-2)), SOLVERS[0]),
+    (SOLVERS[0], replace(PROBLEM, regularizer=L1(1e-2)), SOLVERS[0]),
+    (SOLVERS[0], replace(PROBLEM, metric=FullMetric()), SOLVERS[0]),
+    (SOLVERS[0], replace(PROBLEM, mode="fixed"), SOLVERS[0]),
+    (SOLVERS[0], replace(PROBLEM, mode="known"), SOLVERS[0]),
+    (SOLVERS[0], replace(PROBLEM, scale=0.5), SOLVERS[0]),
+    (SOLVERS[1], PROBLEM, SOLVERS[0]),
+    (SOLVERS[1], PROBLEM, SOLVERS[2]),
+    (SOLVERS[1], PROBLEM, clone(SOLVERS[1]).set_params(random_state=1)),
+]
+
+
+@pytest.mark.parametrize(("solver", "other", "another"), OTHERS)
+def test_checkpoint_of_another_problem_is_refused(solver, other, another, tmp_path) -> None:
     path = str(tmp_path / "state.npz")
-    minimize(PROBLEM, checkpoint=path, max_rounds=2)
-    with pytest.raises(ValueError, match=r"needs a checkpoint of this problem, but .*state\.npz"):
-        minimize(other, checkpoint=path)
-    assert len(minimize(PROBLEM, checkpoint=path, max_rounds=3).trace) == 3
+    minimize(PROBLEM, solver, checkpoint=path, max_rounds=2)
+    refusal = rf"{type(another).__name__} needs a checkpoint of this problem, but .*state\.npz"
+    with pytest.raises(ValueError, match=f"{refusal}.* belongs to other data or settings"):
+        minimize(other, another, checkpoint=path)
+    assert len(minimize(PROBLEM, solver, checkpoint=path, max_rounds=3).trace) == 3
 
 
 @pytest.mark.parametrize("damage", ["text", "truncated", "empty", "other npz", "flipped"])
