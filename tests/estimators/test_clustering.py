@@ -154,10 +154,6 @@ def test_works_in_scikit_learns_tools() -> None:
     assert search.best_score_ == pytest.approx(0.0, abs=0.02)
     piped = make_pipeline(search.best_estimator_, DPMeans(1.0)).fit(X, y)
     assert piped.predict(X).shape == (60,)
-    changed = ClusteringMetricLearner(oracle=Averaged())
-    changed.set_params(oracle__search__max_passes=7)
-    assert changed.oracle.search.max_passes == 7
-    assert Averaged().search.max_passes == 100
 
 
 def test_wrong_data_are_refused_in_a_sentence() -> None:

@@ -204,12 +204,7 @@ def test_grid_search_is_exhaustive() -> None:
 
 
 def test_scikit_learns_rules() -> None:
-    learner = NormalizedCutMetricLearner()
-    changed = clone(learner).set_params(
-        regularizer__strength=7.0, solver__solver__max_rounds=3, starts=(1e-2,), verbose=False
-    )
-    assert (changed.regularizer.strength, changed.solver.solver.max_rounds) == (7.0, 3)
-    assert (learner.regularizer.strength, learner.solver.solver.max_rounds) == (1e-2, 40)
+    changed = learner_of(regularizer=Trace(7.0), solver=CCCP(FactorDescent(3)))
     X, y = arrays(1)
     with pytest.raises(NotFittedError):
         changed.predict(X)

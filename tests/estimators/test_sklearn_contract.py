@@ -19,14 +19,18 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from metriclearn import (
     L1,
+    Averaged,
     ChangePointMetricLearner,
+    ChangePointMetricLearnerCV,
     ClusteringMetricLearner,
     DiagonalMetric,
     FullMetric,
+    NormalizedCutMetricLearner,
     ProjectedSubgradient,
     SquaredFrobenius,
     Trace,
     WhitenedClusteringLearner,
+    WhitenedMetricLearner,
     baselines,
     clusterers,
 )
@@ -102,25 +106,29 @@ def test_clone_copies_components_and_drops_what_was_fitted(fitted) -> None:
     assert fitted.components_.shape[1] == 6
 
 
-def test_parameters_reach_into_components_that_are_never_shared() -> None:
-    """Copy on write: neither other estimators nor the defaults of the class see a change."""
-    values = {
-        "regularizer__strength": 7.0,
-        "solver__tolerance": 0.5,
-        "solver__step_rule__relaxation": 0.25,
-        "min_size": 4,
-    }
-    component, solver = L1(0.5), ProjectedSubgradient()
-    changed, other = (ChangePointMetricLearner(regularizer=component, solver=solver) for _ in "ab")
+REACHED: list[tuple[BaseEstimator, dict[str, float]]] = [
+    (ChangePointMetricLearner(), {"regularizer__strength": 7.0, "min_size": 4}),
+    (
+        ChangePointMetricLearner(regularizer=L1(0.5), solver=ProjectedSubgradient()),
+        {"solver__tolerance": 0.5, "solver__step_rule__relaxation": 0.25},
+    ),
+    (ChangePointMetricLearnerCV(), {"solver__tolerance": 0.5, "ratio": 0.1}),
+    (ClusteringMetricLearner(oracle=Averaged()), {"oracle__search__max_passes": 7}),
+    (NormalizedCutMetricLearner(), {"solver__solver__max_rounds": 3}),
+    (WhitenedMetricLearner(), {"learner__regularizer__strength": 0.5, "learner__min_size": 3}),
+    (WhitenedClusteringLearner(), {"learner__n_init": 3, "shrinkage": 0.2}),
+]
+
+
+@pytest.mark.parametrize(("estimator", "values"), REACHED)
+def test_parameters_reach_into_components_that_are_never_shared(estimator, values) -> None:
+    """Copy on write: no estimator with the same components, or defaults, sees a change."""
+    changed, other = (type(estimator)(**estimator.get_params(deep=False)) for _ in "ab")
     before = {name: other.get_params()[name] for name in values}
     changed.set_params(**values)
-    for learner, expected in ((changed, values), (other, before)):
+    assert before != values
+    for learner, expected in ((changed, values), (other, before), (estimator, before)):
         assert {name: learner.get_params()[name] for name in values} == expected
-    assert component.strength == 0.5
-    assert solver.step_rule.relaxation == ProjectedSubgradient().step_rule.relaxation
-    default = ChangePointMetricLearner().regularizer.strength
-    ChangePointMetricLearner().set_params(regularizer__strength=123.0)
-    assert ChangePointMetricLearner().regularizer.strength == default
 
 
 def test_component_and_its_parameter_at_once() -> None:

@@ -114,15 +114,6 @@ def test_constant_features_get_no_weight(learner) -> None:
         learner.fit([1e200 * x for x in X], y)
 
 
-def test_parameters_reach_inside() -> None:
-    learner = clone(WhitenedMetricLearner()).set_params(
-        learner__regularizer__strength=0.5, learner__min_size=3, shrinkage=0.2
-    )
-    assert learner.learner.regularizer.strength == 0.5
-    assert WhitenedMetricLearner().learner.min_size == 1  # the default stays as it was
-    assert learner.min_size == 3
-
-
 def matrix(X, y, strength: float = 1.0, shrinkage: float = 0.0, weights=None) -> np.ndarray:
     model = clustering_learner(strength, shrinkage).fit(X, y, weights)
     return model.get_mahalanobis_matrix()
