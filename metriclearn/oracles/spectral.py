@@ -68,26 +68,24 @@ class SpectralRelaxation(BaseEstimator):
         """
         check_count(type(self).__name__, form.n_samples, n_clusters, 1)
         compressed = form.compressed()
-        matrix, fixed = compressed.matrix, int(self.keep_constant)
+        matrix, subspace, shift = compressed
         if not np.all(np.isfinite(matrix)):
             raise ValueError(
                 "SpectralRelaxation needs a finite form, got NaN or infinity; remove them from "
                 "the data or rescale the metric."
             )
-        if fixed:  # reflect the constant direction onto the first axis, and leave that one out
-            mirror = _mirror(compressed, form.n_samples)
-            matrix = _reflected(_reflected(matrix, mirror).T, mirror)[1:, 1:]
+        T = form.n_samples
+        if self.keep_constant:
+            # With P = I − 11ᵀ/T, PAP + h·11ᵀ/T has the eigenvector 1, with an eigenvalue h that
+            # comes first whatever c and the others are.
+            constant = np.full(T, T**-0.5) if subspace is None else subspace.constant
+            first = 2.0 * (float(np.linalg.norm(matrix)) + abs(shift)) or 1.0
+            matrix = matrix - np.outer(matrix @ constant, constant)
+            matrix = matrix - np.outer(constant, constant @ matrix - first * constant)
         values, vectors = _leading(matrix, n_clusters)
-        outside = form.n_samples - len(compressed.matrix)
-        free = None if n_clusters is None else n_clusters - fixed
-        weights, filling = _shares(values, outside, free, compressed.shift)
+        weights, filling = _shares(values, T - len(matrix), n_clusters, shift)
         kept = weights > 0
-        weights, vectors = weights[kept], vectors[:, kept]
-        if fixed:
-            first = np.eye(len(mirror))[:, :1]
-            vectors = np.hstack([first, np.pad(vectors, ((1, 0), (0, 0)))])
-            weights, vectors = np.append(1.0, weights), _reflected(vectors, mirror)
-        return Projector(vectors, compressed.subspace, weights, filling)
+        return Projector(vectors[:, kept], subspace, weights[kept], filling)
 
 
 def _shares(
@@ -99,8 +97,6 @@ def _shares(
     tie = _TIE * float(np.max(np.abs(values), initial=0.0))
     if count is None:
         return (values > tie - shift).astype(float), float(shift > 0)
-    if count == 0:
-        return np.zeros(len(values)), 0.0
     # The cut is the K-th largest eigenvalue: a positive one, one of the zeros, or a negative one.
     positive = int(np.sum(values > tie))
     if count <= positive:
@@ -113,20 +109,6 @@ def _shares(
     left = count - int(np.sum(above)) - outside * outside_above
     share = left / max(1, int(np.sum(tied)) + outside * outside_tied)
     return above + share * tied, float(outside_above) + share * outside_tied
-
-
-def _mirror(compressed: Compressed, n_samples: int) -> NDArray:
-    """Unit vector v of the reflection I − 2vvᵀ that takes the first axis to 1/√T, up to sign."""
-    subspace = compressed.subspace
-    constant = np.full(n_samples, n_samples**-0.5) if subspace is None else subspace.constant
-    mirror = constant.copy()
-    mirror[0] += 1.0
-    return mirror / np.linalg.norm(mirror)
-
-
-def _reflected(V: NDArray, mirror: NDArray) -> NDArray:
-    """(I − 2vvᵀ) V."""
-    return V - 2.0 * np.outer(mirror, mirror @ V)
 
 
 def _leading(matrix: NDArray, n_clusters: int | None) -> tuple[NDArray, NDArray]:
@@ -222,7 +204,11 @@ class TopEigenvectors(BaseEstimator):
             scale = max(float(np.abs(ritz).max()), 1e-300)
             if np.linalg.norm(residual, axis=0).max() <= self.tolerance * scale:
                 return ritz[::-1][:count], basis @ leading
-            following = _orthogonal_to(basis, images[:, -width:])
+            following = images[:, -width:]
+            for _ in range(
+                3
+            ):  # once loses digits, and where nothing is left, any direction will do
+                following = np.linalg.qr(following - basis @ (basis.T @ following))[0]
             if basis.shape[1] + 2 * width > min(_BLOCKS * width, T):
                 kept = mixing[:, ::-1][:, : 2 * width]
                 basis, images = basis @ kept, images @ kept
@@ -233,21 +219,6 @@ class TopEigenvectors(BaseEstimator):
                 "samples; raise tolerance or max_passes, or use fewer, larger nodes."
             )
         return _whole(form, count)
-
-
-def _orthogonal_to(basis: NDArray, block: NDArray) -> NDArray:
-    """An orthonormal basis of the block outside the span; random directions where that is less."""
-    random = np.random.default_rng(basis.shape[1])
-    size = float(np.linalg.norm(block))
-    while True:
-        for _ in range(2):  # once loses digits
-            block = block - basis @ (basis.T @ block)
-        block, triangle = np.linalg.qr(block)
-        empty = np.abs(np.diag(triangle)) <= 1e-10 * size
-        if not empty.any():
-            return block - basis @ (basis.T @ block)
-        block[:, empty] = random.standard_normal((len(block), int(empty.sum())))
-        size = 1.0
 
 
 def _whole(form: Any, count: int) -> tuple[NDArray, NDArray]:
