@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from metriclearn.oracles.spectral import TopEigenvectors
@@ -138,18 +139,12 @@ def _means(values: NDArray, weights: NDArray, labels: NDArray, count: int) -> ND
     return sums / np.bincount(labels, weights=weights, minlength=count)[:, None]
 
 
-def _distances(means: NDArray, centers: NDArray) -> NDArray:
-    """Squared distances, (G, K)."""
-    squares = np.sum(means**2, axis=1)[:, None] - 2.0 * means @ centers.T
-    return np.maximum(squares + np.sum(centers**2, axis=1), 0.0)
-
-
 def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState) -> NDArray:
     """Means of the labeled groups, then k-means++ among the others, (K, r)."""
     means, sizes, n_labels = groups
     chosen = list(range(n_labels)) or [int(rng.choice(len(means), p=sizes / sizes.sum()))]
     while len(chosen) < n_clusters:
-        weights = sizes * np.min(_distances(means, means[chosen]), axis=1)
+        weights = sizes * np.min(euclidean_distances(means, means[chosen], squared=True), axis=1)
         weights[chosen] = 0.0
         free = np.setdiff1d(np.arange(len(means)), chosen)
         total = weights.sum()
@@ -163,7 +158,7 @@ def _lloyd(groups: _Groups, centers: NDArray, max_iterations: int) -> tuple[NDAr
     means, sizes, n_labels = groups
     K, labels = len(centers), np.full(len(means), -1)
     for _ in range(max_iterations):
-        distances = _distances(means, centers)
+        distances = euclidean_distances(means, centers, squared=True)
         # Labeled groups come first, one for each label, and their clusters have the same numbers.
         distances[:n_labels] = np.inf
         distances[np.arange(n_labels), np.arange(n_labels)] = 0.0

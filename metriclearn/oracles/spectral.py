@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, eigsh
 from sklearn.base import BaseEstimator
 
-from metriclearn.problem.forms import Compressed
 from metriclearn.problem.partition import check_count
 from metriclearn.problem.projector import Projector
 

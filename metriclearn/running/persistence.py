@@ -6,11 +6,11 @@ import json
 import os
 import pkgutil
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
 from importlib import import_module
 from inspect import signature
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -154,22 +154,15 @@ def _class_at(path: str, kind: str) -> type:
     home, _, name = path.rpartition(".")
     if name == "Pipeline":
         return Pipeline
-    modules = ["metriclearn", *_modules()]
-    for module in [home, *modules] if home in modules else modules:
+    homes = [home, "metriclearn"] if home.startswith("metriclearn.") else ["metriclearn"]
+    walk = pkgutil.walk_packages(metriclearn.__path__, "metriclearn.")
+    for module in chain(homes, (found.name for found in walk)):
         with suppress(ImportError):  # of a package that only this module needs
             cls: Any = getattr(import_module(module), name, None)
             estimator = isinstance(cls, type) and issubclass(cls, BaseEstimator)
             if estimator if kind == "object" else is_dataclass(cls) and not estimator:
                 return cls
     raise ValueError(f"metriclearn has no {name} that a model file can hold")
-
-
-def _modules() -> Iterator[str]:
-    """Names of the modules in the folders of metriclearn; none is imported."""
-    for folder in pkgutil.iter_modules(metriclearn.__path__, "metriclearn."):
-        name = folder.name.rpartition(".")[2]
-        inside = [os.path.join(root, name) for root in metriclearn.__path__]
-        yield from (module.name for module in pkgutil.iter_modules(inside, f"{folder.name}."))
 
 
 def _made(cls: type, values: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 
@@ -133,10 +134,8 @@ class ThresholdCut(BaseEstimator):
         if cut.n_samples == 1:
             return np.inf, np.zeros(1, dtype=bool)
         second = cut.eigenpairs(2)[1][:, 1] / np.sqrt(cut.volumes)
-        order = np.argsort(second, kind="stable")
-        places = np.unique(np.linspace(1, len(order) - 1, self.n_thresholds).astype(int))
-        ranks = np.empty(len(order), dtype=np.int64)
-        ranks[order] = np.arange(len(order))
+        ranks = rankdata(second, method="ordinal") - 1
+        places = np.unique(np.linspace(1, len(ranks) - 1, self.n_thresholds).astype(int))
         indicators = (ranks[:, None] >= places).astype(np.float64)
         values = cut.values(indicators)
         best = int(np.argmin(values))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from metriclearn.features.fourier import fourier_features
 from metriclearn.problem.forms import Compressed
@@ -114,8 +116,7 @@ class GaussianOperator(Operator):
         """Blocks small enough that three arrays of their size fit beside what is kept."""
         budget = 0.5 * self.memory if self._keeps else self.memory
         fitting = int(budget / (28.0 * self.n_samples))
-        step = max(_SMALLEST_BLOCK, min(fitting, 4096))
-        return (slice(begin, begin + step) for begin in range(0, self.n_samples, step))
+        return gen_batches(self.n_samples, max(_SMALLEST_BLOCK, min(fitting, 4096)))
 
     def _blocks(self) -> Iterator[tuple[slice, slice, NDArray]]:
         """Rows, the columns from the first of these rows on, and their similarities."""
@@ -173,8 +174,7 @@ class NeighborhoodOperator(Operator):
         i, j = pairs.T
         Z = X @ components.T
         self._kernel = np.empty(len(pairs))
-        for begin in range(0, len(pairs), _PAIRS):
-            block = slice(begin, begin + _PAIRS)
+        for block in gen_batches(len(pairs), _PAIRS):
             self._kernel[block] = np.exp(-np.sum((Z[i[block]] - Z[j[block]]) ** 2, axis=1))
 
     @cached_property
@@ -189,10 +189,10 @@ class NeighborhoodOperator(Operator):
     def unscaled_slope(self, F: NDArray) -> NDArray:
         """−2 Σ_pairs (FFᵀ)_ij W_ij (x_i − x_j)(x_i − x_j)ᵀ, some pairs at a time."""
         total = np.zeros((self._X.shape[1],) * 2)
-        for begin in range(0, len(self._pairs), _PAIRS):
-            i, j = self._pairs[begin : begin + _PAIRS].T
+        for block in gen_batches(len(self._pairs), _PAIRS):
+            i, j = self._pairs[block].T
             difference = self._X[i] - self._X[j]
-            weight = np.einsum("ek,ek->e", F[i], F[j]) * self._kernel[begin : begin + _PAIRS]
+            weight = np.einsum("ek,ek->e", F[i], F[j]) * self._kernel[block]
             total += (difference * weight[:, None]).T @ difference
         return -2.0 * total
 
@@ -270,6 +270,7 @@ class SumOperator(Operator):
         return type(self)(inside, self._weights, self.root[kept])
 
 
+@dataclass(eq=False)
 class SimilarityForm:
     """A − κN + cI with A a similarity: what loss-augmented inference maximizes over nodes.
 
@@ -283,16 +284,13 @@ class SimilarityForm:
         κ and c.
     """
 
-    def __init__(
-        self,
-        operator: Operator,
-        truth: NodeLabels | None = None,
-        weight: float = 0.0,
-        shift: float = 0.0,
-    ) -> None:
-        self.operator, self.truth = operator, truth
-        self.weight, self.shift = weight, shift
-        self.n_samples = len(operator.root)
+    operator: Operator
+    truth: NodeLabels | None = None
+    weight: float = 0.0
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.n_samples = self.operator.n_samples
 
     def at(self, partition: Projector | NodeLabels) -> float:
         """⟨A − κN + cI, M⟩."""
@@ -308,11 +306,11 @@ class SimilarityForm:
 
     def shifted(self, shift: float) -> SimilarityForm:
         """The form plus shift·I."""
-        return SimilarityForm(self.operator, self.truth, self.weight, self.shift + shift)
+        return replace(self, shift=self.shift + shift)
 
     def plus(self, truth: NodeLabels, weight: float) -> SimilarityForm:
         """The form minus weight·N."""
-        return SimilarityForm(self.operator, truth, self.weight + weight, self.shift)
+        return replace(self, truth=truth, weight=self.weight + weight)
 
     def compressed(self) -> Compressed:
         """A − κN in the span of the factors [Ψ, R] of an operator that has them, A = ΨΨᵀ.
