@@ -95,17 +95,6 @@ def make_artifacts() -> Artifacts:
     )
 
 
-def test_table_marks_best_and_tied_and_sorts_by_loss() -> None:
-    table = results_table(make_results())
-    assert {method: cells["estimated"].mark("x") for method, cells in table.items()} == {
-        "ours/diagonal-l1": "**x**",
-        "ours/full": "x †",
-        "rca": "x",
-        "euclidean": "x",
-    }
-    assert list(table) == list(METHODS)
-
-
 def test_table_leaves_out_a_column_without_result_and_takes_the_split_there_is() -> None:
     results = make_results()
     results["rows"] = [
@@ -152,8 +141,13 @@ def test_headline_is_honest(rows: list[dict[str, Any]], sentences: list[str]) ->
 
 def test_markdown_holds_table_command_and_choices() -> None:
     text = results_markdown(make_results(), make_artifacts(), COMMAND)
-    assert "| ours/diagonal-l1 | **0.420 ± 0.050** | **0.310 ± 0.050** |" in text
-    assert "| ours/full | 0.460 ± 0.060 † | 0.350 ± 0.060 † |" in text
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert rows[1:] == [
+        "| ours/diagonal-l1 | **0.420 ± 0.050** | **0.310 ± 0.050** |",
+        "| ours/full | 0.460 ± 0.060 † | 0.350 ± 0.060 † |",
+        "| rca | 1.31 ± 0.12 | 0.98 ± 0.12 |",
+        "| euclidean | 4.62 ± 0.33 | 2.87 ± 0.33 |",
+    ]
     assert f"```sh\n{COMMAND}\n```" in text
     assert "* ours/diagonal-l1: strength by 5-fold cross-validation on training sequences" in text
     assert "Run time: 1 min 23 s." in text
@@ -168,35 +162,26 @@ def test_results_survive_the_round_trip(tmp_path: Path) -> None:
     assert read_results(tmp_path / "results.json") == results
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("split", "dev", r"rows\[0\], needs 'split' among"),
-        ("n_clusters", "7", r"needs 'n_clusters' among"),
-        ("mean", "low", r"needs 'mean' as a number, got 'low'"),
-        ("mean", 99.0, r"needs a mean within its values"),
-        ("mean", float("nan"), r"needs finite numbers"),
-        ("standard_error", -1.0, r"standard error of zero or more"),
-        ("values", [], r"one or more values"),
-        ("values", ["a"], r"needs finite numbers"),
-        ("seconds", float("inf"), r"needs finite numbers"),
-        ("method", None, r"needs 'method' as a text, got None"),
-    ],
-)
-def test_read_results_names_the_wrong_field(
-    tmp_path: Path, key: str, value: Any, message: str
-) -> None:
+def damaged(**fields: Any) -> str:
+    """A file with other fields in its first row."""
     results = make_results()
-    results["rows"][0][key] = value
-    path = tmp_path / "results.json"
-    path.write_text(json.dumps(results))
-    with pytest.raises(ValueError, match=message):
-        read_results(path)
+    results["rows"][0] |= fields
+    return json.dumps(results)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (damaged(split="dev"), r"rows\[0\], needs 'split' among"),
+        (damaged(n_clusters="7"), r"needs 'n_clusters' among"),
+        (damaged(mean="low"), r"needs 'mean' as a number, got 'low'"),
+        (damaged(mean=99.0), r"needs a mean within its values"),
+        (damaged(mean=float("nan")), r"needs finite numbers"),
+        (damaged(standard_error=-1.0), r"standard error of zero or more"),
+        (damaged(values=[]), r"one or more values"),
+        (damaged(values=["a"]), r"needs finite numbers"),
+        (damaged(seconds=float("inf")), r"needs finite numbers"),
+        (damaged(method=None), r"needs 'method' as a text, got None"),
         ("{", "needs JSON text"),
         ("[]", "needs an object with experiment"),
         ('{"experiment": "x"}', "needs 'rows' as a list, got nothing"),
@@ -204,8 +189,9 @@ def test_read_results_names_the_wrong_field(
         ('{"experiment": "x", "rows": [3], "seconds": 1, "config": {}}', r"rows\[0\], needs an"),
         (json.dumps(make_results() | {"rows": 2 * make_results()["rows"]}), "got .* twice"),
     ],
+    ids=lambda value: value[-30:],
 )
-def test_read_results_rejects_other_files(tmp_path: Path, text: str, message: str) -> None:
+def test_read_results_names_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "results.json"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
@@ -243,16 +229,14 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
+    quiet = ("gpu", "quic", "background-networking", "component-update", "sync")
+    profile = f"user-data-dir={tmp_path_factory.mktemp('profile')}"
     for flag in (
         "headless",
         "no-sandbox",
-        "disable-gpu",
-        "disable-quic",
         "no-first-run",
-        "disable-background-networking",
-        "disable-component-update",
-        "disable-sync",
-        f"user-data-dir={tmp_path_factory.mktemp('profile')}",
+        profile,
+        *map("disable-{}".format, quiet),
     ):
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from experiments.comparison import read_cases, sequence_losses
+from experiments.comparison import Comparison, read_cases, sequence_losses
 from experiments.report import read_results
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
 from tests.experiments.command import DATA_REASON, call, configuration, failure
 
-METHODS = {
-    "ours/diagonal-l1",
-    "ours/diagonal-l2",
-    "ours/full",
-    "ours/trace",
-    "euclidean",
-    "pca",
-    "rca",
-}
+METHODS = {method.name for method in Comparison(configuration()).methods()}
 FEW = ("tiny=true", "n_jobs=1", "~methods.full", "~methods.trace", "~methods.pca")
 DATA = os.environ.get("METRICLEARN_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason=DATA_REASON)
@@ -86,7 +75,7 @@ def test_report_has_every_kind_of_figure_and_the_choices(synthetic: Path) -> Non
     assert text.count("certified gap") == 8
     assert "training and validation sequences together" in text
     assert "python -m experiments.run experiment=synthetic tiny=true" in text
-    config = json.loads((synthetic / "results.json").read_text(encoding="utf-8"))["config"]
+    config = read_results(synthetic / "results.json")["config"]
     assert config["dataset"]["loader"]["n_features"] == 12
 
 
@@ -121,15 +110,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_own_files_with_a_test_folder(own: tuple[Path, Path], tmp_path: Path) -> None:
     train, test = own
-    places = (f"dataset.path={train}", f"dataset.test_root={test}", "dataset.label=state")
-    call(
-        "run",
-        "experiment=files",
-        *FEW,
-        *places,
-        "dataset.group=person",
-        f"hydra.run.dir={tmp_path}",
-    )
+    places = (f"dataset.path={train}", f"dataset.test_root={test}", f"hydra.run.dir={tmp_path}")
+    columns = ("dataset.label=state", "dataset.group=person")
+    call("run", "experiment=files", *FEW, *places, *columns)
     found = rows(tmp_path)
     assert {len(row["values"]) for row in found.values()} == {3}
     # with 2 folds over 5 sequences every training sequence is held out once
@@ -197,18 +180,9 @@ def test_errors_of_the_user_are_one_sentence(
     assert [word for word in words if word not in message] == []
 
 
-def test_output_folder_that_cannot_be_written_ends_the_process_with_one_sentence(
-    tmp_path: Path,
+def test_output_folder_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
-    command = [sys.executable, "-m", "experiments.run", "tiny=true"]
-    done = subprocess.run(
-        [*command, f"hydra.run.dir={tmp_path}/file/out"],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert done.stderr == f"Error: {tmp_path}/file/out cannot be used: Not a directory.\n"
-    assert done.stdout == ""
+    message = failure(capsys, "run", "tiny=true", f"hydra.run.dir={tmp_path}/file/out")
+    assert message == f"Error: {tmp_path}/file/out cannot be used: Not a directory."

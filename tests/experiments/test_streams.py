@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -37,7 +36,8 @@ def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "~streams.both", "~methods.trace", "~methods.towards_pca", f"hydra.run.dir={folder}",
     ]  # fmt: skip
     call(*arguments)
-    found = json.loads((folder / "results.json").read_text())["table"]
+    results = read_results(folder / "results.json")
+    found, rows = results["table"], results["rows"]
     assert set(found["pca"]) == {"audio", "video"}
     assert found["metric learning"]["video"]["test0"] < found["one-parameter"]["video"]["test0"]
     ours = [losses for method, losses in found.items() if method.startswith("ours/")]
@@ -45,7 +45,6 @@ def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     text = (folder / "results.md").read_text()
     assert "| method | audio mean | video mean | audio test0 | video test0 |" in text
     assert (folder / "video" / "report.html").is_file()
-    rows = read_results(folder / "results.json")["rows"]
     key = ("partition_loss/video", "estimated")
     video = {r["method"]: r["values"] for r in rows if (r["measure"], r["n_clusters"]) == key}
     assert video["pca"] == list(found["pca"]["video"].values())
