@@ -252,7 +252,7 @@ class Turns(Iteration):
         truths = before.complete(last.w)
         if tuple(truths) in self.seen:
             raise Stop("settled")
-        after = before.replaced(truths=truths)
+        after = replace(before, truths=truths)
         objective = after(last.w).mean + self.omega(last.w)
         if objective > last.objective + 1e-12 * last.scale:
             raise Stop("stalled")
@@ -302,4 +302,4 @@ class Turns(Iteration):
             truth.with_completion(Partition.from_labels(labels))
             for labels, truth in zip(np.split(values["labels"], ends[:-1]), self.hinge.truths)
         ]
-        self.hinge, self.seen = self.hinge.replaced(truths=truths), {tuple(truths)}
+        self.hinge, self.seen = replace(self.hinge, truths=truths), {tuple(truths)}

@@ -268,7 +268,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         upper = solution.objective
         if problem.risk.terms.completion is None and self.oracle.relaxation is not self.oracle:
             terms = replace(problem.risk.terms, oracle=self.oracle.relaxation)
-            relaxed = problem.risk.replaced(terms=terms)
+            relaxed = replace(problem.risk, terms=terms)
             omega = self.regularizer.terms(problem.cone)
             upper = relaxed(solution.w).mean + omega(solution.w)
         self.relaxed_objective_ = float(upper)

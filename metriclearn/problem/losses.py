@@ -145,10 +145,6 @@ class Charges(NamedTuple):
     slack: NDArray[np.float64]
     pieces: Pieces
 
-    def of(self, partition: Partition) -> float:
-        """The charges of all segments of a segmentation together, O(K)."""
-        return total_charge(self.table, partition.change_points)
-
     def mirrored(self) -> Charges:
         """The same with the samples in reverse order."""
         T = len(self.slack) - 1
@@ -274,7 +270,8 @@ class KnownLoss:
 def known_loss(partition: Partition, known: PartialPartition) -> float:
     """ℓ(M, known) of a segmentation, O(K)."""
     charged = charges(known)
-    return max(0.0, charged.of(partition) + charged.pieces.n_segments) / known.n_samples
+    total = total_charge(charged.table, partition.change_points) + charged.pieces.n_segments
+    return max(0.0, total) / known.n_samples
 
 
 class ChargedForm:
@@ -300,7 +297,8 @@ class ChargedForm:
 
     def at(self, partition: Partition) -> float:
         """Value of a segmentation."""
-        return self.form.at(partition) + self.scale * self.charges.of(partition)
+        charge = total_charge(self.charges.table, partition.change_points)
+        return self.form.at(partition) + self.scale * charge
 
     def shifted(self, shift: float) -> ChargedForm:
         """The same with A + shift·I."""

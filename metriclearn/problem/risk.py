@@ -158,6 +158,8 @@ class HingeShard:
         """
         terms, (at, tangent) = self.terms, (w, None) if w.ndim == 1 else w
         point, oracle = terms.at(at, tangent), terms.oracle
+        touched = point if tangent is None else terms.at(tangent)  # where the truth's line is
+        key = b"" if terms.features.linear else touched.metric.tobytes()
         asked = slice(None) if chosen is None else np.isin(self.owners, chosen)
         members = np.arange(len(self.owners))[asked]
         values, slopes = np.empty(len(members)), np.empty((len(members), len(at)))
@@ -173,7 +175,12 @@ class HingeShard:
             else:
                 best = oracle(augmented, count)
             there = terms.line(samples, form, point.metric, best)
-            known = self._line_of_truth(i, samples, form, point, tangent)
+            kept, known = self._lines.get(i, (None, there))
+            if kept != key:  # of data sets in memory the last one is kept
+                touching = form if tangent is None else touched.form(samples)
+                known = terms.line(samples, touching, touched.metric, truth)
+                if not self.stored:
+                    self._lines[i] = key, known
             slope, more = there.slope - known.slope, best.n_clusters - truth.n_clusters
             value = terms.loss_scale * terms.loss(best, truth) * (truth.n_samples / unit)
             value += (there.constant - known.constant + float(slope @ point.metric)) / unit
@@ -185,22 +192,6 @@ class HingeShard:
         sums = np.add.reduceat(shares[:, None] * slopes, starts, axis=0)
         return Sums(groups, np.add.reduceat(shares * values, starts), sums)
 
-    def _line_of_truth(
-        self, i: int, samples: Any, form: Form, point: Point, tangent: NDArray | None
-    ) -> Line:
-        """⟨A, N_i⟩ at the point, or its tangent; of data sets in memory the last one is kept."""
-        terms, metric = self.terms, point.metric
-        key = b"" if terms.features.linear else (metric if tangent is None else tangent).tobytes()
-        kept, line = self._lines.get(i, (None, None))
-        if line is None or kept != key:
-            if tangent is not None:
-                touched = terms.at(tangent)
-                metric, form = touched.metric, touched.form(samples)
-            line = terms.line(samples, form, metric, self.truths[i])
-            if not self.stored:
-                self._lines[i] = key, line
-        return line
-
     def slopes_of_truths(self) -> NDArray:
         """d s_w(N_i)/dw, the same at every w where forms are linear, (N, n)."""
         terms = self.terms
@@ -208,9 +199,8 @@ class HingeShard:
         rows = []
         for i, truth in enumerate(self.truths):
             samples = self.samples[i]
-            line = self._line_of_truth(i, samples, nowhere.form(samples), nowhere, None)
-            unit = samples.unit
-            rows.append(terms.cone.join(line.slope / unit, -truth.n_clusters / unit))
+            slope = terms.features.gradient(samples, nowhere.form(samples), truth)
+            rows.append(terms.cone.join(slope, -truth.n_clusters) / samples.unit)
         return np.array(rows)
 
     def complete(self, w: NDArray) -> list[Any]:
@@ -240,6 +230,7 @@ class HingeShard:
         return b"".join(parts)
 
 
+@dataclass(eq=False)
 class StructuredHinge:
     """Σ s_i L_i(w), with one convex function per data set or group of data sets.
 
@@ -255,36 +246,32 @@ class StructuredHinge:
     terms : HingeTerms
     samples, truths : sequences of Samples and Partition, or of Nodes and NodeLabels
         Truths that are completions remember what is known of them.
-    weights : array (N,), optional
-        s, normalized to sum to one; equal by default.
+    sample_weight : array (N,), optional
+        s, once normalized to sum to one; equal by default.
     n_groups : int, optional
         At most that many cuts per round, each the mean over neighboring data sets.
     executor : Executor, optional
         Where and how shards of data sets are evaluated; here and one after another by default.
     """
 
-    def __init__(
-        self,
-        terms: HingeTerms,
-        samples: Sequence[Any],
-        truths: Sequence[Any],
-        weights: NDArray | None = None,
-        *,
-        n_groups: int | None = None,
-        executor: Executor | None = None,
-    ) -> None:
-        self.terms, self.cone, self.samples, self.truths = terms, terms.cone, samples, truths
-        self.executor = ThreadExecutor() if executor is None else executor
-        settings = (terms.loss_scale, terms.price, terms.count_known)
+    terms: HingeTerms
+    samples: Sequence[Any]
+    truths: Sequence[Any]
+    sample_weight: NDArray | None = None
+    n_groups: int | None = None
+    executor: Executor = field(default_factory=ThreadExecutor)
+
+    def __post_init__(self) -> None:
+        terms, count = self.terms, len(self.samples)
         self.identity: tuple = (
-            *settings,
+            *(terms.loss_scale, terms.price, terms.count_known),
             getattr(terms.oracle, "min_size", 1),
             getattr(terms.features, "normalized", False),
         )
-        equal = np.full(len(samples), 1.0 / len(samples))
-        self._shares = equal if weights is None else weights / np.sum(weights)
-        groups = min(len(samples), n_groups or len(samples))
-        self._bounds = np.linspace(0, len(samples), groups + 1).astype(int)
+        weights = np.ones(count) if self.sample_weight is None else self.sample_weight
+        self._shares = weights / np.sum(weights)
+        groups = min(count, self.n_groups or count)
+        self._bounds = np.linspace(0, count, groups + 1).astype(int)
         self.weights = np.add.reduceat(self._shares, self._bounds[:-1])
         self._tangent: NDArray | None = None
 
@@ -320,14 +307,6 @@ class StructuredHinge:
         majorant = copy.copy(self)
         majorant._tangent, majorant.identity = w, (*self.identity, *w)
         return majorant
-
-    def replaced(self, **changes: Any) -> Self:
-        """A copy with other attributes, such as ``terms`` or ``truths``; placed anew."""
-        other = copy.copy(self)
-        for name in ("_shards", "fingerprint"):
-            other.__dict__.pop(name, None)
-        other.__dict__.update(changes)
-        return other
 
     @cached_property
     def fingerprint(self) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -191,7 +192,7 @@ def test_moved_cuts_stay_valid_and_tight() -> None:
     """A cut of F for one completion, moved, is a cut of F for another, tight at its point."""
     problem = stated_problem(ConstrainedChangePoints())
     before, solution = problem.risk, BundleDual(1e-3).minimize(problem)
-    after = before.replaced(truths=before.complete(solution.w))
+    after = replace(before, truths=before.complete(solution.w))
     assert list(after.truths) != list(before.truths)
     moved = move_cuts(solution.cuts, before, after)
     table, group = moved.table, moved.table["group"]

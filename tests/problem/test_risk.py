@@ -89,7 +89,7 @@ def test_value_equals_enumeration(family, mode, min_size) -> None:
         risk = hinge(Xs, truths, family, mode, scale=scale, min_size=min_size)
         for _ in range(3):
             w = draw(family, mode, rng)
-            metric, price = risk.cone.split(w)
+            metric, price = risk.terms.cone.split(w)
             price = price if mode == "learned" else FIXED_PRICE
             expected = [
                 enumerated(X, N, family.matrix(metric), price, scale, mode, min_size)
@@ -108,7 +108,7 @@ def test_slopes_by_finite_differences(family, mode, oracle) -> None:
     Xs, truths = data(3, lengths=(20, 15))
     risk = hinge(Xs, truths, family, mode, oracle=oracle)
     for _ in range(4):
-        w = risk.cone.join(family.coordinates(0.5 * rng.normal(size=(3, 3))), 1.1)
+        w = risk.terms.cone.join(family.coordinates(0.5 * rng.normal(size=(3, 3))), 1.1)
         cuts, h = risk(w), 1e-7
         for k, e in enumerate(np.eye(len(w))):
             finite = (risk(w + h * e).values - risk(w - h * e).values) / (2 * h)
@@ -141,7 +141,7 @@ def test_the_hinge_bounds_the_loss_of_the_prediction(mode) -> None:
     loss = FrobeniusLoss()
     for _ in range(20):
         w = draw(family, mode, rng)
-        metric, price = risk.cone.split(w)
+        metric, price = risk.terms.cone.split(w)
         for X, truth, value in zip(Xs, truths, risk(w).values):
             form = LinearFeatures(family).at(metric)(Samples(X))
             if mode == "known":
@@ -177,12 +177,16 @@ def test_groups_average_neighbors_and_keep_the_risk() -> None:
     Xs, truths = data(12, lengths=(10, 12, 9, 11, 13))
     weights = np.array([1.0, 2.0, 3.0, 4.0, 10.0])
     w = draw(DiagonalMetric(), "learned", rng)
-    alone = hinge(Xs, truths, DiagonalMetric(), "learned", weights=weights)(w)
+    alone = hinge(Xs, truths, DiagonalMetric(), "learned", sample_weight=weights)(w)
     np.testing.assert_allclose(alone.weights, weights / 20.0)
     every = [[i] for i in range(5)]
     groupings = ((1, [range(5)]), (2, [range(2), range(2, 5)]), (9, every))
     for (n_groups, members), threads in product(groupings, (1, 3)):
-        options = {"weights": weights, "n_groups": n_groups, "executor": ThreadExecutor(threads)}
+        options = {
+            "sample_weight": weights,
+            "n_groups": n_groups,
+            "executor": ThreadExecutor(threads),
+        }
         risk = hinge(Xs, truths, DiagonalMetric(), "learned", **options)
         grouped, chosen = risk(w), [len(members) - 1, 0]
         np.testing.assert_array_equal(risk(w, np.array(chosen)).slopes, grouped.slopes[chosen])

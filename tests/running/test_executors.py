@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,8 +145,8 @@ def test_many_shards_and_a_long_w(client: Any) -> None:
     for executor in (DaskExecutor(client, shards_per_thread=12), ThreadExecutor(2)):
         risk = learner(executor=executor)._problem(data.sequences, data.labels).risk
         assert executor.count(24) == (24 if isinstance(executor, DaskExecutor) else 8)
-        alone = risk.replaced(executor=ThreadExecutor())
-        w = risk.cone.join(risk.cone.metric.coordinates(0.1 * np.eye(70)), 0.5)
+        alone = replace(risk, executor=ThreadExecutor())
+        w = risk.terms.cone.join(risk.terms.cone.metric.coordinates(0.1 * np.eye(70)), 0.5)
         assert w.nbytes > 2**14
         for found, expected in zip(risk(w), alone(w)):
             np.testing.assert_array_equal(found, expected)

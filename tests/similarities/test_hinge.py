@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -111,7 +113,7 @@ def test_completing_raises_the_score_and_keeps_what_is_known() -> None:
     for form, old, new in zip(forms, COMPLETED, truths):
         assert form.at(new) >= form.at(old)
         np.testing.assert_array_equal(new.labels[old.columns >= 0], old.columns[old.columns >= 0])
-    assert hinge.replaced(truths=truths).complete(w) == truths
+    assert replace(hinge, truths=truths).complete(w) == truths
 
 
 def test_normalized_similarity_has_one_as_its_largest_eigenvalue() -> None:
