@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.running.atomic import replacing
+from metriclearn.running.atomic import reading, replacing
 
 Segment = tuple[float, float, str]
 PathLike = str | os.PathLike[str]
@@ -32,35 +31,31 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
         If a column or value is missing, a time is no number, an end not after its start, or two
         segments of a recording overlap; the sentence names the line.
     """
-    name = os.fspath(path)
+    import pandas as pd
+
+    name, columns = os.fspath(path), ", ".join(_COLUMNS)
     if not Path(path).is_file():
         raise FileNotFoundError(
-            f"A table of segments with columns {', '.join(_COLUMNS)} is needed, but {name!r} does "
-            "not exist; write one, times in seconds."
+            f"A table of segments with columns {columns} is needed, but {name!r} does not exist; "
+            "write one, times in seconds."
+        )
+    with reading(path, f"a table with columns {columns}"):
+        table = pd.read_csv(path, dtype=str, index_col=False, encoding="utf-8-sig")[list(_COLUMNS)]
+        if table.empty:
+            raise ValueError("it needs one segment or more")
+    table = table.fillna("").apply(lambda column: column.str.strip())
+    start, end = (pd.to_numeric(table[column], errors="coerce") for column in ("start", "end"))
+    named = (table["recording"] != "") & (table["label"] != "")
+    right = named & (start >= 0) & (start < end) & (end < np.inf)
+    if not right.all():
+        line = right.argmin()
+        raise ValueError(
+            f"{name!r} needs a recording, 0 <= start < end in seconds and a label in every line, "
+            f"got {table.iloc[line].tolist()} in line {line + 2}."
         )
     tables: dict[str, list[Segment]] = {}
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name!r} needs to be UTF-8 text; export it as CSV again.") from error
-    reader = csv.DictReader(io.StringIO(text))
-    missing = [column for column in _COLUMNS if column not in (reader.fieldnames or ())]
-    if missing:
-        raise ValueError(f"{name!r} needs columns {', '.join(_COLUMNS)}, it lacks {missing}.")
-    for line, row in enumerate(reader, start=2):
-        recording, label = (str(row[column] or "").strip() for column in ("recording", "label"))
-        try:
-            start, end = float(row["start"] or "nan"), float(row["end"] or "nan")
-        except ValueError:
-            start = end = math.nan
-        if not recording or not label or not 0 <= start < end < math.inf:
-            raise ValueError(
-                f"{name!r} needs a recording, 0 <= start < end in seconds and a label in every "
-                f"line, got {[row.get(column) for column in _COLUMNS]} in line {line}."
-            )
-        tables.setdefault(recording, []).append((start, end, label))
-    if not tables:
-        raise ValueError(f"{name!r} needs one segment or more, it has none.")
+    for recording, first, last, label in table.itertuples(index=False):
+        tables.setdefault(recording, []).append((float(first), float(last), label))
     for recording, segments in tables.items():
         segments.sort()
         for before, after in pairwise(segments):
@@ -93,14 +88,6 @@ def row_labels(
     if gap is None:
         return names[place]
     return np.where(outside, np.array(gap), names[place])
-
-
-def runs(labels: Sequence[object] | NDArray, rate: float) -> list[Segment]:
-    """Maximal runs of equal labels of rows as (start, end, label) in seconds."""
-    values = np.asarray(labels)
-    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
-    ends = np.append(starts[1:], len(values))
-    return [(a / rate, b / rate, str(values[a])) for a, b in zip(starts, ends)]
 
 
 def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Path:

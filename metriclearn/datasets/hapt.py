@@ -22,11 +22,10 @@ Signals = NDArray[np.float64]
 
 def _band_energy(windows: Signals, low: float, high: float) -> Signals:
     """Variance carried by the frequencies in (low, high] Hz, shape (n, channels)."""
-    size = windows.shape[1]
-    frequencies = np.fft.rfftfreq(size, 1.0 / SAMPLING_RATE)
-    power = np.abs(np.fft.rfft(windows, axis=1)) ** 2 * (2.0 / size**2)
-    if size % 2 == 0:
-        power[:, -1] /= 2.0
+    from scipy.signal import periodogram
+
+    options = {"detrend": False, "scaling": "spectrum", "axis": 1}
+    frequencies, power = periodogram(windows, SAMPLING_RATE, **options)
     return power[:, (frequencies > low) & (frequencies <= high)].sum(axis=1)
 
 

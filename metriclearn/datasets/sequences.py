@@ -180,23 +180,18 @@ def _group_counts(
 ) -> NDArray[np.int64]:
     """Number of groups in every part; rounding moves groups but leaves no part empty."""
     if n_test is not None:
-        counts = np.array([n_groups - n_test, n_test])
-    else:
-        shares = np.asarray(fractions, dtype=np.float64)
-        if shares.ndim != 1 or np.any(shares <= 0) or not np.isclose(shares.sum(), 1.0):
-            raise ValueError(
-                "LabeledSequences.split_by_group needs positive fractions that sum to 1, got "
-                f"{fractions}."
-            )
-        counts = np.diff(np.round(np.cumsum(shares) * n_groups).astype(int), prepend=0)
-        while counts.min() < 1 and n_groups >= len(counts):
-            counts[counts.argmax()] -= 1
-            counts[counts.argmin()] += 1
-    if counts.min() < 1:
+        fractions = (n_groups - n_test) / n_groups, n_test / n_groups
+    shares = np.asarray(fractions, dtype=np.float64)
+    positive = shares.ndim == 1 and np.all(shares > 0) and np.isclose(shares.sum(), 1.0)
+    if not positive or len(shares) > n_groups:
         raise ValueError(
-            f"LabeledSequences {name!r} needs at least one group per part, got {n_groups} groups "
-            f"for parts of {counts.tolist()}; ask for fewer or smaller parts."
+            f"LabeledSequences {name!r} needs positive fractions that sum to 1 and at least one "
+            f"group per part, got {fractions} of {n_groups} groups; ask for fewer or smaller parts."
         )
+    counts = np.diff(np.round(np.cumsum(shares) * n_groups).astype(int), prepend=0)
+    while counts.min() < 1:
+        counts[counts.argmax()] -= 1
+        counts[counts.argmin()] += 1
     return counts
 
 

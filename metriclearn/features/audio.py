@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,6 @@ from metriclearn.features.per_recording import RecordingTransformer
 from metriclearn.features.spectra import (
     FLOOR,
     decibels,
-    pitch_class_filters,
     pitch_classes,
     spectral_contrast,
 )
@@ -106,7 +106,7 @@ class AudioFeatures(RecordingTransformer):
         """Features of consecutive blocks of samples."""
         self._check()
         described = (self._describe(stretch) for stretch in self._stretches(blocks))
-        return np.vstack(list(self._aggregate(self._with_deltas(described))))
+        return np.vstack(list(self._aggregate(described)))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """``mfcc0_mean`` …, then ``energy_mean``, …, their deltas, then all again as ``_sd``."""
@@ -160,9 +160,8 @@ class AudioFeatures(RecordingTransformer):
         frames = np.lib.stride_tricks.sliding_window_view(stretch, window)[:: self.hop]
         spectrum = rfft(frames * hann(window, sym=False).astype(np.float32), axis=1)
         power = (spectrum.real**2 + spectrum.imag**2).T  # (frequencies, n), as librosa.stft
-        mel = optional("librosa", "audio").filters.mel(
-            sr=rate, n_fft=window, n_mels=self.n_mels
-        )  # Slaney's bands
+        librosa = optional("librosa", "audio")
+        mel = librosa.filters.mel(sr=rate, n_fft=window, n_mels=self.n_mels)  # Slaney's bands
         parts = [dct(decibels(mel @ power), axis=0, norm="ortho")[: self.n_mfcc]]
         if self.energy:
             parts.append(decibels(power.mean(axis=0)[None]))
@@ -172,29 +171,33 @@ class AudioFeatures(RecordingTransformer):
         if self.contrast:
             parts.append(spectral_contrast(power, rate, _LOWEST_BAND, self._n_bands))
         if self.chroma:
-            parts.append(pitch_classes(power, pitch_class_filters(rate, window)))
+            chroma = librosa.filters.chroma(sr=rate, n_fft=window, tuning=0.0)
+            parts.append(pitch_classes(power, chroma))
         return np.vstack(parts).astype(np.float64)
 
-    def _with_deltas(self, blocks: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
-        """Derivatives below the descriptors; blocks overlap by what the regression needs."""
-        if self.deltas == 0:
-            yield from blocks
-            return
-        half = _DELTA_WIDTH // 2
-        waiting = None
-        for block in blocks:
-            # before the first frame and after the last one their values are repeated
-            if waiting is None:
-                waiting = np.pad(block, ((0, 0), (half, 0)), mode="edge")
-            else:
-                waiting = np.hstack([waiting, block])
-            if waiting.shape[1] > 2 * half:
-                yield self._derived(waiting, half)
-                waiting = waiting[:, -2 * half :]
-        if waiting is not None:
-            yield self._derived(np.pad(waiting, ((0, 0), (0, half)), mode="edge"), half)
+    def _aggregate(self, blocks: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
+        """Mean and standard deviation of the frames of every row, (rows, P).
 
-    def _derived(self, frames: NDArray[np.float64], half: int) -> NDArray[np.float64]:
+        A row is done once all its frames and those that their derivatives need are there.
+        """
+        half = _DELTA_WIDTH // 2
+        waiting, first, done = None, 0, 0  # frames from ``first`` on wait, those below done do not
+        for block in chain(blocks, [None]):
+            if block is not None:
+                waiting = block if waiting is None else np.hstack([waiting, block])
+            assert waiting is not None  # a file holds one sample or more
+            rows = self._rows(first, waiting.shape[1])
+            whole = len(rows)
+            if block is not None:  # rows before that of the last frame with all its neighbors
+                whole = int(np.searchsorted(rows, rows[max(whole - 1 - half, 0)]))
+            if whole > done - first:
+                new = slice(done - first, whole)
+                yield self._moments(self._derived(waiting)[:, new], rows[new])
+                done, kept = first + whole, max(whole - half, 0)
+                waiting, first = waiting[:, kept:], first + kept
+
+    def _derived(self, frames: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Derivatives below the descriptors, the first and the last frame repeated at the ends."""
         from scipy.signal import savgol_filter
 
         # as librosa.feature.delta: a local polynomial of the order of the derivative
@@ -202,20 +205,7 @@ class AudioFeatures(RecordingTransformer):
             savgol_filter(frames, _DELTA_WIDTH, order, deriv=order, axis=1, mode="nearest")
             for order in range(1, self.deltas + 1)
         ]
-        return np.vstack(parts)[:, half:-half]
-
-    def _aggregate(self, blocks: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
-        """Mean and standard deviation of the frames of every row, (rows, P)."""
-        waiting, first = None, 0
-        for block in blocks:
-            waiting = block if waiting is None else np.hstack([waiting, block])
-            rows = self._rows(first, waiting.shape[1])
-            whole = int(np.searchsorted(rows, rows[-1]))  # more frames of the last row may come
-            if whole:
-                yield self._moments(waiting[:, :whole], rows[:whole])
-                waiting, first = waiting[:, whole:], first + whole
-        assert waiting is not None  # a file holds one sample or more
-        yield self._moments(waiting, self._rows(first, waiting.shape[1]))
+        return np.vstack(parts)
 
     def _rows(self, first: int, count: int) -> NDArray[np.int64]:
         centers = np.arange(first, first + count) * self.hop / self.sampling_rate

@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from metriclearn.running.parameters import check_parameters, either, number
+from metriclearn.running.parameters import check_parameters, either, metric_factor, number
 
 Kernel = Literal["gaussian", "laplacian", "cauchy"]
 
@@ -93,8 +93,9 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             mixture = 0.5 / random.normal(size=size) ** 2
         elif self.kernel == "cauchy":
             mixture = random.exponential(size=size)
+        factor = metric_factor(type(self).__name__, self.metric, X.shape[1])
         scales = np.sqrt(2.0 * self.gamma * mixture)
-        self.omega_ = scales[:, None] * (directions @ _factor(self.metric, X.shape[1]).T)
+        self.omega_ = scales[:, None] * (directions @ factor.T)
         self.phase_ = random.uniform(0.0, 2.0 * np.pi, size=self.n_components)
         self._n_features_out = self.n_components
         return self
@@ -177,22 +178,3 @@ def _solution(phi: NDArray, signs: NDArray, C: float, w: NDArray) -> PrimalSolut
     low, high = float(kinks[positive - 1]), float(kinks[positive])
     slack = np.maximum(0.0, 1.0 - signs * (scores + (low + high) / 2))
     return PrimalSolution(w, (low, high), float(0.5 * w @ w + C * slack.sum()))
-
-
-def _factor(metric: Any, d: int) -> NDArray[np.float64]:
-    """L with B = LLᵀ, (d, d)."""
-    if metric is None:
-        return np.eye(d)
-    if hasattr(metric, "get_mahalanobis_matrix"):
-        metric = metric.get_mahalanobis_matrix()
-    B = np.asarray(metric, dtype=np.float64)
-    if B.shape == (d,):
-        B = np.diag(B)
-    if B.shape == (d, d) and np.allclose(B, B.T):
-        values, vectors = np.linalg.eigh(B)
-        if values[0] >= -1e-9 * max(values[-1], 0.0):
-            return vectors * np.sqrt(np.maximum(values, 0.0))
-    raise ValueError(
-        f"RandomFourierFeatures needs a positive semi-definite metric of shape ({d}, {d}) or {d} "
-        f"non-negative weights, got shape {B.shape}."
-    )

@@ -5,10 +5,10 @@ Every feature says its unit. scikit-image finds superpixels and converts colors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -76,19 +76,6 @@ class Picture:
         return self.pool(np.stack([(column + 0.5) / W - 0.5, (row + 0.5) / H - 0.5], axis=-1))
 
 
-class Group(Protocol):
-    """Features that belong together."""
-
-    @property
-    def names(self) -> list[str]:
-        """One name per feature, with its unit."""
-        ...
-
-    def __call__(self, picture: Picture) -> NDArray:
-        """Features of the nodes, (S, p)."""
-        ...
-
-
 class Color(ComponentParameters):
     """Mean CIE Lab color: L from 0 to 100, a and b about ±100."""
 
@@ -133,11 +120,10 @@ class GradientEnergy(ComponentParameters):
         return [f"gradient at {scale:g} px [L/px]" for scale in self.scales]
 
     def __call__(self, picture: Picture) -> NDArray:
-        energies = np.empty((*picture.shape, len(self.scales)))
-        for place, scale in enumerate(self.scales):
-            rise = ndimage.gaussian_gradient_magnitude(picture.lab[..., 0], scale)
-            ndimage.gaussian_filter(rise, 3.0 * scale, output=energies[..., place])
-        return picture.pool(energies)
+        L = picture.lab[..., 0]
+        rises = [ndimage.gaussian_gradient_magnitude(L, scale) for scale in self.scales]
+        pairs = zip(rises, self.scales)
+        return picture.pool(np.dstack([ndimage.gaussian_filter(r, 3.0 * s) for r, s in pairs]))
 
 
 @dataclass(eq=False, repr=False)
@@ -230,14 +216,6 @@ class BorderContrast(ComponentParameters):
         return np.column_stack([shares[0], relative, closest])
 
 
-class Segmenter(Protocol):
-    """Divides an image into nodes."""
-
-    def __call__(self, image: NDArray) -> NDArray[np.int64]:
-        """Node of every pixel, 0 … S-1, (H, W)."""
-        ...
-
-
 @dataclass(eq=False, repr=False)
 class Superpixels(ComponentParameters):
     """SLIC superpixels (scikit-image).
@@ -299,11 +277,12 @@ class ImageFeatures(ComponentParameters):
 
     Parameters
     ----------
-    segmenter : Segmenter
-        ``Superpixels`` or ``PixelBlocks``.
+    segmenter : callable
+        ``Superpixels``, ``PixelBlocks``, or any (H, W, 3) image -> node of every pixel, (H, W).
     groups : sequence of groups
         ``Color``, ``Position``, ``Centrality``, ``GradientEnergy``, ``GaborEnergy``,
-        ``ColorContext``, ``BorderContrast``, or any object with their two methods.
+        ``ColorContext``, ``BorderContrast``, or any callable ``Picture`` -> features of the nodes
+        (S, p) with ``names``, one per feature, with its unit.
 
     Examples
     --------
@@ -313,7 +292,7 @@ class ImageFeatures(ComponentParameters):
     ((16, 15), 64)
     """
 
-    segmenter: Segmenter = Superpixels()  # noqa: RUF009
+    segmenter: Callable[[NDArray], NDArray] = Superpixels()  # noqa: RUF009
     groups: Sequence[Any] = _DEFAULT_GROUPS
 
     def fit(self, X: Any = None, y: Any = None) -> Self:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".aac", ".aiff", ".au")
+from metriclearn.running.atomic import reading
+
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ts")
 
 PathLike = str | os.PathLike[str]
@@ -50,7 +53,7 @@ def audio_blocks(
         soundfile.info(os.fspath(path))
     except soundfile.LibsndfileError:  # a format that it does not know
         read = _av_blocks
-    try:
+    with reading(path, "sound"):
         for block in read(checked, sampling_rate, seconds):
             if not np.isfinite(block).all():
                 raise ValueError(
@@ -60,8 +63,6 @@ def audio_blocks(
             n_samples += len(block)
             if len(block):
                 yield block
-    except (OSError, RuntimeError, ValueError) as error:
-        raise _said(path, error, "sound") from error
     if n_samples == 0:
         raise ValueError(f"{os.fspath(path)!r} holds no sound: its audio track has 0 samples.")
 
@@ -90,13 +91,10 @@ def video_frames(
     """
     checked = _existing(path)
     count = 0
-    try:
+    with reading(path, "video"):
         for picture, times in _shown(checked, rate, size):
             count += times
-            for _ in range(times):
-                yield picture
-    except (OSError, ValueError) as error:  # PyAV's errors are subclasses of these
-        raise _said(path, error, "video") from error
+            yield from repeat(picture, times)
     if count == 0:
         raise ValueError(f"{os.fspath(path)!r} holds no pictures: its video track has 0 frames.")
 
@@ -109,19 +107,13 @@ def duration(path: PathLike) -> float:
     FileNotFoundError, ValueError
         As in :func:`audio_blocks`.
     """
-    checked = _existing(path)
-    try:
+    name = os.fspath(_existing(path))
+    with suppress(ImportError, RuntimeError):
         import soundfile
 
-        return float(soundfile.info(os.fspath(checked)).duration)
-    except (ImportError, RuntimeError):
-        pass
-    try:
-        av = optional("av", "video")
-        with av.open(os.fspath(checked)) as container:
-            return (container.duration or 0) / 1e6
-    except (OSError, ValueError) as error:
-        raise _said(path, error, "recording") from error
+        return float(soundfile.info(name).duration)
+    with reading(path, "a recording"), optional("av", "video").open(name) as container:
+        return (container.duration or 0) / 1e6
 
 
 def _existing(path: PathLike) -> Path:
@@ -133,17 +125,6 @@ def _existing(path: PathLike) -> Path:
     if checked.stat().st_size == 0:
         raise ValueError(f"{os.fspath(path)!r} is empty (0 bytes); copy or record it again.")
     return checked
-
-
-def _said(path: PathLike, error: Exception, kind: str) -> Exception:
-    """The error as one sentence with the name of the file; our own sentences as they are."""
-    if isinstance(error, ValueError) and str(error).startswith(repr(os.fspath(path))):
-        return error
-    reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else "no reason"
-    return ValueError(
-        f"{os.fspath(path)!r} cannot be read as {kind}, it is damaged or of another kind "
-        f"({type(error).__name__}: {reason}); convert or export it again."
-    )
 
 
 def _soundfile_blocks(

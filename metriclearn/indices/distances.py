@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels, label_codes
+from metriclearn.running.parameters import metric_factor
 
 _BLOCK_ENTRIES = 4_000_000  # distances held at once, 32 MB
 
@@ -110,15 +111,4 @@ def _transformed(points: NDArray[np.float64], metric: Any) -> NDArray[np.float64
         return points
     if hasattr(metric, "transform"):
         return np.asarray(metric.transform(points), dtype=np.float64)
-    B = np.asarray(metric, dtype=np.float64)
-    d = points.shape[1]
-    if B.shape == (d,) and np.all(B >= 0):
-        return points * np.sqrt(B)
-    if B.shape == (d, d) and np.allclose(B, B.T):
-        values, vectors = np.linalg.eigh(B)
-        if values[0] >= -1e-9 * max(values[-1], 0.0):
-            return points @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-    raise ValueError(
-        f"An internal index needs a metric that is a positive semi-definite ({d}, {d}) matrix, "
-        f"{d} non-negative weights or an object with transform, got shape {B.shape}."
-    )
+    return points @ metric_factor("An internal index", metric, points.shape[1])

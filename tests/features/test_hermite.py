@@ -222,13 +222,9 @@ def test_bad_parameters(transformer, sentence: str) -> None:
         transformer.fit(np.ones((3, 1)))
 
 
-@pytest.mark.parametrize(
-    ("x", "n", "normalization"),
-    [(0.0, 0, "paper"), (np.nan, 2, "paper"), (0.0, 2, "other"), (0.3, 160, "paper")],
-)
-def test_bad_arguments_and_constants_that_are_too_large(x: float, n: int, normalization) -> None:
-    with pytest.raises(ValueError, match=r"hermite_functions needs|use normalization='ortho"):
-        hermite_functions(np.array([x]), n, normalization)
+def test_constants_that_are_too_large() -> None:
+    with pytest.raises(ValueError, match="use normalization='ortho"):
+        hermite_functions(np.array([0.3]), 160, "paper")
 
 
 def test_sequence_features_follow_the_unit() -> None:
