@@ -20,6 +20,7 @@ from metriclearn import (
     SquaredFrobenius,
 )
 from metriclearn.datasets import make_change_points
+from tests.solvers.complete_problem import watched_by
 from tests.training import NAMES, PAIRS, XS, YS, learn, sequences
 
 
@@ -158,38 +159,22 @@ def test_the_papers_setting_finds_too_few_segments_with_noise() -> None:
     assert learned.score(new.sequences, new.labels) > 0.7 * paper.score(new.sequences, new.labels)
 
 
-@pytest.mark.parametrize("solver", [BundleDual(max_rounds=2), ProjectedSubgradient(max_rounds=2)])
-def test_warning_when_the_gap_was_not_reached(solver) -> None:
-    with pytest.warns(ConvergenceWarning, match=r"stopped \(max_rounds\) at a relative gap of"):
-        learner = ChangePointMetricLearner(solver=solver).fit(XS, YS)
-    assert not learner.solution_.converged
-    assert len(learner.solution_.trace) == 2
-    assert len(learner.predict_change_points(XS)) == 5
+@pytest.mark.parametrize("solver", [BundleDual, ProjectedSubgradient])
+@pytest.mark.parametrize(("max_rounds", "reason"), [(2, "max_rounds"), (100, "interrupted")])
+def test_warning_when_the_gap_was_not_reached(solver, max_rounds, reason) -> None:
+    """The best metric so far is kept, also where the user interrupts."""
 
-
-class Interrupted:
-    """An oracle that the user interrupts after some calls."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, form, n_clusters=None):
-        self.calls += 1
-        if self.calls == 24:
+    def interrupt(progress) -> None:
+        if progress.round == 2 and reason == "interrupted":
             raise KeyboardInterrupt
-        return ChangePoints()(form, n_clusters)
 
-    def __deepcopy__(self, memo):
-        return self
-
-
-@pytest.mark.parametrize("solver", [BundleDual(), ProjectedSubgradient()])
-def test_interruption_keeps_the_best_metric(solver) -> None:
-    with pytest.warns(ConvergenceWarning, match=r"stopped \(interrupted\)"):
-        learner = ChangePointMetricLearner(solver=solver, oracle=Interrupted()).fit(XS, YS)
-    assert learner.solution_.reason == "interrupted"
-    assert learner.solution_.objective <= learner.solution_.scale
-    assert len(learner.predict(XS)) == 5
+    learner = ChangePointMetricLearner(solver=solver(max_rounds=max_rounds))
+    with pytest.warns(ConvergenceWarning, match=rf"stopped \({reason}\) at a relative gap of"):
+        learner.set_params(callbacks=watched_by(interrupt)).fit(XS, YS)
+    solution = learner.solution_
+    assert (solution.converged, solution.reason, len(solution.trace)) == (False, reason, 2)
+    assert solution.objective <= solution.scale
+    assert len(learner.predict_change_points(XS)) == 5
 
 
 @pytest.mark.parametrize("solver", [BundleDual(), ProjectedSubgradient(max_rounds=20)])
@@ -199,6 +184,7 @@ def test_progress_bar_on_demand_only_and_a_log_line(solver, capsys, caplog) -> N
     ChangePointMetricLearner(solver=solver, verbose=True).fit(XS, YS)
     shown = capsys.readouterr().err
     assert "ChangePointMetricLearner" in shown
+    assert "round" in shown
     assert "gap=" in shown
     ChangePointMetricLearner(solver=solver, verbose=False).fit(XS, YS)
     ChangePointMetricLearner(solver=solver).fit(XS, YS)

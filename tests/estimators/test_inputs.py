@@ -290,17 +290,14 @@ USES: dict[str, Callable[[ChangePointMetricLearner, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("use", ["predict", "ends", "transform"])
-def test_bad_data_after_fitting(learner, use) -> None:
-    with refused("X has 5 features, but .* is expecting 6 features"):
-        USES[use](learner, XS[0][:, :5])
-    with refused("finite numbers, got NaN at row 7, feature 3"):
-        USES[use](learner, edited(XS[0], 7, 3, np.nan))
+READERS = ("predict", "ends", "transform")
 
 
 @pytest.mark.parametrize(
     ("use", "argument", "message"),
     [
+        *((use, XS[0][:, :5], "has 5 features, but .* expecting 6 features") for use in READERS),
+        *((use, edited(XS[0], 7, 3, np.nan), "got NaN at row 7, feature 3") for use in READERS),
         ("score", XS[0], "got 119 labels for the 120 samples of the data set"),
         ("distance", np.zeros((3, 2, 5)), r"needs pairs of shape \(n, 2, 6\), got"),
         ("distance", np.zeros((3, 1, 6)), r"needs pairs of shape \(n, 2, 6\), got"),

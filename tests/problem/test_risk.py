@@ -17,16 +17,15 @@ from metriclearn import (
 )
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.problem.forms import Samples
-from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
+from tests.solvers.complete_problem import FIXED_PRICE, hinge_of
 
 MODES = ["learned", "fixed", "known"]
 CASES = pytest.mark.parametrize(
     ("family", "mode"), list(product([DiagonalMetric(), FullMetric()], MODES)), ids=str
 )
-FIXED_PRICE = 0.8
 ORACLES = pytest.mark.parametrize(
     "oracle",
     [None, SpectralRelaxation(), SpectralRelaxation(True)],
@@ -42,21 +41,6 @@ def data(seed: int, lengths=(8, 6, 7), P: int = 3) -> tuple[list[np.ndarray], li
         for T in lengths
     ]
     return Xs, truths
-
-
-def hinge(Xs, truths, family, mode, *, scale=1.0, min_size=1, oracle=None, **options):
-    cone = MetricCone(family, Xs[0].shape[1], mode == "learned")
-    terms = HingeTerms(
-        LinearFeatures(family),
-        FrobeniusLoss(),
-        oracle or ChangePoints(min_size),
-        cone,
-        loss_scale=scale,
-        price=FIXED_PRICE if mode == "fixed" else 0.0,
-        count_known=mode == "known",
-    )
-    samples = [Samples(X, truth=N if oracle else None) for X, N in zip(Xs, truths)]
-    return StructuredHinge(terms, samples, truths, **options)
 
 
 def draw(family, mode, rng: np.random.Generator, P: int = 3) -> np.ndarray:
@@ -86,7 +70,7 @@ def test_value_equals_enumeration(family, mode, min_size) -> None:
     rng = np.random.default_rng(0)
     Xs, truths = data(1)
     for scale in (0.1, 0.5, 1.0, 2.0):
-        risk = hinge(Xs, truths, family, mode, scale=scale, min_size=min_size)
+        risk = hinge_of(Xs, truths, family, mode, scale=scale, min_size=min_size)
         for _ in range(3):
             w = draw(family, mode, rng)
             metric, price = risk.terms.cone.split(w)
@@ -106,7 +90,7 @@ def test_slopes_by_finite_differences(family, mode, oracle) -> None:
     """At generic points, where the maximizer is unique, in every coordinate."""
     rng = np.random.default_rng(2)
     Xs, truths = data(3, lengths=(20, 15))
-    risk = hinge(Xs, truths, family, mode, oracle=oracle)
+    risk = hinge_of(Xs, truths, family, mode, oracle=oracle)
     for _ in range(4):
         w = risk.terms.cone.join(family.coordinates(0.5 * rng.normal(size=(3, 3))), 1.1)
         cuts, h = risk(w), 1e-7
@@ -120,7 +104,7 @@ def test_slopes_by_finite_differences(family, mode, oracle) -> None:
 @CASES
 def test_convex_nonnegative_and_above_its_cuts(family, mode, oracle) -> None:
     rng = np.random.default_rng(4)
-    risk = hinge(*data(5, lengths=(25, 12, 18)), family, mode, oracle=oracle)
+    risk = hinge_of(*data(5, lengths=(25, 12, 18)), family, mode, oracle=oracle)
     for _ in range(25):
         a, b = draw(family, mode, rng), draw(family, mode, rng)
         at_a, at_b = risk(a), risk(b)
@@ -137,7 +121,7 @@ def test_the_hinge_bounds_the_loss_of_the_prediction(mode) -> None:
     rng = np.random.default_rng(6)
     family = FullMetric()
     Xs, truths = data(7, lengths=(30, 24))
-    risk = hinge(Xs, truths, family, mode, scale=0.5)
+    risk = hinge_of(Xs, truths, family, mode, scale=0.5)
     loss = FrobeniusLoss()
     for _ in range(20):
         w = draw(family, mode, rng)
@@ -155,7 +139,7 @@ def test_the_hinge_bounds_the_loss_of_the_prediction(mode) -> None:
 def test_zero_when_the_truth_wins_by_its_margin() -> None:
     truth = Partition.from_change_points([5, 10])
     X = 40.0 * np.repeat([[0.0], [1.0]], 5, axis=0)
-    risk = hinge([X], [truth], DiagonalMetric(), "learned")
+    risk = hinge_of([X], [truth], DiagonalMetric(), "learned")
     cuts = risk(np.array([1.0, 50.0]))
     np.testing.assert_allclose(cuts.values, 0.0, atol=1e-10)
     np.testing.assert_allclose(cuts.slopes, 0.0, atol=1e-10)
@@ -165,7 +149,7 @@ def test_value_at_no_metric_by_hand() -> None:
     """w = (0, α): max over M of αℓ + (K − Tr M)α/T = (2α/T)(K − min Tr MN), at one segment."""
     truth = Partition.from_change_points([2, 4, 8])
     X = np.random.default_rng(8).normal(size=(8, 2))
-    risk = hinge([X], [truth], DiagonalMetric(), "learned", scale=0.7)
+    risk = hinge_of([X], [truth], DiagonalMetric(), "learned", scale=0.7)
     smallest = min(truth.inner(Partition.from_change_points(ends)) for ends in all_segmentations(8))
     value = risk(np.array([0.0, 0.0, 0.7])).values[0]
     assert value == pytest.approx(2 * 0.7 / 8 * (3 - smallest))
@@ -177,7 +161,7 @@ def test_groups_average_neighbors_and_keep_the_risk() -> None:
     Xs, truths = data(12, lengths=(10, 12, 9, 11, 13))
     weights = np.array([1.0, 2.0, 3.0, 4.0, 10.0])
     w = draw(DiagonalMetric(), "learned", rng)
-    alone = hinge(Xs, truths, DiagonalMetric(), "learned", sample_weight=weights)(w)
+    alone = hinge_of(Xs, truths, DiagonalMetric(), "learned", sample_weight=weights)(w)
     np.testing.assert_allclose(alone.weights, weights / 20.0)
     every = [[i] for i in range(5)]
     groupings = ((1, [range(5)]), (2, [range(2), range(2, 5)]), (9, every))
@@ -187,7 +171,7 @@ def test_groups_average_neighbors_and_keep_the_risk() -> None:
             "n_groups": n_groups,
             "executor": ThreadExecutor(threads),
         }
-        risk = hinge(Xs, truths, DiagonalMetric(), "learned", **options)
+        risk = hinge_of(Xs, truths, DiagonalMetric(), "learned", **options)
         grouped, chosen = risk(w), [len(members) - 1, 0]
         np.testing.assert_array_equal(risk(w, np.array(chosen)).slopes, grouped.slopes[chosen])
         assert grouped.mean == pytest.approx(alone.mean, rel=1e-12)

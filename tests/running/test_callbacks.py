@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,7 @@ from metriclearn import (
     DiagonalMetric,
     SquaredFrobenius,
 )
-from metriclearn.running.callbacks import EarlyStopping, ProgressBar, ScalarLog
+from metriclearn.running.callbacks import EarlyStopping, ScalarLog
 from tests.solvers.complete_problem import CompleteProblem
 from tests.training import XS, YS, learn, sequences
 
@@ -95,15 +93,6 @@ def test_scalar_log_has_the_signature_of_tensorboard_and_mlflow() -> None:
     calls = [v for n, v, _ in rows if n == "metriclearn/oracle_calls"]
     assert calls == trace.oracle_calls == [5 * (i + 2) for i in range(len(trace))]
     assert rows[-1] == ("metriclearn/rank", float(learner.solution_.rank), len(trace))
-
-
-def test_progress_bar_writes_rounds_and_gap(capsys) -> None:
-    problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
-    with closing(ProgressBar("training")) as bar:
-        solution = BundleDual().minimize(problem.stated(callbacks=[bar]))
-    shown = capsys.readouterr().err
-    assert "training" in shown
-    assert f"{len(solution.trace)}round" in shown
 
 
 def test_what_is_no_callback_is_refused() -> None:

@@ -25,6 +25,31 @@ from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 FIXED_PRICE = 0.5
 
 
+def hinge_of(
+    Xs: Sequence[np.ndarray],
+    truths: Sequence[Partition],
+    metric: Any,
+    mode: str,
+    *,
+    scale: float = 1.0,
+    min_size: int = 1,
+    oracle: Any = None,
+    **options: Any,
+) -> StructuredHinge:
+    """The hinge of sequences, as a learner would build it, with the oracle that is given."""
+    terms = HingeTerms(
+        LinearFeatures(metric),
+        FrobeniusLoss(),
+        oracle or ChangePoints(min_size),
+        MetricCone(metric, Xs[0].shape[1], mode == "learned"),
+        loss_scale=scale,
+        price=FIXED_PRICE if mode == "fixed" else 0.0,
+        count_known=mode == "known",
+    )
+    samples = [Samples(X, truth=N if oracle else None) for X, N in zip(Xs, truths)]
+    return StructuredHinge(terms, samples, truths, **options)
+
+
 @dataclass(frozen=True)
 class CompleteProblem:
     """Three sequences of 6 to 8 samples in three dimensions, of which the first is informative.
@@ -68,17 +93,7 @@ class CompleteProblem:
 
     def risk(self) -> StructuredHinge:
         """As a learner would build it."""
-        terms = HingeTerms(
-            LinearFeatures(self.metric),
-            FrobeniusLoss(),
-            ChangePoints(),
-            self.cone,
-            loss_scale=self.scale,
-            price=FIXED_PRICE if self.mode == "fixed" else 0.0,
-            count_known=self.mode == "known",
-        )
-        truths = [truth for _, truth in self.data]
-        return StructuredHinge(terms, [Samples(X) for X, _ in self.data], truths)
+        return hinge_of(*zip(*self.data), self.metric, self.mode, scale=self.scale)
 
     def check(self, solution: Solution) -> None:
         """Bounds around the optimum in every round, and the objective that of a point allowed."""
