@@ -94,20 +94,18 @@ class Comparison(Procedure):
             name = f"{outcome.name}-{outcome.case.name}" if len(cases) > 1 else outcome.name
             save(outcome.models["estimated"], folder / "models" / f"{file_name(name)}.npz")
         save(best.models["estimated"], folder / "model.npz")
+        made = self.config.dataset is not None and "root" not in self.config.dataset
+        facts = {"best": best.name, "case": best.case, "cases": cases, "made": made}
+        notes = page("comparison.notes.j2", **facts)
         artifacts = Artifacts(
             strips=_typical_strips(best, rival),
             feature_names=best.case.train.feature_names,
             choices=_choices(outcomes),
             model_file="model.npz",
-            notes=self._notes(best, cases),
+            notes=notes.splitlines(),
             **learned_metrics({o.name: o.models["estimated"] for o in first if self.draws_metrics}),
         )
         return [Story(pooled_rows(outcomes, held_out=True), artifacts)]
-
-    def _notes(self, best: Outcome, cases: Sequence[str]) -> list[str]:
-        made = self.config.dataset is not None and "root" not in self.config.dataset
-        facts = {"best": best.name, "case": best.case, "cases": cases, "made": made}
-        return page("comparison.notes.j2", **facts).splitlines()
 
 
 def with_tuned_penalty(learner: Segmenter, data: LabeledSequences) -> Segmenter:

@@ -123,7 +123,9 @@ class Cell:
 
     def mark(self, text: str) -> str:
         """A text about the cell for Markdown: the best one bold, a tied one with a dagger."""
-        return f"**{text}**" if self.best else f"{text} †" if self.tied else text
+        if self.best:
+            return f"**{text}**"
+        return f"{text} †" if self.tied else text
 
     def __str__(self) -> str:
         if not 1e-4 <= self.standard_error < 1e5:
