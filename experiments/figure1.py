@@ -32,7 +32,7 @@ from experiments.procedure import (
 )
 from experiments.report import MEASURE, Artifacts, page
 from metriclearn.datasets import LabeledSequences
-from metriclearn.plots.canvas import PALETTE, TEXT_SIZE, canvas, figure_of, say, tidy
+from metriclearn.plots.canvas import PALETTE, TEXT_SIZE, canvas, figure_of, tidy
 
 Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, fractions)
 
@@ -133,10 +133,10 @@ def _curves(rows: Sequence[Row]) -> Curves:
 
 def plot_information(curves: Curves) -> Figure:
     """Loss against the labeled fraction with error bars; the first method is ours."""
-    ax = canvas(None, 6.4, 4.2)
     first, *others = (mean[-1] for _, mean, _ in curves.values())
     message = f"With all labels the learned metric errs {min(others) / first:.0f} times less"
-    say(ax, f"{message} than the best baseline, which knows the number of segments", None)
+    message += " than the best baseline, which knows the number of segments"
+    ax = canvas(None, (6.4, 4.2), message)
     ends = []
     for place, (name, (x, mean, error)) in enumerate(curves.items()):
         color = PALETTE[place % 6]

@@ -133,7 +133,7 @@ def draw_chains() -> Figure:
                 text = "   ".join(f"{key} {value:.3f}" for key, value in values.items())
                 canvas.words(ax, 9.6, height, text)
         ax.set(xlim=(-1.2, 17.2), ylim=(-0.6, 2.7))
-        canvas.say(ax, f"Chain of 10, {name}: distance from A", None)
+        canvas.say(ax, f"Chain of 10, {name}: distance from A")
     return figure
 
 
@@ -145,7 +145,7 @@ def draw_gaussian() -> Figure:
     for ax, labels, title in zip(figure.subplots(1, 3), clusterings, titles):
         draw_points(ax, X, labels, np.where(labels, 90, 22))
         ax.set_aspect("equal")
-        canvas.say(ax, title, None)
+        canvas.say(ax, title)
     return figure
 
 
@@ -153,14 +153,14 @@ def draw_stability() -> Figure:
     """Bootstrap distances of K-means with the right and a wrong number of clusters."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2)) + 6 * np.array([[0, 0], [1, 0], [0.5, 1]])[np.arange(300) % 3]
-    ax = canvas.canvas(None, 8, 2.8)
+    message = "Three groups: only K = 3 is stable under resampling"
+    ax = canvas.canvas(None, (8, 2.8), message)
     for n_clusters, color in zip((2, 3, 4, 5), canvas.PALETTE):
         result = indices.stability(KMeans(n_clusters, n_init=3), X, n_bootstrap=60)
         label = f"K = {n_clusters}, median {result.median:.2f}"
         ax.ecdf(result.distances, color=color, label=label, linewidth=2)
     what = "variation of information to the clustering of all data"
     canvas.tidy(ax, what, "share of replicates")
-    canvas.say(ax, "Three groups: only K = 3 is stable under resampling", None)
     canvas.legend(ax, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return canvas.figure_of(ax)
 

@@ -61,11 +61,11 @@ def plot_annotations(
             "signal; end every list of change-points with T."
         )
     wrong = {name: [_verdict(r, strip) for r in regions] for name, strip in strips.items()}
-    ax = draw.canvas(ax, 9.0, 0.9 + 1.9 * len(strips))
     counts = ", ".join(f"{name} {sum(map(bool, v))}" for name, v in wrong.items())
     many = f"{len(regions)} annotated region{'s' if len(regions) != 1 else ''}"
-    draw.say(ax, f"Contradicted of {many}: {counts}", title)
-    rows = draw.panels(ax, [1.0] * len(strips), True, 0.45)
+    message = f"Contradicted of {many}: {counts}"
+    ax = draw.canvas(ax, (9.0, 0.9 + 1.9 * len(strips)), message, title)
+    rows = draw.panels(ax, [1.0] * len(strips), stacked=True, sharex=True)
     for row, (name, strip) in zip(rows, strips.items()):
         _draw_signal(row, x, strip)
         _draw_regions(row, len(x), regions, wrong[name])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.gridspec import GridSpec
 from numpy.typing import ArrayLike, NDArray
 
 INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
@@ -17,53 +18,49 @@ INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 TEXT_SIZE, TITLE_SIZE = 9.0, 11.0
 _CHARACTERS_PER_INCH = 10.8  # of the bold title font, cautiously
-_TITLE: dict[str, Any] = {"fontsize": TITLE_SIZE, "fontweight": "bold", "color": INK}
+# a name with dollar signs is no formula
+_TEXT: dict[str, Any] = {"size": TEXT_SIZE, "color": INK, "parse_math": False}
+_TITLE: dict[str, Any] = {**_TEXT, "size": TITLE_SIZE, "weight": "bold"}
 STRIP, LABEL = 0.62, 0.38  # heights of a strip of segments and of the label above it, one per row
 
 
-def canvas(ax: Axes | None, width: float, height: float) -> Axes:
-    """The given axes, or those of a new figure of width × height inches."""
-    if ax is not None:
-        return ax
-    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+def canvas(
+    ax: Axes | None, size: tuple[float, float], message: str, title: str | None = None
+) -> Axes:
+    """The given axes, or those of a new figure of so many inches, under a title or the message."""
+    if ax is None:
+        ax = Figure(figsize=size, layout="constrained").add_subplot()
+    say(ax, message if title is None else title)
+    return ax
 
 
 def figure_of(ax: Axes) -> Figure:
     """The top figure that holds the axes."""
-    figure = ax.get_figure(root=True)
-    if figure is None:
-        raise ValueError("plots need axes that are part of a figure; make them with add_subplot.")
-    return figure
+    return cast(Figure, ax.get_figure(root=True))
 
 
 def width_of(ax: Axes) -> float:
     """Width in inches available to the axes: the whole figure when they are alone in it."""
     figure = figure_of(ax)
-    if len(figure.axes) == 1:
-        return float(figure.get_figwidth())
-    return float(ax.get_position().width * figure.get_figwidth())
+    box = figure.bbox if len(figure.axes) == 1 else ax.bbox
+    return float(box.width / figure.dpi)
 
 
-def say(ax: Axes, message: str, title: str | None) -> None:
-    """Write the title (or the message, if None) bold, left-aligned and wrapped to the width."""
+def say(ax: Axes, text: str) -> None:
+    """Write a title bold, left-aligned and wrapped to the width."""
     figure = figure_of(ax)
     width = int(width_of(ax) * _CHARACTERS_PER_INCH)
-    text = textwrap.fill(message if title is None else title, max(width, 16))
+    text = textwrap.fill(text, max(width, 16))
     if len(figure.axes) == 1 and figure.get_layout_engine() is not None:
         headline(figure, text)
     else:
-        ax.set_title(plain(text), loc="left", **_TITLE)
+        ax.set_title(text, loc="left", **_TITLE)
 
 
-def headline(figure: Figure, text: str | None) -> None:
+def headline(figure: Figure | SubFigure, text: str | None) -> None:
     """Write a title over the whole figure, bold and left-aligned, or nothing."""
     if text:
-        figure.suptitle(plain(text), x=0.012, ha="left", **_TITLE)
-
-
-def plain(text: str) -> str:
-    """The text with its dollar signs as they are: a name is no formula."""
-    return text.replace("$", r"\$")
+        figure.suptitle(text, x=0.012, ha="left", **_TITLE)
 
 
 def tidy(
@@ -86,28 +83,27 @@ def tidy(
 
 def words(ax: Axes, x: float, y: float, text: str, **style: Any) -> None:
     """Text in the size and color of all text, vertically centered at a place."""
-    ax.text(x, y, plain(text), **{"va": "center", "size": TEXT_SIZE, "color": INK, **style})
+    ax.text(x, y, text, **{"va": "center", **_TEXT, **style})
 
 
 def legend(ax: Axes, **style: Any) -> None:
-    """A legend without a frame, in the size and color of the text, if anything has a label."""
-    if style.get("handles") or ax.get_legend_handles_labels()[0]:
-        ax.legend(**{"frameon": False, "fontsize": TEXT_SIZE, "labelcolor": INK, **style})
+    """A legend without a frame, in the size and color of the text."""
+    made = ax.legend(**{"frameon": False, "fontsize": TEXT_SIZE, "labelcolor": INK, **style})
+    for text in made.get_texts():
+        text.set_parse_math(False)
 
 
-def panels(ax: Axes, ratios: Sequence[float], stacked: bool, gap: float) -> list[Axes]:
-    """Split the axes into panels, left to right or top to bottom, ``gap`` inches apart."""
-    figure = figure_of(ax)
-    ax.set_axis_off()
-    box = ax.get_position()
-    inches = box.height * figure.get_figheight() if stacked else box.width * figure.get_figwidth()
-    space = min(gap / inches, 0.5 / max(len(ratios) - 1, 1))
-    share = np.asarray(ratios, dtype=float)
-    share *= (1 - space * (len(share) - 1)) / share.sum()
-    start = np.cumsum(share + space) - share - space
+def panels(ax: Axes, ratios: Sequence[float], *, stacked: bool, sharex: bool = False) -> list[Axes]:
+    """Panels in place of the axes, left to right or top to bottom, under the title of the axes."""
+    place = ax.get_subplotspec() or GridSpec(1, 1, figure_of(ax), *ax.get_position().extents)[0]
+    part = ax.figure.add_subfigure(place)
+    headline(part, ax.get_title(loc="left"))
+    ax.set_visible(False)
     if stacked:
-        return [ax.inset_axes((0, 1 - s - h, 1, h)) for s, h in zip(start, share)]
-    return [ax.inset_axes((s, 0, w, 1)) for s, w in zip(start, share)]
+        grid = part.subplots(len(ratios), height_ratios=ratios, sharex=sharex, squeeze=False)
+    else:
+        grid = part.subplots(1, len(ratios), width_ratios=ratios, sharex=sharex, squeeze=False)
+    return list(grid.flat)
 
 
 def strip(
@@ -135,19 +131,20 @@ def envelope(
     return times, np.minimum.reduceat(samples, starts), np.maximum.reduceat(samples, starts)
 
 
-def bars(ax: Axes, values: ArrayLike, names: Sequence[str], colors: Any) -> None:
+def bars(ax: Axes, values: ArrayLike, names: Sequence[str], colors: Any) -> BarContainer:
     """Horizontal bars from the top down, named beside them, or above them where it is narrow."""
     places = np.arange(len(names))
     if width_of(ax) < 5:  # inches: a phone's
-        ax.barh(places + 0.2, values, 0.36, color=colors)
+        drawn = ax.barh(places + 0.2, values, 0.36, color=colors)
         ax.set_yticks([])
         for place, name in zip(places, names):
             text = shorten(name, int(width_of(ax) * 12))
             words(ax, 0.02, place - 0.22, text, transform=ax.get_yaxis_transform())
     else:
-        ax.barh(places, values, 0.72, color=colors)
+        drawn = ax.barh(places, values, 0.72, color=colors)
         name_ticks(ax, names)
     ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
+    return drawn
 
 
 def name_ticks(ax: Axes, names: Sequence[str], size: float = TEXT_SIZE) -> None:
@@ -156,8 +153,7 @@ def name_ticks(ax: Axes, names: Sequence[str], size: float = TEXT_SIZE) -> None:
     short = [shorten(name, length) for name in names]
     if len(set(short)) < len(set(names)):
         short, size = list(names), min(size, 7.0)
-    ax.yaxis.set_major_locator(FixedLocator(list(range(len(names)))))
-    ax.set_yticklabels([plain(name) for name in short], fontsize=size)
+    ax.set_yticks(range(len(names)), short, fontsize=size, parse_math=False)
     ax.tick_params(axis="y", length=0)
 
 
@@ -192,11 +188,14 @@ def finite(who: str, what: str, values: ArrayLike, ndim: int) -> NDArray[np.floa
     return array
 
 
-def aligned(who: str, **lengths: int) -> None:
-    """Raise a ValueError unless arrays, given as their names and lengths, are of one length."""
-    if len(set(lengths.values())) > 1:
-        given = ", ".join(f"{length} {what}" for what, length in lengths.items())
-        raise ValueError(f"{who} needs arrays of one length, got {given}.")
+def aligned(who: str, **columns: NDArray | None) -> list[Any]:
+    """Columns by name, None or in the order of the first one; ValueError if lengths differ."""
+    given = [column for column in columns.values() if column is not None]
+    if len({len(column) for column in given}) > 1:
+        lengths = [f"{len(c)} {name}" for name, c in columns.items() if c is not None]
+        raise ValueError(f"{who} needs arrays of one length, got {', '.join(lengths)}.")
+    order = np.argsort(given[0], kind="stable")
+    return [None if column is None else column[order] for column in columns.values()]
 
 
 def named(who: str, feature_names: Sequence[str] | None, n_features: int) -> list[str]:

@@ -74,8 +74,7 @@ def plot_convergence(
     if not traces:
         raise ValueError("plot_convergence needs at least one trace, got none.")
     curves = {name: _curve(name, table, seconds) for name, table in traces.items()}
-    ax = draw.canvas(ax, 7.0, 3.6)
-    draw.say(ax, _message(curves), title)
+    ax = draw.canvas(ax, (7.0, 3.6), _message(curves), title)
     colors = [_COLORS[place % len(_COLORS)] for place in range(len(curves))]
     for color, (name, curve) in zip(colors, curves.items()):
         if gap:
@@ -110,11 +109,11 @@ def _curve(name: str, table: Mapping[str, ArrayLike], seconds: bool) -> _Curve:
     best = np.minimum.accumulate(draw.finite(who, "objective", table["objective"], 1))
     raw = np.asarray(table.get("lower_bound", np.full(len(best), -np.inf)), dtype=np.float64)
     x = draw.finite(who, horizontal, table.get(horizontal, np.arange(1.0, len(best) + 1)), 1)
-    draw.aligned(who, objectives=len(best), bounds=raw.size, **{horizontal: x.size})
     if np.any(np.diff(x) < 0):
         raise ValueError(
             f"{who} needs {horizontal} since the start; pass numpy.cumsum of those of every round."
         )
+    x, best, raw = draw.aligned(who, **{horizontal: x}, objectives=best, bounds=raw)
     bound = np.maximum.accumulate(np.where(np.isnan(raw), -np.inf, raw))
     if np.any(bound > best + _ROUNDING * np.maximum(np.abs(best), 1)):
         raise ValueError(

@@ -69,13 +69,12 @@ def plot_image_segmentations(
 def _overlaid(image: NDArray, labels: NDArray, color: str) -> NDArray:
     """The image, paler, with the boundaries between labels in a color."""
     from matplotlib.colors import to_rgb
+    from scipy.ndimage import maximum_filter
     from skimage.segmentation import find_boundaries
 
     pixels = image / 255.0 if image.dtype == np.uint8 else np.asarray(image, dtype=float)
     width = max(1, round(min(labels.shape) / 110))
-    edges = find_boundaries(labels, mode="thick")
-    for _ in range(width - 1):
-        edges = edges | np.roll(edges, 1, axis=0) | np.roll(edges, 1, axis=1)
+    edges = maximum_filter(find_boundaries(labels, mode="thick"), size=width)
     shown = 0.25 + 0.75 * pixels
     shown[edges] = to_rgb(color)
     return shown
@@ -120,17 +119,17 @@ def plot_learned_scales(
         )
     shares = np.sqrt(b) * spread
     order = np.argsort(-shares, kind="stable")[: np.count_nonzero(b)]
-    ax = draw.canvas(None, 7.0, 1.3 + 0.22 * max(len(order), 3))
+    unused = f" ({len(b) - len(order)} not used)" if len(order) < len(b) else ""
+    message = f"Learned scales{unused}: where the similarity falls to 1/e"
+    ax = draw.canvas(None, (7.0, 1.3 + 0.22 * max(len(order), 3)), message, title)
     draw.tidy(ax, "standard deviation of the feature over its learned scale", grid="x")
     short = [names[p].rpartition(" [")[0] or names[p] for p in order]
-    draw.bars(ax, shares[order], short, draw.PALETTE[0])
-    for place, p in enumerate(order):
-        unit = names[p][names[p].rfind("[") + 1 : -1] if names[p].endswith("]") else ""
-        text = f"  {draw.number(float(b[p] ** -0.5))} {unit.removesuffix('1')}".rstrip()
-        draw.words(ax, shares[p], place, text, size=draw.TEXT_SIZE - 1)
+    bars = draw.bars(ax, shares[order], short, draw.PALETTE[0])
+    units = [names[p][names[p].rfind("[") + 1 : -1] if "[" in names[p] else "" for p in order]
+    scales = [draw.number(float(b[p] ** -0.5)) for p in order]
+    texts = [f"{scale} {unit.removesuffix('1')}".rstrip() for scale, unit in zip(scales, units)]
+    ax.bar_label(bars, texts, padding=5, size=draw.TEXT_SIZE - 1, color=draw.INK)
     ax.margins(x=0.15)
-    unused = f" ({len(b) - len(order)} not used)" if len(order) < len(b) else ""
-    draw.say(ax, f"Learned scales{unused}: where the similarity falls to 1/e", title)
     return draw.figure_of(ax)
 
 
@@ -150,8 +149,10 @@ def plot_kernel_error(
     title : str, optional
         Replaces the message.
     """
-    ax = draw.canvas(None, 6.0, 3.6)
     middle = np.sqrt(np.mean(errors**2, axis=1))
+    slope = np.polyfit(np.log(counts), np.log(middle), 1)[0]
+    message = f"Random features: error of {quantity} ~ D^{slope:.2f}"
+    ax = draw.canvas(None, (6.0, 3.6), message, title)
     ax.plot(counts, errors, ".", color=draw.PALETTE[0], alpha=0.35, markersize=5)
     ax.plot(counts, middle, color=draw.PALETTE[0], linewidth=2)
     guide = middle[0] * np.sqrt(counts[0] / np.asarray(counts, dtype=float))
@@ -160,6 +161,4 @@ def plot_kernel_error(
     ax.text(counts[-1], middle[-1], "  root mean square", va="center", color=draw.PALETTE[0])
     ax.text(counts[-2], guide[-2] * 1.15, "1/√D", va="bottom", color=draw.PALETTE[1])
     draw.tidy(ax, "random features D", f"relative error of {quantity}", grid="y")
-    slope = np.polyfit(np.log(counts), np.log(middle), 1)[0]
-    draw.say(ax, f"Random features: error of {quantity} ~ D^{slope:.2f}", title)
     return draw.figure_of(ax)

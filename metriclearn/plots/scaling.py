@@ -46,17 +46,16 @@ def plot_scaling(
     """
     size = draw.finite("plot_scaling", "sizes", sizes, 1)
     time = draw.finite("plot_scaling", "seconds", seconds, 1)
-    if len(size) != len(time) or min(size.min(), time.min()) <= 0 or np.ptp(size) == 0:
+    size, time = draw.aligned("plot_scaling", sizes=size, seconds=time)
+    if min(size[0], time.min()) <= 0 or size[0] == size[-1]:
         raise ValueError(
             "plot_scaling needs positive seconds for two or more different positive sizes, got "
             f"sizes {size.tolist()} and seconds {time.tolist()}."
         )
-    order = np.argsort(size, kind="stable")
-    size, time = size[order], time[order]
     power = float(np.polyfit(np.log(size), np.log(time), 1)[0])
-    ax = draw.canvas(ax, 5.6, 3.8)
     symbol = xlabel.split()[-1] if len(xlabel.split()[-1]) == 1 else "size"
-    draw.say(ax, f"Time grows as {symbol} to the power {power:.2f}", title)
+    message = f"Time grows as {symbol} to the power {power:.2f}"
+    ax = draw.canvas(ax, (5.6, 3.8), message, title)
     color = draw.PALETTE[len(ax.lines) % len(draw.PALETTE)]
     ax.loglog(size, time, "o-", color=color, ms=6, lw=2, label=label)
     if slope is not None:

@@ -70,8 +70,8 @@ def plot_segmentation(
     truth = next(iter(strips.values()))
     scaled = None if signal is None else _scaled(signal, truth.n_samples)
     lanes = 0 if scaled is None else min(scaled.shape[1], _MOST_LINES)
-    ax = draw.canvas(ax, 9.0, 0.95 + len(strips) * 0.62 + (0.4 + 0.42 * lanes if lanes else 0))
-    draw.say(ax, _message(strips, losses), title)
+    height = 0.95 + len(strips) * 0.62 + (0.4 + 0.42 * lanes if lanes else 0)
+    ax = draw.canvas(ax, (9.0, height), _message(strips, losses), title)
     for row, (name, strip) in enumerate(strips.items()):
         _draw_strip(ax, row, strip, truth, sampling_step)
         loss = f" · loss {draw.number(losses[name])}" if name in losses else ""
@@ -91,7 +91,7 @@ def plot_segmentation(
 def _scaled(signal: ArrayLike, n_samples: int) -> NDArray[np.float64]:
     """Every feature scaled to [0, 1], constants to ½."""
     rows = np.asarray(signal)
-    X = draw.finite("plot_segmentation", "signal", rows[:, None] if rows.ndim == 1 else rows, 2)
+    X = draw.finite("plot_segmentation", "signal", rows.reshape(len(rows), -1), 2)
     if len(X) != n_samples:
         raise ValueError(
             f"plot_segmentation needs a signal of T={n_samples} rows as the change-points say, "
@@ -137,19 +137,16 @@ def _draw_strip(ax: Axes, row: int, strip: Partition, truth: Partition, step: fl
 
 def _draw_signal(ax: Axes, scaled: NDArray[np.float64], end: float) -> float:
     """Draw the signal above row 0 and return the vertical place of its label."""
-    n_samples, n_features = scaled.shape
+    n_features = scaled.shape[1]
     bottom = -draw.LABEL - 0.12
     if n_features > _MOST_LINES:
         top = bottom - _LANE * _MOST_LINES
-        pooled = scaled[:: max(1, n_samples // _MOST_POINTS)]
+        pooled = scaled[:: max(1, len(scaled) // _MOST_POINTS)]
         ax.imshow(pooled.T, cmap="Greys", extent=(0.0, end, bottom, top), aspect="auto")
         return top - draw.LABEL / 2
     times, low, high = draw.envelope(scaled, end, _MOST_POINTS)
     for lane in range(n_features):
         base = bottom - _LANE * (n_features - 1 - lane)
         lower, upper = base - 0.9 * _LANE * low[:, lane], base - 0.9 * _LANE * high[:, lane]
-        if len(times) < n_samples:
-            ax.fill_between(times, lower, upper, color=draw.INK, lw=0.4)
-        else:
-            ax.plot(times, lower, color=draw.INK, lw=0.9)
+        ax.fill_between(times, lower, upper, color=draw.INK, lw=0.5)
     return bottom - _LANE * n_features - draw.LABEL / 2

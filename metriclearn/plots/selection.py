@@ -48,16 +48,26 @@ def plot_elbow(
     ValueError
         If lengths differ, a penalty interval is reversed, or ``chosen`` is not in the path.
     """
-    numbers, cost, intervals = _elbow_path(n_segments, costs, penalties)
-    if chosen is not None and chosen not in numbers:
+    who = "plot_elbow"
+    numbers, cost, intervals = draw.aligned(
+        who,
+        numbers=draw.finite(who, "n_segments", n_segments, 1).astype(np.int64),
+        costs=draw.finite(who, "costs", costs, 1),
+        penalties=None if penalties is None else np.asarray(penalties, dtype=np.float64),
+    )
+    if intervals is not None and (
+        intervals.shape[1:] != (2,) or not np.all(intervals[:, 0] <= intervals[:, 1])
+    ):
         raise ValueError(
-            f"plot_elbow needs chosen among n_segments {numbers.tolist()}, got {chosen}."
+            f"{who} needs {len(numbers)} penalty intervals (smallest, largest) without NaN, got "
+            f"penalties of shape {intervals.shape}."
         )
-    ax = draw.canvas(ax, 8.0 if intervals is not None else 6.0, 3.6)
-    draw.say(ax, _elbow_message(numbers, cost, intervals, chosen), title)
+    if chosen is not None and chosen not in numbers:
+        raise ValueError(f"{who} needs chosen among n_segments {numbers.tolist()}, got {chosen}.")
+    size = (6.0 if intervals is None else 8.0, 3.6)
+    ax = draw.canvas(ax, size, _elbow_message(numbers, cost, intervals, chosen), title)
     if intervals is not None:
-        stacked = draw.width_of(ax) < 5
-        ax, right = draw.panels(ax, (1, 1), stacked=stacked, gap=0.9 if not stacked else 0.7)
+        ax, right = draw.panels(ax, (1, 1), stacked=draw.width_of(ax) < 5)
         _draw_intervals(right, numbers, intervals, chosen)
     ax.plot(numbers, cost, "o-", color=draw.MUTED, ms=4, lw=1.6)
     if chosen is not None:
@@ -70,26 +80,6 @@ def plot_elbow(
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
     draw.tidy(ax, "number of segments", "residual cost", grid="y")
     return draw.figure_of(ax)
-
-
-def _elbow_path(
-    n_segments: ArrayLike, costs: ArrayLike, penalties: ArrayLike | None
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64] | None]:
-    """The path sorted by number of segments, its lengths and intervals checked."""
-    numbers = draw.finite("plot_elbow", "n_segments", n_segments, 1).astype(np.int64)
-    cost = draw.finite("plot_elbow", "costs", costs, 1)
-    intervals = None if penalties is None else np.asarray(penalties, dtype=np.float64)
-    draw.aligned("plot_elbow", numbers=len(numbers), costs=len(cost))
-    ordered = intervals is None or (
-        intervals.shape == (len(numbers), 2) and bool(np.all(intervals[:, 0] <= intervals[:, 1]))
-    )
-    if not ordered:
-        raise ValueError(
-            f"plot_elbow needs {len(numbers)} penalty intervals (smallest, largest) without NaN, "
-            f"got penalties of shape {None if intervals is None else intervals.shape}."
-        )
-    order = np.argsort(numbers, kind="stable")
-    return numbers[order], cost[order], None if intervals is None else intervals[order]
 
 
 def _elbow_message(
@@ -157,56 +147,42 @@ def plot_regularization_path(
     ValueError
         If a strength is negative or repeated, or lengths do not fit.
     """
-    strength, path, losses = _path(strengths, weights, validation_loss)
-    names = draw.named("plot_regularization_path", feature_names, path.shape[1])
-    kept = np.count_nonzero(path, axis=1)
-    if losses is None:
-        ax = draw.canvas(ax, 7.0, 3.4)
-        sizes = f"From {kept[0]} to {kept[-1]} of {path.shape[1]} {noun}"
-        draw.say(ax, f"{sizes} as the strength grows", title)
-        _draw_path(ax, strength, path, names)
-        return draw.figure_of(ax)
-    # of the least mean losses, that of the strongest regularization
-    best = len(losses) - 1 - int(np.argmin(losses.mean(axis=1)[::-1]))
-    ax = draw.canvas(ax, 7.0, 4.8)
-    subject = f"Strength {draw.number(strength[best])} validates best"
-    draw.say(ax, f"{subject} and keeps {kept[best]} of {path.shape[1]} {noun}", title)
-    upper, lower = draw.panels(ax, (1.7, 1), stacked=True, gap=0.3)
-    _draw_path(upper, strength, path, names)
-    _draw_losses(lower, strength, losses, best)
-    for panel in (upper, lower):
-        panel.axvline(strength[best], color=draw.INK, lw=1, ls=(0, (3, 2)))
-    upper.set_xlabel("")
-    upper.set_xticklabels([])
-    return draw.figure_of(ax)
-
-
-def _path(
-    strengths: ArrayLike, weights: ArrayLike, validation_loss: ArrayLike | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]:
-    """The path sorted by strength, its lengths checked, losses as (S, F)."""
     who = "plot_regularization_path"
-    strength = draw.finite(who, "strengths", strengths, 1)
-    path = draw.finite(who, "weights", weights, 2)
     losses = None
     if validation_loss is not None:
-        raw = np.asarray(validation_loss)
-        losses = draw.finite(who, "validation_loss", raw[:, None] if raw.ndim == 1 else raw, 2)
-    n_losses = len(strength) if losses is None else len(losses)
-    draw.aligned(who, strengths=len(strength), rows=len(path), losses=n_losses)
-    if strength.min() < 0 or len(np.unique(strength)) < len(strength):
+        folds = np.asarray(validation_loss)
+        losses = draw.finite(who, "validation_loss", folds.reshape(len(folds), -1), 2)
+    strength, path, losses = draw.aligned(
+        who,
+        strengths=draw.finite(who, "strengths", strengths, 1),
+        rows=draw.finite(who, "weights", weights, 2),
+        losses=losses,
+    )
+    if strength[0] < 0 or np.any(np.diff(strength) == 0):
         raise ValueError(f"{who} needs distinct strengths of zero or more, got {strength}.")
-    order = np.argsort(strength)
-    return strength[order], path[order], None if losses is None else losses[order]
-
-
-def _strength_axis(ax: Axes, strength: NDArray[np.float64], ylabel: str) -> None:
-    positive = strength[strength > 0]
-    ax.set_xscale("symlog", linthresh=positive.min() if positive.size else 1.0)
+    names = draw.named(who, feature_names, path.shape[1])
+    kept = np.count_nonzero(path, axis=1)
+    message = f"From {kept[0]} to {kept[-1]} of {path.shape[1]} {noun} as the strength grows"
+    if losses is not None:
+        # of the least mean losses, that of the strongest regularization
+        best = len(losses) - 1 - int(np.argmin(losses.mean(axis=1)[::-1]))
+        subject = f"Strength {draw.number(strength[best])} validates best"
+        message = f"{subject} and keeps {kept[best]} of {path.shape[1]} {noun}"
+    ratios, height = ([1.0], 3.4) if losses is None else ([1.7, 1.0], 4.8)
+    ax = draw.canvas(ax, (7.0, height), message, title)
+    rows = draw.panels(ax, ratios, stacked=True, sharex=True)
+    _draw_path(rows[0], strength, path, names)
+    if losses is not None:
+        _draw_losses(rows[1], strength, losses, best)
+        for row in rows:
+            row.axvline(strength[best], color=draw.INK, lw=1, ls=(0, (3, 2)))
     if strength[0] > 0:
-        ax.set_xscale("log")
-    ax.xaxis.set_minor_locator(NullLocator())
-    draw.tidy(ax, "strength of regularization", ylabel, grid="y")
+        rows[-1].set_xscale("log")
+    else:
+        rows[-1].set_xscale("symlog", linthresh=min(strength[1:], default=1.0))
+    rows[-1].xaxis.set_minor_locator(NullLocator())
+    rows[-1].set_xlabel("strength of regularization", fontsize=draw.TEXT_SIZE, color=draw.INK)
+    return draw.figure_of(ax)
 
 
 def _draw_path(
@@ -216,12 +192,11 @@ def _draw_path(
     rest = order[_MOST_COLORED:]
     if len(rest):
         ax.plot(strength, path[:, rest], color=draw.MUTED, lw=0.6, alpha=0.45)
-    columns = 2 if draw.width_of(ax) < 5 else 3
-    length = int(draw.width_of(ax) * 11 / columns) - 6
+    columns = 2 if draw.width_of(ax) < 4 else 3
+    length = int(draw.width_of(ax) * 14 / columns) - 6
     for color, p in zip(draw.PALETTE, order[:_MOST_COLORED]):
-        label = draw.plain(draw.shorten(names[p], length))
-        ax.plot(strength, path[:, p], color=color, lw=2, label=label)
-    _strength_axis(ax, strength, "weight")
+        ax.plot(strength, path[:, p], color=color, lw=2, label=draw.shorten(names[p], length))
+    draw.tidy(ax, "", "weight", grid="y")
     draw.legend(
         ax, fontsize=draw.TEXT_SIZE - 1, loc="lower left", bbox_to_anchor=(-0.02, 1.0),
         ncols=columns, handlelength=1.2, labelspacing=0.3,
@@ -237,4 +212,4 @@ def _draw_losses(
         ax.fill_between(strength, mean - error, mean + error, color=draw.MUTED, alpha=0.2, lw=0)
     ax.plot(strength, mean, "o-", color=draw.INK, ms=3, lw=1.6)
     ax.plot(strength[best], mean[best], "o", color=_MARKED, ms=9)
-    _strength_axis(ax, strength, "validation loss")
+    draw.tidy(ax, "", "validation loss", grid="y")

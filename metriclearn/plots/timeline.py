@@ -59,8 +59,8 @@ def plot_timeline(
     labels = sorted({label for segments in strips.values() for _, _, label in segments})
     colors = {label: draw.PALETTE[i % len(draw.PALETTE)] for i, label in enumerate(labels)}
     above = (waveform is not None) + (thumbnails is not None)
-    ax = draw.canvas(ax, 11.0, 1.25 + 0.62 * len(strips) + 0.9 * above)
-    draw.say(ax, _message(strips), title)
+    height = 1.25 + 0.62 * len(strips) + 0.9 * above
+    ax = draw.canvas(ax, (11.0, height), _message(strips), title)
     top = -draw.LABEL
     if waveform is not None:
         _draw_waveform(ax, np.asarray(waveform, dtype=np.float64), end, top)

@@ -60,8 +60,8 @@ def plot_weights(
         raise ValueError(f"plot_weights needs top of at least 1, got {top}.")
     order = np.argsort(-np.abs(values), kind="stable")[:top]
     shown = order[values[order] != 0]
-    ax = draw.canvas(ax, 7.0, 1.1 + 0.22 * max(len(shown), 3))
-    draw.say(ax, _weights_message(values), title)
+    height = 1.1 + 0.22 * max(len(shown), 3)
+    ax = draw.canvas(ax, (7.0, height), _weights_message(values), title)
     hidden = np.count_nonzero(values) - len(shown)
     draw.tidy(ax, f"weight ({hidden} smaller not shown)" if hidden else "weight", grid="x")
     colors = [draw.PALETTE[1] if names[p] in marked else draw.PALETTE[0] for p in shown]
@@ -127,11 +127,9 @@ def plot_metric_matrix(
         )
     names = draw.named("plot_metric_matrix", feature_names, rows)
     eigenvalues = np.linalg.eigvalsh(matrix)[::-1]
-    ax = draw.canvas(ax, 9.0, 4.3)
+    ax = draw.canvas(ax, (9.0, 4.3), _spectrum_message(eigenvalues), title)
     stacked = draw.width_of(ax) < 5
-    draw.say(ax, _spectrum_message(eigenvalues), title)
-    ratios = (1.7, 1) if stacked else (1.15, 1)
-    left, right = draw.panels(ax, ratios, stacked=stacked, gap=0.65 if stacked else 1.25)
+    left, right = draw.panels(ax, (1.7, 1) if stacked else (1.15, 1), stacked=stacked)
     _draw_matrix(left, matrix, names, scale)
     _draw_spectrum(right, eigenvalues)
     return draw.figure_of(ax)
@@ -157,11 +155,10 @@ def _draw_matrix(ax: Axes, matrix: NDArray[np.float64], names: Sequence[str], sc
         draw.tidy(ax, "features, in the order of the rows")
         draw.name_ticks(ax, names, size=draw.TEXT_SIZE if len(names) <= 16 else 6.5)
         ax.set_xticks([])
-    scale_axes = ax.inset_axes((1.03, 0, 0.05, 1))
-    bar = draw.figure_of(ax).colorbar(image, cax=scale_axes, ticks=[-limit, 0, limit])
-    below, above = ("≤ ", "≥ ") if limit < scale else ("", "")
-    size = draw.number(limit)
-    bar.ax.set_yticklabels([f"{below}−{size}", "0", f"{above}{size}"])
+    bar = draw.figure_of(ax).colorbar(
+        image, ax=ax, ticks=[-limit, 0, limit], format=lambda value, _: draw.number(value),
+        extend="both" if limit < scale else "neither", aspect=16, pad=0.03,
+    )  # fmt: skip
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=draw.TEXT_SIZE - 1, length=0, labelcolor=draw.INK)
 
@@ -174,10 +171,6 @@ def _draw_spectrum(ax: Axes, eigenvalues: NDArray[np.floating]) -> None:
     label = "eigenvalue number, largest first"
     if hidden := len(eigenvalues) - len(shown):
         label = f"eigenvalue number ({hidden} more are zero)"
-    if len(shown) <= _MOST_NAMES:
-        ax.bar(places, shown, 0.72, color=draw.PALETTE[0])
-    else:
-        ax.fill_between(places, shown, color=draw.PALETTE[0], alpha=0.3, linewidth=0)
-        ax.plot(places, shown, color=draw.PALETTE[0], linewidth=1.8)
+    ax.bar(places, shown, 0.72 if len(shown) <= _MOST_NAMES else 1.0, color=draw.PALETTE[0])
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     draw.tidy(ax, label, "eigenvalue", grid="y")

@@ -69,7 +69,7 @@ def test_regions_errors_and_message() -> None:
     found = {"good": [40, 80, 120], "bad": [100, 110, 120]}
     figure = plot_annotations(SIGNAL[:, None], found, REGIONS, ylabel="log-ratio")
     assert figure.get_suptitle() == "Contradicted of 3 annotated regions: good 0, bad 2"
-    top, bottom = figure.axes[0].child_axes
+    top, bottom = figure.axes[1:]
     framed = [[p for p in rectangles(ax) if not p.get_fill()] for ax in (top, bottom)]
     assert [len(patches) for patches in framed] == [0, 2]
     assert {text.get_text() for text in bottom.texts} == {"missed", "too many"}
