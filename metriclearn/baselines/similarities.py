@@ -27,12 +27,12 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         Parameters
         ----------
         X : images, or feature arrays of their nodes, as for NormalizedCutMetricLearner
-        y : their label maps
+        y : their label maps, where −1 does not count
         """
         check_parameters(self)
         who = type(self).__name__
         graphs: Any = read_graphs(who, X, self.features, False)
-        truths = read_node_labels(who, y, graphs, partial=False)
+        truths = read_node_labels(who, y, graphs)
         keep_features(self, graphs)
         self.scale_ = graphs.pooled_deviation(who)
         nodes = [self._scaled(one) for one in graphs.arrays]

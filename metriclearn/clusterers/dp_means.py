@@ -26,8 +26,8 @@ from metriclearn.running.parameters import Needs, either, number
 __all__ = ["DPMeans", "penalized_kmeans_objective"]
 
 Order = Literal["given", "random", "farthest-first"]
-_BLOCK = 1 << 18  # entries of one block of the points × clusters products: 2 MiB
-_MIN_ROWS = 64  # of a block, however many clusters there are
+_BLOCK = 1 << 18  # distances of one block of points to clusters: 2 MiB
+_MIN_ROWS, _MAX_ROWS = 64, 2048  # of a block, however many clusters there are
 
 
 def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty: float) -> float:
@@ -70,9 +70,9 @@ class DPMeans(ClusterMixin, BaseEstimator):
     its nearest (the older on ties); then emptied clusters are dropped and the means updated. Each
     pass lowers the objective of :func:`penalized_kmeans_objective`; the result is a local minimum.
 
-    Passes are blocked matrix products, whose rounding is bounded and every doubtful comparison
-    redone by differences: the labels are exactly those of the point-by-point algorithm. A pass
-    costs O(nKd), of which BLAS does nearly all, and O(block) memory besides X.
+    Distances are sums of squared differences, taken for blocks of points at once: the labels are
+    exactly those of the point-by-point algorithm. A pass costs O(nKd), and O(block) memory besides
+    X.
 
     Parameters
     ----------
@@ -173,29 +173,25 @@ class DPMeans(ClusterMixin, BaseEstimator):
 def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int64], int]:
     """One pass: labels, where a label from len(means) on is a new cluster, and their number.
 
-    The products are taken around the mean of the means. With u half an ulp of 1, they and the
-    differences are within (2d+8)u(‖x‖+‖μ‖)² of each other, underflow apart: the slack is four
-    times that.
+    A block of samples is compared with all means at once. Where one of them opens a cluster, it
+    is the first that is too far, and those after it may be nearer to it than to the others.
     """
-    from metriclearn.clusterers.kernels import assign_block
-
-    labels, rounding = np.empty(len(X), dtype=np.int64), np.finfo(np.float64)
-    center = means.mean(axis=0)
-    count, start = len(means), 0
+    labels, start = np.empty(len(X), dtype=np.int64), 0
     while start < len(X):
-        means = means[:count]
-        stop = start + max(_MIN_ROWS, _BLOCK // count)  # clusters opened so far count, too
-        block = X[start:stop] - center
-        around = means - center
-        squares = np.einsum("kd,kd->k", around, around)
-        products = block @ (-2.0 * around.T)
-        products += squares
-        reach = np.sqrt(np.einsum("id,id->i", block, block)) + np.sqrt(squares.max())
-        slack = (4 * X.shape[1] + 16) * rounding.eps * reach**2 + rounding.tiny
-        means = np.concatenate([means, np.empty_like(block)])
-        count = assign_block(X[start:stop], products, slack, means, penalty, labels[start:stop])
-        start = stop
-    return labels, count
+        n_rows = int(np.clip(_BLOCK // len(means), _MIN_ROWS, _MAX_ROWS))
+        rows = X[start : start + n_rows]
+        distances = cdist(rows, means, "sqeuclidean")
+        nearest = np.argmin(distances, axis=1)
+        least = np.min(distances, axis=1)
+        while np.any(far := least > penalty):
+            first = int(np.argmax(far))
+            opened = cdist(rows[first:], rows[first, None], "sqeuclidean")[:, 0]
+            nearest[first:][opened < least[first:]] = len(means)
+            least[first:] = np.minimum(opened, least[first:])
+            means = np.vstack([means, rows[first]])
+        labels[start : start + n_rows] = nearest
+        start += n_rows
+    return labels, len(means)
 
 
 def _visits(

@@ -6,51 +6,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["assign_block", "hamming_tree", "squared_distance"]
+__all__ = ["hamming_tree"]
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-@njit(nogil=True, cache=True)
-def squared_distance(x: Floats, y: Floats) -> float:
-    """‖x − y‖² by differences, summed in the order of the features."""
-    total = 0.0
-    for j in range(len(x)):
-        total += (x[j] - y[j]) ** 2
-    return total
-
-
-@njit(nogil=True, cache=True)
-def assign_block(
-    X: Floats, products: Floats, slack: Floats, means: Floats, penalty: float, labels: Ints
-) -> int:
-    """The sequential steps of DP-means over one block of points; returns the number of clusters.
-
-    ``products`` (points × known clusters) holds ‖μ‖² − 2xᵀμ up to rounding of ``slack``/2 a row:
-    only clusters within ``slack`` of the row's least can be the nearest, and only these, and the
-    ones opened inside the block, are measured by :func:`squared_distance`. ``means`` has room for
-    one new cluster per point, ``labels`` receives the result.
-    """
-    known = count = products.shape[1]
-    for i in range(len(X)):
-        row = products[i]
-        least = row[0]
-        for c in range(1, known):
-            least = min(least, row[c])
-        limit = least + slack[i]  # only what is below can be the nearest, whatever was rounded
-        nearest, label = np.inf, -1
-        for c in range(count):
-            if c >= known or row[c] <= limit:
-                distance = squared_distance(X[i], means[c])
-                if distance < nearest:
-                    nearest, label = distance, c
-        if nearest > penalty:
-            means[count] = X[i]
-            label = count
-            count += 1
-        labels[i] = label
-    return count
 
 
 @njit(nogil=True, cache=True)

@@ -89,15 +89,14 @@ class SampleLabels(NodeLabels):
         Node of every sample.
     """
 
-    codes: NDArray[np.int64] | None = None
-    values: NDArray | None = None
-    segments: NDArray | None = None
+    _: KW_ONLY
+    codes: NDArray[np.int64]
+    values: NDArray
+    segments: NDArray | None
 
     @property
     def completion(self) -> NDArray:
         """The labels of the samples, those of the nodes' clusters where they are unknown."""
-        assert self.codes is not None
-        assert self.values is not None
         spread = self.labels if self.segments is None else self.labels[self.segments]
         return self.values[np.where(self.codes < 0, spread, self.codes)]
 
@@ -163,9 +162,7 @@ def _read_similarities(who: str, item: Any, i: int) -> NDArray:
     return stack
 
 
-def read_node_labels(
-    who: str, y: Any, graphs: Graphs, *, partial: bool = True
-) -> list[SampleLabels]:
+def read_node_labels(who: str, y: Any, graphs: Graphs) -> list[SampleLabels]:
     """Labels of the nodes, from one label map or array for every graph.
 
     Parameters
@@ -175,8 +172,6 @@ def read_node_labels(
     y : sequence of (H_i, W_i) label maps, of (T_i,) labels, of Partition or PartialPartition (of
         pixels row by row); or one
     graphs : Graphs
-    partial : bool
-        Whether −1, and a PartialPartition, may say that not all is known.
 
     Raises
     ------
@@ -184,13 +179,7 @@ def read_node_labels(
         If labels are missing, or of another size than the data.
     """
     labelings = list_labelings(who, y, graphs)
-    truths = [_read_labels(who, labels, graphs, i) for i, labels in enumerate(labelings)]
-    if not partial and any(truth.known is not None for truth in truths):
-        raise ValueError(
-            f"{who} needs every pixel labeled, got -1 or a PartialPartition; give such pixels a "
-            "label of their own, or use NormalizedCutMetricLearner."
-        )
-    return truths
+    return [_read_labels(who, labels, graphs, i) for i, labels in enumerate(labelings)]
 
 
 def _read_labels(who: str, labels: Any, graphs: Graphs, i: int) -> SampleLabels:
@@ -232,8 +221,8 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int) -> SampleLabels:
             f"{who} needs at least as many nodes as labels, got {nodes.n_samples} nodes and "
             f"{len(values)} labels in data set {i}; use more superpixels."
         )
-    of_nodes = SampleLabels.from_labels(codes, segments, same)
-    return replace(of_nodes, codes=codes, values=values, segments=segments)
+    of_nodes = vars(NodeLabels.from_labels(codes, segments, same))
+    return SampleLabels(**of_nodes, codes=codes, values=values, segments=segments)
 
 
 @dataclass(eq=False, repr=False)
@@ -319,12 +308,9 @@ class NormalizedCutSegmenter(LearnedMetric):
     def _set_threshold(self, nodes: Sequence[Nodes], counts: Sequence[int]) -> None:
         """Choose the threshold that counts eigenvalues best on the training images."""
         self.max_clusters_ = min([2 * max(counts) + 2, *(n.n_samples for n in nodes)])
-        spectra = [self._cut(one).eigenpairs(self.max_clusters_)[0] for one in nodes]
-        edges = np.unique(np.concatenate(spectra))
+        spectra = np.array([self._cut(one).eigenpairs(self.max_clusters_)[0] for one in nodes])
+        edges = np.unique(spectra)
         middles = np.append(0.5 * (edges[1:] + edges[:-1]), edges[0] - 1e-12)
-        errors = [
-            sum(abs(int(np.sum(values > t)) - K) for values, K in zip(spectra, counts))
-            for t in middles
-        ]
+        errors = [np.abs(np.sum(spectra > t, axis=1) - counts).sum() for t in middles]
         best = middles[np.flatnonzero(errors == np.min(errors))]
         self.eigenvalue_threshold_ = float(np.median(best))

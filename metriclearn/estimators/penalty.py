@@ -8,7 +8,7 @@ Bioinformatics 14:164, 2013).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, ClassVar, Self
 
@@ -235,8 +235,6 @@ class PenalizedSegmenter(ComponentParameters):
     min_size: int = 1
     max_segments: int = 40
     own_weight: float = 0.0
-    n_features_in_: int = field(init=False)
-    components_: NDArray = field(init=False)
 
     def identity_paths(self, X: Any) -> list[SegmentationPath]:
         """Segmentation paths of the represented sequences with B = I, before any fit.

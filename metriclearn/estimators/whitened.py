@@ -59,8 +59,6 @@ class MappedLearner(LearnedMetric, ABC):
 
     _segments: ClassVar[bool]  # whether every run of equal labels is a segment
     learner: Any
-    learner_: Any
-    penalty_: float | None
 
     @property
     def solution_(self) -> Solution:
