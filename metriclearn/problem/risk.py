@@ -284,6 +284,7 @@ class StructuredHinge:
         for a, b in pairwise(cuts):
             data = self.samples[a:b], self.truths[a:b], self._shares[a:b], owners[a:b]
             shards.append(HingeShard(self.terms, *data, hasattr(self.samples, "loaded")))
+        self._owned = [shard.owners for shard in shards]
         _LOGGER.info("%d data sets in %d shards: %r", len(owners), len(shards), self.executor)
         return self.executor.place(shards)
 
@@ -291,9 +292,11 @@ class StructuredHinge:
         """Cuts at w, of all groups or of those ``chosen``: weighted means over their members."""
         groups = np.arange(len(self.weights)) if chosen is None else np.asarray(chosen)
         point = w if self._tangent is None else np.stack([w, self._tangent])
-        arguments = HingeShard.value_and_slope, point, chosen
-        parts = self.executor.each(self._shards, *arguments, chosen=chosen, total=add_up)
-        sums = add_up(parts)
+        shards = self._shards
+        if chosen is not None:
+            shards = [s for s, owned in zip(shards, self._owned) if np.isin(owned, chosen).any()]
+        question = HingeShard.value_and_slope, point, chosen
+        sums = add_up(self.executor.each(shards, *question, total=add_up))
         place = np.searchsorted(sums.groups, groups)
         weights = self.weights[groups]
         safe = np.where(weights > 0, weights, 1.0)

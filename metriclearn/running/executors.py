@@ -52,11 +52,10 @@ class Shard(Protocol):
     """Some of the data sets of a risk.
 
     ``stored`` says that the shard only knows where its data are, so that it can be sent again at
-    any time; ``owners`` are the functions its data sets belong to.
+    any time.
     """
 
     stored: bool
-    owners: NDArray
 
     def loaded(self) -> Self:
         """The same shard with its data in memory."""
@@ -68,21 +67,15 @@ class Executor(Protocol):
     def count(self, n_items: int) -> int:
         """Into how many shards to divide so many data sets."""
 
-    def place(self, shards: Sequence[Any]) -> Any:
+    def place(self, shards: Sequence[Any]) -> list[Any]:
         """Bring shards to where they are evaluated; what comes back stands for them."""
 
     def each(
-        self,
-        shards: Any,
-        function: Callable[..., Any],
-        *arguments: Any,
-        chosen: NDArray | None = None,
-        total: Callable[[Sequence[Any]], Any] | None = None,
+        self, placed: list[Any], function: Callable[..., Any], *arguments: Any, total: Any = None
     ) -> list[Any]:
-        """``function(shard, *arguments)`` of every placed shard, in their order.
+        """``function(shard, *arguments)`` of placed shards, in their order.
 
-        Shards without a part in the functions ``chosen`` may be left out, and neighboring answers
-        may come back as their ``total``.
+        With ``total``, a function of lists of answers, neighboring ones may come back added up.
         """
 
 
@@ -130,21 +123,16 @@ class ThreadExecutor(BaseEstimator):
         threads = effective_n_jobs(self.n_jobs)
         return 1 if threads == 1 else min(n_items, _SHARDS_PER_THREAD * threads)
 
-    def place(self, shards: Sequence[Shard]) -> Sequence[Shard]:
-        return shards
+    def place(self, shards: Sequence[Any]) -> list[Any]:
+        return list(shards)
 
     def each(
-        self,
-        shards: Sequence[Any],
-        function: Callable[..., Any],
-        *arguments: Any,
-        chosen: NDArray | None = None,
-        total: Callable[[Sequence[Any]], Any] | None = None,
+        self, placed: list[Any], function: Callable[..., Any], *arguments: Any, total: Any = None
     ) -> list[Any]:
         if effective_n_jobs(self.n_jobs) == 1:  # saves a millisecond of every round
-            return list(map(function, shards, *map(repeat, arguments)))
+            return list(map(function, placed, *map(repeat, arguments)))
         threads = Parallel(n_jobs=self.n_jobs, backend="threading")
-        return list(threads(delayed(function)(shard, *arguments) for shard in shards))
+        return list(threads(delayed(function)(shard, *arguments) for shard in placed))
 
 
 class DaskExecutor:
@@ -220,71 +208,19 @@ class DaskExecutor:
         threads = sum(self.client.nthreads().values())
         return min(n_items, self.shards_per_thread * max(1, threads))
 
-    def place(self, shards: Sequence[Shard]) -> _Placed:
-        return _Placed(self.client, shards)
+    def place(self, shards: Sequence[Shard]) -> list[_Placed]:
+        return [_Placed(self.client, shard) for shard in shards]
 
     def each(
-        self,
-        shards: _Placed,
-        function: Callable[..., Any],
-        *arguments: Any,
-        chosen: NDArray | None = None,
-        total: Callable[[Sequence[Any]], Any] | None = None,
+        self, placed: list[Any], function: Callable[..., Any], *arguments: Any, total: Any = None
     ) -> list[Any]:
-        every = enumerate(shards.originals)
-        asked = [i for i, s in every if chosen is None or np.isin(s.owners, chosen).any()]
-
-        def one_round() -> list[Any]:
-            # a long w travels once, and from worker to worker; a short one with every task
-            long = [getattr(argument, "nbytes", 0) >= 2**14 for argument in arguments]
-            sent = [
-                self.client.scatter(argument, hash=False) if far else argument
-                for argument, far in zip(arguments, long)
-            ]
-            parts = self._at_home(function, shards, asked, *sent)
-            while total is not None and len(parts) > _FAN_IN:
-                batches = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
-                parts = self._submit(total, batches)
-            return self.client.gather(parts)
-
-        return self._repeated(shards, one_round)
-
-    def _at_home(
-        self, function: Callable[..., Any], shards: _Placed, asked: Sequence[int], *arguments: Any
-    ) -> list[Future]:
-        """One task per shard asked for, on the worker that has it, or any if that is gone.
-
-        Left free, an idle worker would take tasks over from a busy one and have their shards
-        copied, which takes longer than to wait.
-        """
-        homes = shards.homes()
-        tasks: dict[int, Future] = {}
-        for home in dict.fromkeys(homes[i] for i in asked):
-            there = [i for i in asked if homes[i] == home]
-            where = {"workers": [home], "allow_other_workers": True} if home else {}
-            futures = [shards.futures[i] for i in there]
-            tasks.update(zip(there, self._submit(function, futures, *arguments, **where)))
-        return [tasks[i] for i in asked]
-
-    def _submit(
-        self, function: Callable[..., Any], items: Sequence[Any], *arguments: Any, **where: Any
-    ) -> list[Future]:
-        """One task per item, in one message, under a name that the dashboard shows."""
-        name, token = function.__name__.strip("_").replace("_", "-"), uuid.uuid4().hex[:12]
-        keys = [f"{name}-{token}-{i}" for i in range(len(items))]
-        rest = [[argument] * len(items) for argument in arguments]
-        options = {"key": keys, "pure": False, "retries": self.retries, **where}
-        return self.client.map(function, items, *rest, **options)
-
-    def _repeated(self, shards: _Placed, ask: Callable[[], list[Any]]) -> list[Any]:
-        """Ask, again where shards were lost on the way."""
         from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
 
         for attempt in range(self.retries + 1):
             try:
-                return ask()
+                return self._ask(placed, function, arguments, total)
             except (CancelledError, KilledWorker) as error:
                 if self.client.status != "running":
                     raise RuntimeError(
@@ -298,8 +234,62 @@ class DaskExecutor:
                         "shards_per_thread."
                     ) from error
                 _LOGGER.warning("shards were lost with a worker and are placed again: %s", error)
-                shards.replace_lost()
+                for shard in placed:
+                    shard.home = None
+                    if shard.future.status in ("cancelled", "lost", "error"):
+                        shard.put()
         raise AssertionError
+
+    def _ask(
+        self,
+        placed: list[_Placed],
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        total: Any,
+    ) -> list[Any]:
+        """The answers; those of one worker are one message, and sums come back over a tree."""
+        # a long w travels once, and from worker to worker; a short one with every task
+        sent = [
+            self.client.scatter(argument, hash=False) if np.size(argument) >= 2**11 else argument
+            for argument in arguments
+        ]
+        self._find(placed)
+        answers: dict[_Placed, Future] = {}
+        for home in dict.fromkeys(shard.home for shard in placed):
+            there = [shard for shard in placed if shard.home == home]
+            # Left free, an idle worker would take tasks over from a busy one and have their
+            # shards copied, which takes longer than to wait.
+            where: dict[str, Any] = {"workers": [home], "allow_other_workers": True} if home else {}
+            futures = [shard.future for shard in there]
+            answers.update(zip(there, self._submit(function, futures, *sent, **where)))
+        parts = [answers[shard] for shard in placed]
+        while total is not None and len(parts) > _FAN_IN:
+            batches = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
+            parts = self._submit(total, batches)
+        return self.client.gather(parts)
+
+    def _find(self, placed: list[_Placed]) -> None:
+        """The workers that have the shards, once they are there."""
+        from distributed import wait
+
+        if all(shard.home for shard in placed):
+            return
+        futures = [shard.future for shard in placed]
+        with self.client.as_current():
+            wait(futures)
+        held = self.client.who_has(futures)
+        for shard in placed:
+            shard.home = next(iter(held.get(shard.future.key, ())), None)
+
+    def _submit(
+        self, function: Callable[..., Any], items: Sequence[Any], *arguments: Any, **where: Any
+    ) -> list[Future]:
+        """One task per item, in one message, under a name that the dashboard shows."""
+        name, token = function.__name__.strip("_").replace("_", "-"), uuid.uuid4().hex[:12]
+        keys = [f"{name}-{token}-{i}" for i in range(len(items))]
+        rest = [[argument] * len(items) for argument in arguments]
+        options = {"key": keys, "pure": False, "retries": self.retries, **where}
+        return self.client.map(function, items, *rest, **options)
 
     def __deepcopy__(self, memo: Any) -> Self:
         """A connection is not copied, also where scikit-learn clones its estimator."""
@@ -322,37 +312,20 @@ class DaskExecutor:
 
 
 class _Placed:
-    """Futures of shards, and what brings a lost one back."""
+    """A shard, its future, and the worker that has it, as far as is known."""
 
-    def __init__(self, client: Client, shards: Sequence[Shard]) -> None:
-        self.client, self.originals = client, list(shards)
-        self.futures = [self._place(i) for i in range(len(shards))]
-        self._homes: list[str | None] = []
+    def __init__(self, client: Client, shard: Shard) -> None:
+        self.client, self.original, self.home = client, shard, None
+        self.put()
 
-    def _place(self, i: int) -> Future:
-        shard = self.originals[i]
-        if not shard.stored:
-            return self.client.scatter(shard, hash=False)
-        key = f"load-shard-{uuid.uuid4().hex[:12]}-{i}"
-        return self.client.submit(_load, shard, os.getpid(), key=key, pure=False)
-
-    def homes(self) -> list[str | None]:
-        """The workers that have the shards, once they are there."""
-        if not self._homes:
-            from distributed import wait
-
-            with self.client.as_current():
-                wait(self.futures)
-            held = self.client.who_has(self.futures)
-            self._homes = [next(iter(held.get(f.key, ())), None) for f in self.futures]
-        return self._homes
-
-    def replace_lost(self) -> None:
-        """Place shards again that no worker has and none will make."""
-        self._homes = []
-        for i, future in enumerate(self.futures):
-            if future.status in ("cancelled", "lost", "error"):
-                self.futures[i] = self._place(i)
+    def put(self) -> None:
+        """Send the shard, or have it loaded, where a worker is free."""
+        if self.original.stored:
+            key = f"load-shard-{uuid.uuid4().hex[:12]}"
+            arguments = _load, self.original, os.getpid()
+            self.future = self.client.submit(*arguments, key=key, pure=False)
+        else:
+            self.future = self.client.scatter(self.original, hash=False)
 
 
 def _load(shard: Shard, client: int) -> Shard:
