@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.datasets.registry import PathLike
 from metriclearn.running.atomic import reading, replacing
 
 Segment = tuple[float, float, str]
-PathLike = str | os.PathLike[str]
 _COLUMNS = ("recording", "start", "end", "label")
 
 

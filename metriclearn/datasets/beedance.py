@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import read
+from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import (
     LabeledSequences,
     moving_mean,
@@ -20,7 +18,7 @@ FLOOR = 1e-4  # far below a frame's usual step: keeps logarithms finite
 
 
 def load_beedance(
-    root: str | os.PathLike[str] | None = None, derived: bool = True, window: int = 15
+    root: PathLike | None = None, derived: bool = True, window: int = 15
 ) -> LabeledSequences:
     """Dancing bees, frame by frame, one segment per regime of the dance.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import read_arrays
+from metriclearn.datasets.registry import PathLike, read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.running.atomic import reading, replacing
 
@@ -23,7 +23,7 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 def load_files(
-    path: str | os.PathLike[str],
+    path: PathLike,
     label: str = "label",
     pattern: str | None = None,
     group: str | None = None,
@@ -131,19 +131,12 @@ def _read_npz(file: Path, label: str, group: str | None) -> Read:
     import pandas as pd
 
     stored = read_arrays(file)
-    if not {"X", "y"} <= stored.keys() or stored["X"].ndim != 2:
-        raise ValueError(
-            f"{os.fspath(file)!r} needs arrays X (T, P) and y (T,), got "
-            f"{ {key: array.shape for key, array in stored.items()} }."
-        )
-    X, y = stored["X"], stored["y"]
-    names = stored.get("feature_names", np.array([f"x{i}" for i in range(X.shape[1])]))
-    if len(names) != X.shape[1] or y.shape != X.shape[:1]:
-        raise ValueError(
-            f"{os.fspath(file)!r} needs a label per row and a name per column of X, got X of shape "
-            f"{X.shape}, y of shape {y.shape} and {len(names)} feature names."
-        )
-    return pd.DataFrame(X, columns=names), y, str(stored.get("group", file.stem))
+    with reading(file, "arrays X (T, P) and y (T,), and P feature_names if any"):
+        X, y = stored["X"], stored["y"]
+        if X.ndim != 2 or y.shape != X.shape[:1]:
+            raise ValueError(f"X has shape {X.shape} and y {y.shape}")
+        names = stored.get("feature_names", [f"x{i}" for i in range(X.shape[1])])
+        return pd.DataFrame(X, columns=names), y, str(stored.get("group", file.stem))
 
 
 READERS: dict[str, Callable[[Path, str, str | None], Read]] = {
@@ -202,7 +195,7 @@ def finite_values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:
 
 def save_files(
     dataset: LabeledSequences,
-    path: str | os.PathLike[str],
+    path: PathLike,
     format: str = "csv",
     label: str = "label",
     group: str | None = None,
@@ -246,7 +239,7 @@ def save_files(
             _write(dataset, position, stream, format, label, group)
 
 
-def new_folder(who: str, path: str | os.PathLike[str]) -> Path:
+def new_folder(who: str, path: PathLike) -> Path:
     """A folder without files, made if need be.
 
     Raises

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import read
+from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
 
 FIRST_FRAME = 4  # row t of va3 is frame t + 4 of raw
@@ -33,7 +32,7 @@ COLUMN_NAMES = {"raw": RAW_NAMES, "va3": VA3_NAMES, "derived": DERIVED_NAMES}
 
 
 def load_gesture_phase(
-    root: str | os.PathLike[str] | None = None,
+    root: PathLike | None = None,
     features: str = "va3",
     derived: bool = False,
     group: str = "user",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import read
+from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
 
 SAMPLING_RATE = 50.0
@@ -53,7 +52,7 @@ FEATURE_SETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def load_hapt(
-    root: str | os.PathLike[str] | None = None,
+    root: PathLike | None = None,
     window: int = 25,
     features: str = "basic",
     unlabeled: str = "drop",

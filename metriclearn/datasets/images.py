@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import existing
+from metriclearn.datasets.registry import PathLike, existing
 from metriclearn.datasets.sequences import Items
 from metriclearn.running.atomic import reading
 
@@ -58,8 +57,8 @@ class LabeledImages(Items):
 
 
 def load_images(
-    images: str | os.PathLike[str],
-    masks: str | os.PathLike[str],
+    images: PathLike,
+    masks: PathLike,
     name: str | None = None,
     names: Sequence[str] | None = None,
     unlabeled: int | None = None,
@@ -152,7 +151,7 @@ def _image_files(folder: Path) -> list[Path]:
     ]
 
 
-def load_weizmann_horses(root: str | os.PathLike[str] | None = None) -> LabeledImages:
+def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
     """110 photographs of horses facing left, with figure/ground masks (labels 0 and 1).
 
     Parameters
@@ -167,7 +166,7 @@ def load_weizmann_horses(root: str | os.PathLike[str] | None = None) -> LabeledI
     return _load("weizmann_horses", root, "images", "masks")
 
 
-def load_bsds500(root: str | os.PathLike[str] | None = None) -> LabeledImages:
+def load_bsds500(root: PathLike | None = None) -> LabeledImages:
     """16 natural images of BSDS500, each divided into regions by 5 to 7 people.
 
     Parameters
@@ -182,7 +181,7 @@ def load_bsds500(root: str | os.PathLike[str] | None = None) -> LabeledImages:
     return _load("bsds500", root, "images", "segmentations")
 
 
-def _load(name: str, root: str | os.PathLike[str] | None, images: str, masks: str) -> LabeledImages:
+def _load(name: str, root: PathLike | None, images: str, masks: str) -> LabeledImages:
     return load_images(existing(name, images, root), existing(name, masks, root), name)
 
 

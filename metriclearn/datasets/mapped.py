@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.files import READERS, new_folder, sequence_files
+from metriclearn.datasets.registry import PathLike
 from metriclearn.running.atomic import reading
 
 
@@ -85,9 +86,7 @@ class SequenceFolder(_OnDisk):
         If the folder does not exist or holds no such file.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], label: str = "label", pattern: str | None = None
-    ) -> None:
+    def __init__(self, path: PathLike, label: str = "label", pattern: str | None = None) -> None:
         folder, endings = Path(path).absolute(), (*READERS, ".npy", ".zarr")
         matching = sequence_files("SequenceFolder", folder, pattern, endings)
         files = [file for file in matching if not file.name.endswith(".labels.npy")]
@@ -138,7 +137,7 @@ class PackedSequences(_OnDisk):
         If they do not fit together.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: PathLike) -> None:
         folder = Path(path).absolute()
         missing = [n for n in ("X", "labels", "ends") if not (folder / f"{n}.npy").is_file()]
         if missing:
@@ -178,7 +177,7 @@ class _Rows:
 
 
 def pack_sequences(
-    sequences: Sequence[Any], labels: Sequence[Any], path: str | os.PathLike[str]
+    sequences: Sequence[Any], labels: Sequence[Any], path: PathLike
 ) -> PackedSequences:
     """Write sequences, one after another, to a folder that :class:`PackedSequences` reads.
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import read
+from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import (
     LabeledSequences,
     covering_labels,
@@ -20,7 +18,7 @@ FLOOR = {"translation": 1e-2, "angle": 1e-1}  # keeps the logarithm of a still j
 
 
 def load_mocap6(
-    root: str | os.PathLike[str] | None = None, derived: bool = True, window: int = 15
+    root: PathLike | None = None, derived: bool = True, window: int = 15
 ) -> LabeledSequences:
     """Exercise routines at 10 time steps per second, one segment per exercise.
 

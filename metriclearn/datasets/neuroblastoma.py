@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import read
+from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import Items
 from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition, Region
 
@@ -54,7 +53,7 @@ class AnnotatedProfiles(Items):
         ]
 
 
-def load_neuroblastoma(root: str | os.PathLike[str] | None = None) -> AnnotatedProfiles:
+def load_neuroblastoma(root: PathLike | None = None) -> AnnotatedProfiles:
     """Copy-number profiles of tumors, one sequence per profile and chromosome.
 
     An annotation says that no change-point, or exactly one, lies between two of the points of a

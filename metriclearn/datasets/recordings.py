@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from metriclearn.datasets.annotations import read_segments, row_labels
-from metriclearn.datasets.registry import existing
+from metriclearn.datasets.registry import PathLike, existing
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.running.atomic import replacing
 
@@ -23,7 +23,6 @@ _VERSION = 1  # of the cached features; raised when an extractor's results chang
 # what lies beside recordings: tables, texts, pictures
 _OTHER = {".csv", ".tsv", ".txt", ".md", ".json", ".yaml", ".vtt", ".srt", ".npz", ".model"}
 _OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html"}
-PathLike = str | os.PathLike[str]
 
 
 class Extractor(Protocol):

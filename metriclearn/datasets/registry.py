@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RETRIES = 2
+PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,12 @@ class Source:
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def _sources() -> dict[str, Source]:
-    """The sources that ``sources.toml`` beside this module lists."""
-    tables = tomllib.loads(files(__package__).joinpath("sources.toml").read_text("utf-8"))
-    return {name: Source(**table) for name, table in tables.items()}
+# what the table of sources beside this module lists
+_TEXT = files(__package__).joinpath("sources.toml").read_text("utf-8")
+SOURCES = {name: Source(**table) for name, table in tomllib.loads(_TEXT).items()}
 
 
-SOURCES = _sources()
-
-
-def data_folder(name: str, root: str | os.PathLike[str] | None = None) -> Path:
+def data_folder(name: str, root: PathLike | None = None) -> Path:
     """The folder that directly holds the files of data set ``name``.
 
     It is ``root`` if given, else ``$METRICLEARN_DATA/name`` if that variable is set, else a folder
@@ -70,7 +67,7 @@ def data_folder(name: str, root: str | os.PathLike[str] | None = None) -> Path:
 def fetch(
     name: str,
     file: str,
-    root: str | os.PathLike[str] | None = None,
+    root: PathLike | None = None,
     base_url: str | None = None,
 ) -> Path:
     """Path of a file of data set ``name``, downloaded first if it is missing and public.
@@ -127,7 +124,7 @@ def fetch(
         ) from error
 
 
-def existing(name: str, part: str, root: str | os.PathLike[str] | None = None) -> Path:
+def existing(name: str, part: str, root: PathLike | None = None) -> Path:
     """Path of a file or folder of data set ``name``, or an error that says where to get it.
 
     Raises
@@ -149,7 +146,7 @@ def existing(name: str, part: str, root: str | os.PathLike[str] | None = None) -
 def read(
     name: str,
     file: str,
-    root: str | os.PathLike[str] | None = None,
+    root: PathLike | None = None,
     columns: Mapping[str, type] | None = None,
     base_url: str | None = None,
 ) -> Any:

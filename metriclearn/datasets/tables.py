@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.datasets.registry import read
+from metriclearn.datasets.registry import PathLike, read
 
 _LETTER_FEATURES = [
     *("xbox", "ybox", "width", "high", "onpix", "xbar", "ybar", "x2bar", "y2bar", "xybar"),
@@ -81,7 +80,7 @@ def load_breast_cancer() -> LabeledTable:
     return _of_scikit_learn("breast_cancer")
 
 
-def load_letters(root: str | os.PathLike[str] | None = None) -> LabeledTable:
+def load_letters(root: PathLike | None = None) -> LabeledTable:
     """Letter Recognition (Frey & Slate 1991): 20 000 distorted capital letters, 16 integers.
 
     Parameters
@@ -96,10 +95,11 @@ def load_letters(root: str | os.PathLike[str] | None = None) -> LabeledTable:
     ValueError
         If it is damaged.
     """
-    return _of_file("letter", "letter.csv.gz", root, _LETTER_FEATURES, "letter", str, "letters")
+    table = _of_file("letter", "letter.csv.gz", root, _LETTER_FEATURES, "letter", str)
+    return replace(table, name="letters")
 
 
-def load_libras(root: str | os.PathLike[str] | None = None) -> LabeledTable:
+def load_libras(root: PathLike | None = None) -> LabeledTable:
     """Libras Movement (Dias et al. 2009): 360 hand curves of 45 points (x, y), 15 kinds of 24.
 
     Parameters, errors: as :func:`load_letters`, with the file ``movement_libras.csv.gz``.
@@ -117,15 +117,8 @@ def _of_scikit_learn(name: str) -> LabeledTable:
 
 
 def _of_file(
-    folder: str,
-    file: str,
-    root: str | os.PathLike[str] | None,
-    features: Sequence[str],
-    label: str,
-    kind: type,
-    name: str | None = None,
+    name: str, file: str, root: PathLike | None, features: list[str], label: str, kind: type
 ) -> LabeledTable:
-    columns: dict[str, type] = {label: kind} | dict.fromkeys(features, float)
-    table = read(folder, file, root, columns)
-    X = table[list(features)].to_numpy(dtype=np.float64)
-    return LabeledTable(name or folder, X, np.asarray(table[label].to_list()), list(features))
+    table = read(name, file, root, {label: kind} | dict.fromkeys(features, float))
+    X = table[features].to_numpy(dtype=np.float64)
+    return LabeledTable(name, X, np.asarray(table[label].to_list()), features)

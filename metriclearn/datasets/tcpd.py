@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import SOURCES, data_folder, read
+from metriclearn.datasets.registry import SOURCES, PathLike, data_folder, read
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import reading
 
@@ -40,7 +39,7 @@ class AnnotatedSeries:
 
 
 def load_tcpd(
-    root: str | os.PathLike[str] | None = None,
+    root: PathLike | None = None,
     names: Sequence[str] | None = None,
     base_url: str | None = None,
 ) -> list[AnnotatedSeries]:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,13 +105,12 @@ class AudioFeatures(RecordingTransformer):
 
     def extract_blocks(self, blocks: Iterator[NDArray[np.float32]]) -> NDArray[np.float64]:
         """Features of consecutive blocks of samples."""
-        self._check()
+        self.fit()
         described = (self._describe(stretch) for stretch in self._stretches(blocks))
         return np.vstack(list(self._aggregate(described)))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """``mfcc0_mean`` …, then ``energy_mean``, …, their deltas, then all again as ``_sd``."""
-        self._check()
         names = [f"mfcc{i}" for i in range(self.n_mfcc)]
         names += ["energy"] * self.energy + ["flatness"] * self.flatness
         names += [f"contrast{i}" for i in range(self._n_bands + 1)] * self.contrast
@@ -124,7 +124,8 @@ class AudioFeatures(RecordingTransformer):
         """Octaves from the lowest band to half the sampling rate."""
         return int(np.log2(self.sampling_rate / 2 / _LOWEST_BAND))
 
-    def _check(self) -> None:
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Check the parameters; nothing is learned."""
         frames = self.sampling_rate / self.hop
         sizes = 1 <= self.n_mfcc <= self.n_mels and 1 <= self.hop <= self.window
         if not (0 < self.rate <= frames and self.deltas in (0, 1, 2) and sizes):
@@ -134,6 +135,7 @@ class AudioFeatures(RecordingTransformer):
                 f"{self.rate}, {self.deltas}, {self.n_mfcc}, {self.n_mels}, {self.hop} and "
                 f"{self.window}."
             )
+        return self
 
     def _stretches(self, blocks: Iterator[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
         """Samples of consecutive runs of frames; frame i is centered at sample i · hop."""

@@ -6,7 +6,6 @@ section 5.3): powers of x would do as well, but grow without bound.
 
 from __future__ import annotations
 
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -162,14 +161,6 @@ _ODD = Needs(
 )
 
 
-def _are_thresholds(values: Any) -> bool:
-    """Whether they are one or more numbers of at least 0, in one sequence."""
-    several = not isinstance(values, str) and np.ndim(values) == 1 and len(values) > 0
-    return several and all(
-        isinstance(value, numbers.Real) and float(value) >= 0 for value in values
-    )
-
-
 def _is_list(X: Any) -> bool:
     """Whether X is several series and not the rows of one."""
     return isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
@@ -315,7 +306,10 @@ class SoftThresholds(_PerSeries):
     """
 
     PARAMETERS: ClassVar = {
-        "thresholds": Needs("one or more {name} of at least 0", _are_thresholds)
+        "thresholds": Needs(
+            "one or more {name} of at least 0",
+            lambda values: len(values) > 0 and all(map(number().accepts, values)),
+        )
     }
 
     thresholds: Sequence[float] = (0.0, 1.0, 2.0, 4.0)

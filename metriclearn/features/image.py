@@ -334,12 +334,11 @@ def read_rgb(who: str, image: ArrayLike) -> NDArray:
         )
     if pixels.dtype == np.uint8:
         return pixels
-    if pixels.dtype.kind == "f" and not np.all(np.isfinite(pixels)):
-        raise ValueError(f"{who} needs finite pixels, got NaN or infinity; fill such pixels in.")
     bounded = pixels.dtype.kind == "f" and bool(np.all((pixels >= 0) & (pixels <= 1)))
     if not bounded:
         raise ValueError(
             f"{who} needs images of uint8, or of floats from 0 to 1, got {pixels.dtype} from "
-            f"{pixels.min():g} to {pixels.max():g}; divide by the largest possible value."
+            f"{pixels.min():g} to {pixels.max():g}; divide by the largest possible value, and fill "
+            "in pixels that are NaN."
         )
     return pixels.astype(np.float64)

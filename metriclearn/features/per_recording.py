@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,12 +32,6 @@ class RecordingTransformer(StatelessTransformer, ABC):
     @abstractmethod
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
         """Names of the P columns; ``input_features`` is not used."""
-
-    def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Check the parameters; nothing is learned."""
-        super().fit()
-        self.get_feature_names_out()
-        return self
 
     def transform(self, X: Any) -> Any:
         """Features of every file of a list, or of one path: row t is for seconds t/rate on."""

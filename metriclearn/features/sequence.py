@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.hermite import binary_exponents, noise_scale, robust_scale
 from metriclearn.features.stateless import StatelessTransformer
-from metriclearn.running.parameters import Needs
+from metriclearn.running.parameters import either, several
 
 _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants finite
 
@@ -57,9 +57,8 @@ class SequenceFeatures(StatelessTransformer):
     """
 
     PARAMETERS: ClassVar = {
-        "names": Needs(
-            f"{{name}} among {', '.join(SEQUENCE_FEATURES)}",
-            lambda names: set(names) <= set(SEQUENCE_FEATURES),
+        "names": several(
+            either(*SEQUENCE_FEATURES), f"{{name}} among {', '.join(SEQUENCE_FEATURES)}"
         )
     }
 

@@ -137,12 +137,6 @@ def test_images_without_labels_are_refused() -> None:
         LabeledImages("empty", [], [], [])
 
 
-@pytest.mark.parametrize("load", [load_weizmann_horses, load_bsds500])
-def test_absent_data_sets_say_where_to_get_them(tmp_path: Path, load) -> None:
-    with pytest.raises(FileNotFoundError, match="no plain download: take"):
-        load(tmp_path)
-
-
 def test_weizmann_horses(shared_folder) -> None:
     data = load_weizmann_horses(shared_folder("weizmann_horses"))
     assert len(data) == 110

@@ -153,8 +153,6 @@ def test_damaged_files(tmp_path: Path) -> None:
         path.write_bytes(damage(path.read_bytes()))
         with pytest.raises(ValueError, match=f"{file}' cannot be read as .*{sentence}"):
             load(name, tmp_path)
-    with pytest.raises(FileNotFoundError, match="OPART_Learning_Penalty_Interval"):
-        load_neuroblastoma(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,6 @@ def test_what_does_not_fit_is_one_sentence(folder: Path) -> None:
     (folder / "one.wav").unlink()
     with pytest.raises(FileNotFoundError, match=r"none for \['one'\]"):
         load_recordings(folder, Bytes())
-    with pytest.raises(FileNotFoundError, match="f90/jamendolyrics"):
-        load_jamendo_singing(Bytes(), folder / "none")
 
 
 def test_cache_is_by_content_and_parameters(tmp_path: Path) -> None:

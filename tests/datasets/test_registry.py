@@ -99,25 +99,17 @@ def test_failed_download_is_tried_again(server: str, tmp_path: Path, monkeypatch
     assert Handler.asked == ["/late.csv", "/late.csv"]
 
 
-def test_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "RETRIES", 0)
-    with pytest.raises(ConnectionError, match="check the connection, or put the file there"):
-        fetch("tcpd", "annotations.json", tmp_path, base_url="http://127.0.0.1:9")
-
-
 def test_folder_that_cannot_be_made(server: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="could not be written to"):
         fetch("toy", "part/good.csv", tmp_path / "file")
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [("hapt", "UCI Machine Learning Repository 341"), ("unheard", "put it there")],
-)
-def test_no_plain_download(name: str, sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=rf"{sentence}.* METRICLEARN_DATA to the folder"):
-        fetch(name, "sequences.npz", tmp_path)
+@pytest.mark.parametrize("name", [*registry.SOURCES, "unheard"])
+def test_absent_data_sets_say_where_to_get_them(name: str, tmp_path: Path) -> None:
+    advice = "put it there" if name == "unheard" else "no plain download: take "
+    with pytest.raises(FileNotFoundError, match=rf"{advice}.* METRICLEARN_DATA to the folder"):
+        fetch(name, "nothing.npz", tmp_path)
 
 
 def test_registered_files_of_tcpd(shared_folder) -> None:
