@@ -42,9 +42,7 @@ class ClosedFormMetric(StandardizedMetric):
     ridge: float = 0.0
 
     def _learn(self, arrays: list[NDArray], truths: list[Partition]) -> NDArray:
-        squares = sum(array.T @ array for array in arrays)
+        ridge = self.ridge * sum(map(len, arrays)) * np.eye(arrays[0].shape[1])
+        squares = sum(array.T @ array for array in arrays) + ridge
         targets = np.vstack([truth.root(array) for array, truth in zip(arrays, truths)])  # JᵀX
-        if self.ridge == 0.0:
-            return targets @ scipy.linalg.pinvh(squares)
-        n_samples = sum(map(len, arrays))
-        return targets @ np.linalg.inv(squares + self.ridge * n_samples * np.eye(len(squares)))
+        return targets @ scipy.linalg.pinvh(squares)

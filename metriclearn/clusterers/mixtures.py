@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln, softmax
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
 from metriclearn.clusterers.checks import check_scale, read_rows
 from metriclearn.problem.partition import Partition
@@ -56,25 +56,24 @@ def spherical_responsibilities(
         If shapes disagree, a variance is not positive, the weights are negative or all zero, or
         squared distances overflow.
     """
-    X, means = np.asarray(X, dtype=np.float64), np.asarray(means, dtype=np.float64)
+    rows, centers = (check_array(array, dtype=np.float64) for array in (X, means))
     weights, variance = np.asarray(weights, dtype=np.float64), np.asarray(variance, np.float64)
-    k = len(means)
-    shapes = [X.shape, means.shape, weights.shape, variance.shape]
-    if X.ndim != 2 or shapes[1:3] != [(k, X.shape[1]), (k,)] or shapes[3] not in ((), (k,)):
+    k = len(centers)
+    shapes = [rows.shape, centers.shape, weights.shape, variance.shape]
+    if shapes[1:3] != [(k, rows.shape[1]), (k,)] or shapes[3] not in ((), (k,)):
         raise ValueError(
             "spherical_responsibilities needs X of shape (n, d), means of shape (k, d), k weights "
             f"and 1 or k variances, got shapes {shapes}."
         )
-    finite = np.isfinite(X).all() and np.isfinite(means).all()
-    if not (finite and np.all(variance > 0) and np.all(weights >= 0) and weights.any()):
+    if not (np.all(variance > 0) and np.all(weights >= 0) and weights.any()):
         raise ValueError(
-            "spherical_responsibilities needs finite X and means, variances > 0 and weights >= 0, "
-            f"not all zero, got variances {variance} and weights {weights}."
+            "spherical_responsibilities needs variances > 0 and weights >= 0, not all zero, got "
+            f"variances {variance} and weights {weights}."
         )
-    check_scale("spherical_responsibilities", np.vstack([X, means]))
+    check_scale("spherical_responsibilities", np.vstack([rows, centers]))
     with np.errstate(divide="ignore"):  # a weight of 0 is a logarithm of −inf: never chosen
-        log_weights = np.log(weights) - 0.5 * X.shape[1] * np.log(variance)
-    return softmax(log_weights - cdist(X, means, "sqeuclidean") / (2.0 * variance), axis=1)
+        log_weights = np.log(weights) - 0.5 * rows.shape[1] * np.log(variance)
+    return softmax(log_weights - cdist(rows, centers, "sqeuclidean") / (2.0 * variance), axis=1)
 
 
 def assignment_probabilities(

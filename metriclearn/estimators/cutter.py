@@ -198,11 +198,10 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int) -> SampleLabels:
     if array.dtype.kind in "US" and not hasattr(labels, "dtype"):
         array = np.array(labels, dtype=object)  # numpy would turn -1 into a string
     if array.shape != shape:
-        flat = array.ndim == 2 and segments is None
-        gray = "; a gray image needs three channels" if flat else ""
         raise ValueError(
             f"{who} needs labels of shape {shape} for data set {i}, one for every sample, got "
-            f"{array.shape}{gray}; resize label maps by the nearest neighbor."
+            f"{array.shape}; resize label maps by the nearest neighbor; a gray image needs three "
+            "channels."
         )
     known = array != -1
     if not known.any():

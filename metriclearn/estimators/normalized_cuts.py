@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from metriclearn.estimators.alternation import labeled_samples
 from metriclearn.estimators.cutter import (
@@ -42,6 +42,10 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     whose concave part −Tr W_B N is replaced by its tangent again and again (CCCP), under the loss
     ‖M − N‖²_F of the full-resolution label maps. Images are then divided by normalized cuts under
     the learned similarity.
+
+    Data sets are (H, W, 3) RGB images, :class:`ImageNodes` or (T, P) arrays; their labels are
+    (H, W) label maps, (T,) labels, or a Partition or PartialPartition of the pixels row by row,
+    with −1 where unknown.
 
     Two departures from the paper, both for what its α = 1 does (training then drives B to a
     useless, nearly diagonal W): similarities are divided by the number of pixels, so that α,
@@ -142,26 +146,6 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     loss_scale: float = 0.03
     normalized: bool = False
     starts: Sequence[float] = (1e-3, 1e-2, 1e-1)
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from images, or arrays of features, and their label maps.
-
-        Parameters
-        ----------
-        X : sequence of (H_i, W_i, 3) RGB images, of :class:`ImageNodes` or of (T_i, P) arrays; or
-            one of them
-        y : sequence of (H_i, W_i) label maps, of (T_i,) labels, of Partition or PartialPartition
-            (of pixels row by row); or one
-            Labels −1 are unknown.
-        sample_weight : array (N,), optional
-            Weight of every image.
-
-        Raises
-        ------
-        ValueError
-            For images, labels or parameters that cannot be used, in one sentence.
-        """
-        return super().fit(X, y, sample_weight)
 
     _count_known = True
     _COMPLETABLE = (True, "a label of every cluster")

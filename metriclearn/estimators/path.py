@@ -255,8 +255,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         **ChangePointMetricLearner.PARAMETERS,
-        "strengths": _NEEDS["strengths"],
-        "ratio": _NEEDS["ratio"],
+        **{name: _NEEDS[name] for name in ("strengths", "ratio")},
     }
 
     _: KW_ONLY

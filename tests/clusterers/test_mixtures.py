@@ -132,7 +132,7 @@ SHARE, FAR = spherical_responsibilities, [[1e200], [0.0]]
         (SHARE, ([[0.0]], [1.0], [[0.0], [1.0]], 1.0), "k weights and 1 or k variances"),
         (SHARE, ([[0.0]], [1.0], [[0.0, 1.0]], 1.0), r"means of shape \(k, d\)"),
         (SHARE, ([[0.0]], [1.0, 1.0], [[0.0], [1.0]], 0.0), "variances > 0"),
-        (SHARE, ([[np.nan]], [1.0], [[0.0]], 1.0), "finite X"),
+        (SHARE, ([[np.nan]], [1.0], [[0.0]], 1.0), "Input contains NaN"),
         (SHARE, (FAR, [1.0], [[0.0]], 1.0), "spherical_responsibilities needs squared distances"),
         (GibbsDPMixture().fit, (FAR,), "GibbsDPMixture needs squared distances below 1e300"),
         (EvidenceAccumulation().fit, (FAR,), "EvidenceAccumulation needs squared distances"),
