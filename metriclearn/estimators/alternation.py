@@ -27,6 +27,7 @@ section 5.2; C.-N. Yu and T. Joachims, Learning structural SVMs with latent vari
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -77,6 +78,7 @@ class FirstMetric(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class PrincipalStart(BaseEstimator):
     """Principal components of the standardized data sets, as in section 5.2 of the paper.
 
@@ -88,8 +90,7 @@ class PrincipalStart(BaseEstimator):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {"n_components": number(1, whole=True)}
 
-    def __init__(self, n_components: int = 10) -> None:
-        self.n_components = n_components
+    n_components: int = 10
 
     def components(
         self,
@@ -122,20 +123,19 @@ class KnownStart(BaseEstimator):
         cut: CutKnown,
     ) -> NDArray:
         """Components learned from the stretches; of principal components where that gives none."""
-        pieces, labels = [], []
+        pieces: list[Piece] = []
         weights: list[float] = []
-        for cuts in map(
-            cut, arrays, knowns
-        ):  # every data set counts alike, its parts by their lengths
-            whole = sum(len(piece) for piece, _ in cuts)
-            for piece, known in cuts:
-                pieces.append(piece)
-                labels.append(known)
-                weights.append(len(piece) / whole)
-        if any(region.kind.fewest for known in labels for region in known.constraints):
-            varies = np.sum([np.ptp(piece, axis=0) for piece in pieces], axis=0) > 0
+        for array, known in zip(arrays, knowns):  # all count alike, their parts by their lengths
+            parts = cut(array, known)
+            lengths = np.array([len(part) for part, _ in parts])
+            weights.extend(lengths / lengths.sum())
+            pieces += parts
+        changes = [r for _, known in pieces for r in known.constraints if r.kind.fewest]
+        if changes:
+            varies = np.sum([np.ptp(piece, axis=0) for piece, _ in pieces], axis=0) > 0
             if varies.any():
-                learned = fit([piece[:, varies] for piece in pieces], labels, np.array(weights))
+                labels = [known for _, known in pieces]
+                learned = fit([piece[:, varies] for piece, _ in pieces], labels, np.array(weights))
                 if len(learned):
                     components = np.zeros((len(learned), len(varies)))
                     components[:, varies] = learned
@@ -216,6 +216,8 @@ class Turns(Iteration):
     settings : Alternation
     """
 
+    last: Solution
+
     def __init__(
         self, problem: Problem, solve: Callable[[Any], Solution], settings: Alternation
     ) -> None:
@@ -235,9 +237,21 @@ class Turns(Iteration):
 
     def step(self) -> None:
         """Complete, but for the first time, and learn."""
-        problem, completed, changed = self.problem, np.nan, len(self.hinge.truths)
+        problem, before, changed = self.problem, self.hinge, len(self.hinge.truths)
         if self.round > 0:
-            problem, completed, changed = self._completed()
+            last, truths = self.last, before.complete(self.last.w)
+            if tuple(truths) in self.seen:
+                raise Stop("settled")
+            after = replace(before, truths=truths)
+            completed = after(last.w).mean + self.omega(last.w)
+            if completed > last.objective + 1e-12 * last.scale:
+                raise Stop("stalled")
+            self.seen.add(tuple(truths))
+            cuts = None
+            if last.cuts is not None and getattr(before.terms.loss, "completion_free", False):
+                cuts = move_cuts(last.cuts, before, after)
+            problem = replace(problem, risk=after, warm=replace(last, cuts=cuts))
+            changed = sum(map(operator.ne, truths, before.truths))
         self.last, self.hinge = self.solve(problem), problem.risk
         self.objective = self.last.objective
         if self.round == 0:
@@ -245,23 +259,6 @@ class Turns(Iteration):
         self.rows = np.vstack([self.rows, [completed, self.objective, changed]])
         if self.last.reason in ("interrupted", "callback"):
             raise Stop(self.last.reason)
-
-    def _completed(self) -> tuple[Problem, float, int]:
-        """The problem with better completions, F there, and how many of them are new."""
-        last, before = self.last, self.hinge
-        truths = before.complete(last.w)
-        if tuple(truths) in self.seen:
-            raise Stop("settled")
-        after = replace(before, truths=truths)
-        objective = after(last.w).mean + self.omega(last.w)
-        if objective > last.objective + 1e-12 * last.scale:
-            raise Stop("stalled")
-        self.seen.add(tuple(truths))
-        cuts = None
-        if last.cuts is not None and getattr(before.terms.loss, "completion_free", False):
-            cuts = move_cuts(last.cuts, before, after)
-        problem = replace(self.problem, risk=after, warm=replace(last, cuts=cuts))
-        return problem, objective, sum(a != b for a, b in zip(truths, before.truths))
 
     def record(self) -> None:
         """The solver has shown its rounds itself."""
@@ -274,9 +271,10 @@ class Turns(Iteration):
 
     def solution(self, reason: str) -> Solution:
         """That of the last metric step, which says so where all has been interrupted since."""
-        completed, learned, changed = self.rows.T.tolist()
+        completed, learned = self.rows[:, :2].T.tolist()
+        changed = self.rows[:, 2].astype(int).tolist()
         reason = "max_alternations" if reason == "max_rounds" else reason
-        self.trace = AlternationTrace(completed, learned, [int(count) for count in changed], reason)
+        self.trace = AlternationTrace(completed, learned, changed, reason)
         return replace(self.last, reason=reason) if reason == "interrupted" else self.last
 
     def state(self) -> dict[str, Any]:

@@ -164,14 +164,25 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         return truths
 
     def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
-        """Best segmentations that agree with the labels, under the metric to start from."""
-        if not any(known.constraints for known in knowns):
+        """Best segmentations that agree with the labels, under the metric to start from.
+
+        The penalty is the one whose segmentations, made without the annotations, have the least
+        loss on what is known.
+        """
+        if not any([known.constraints for known in knowns]):
             raise ValueError(
                 f"{type(self).__name__} needs labels, but nothing is known of any data set "
                 "(all −1)."
             )
         components = self._first_components(data, knowns, known_stretches, min_size=1)
-        return complete_segmentations(data.arrays, knowns, components, self.min_size)
+        forms = [LowRankForm(array @ components.T) for array in data.arrays]
+        guesses = [_guess(form, known, self.min_size) for form, known in zip(forms, knowns)]
+        price, _ = best_penalty(forms, guesses, min_size=self.min_size, loss=KnownLoss())
+        oracle = ConstrainedChangePoints(self.min_size)
+        return [
+            oracle(form.shifted(-price), None, known).completing(known)
+            for form, known in zip(forms, knowns)
+        ]
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         if truths[0].known is None:
@@ -190,44 +201,10 @@ def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
     return [(array[start:stop], known.within(start, stop)) for start, stop in spans]
 
 
-def complete_segmentations(
-    arrays: Sequence[NDArray],
-    knowns: Sequence[PartialPartition],
-    components: NDArray,
-    min_size: int = 1,
-) -> list[Partition]:
-    """First completions: best segmentations that agree, under a given metric.
-
-    The penalty is the one whose segmentations, made without the annotations, have the least loss
-    on what is known.
-
-    Parameters
-    ----------
-    arrays : sequence of (T_i, P) arrays
-    knowns : sequence of PartialPartition
-    components : array (r, P)
-        Lᵀ of the metric, such as that of principal components.
-    min_size : int
-
-    Raises
-    ------
-    ValueError
-        If annotations leave no room for ``min_size``.
-    """
-    forms = [LowRankForm(array @ components.T) for array in arrays]
-    guesses = [_guess(form, known, min_size) for form, known in zip(forms, knowns)]
-    penalty, _ = best_penalty(forms, guesses, min_size=min_size, loss=KnownLoss())
-    oracle = ConstrainedChangePoints(min_size)
-    return [
-        oracle(form.shifted(-penalty), None, known).completing(known)
-        for form, known in zip(forms, knowns)
-    ]
-
-
 def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partition:
     """A completion with about as many segments per sample as where the labels are known."""
     problem = PricedSegmentation(form, min_size, known)
-    fewest, most = (len(vertex.ends) for vertex in problem.extremes)
+    coarsest, finest = problem.extremes
     pieces = pieces_of(known)
     changes = covered = 0
     for start, ends in pieces.stretches:
@@ -235,5 +212,5 @@ def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partiti
     for region in pieces.regions:
         changes, covered = changes + region.kind.fewest, covered + region.stop - region.start
     share = known.n_samples / max(covered, 1)
-    wanted = int(np.clip(round(changes * share) + 1, fewest, most))
+    wanted = int(np.clip(round(changes * share) + 1, len(coarsest.ends), len(finest.ends)))
     return Partition(ends=problem.solve_count(wanted)).completing(known)

@@ -110,7 +110,7 @@ class DataSets:
             chosen = replace(self, arrays=self.arrays.subset(places))
         else:
             chosen = replace(self, arrays=[self.arrays[i] for i in places])
-        chosen.__dict__["measures"] = Measures(*(column[places] for column in self.measures))
+        chosen.__dict__["measures"] = Measures(*[column[places] for column in self.measures])
         return chosen
 
     def pooled_deviation(self, who: str, weights: NDArray | None = None) -> NDArray:

@@ -42,7 +42,7 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, charges
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import HingeTerms, Oracle, StructuredHinge
-from metriclearn.running.callbacks import ProgressBar, WithEstimator
+from metriclearn.running.callbacks import ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor
 from metriclearn.running.parameters import (
     Needs,
@@ -153,7 +153,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
             used = np.flatnonzero(weights)
             data = data.subset(used)
             truths, weights = [truths[i] for i in used], weights[used] / weights.max()
-        if truths[0].known is not None:
+        if isinstance(truths[0], PartialPartition) or truths[0].known is not None:
             count_known, needed = self._COMPLETABLE
             if self._count_known != count_known or getattr(self.solver, "checkpoint", None):
                 raise ValueError(
@@ -298,13 +298,14 @@ class LargeMarginLearner(LearnedMetric, ABC):
             learner._set_metric(problem.cone, w)
             return learner
 
-        watchers: list[Callback] = list(map(WithEstimator, self.callbacks, repeat(snapshot)))
+        watchers = list(self.callbacks)
         with ExitStack() as stack:
             stack.enter_context(threadpool_limits(threads, user_api="blas"))
             if self.verbose is not False:
                 bar = ProgressBar(type(self).__name__, self.verbose)
                 watchers.insert(0, stack.enter_context(closing(bar)))
-            return (minimize or self.solver.minimize)(replace(problem, callbacks=watchers))
+            watched = replace(problem, callbacks=watchers, estimator=snapshot)
+            return (minimize or self.solver.minimize)(watched)
 
     def _set_metric(self, cone: MetricCone, w: NDArray) -> None:
         """Set metric and price to a point of the cone."""

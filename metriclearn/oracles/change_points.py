@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.losses import ChargedForm, charge
 from metriclearn.problem.partition import Partition, check_count
 
@@ -186,7 +186,7 @@ class PricedSegmentation:
             slack = weight * form.charges.slack
         elif form.truth is not None and form.weight:
             weight, truth = float(form.weight), truth_table(form.truth.change_points, T)
-        rules = None if known is None else np.array(known.rules())
+        rules = None if known is None else np.array(segment_rules(known.constraints, T))
         self.form, self.min_size, self.known, self.n_samples = form, min_size, known, T
         self._signal = cumulative, weight, truth, charges, slack, rules
 

@@ -137,7 +137,7 @@ class LowRankForm:
 
     def at(self, partition: Partition | Projector) -> float:
         if isinstance(partition, Partition) and partition.contiguous:
-            pooled = np.diff(self.cumulative[partition.change_points], axis=0, prepend=0.0)
+            pooled = np.diff(self.cumulative[partition.ends], axis=0, prepend=0.0)
             value = self.offset
             value += float(np.sum(np.einsum("kr,kr->k", pooled, pooled) / partition.sizes))
         else:
@@ -305,7 +305,7 @@ class Samples:
         O(KP) for segments, O(qP) for a projector of the subspace, else O(TP).
         """
         if self.truth is None and isinstance(partition, Partition) and partition.contiguous:
-            sums = np.diff(self.cumulative[partition.change_points], axis=0, prepend=0.0)
+            sums = np.diff(self.cumulative[partition.ends], axis=0, prepend=0.0)
             return sums / np.sqrt(partition.sizes)[:, None]
         return partition.root(self.centered)
 

@@ -25,6 +25,7 @@ __all__ = [
     "Region",
     "SegmentRules",
     "pieces_of",
+    "segment_rules",
 ]
 
 
@@ -48,6 +49,7 @@ NO_CHANGE = ChangeCount("no change", 0, 0)
 EXACTLY_ONE = ChangeCount("exactly one", 1, 1)
 AT_LEAST_ONE = ChangeCount("at least one", 1, None)
 _KINDS = (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)
+_NAMES = ", ".join(map(repr, _KINDS))
 _OPEN = -1  # whether there is a change is not known
 _START = attrgetter("region.start")
 
@@ -173,12 +175,12 @@ class PartialPartition:
         needed = f"whole numbers start and stop, 0 ≤ start < stop ≤ {T}"
         cuts = _read("change-point", f"a whole number from 1 to {T - 1}", change_points, T, around)
         spans = _read("same span", needed, same, T, partial(Region, kind=NO_CHANGE))
-        needed += f", two samples for a change, and one of the kinds {_KINDS}"
+        needed += f", two samples for a change, and one of the kinds {_NAMES}"
         annotated = _read("region", needed, regions, T, Region)
         self.same: tuple[tuple[int, int], ...] = tuple((span.start, span.stop) for span, _ in spans)
         self.regions: tuple[Region, ...] = tuple(region for region, _ in annotated)
-        facts = [*_label_facts(self.labels), *sorted(set(cuts), key=_START), *spans, *annotated]
-        facts = [fact for fact in facts if fact.region.stop - fact.region.start > 1]
+        given = [*_label_facts(self.labels), *sorted(set(cuts), key=_START), *spans, *annotated]
+        facts = tuple(fact for fact in given if fact.region.stop - fact.region.start > 1)
         if not _feasible(facts, T):
             named = ", ".join(fact.words for fact in _conflict(facts, T))
             raise ValueError(
@@ -192,11 +194,6 @@ class PartialPartition:
     def from_partition(cls, partition: Partition) -> PartialPartition:
         """Everything known."""
         return cls(partition.n_samples, labels=partition.labels)
-
-    @property
-    def known(self) -> PartialPartition:
-        """What is known of it: itself, as no completion has been chosen."""
-        return self
 
     def allows(self, partition: Partition) -> bool:
         """Whether a segmentation agrees with everything known, O((K + regions) log K)."""
@@ -240,10 +237,6 @@ class PartialPartition:
         start, ends = stretches[0] if stretches else (0, np.array([1]))  # one sample: no position
         known = not regions and len(stretches) < 2 and (start, ends[-1]) == (0, self.n_samples)
         return Partition(ends=ends) if known else None
-
-    def rules(self) -> SegmentRules:
-        """What is known, as rules for single segments, O(T + total length of regions)."""
-        return _rules(self.constraints, self.n_samples)
 
     def within(self, start: int, stop: int) -> PartialPartition:
         """What is known of X[start:stop] by annotations that lie inside."""
@@ -401,7 +394,8 @@ def _read(
     return facts
 
 
-def _rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
+def segment_rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
+    """What regions say of single segments, O(T + total length of regions)."""
     T = n_samples
     allowed = np.ones(T + 1, dtype=np.int64)
     floor, reach = np.zeros(T + 1, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
@@ -432,7 +426,7 @@ def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
     positions = positions[positions < n_samples]
     columns = np.searchsorted(positions, spans)
     small = [Region(a, b + 1, f.region.kind) for (a, b), f in zip(columns.tolist(), facts)]
-    rules = _rules(small, len(positions) + 1)
+    rules = segment_rules(small, len(positions) + 1)
     reachable = np.zeros(len(positions) + 3, dtype=np.int64)  # how many before each position
     reachable[1] = 1
     last = False

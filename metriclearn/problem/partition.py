@@ -40,12 +40,14 @@ class Partition:
         Cluster sizes |C_k|.
     contiguous : bool
         Whether every cluster is one segment.
+    ends : int array (K,) or None
+        Ends of the segments where it is, see :attr:`change_points`.
     known : PartialPartition or None
         What is known of the partition where the rest of it is a completion, see
         :meth:`completing`; None where all of it is known.
     """
 
-    __slots__ = ("_ends", "_labels", "contiguous", "known", "n_clusters", "n_samples", "sizes")
+    __slots__ = ("_labels", "contiguous", "ends", "known", "n_clusters", "n_samples", "sizes")
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class Partition:
         known: PartialPartition | None = None,
     ) -> None:
         """Store canonical data; use the ``from_…`` constructors, which validate."""
-        self._ends, self._labels, self.known = ends, labels, known
+        self.ends, self._labels, self.known = ends, labels, known
         self.contiguous = ends is not None
         if ends is not None:
             self.n_samples, self.n_clusters = int(ends[-1]), len(ends)
@@ -123,7 +125,7 @@ class Partition:
 
     def completing(self, known: PartialPartition | None) -> Partition:
         """The same partition, which remembers that only ``known`` is known of it."""
-        return Partition(ends=self._ends, labels=self._labels, known=known)
+        return Partition(ends=self.ends, labels=self._labels, known=known)
 
     def with_completion(self, partition: Partition) -> Partition:
         """What is known of this partition, completed as in another one."""
@@ -148,9 +150,10 @@ class Partition:
         return share * self.project(V) + self.project(share * V)
 
     @property
-    def _canonical(self) -> NDArray[np.int64]:
+    def _key(self) -> tuple[bool, bytes]:
         """Equal for equal partitions."""
-        return self.labels if self._ends is None else self._ends
+        numbers = self.labels if self.ends is None else self.ends
+        return self.contiguous, np.asarray(numbers, dtype=np.int64).tobytes()
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -168,19 +171,19 @@ class Partition:
         ValueError
             If the partition is not contiguous.
         """
-        if self._ends is None:
+        if self.ends is None:
             raise ValueError(
                 "Partition needs contiguous clusters to have change-points, but a label comes "
                 "back after another one; use Partition.from_runs to take each run as a segment."
             )
-        return self._ends
+        return self.ends
 
     def pool(self, X: NDArray) -> NDArray:
         """Cluster sums YᵀX, (T, P) -> (K, P), in O(TP)."""
         from scipy.sparse import csr_array
 
-        if self._ends is not None:
-            return np.add.reduceat(X, self._ends - self.sizes, axis=0)
+        if self.ends is not None:
+            return np.add.reduceat(X, self.ends - self.sizes, axis=0)
         if X.ndim == 2:  # one sweep over the rows of X, in their order
             ones, ends = np.ones(len(X), dtype=X.dtype), np.arange(len(X) + 1)
             shape = (len(X), self.n_clusters)
@@ -221,9 +224,9 @@ class Partition:
                 "Partition needs two partitions of the same samples, got "
                 f"{self.n_samples} and {other.n_samples} samples."
             )
-        if self._ends is not None and other._ends is not None:
+        if self.ends is not None and other.ends is not None:
             # merge the sorted ends: every piece between neighbors lies in one cell (k, l)
-            both = np.concatenate([self._ends, other._ends])
+            both = np.concatenate([self.ends, other.ends])
             order = np.argsort(both, kind="stable")  # timsort: linear on two sorted runs
             mine = order < self.n_clusters
             k: NDArray = np.cumsum(mine) - mine
@@ -247,16 +250,10 @@ class Partition:
         return same / self.sizes[self.labels].astype(np.float64)
 
     def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, Partition):
-            return NotImplemented
-        if self is other:
-            return True
-        if self.contiguous != other.contiguous:
-            return False
-        return np.array_equal(self._canonical, other._canonical)
+        return isinstance(other, Partition) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash((self.contiguous, self._canonical.tobytes()))
+        return hash(self._key)
 
     def __repr__(self) -> str:
         kind = "segments" if self.contiguous else "clusters"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ __all__ = [
     "ProgressBar",
     "ScalarLog",
     "TimeLimit",
-    "WithEstimator",
 ]
 
 
@@ -45,9 +44,10 @@ class Callback(Protocol):
 
     def on_end(self, solution: Any) -> None:
         """Called once, with the solver's :class:`~metriclearn.solvers.base.Solution`."""
+        return None
 
 
-class ProgressBar:
+class ProgressBar(Callback):
     """Show rounds, objective and relative gap with tqdm.
 
     Parameters
@@ -67,15 +67,13 @@ class ProgressBar:
         self._bar.set_postfix(objective=f"{progress.objective:.4g}", gap=gap, refresh=False)
         self._bar.update()
 
-    def on_end(self, solution: Any) -> None:
-        """Leave the bar as it is."""
-
     def close(self) -> None:
         """Take the bar off, or leave its last line."""
         self._bar.close()
 
 
-class EarlyStopping(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class EarlyStopping(Callback, BaseEstimator):
     """Stop when the score on held-out data sets has not improved for a while.
 
     Parameters
@@ -95,17 +93,18 @@ class EarlyStopping(BaseEstimator):
     rounds_ : list of int
     """
 
-    def __init__(
-        self, X: Any, y: Any, patience: int = 5, every: int = 1, min_improvement: float = 0.0
-    ) -> None:
-        if patience < 1 or every < 1:
+    X: Any
+    y: Any
+    patience: int = 5
+    every: int = 1
+    min_improvement: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.patience < 1 or self.every < 1:
             raise ValueError(
-                f"EarlyStopping needs patience and every of at least 1, got {patience} and {every}."
+                "EarlyStopping needs patience and every of at least 1, got "
+                f"{self.patience} and {self.every}."
             )
-        self.X, self.y = X, y
-        self.patience = patience
-        self.every = every
-        self.min_improvement = min_improvement
 
     def on_round(self, progress: Progress) -> bool:
         """Score the best metric so far; True when the last ``patience`` scores were no better."""
@@ -124,11 +123,9 @@ class EarlyStopping(BaseEstimator):
         earlier, recent = self.scores_[: -self.patience], self.scores_[-self.patience :]
         return bool(earlier) and max(recent) <= max(earlier) + self.min_improvement
 
-    def on_end(self, solution: Any) -> None:
-        """Nothing is left to do."""
 
-
-class TimeLimit(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class TimeLimit(Callback, BaseEstimator):
     """Stop a run once it has taken too long; the solution says how far from the optimum it is.
 
     The clock starts when the first round of a run ends, and is read after every further one.
@@ -142,12 +139,13 @@ class TimeLimit(BaseEstimator):
         what the processor works.
     """
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.perf_counter) -> None:
-        if not seconds >= 0:
-            raise ValueError(f"TimeLimit needs seconds of at least 0, got {seconds!r}.")
-        self.seconds = seconds
-        self.clock = clock
-        self._begun: float | None = None
+    seconds: float
+    clock: Callable[[], float] = time.perf_counter
+    _begun: float | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.seconds >= 0:
+            raise ValueError(f"TimeLimit needs seconds of at least 0, got {self.seconds!r}.")
 
     def on_round(self, progress: Progress) -> bool:
         """True when the time is up."""
@@ -161,7 +159,7 @@ class TimeLimit(BaseEstimator):
         self._begun = None
 
 
-class ScalarLog:
+class ScalarLog(Callback):
     """Hand objective, lower bound, gap and the oracles' work to a function, every round.
 
     Parameters
@@ -188,20 +186,3 @@ class ScalarLog:
     def on_end(self, solution: Any) -> None:
         """Log the rank of the solution."""
         self.log(self.prefix + "rank", float(solution.rank), len(solution.trace))
-
-
-@dataclass(frozen=True)
-class WithEstimator:
-    """Give a callback's ``progress.estimator``: the learner, fitted with the best point so far."""
-
-    callback: Callback
-    snapshot: Callable[[NDArray], Any]
-
-    def on_round(self, progress: Progress) -> bool | None:
-        """Pass the round on."""
-        w = progress.w
-        return self.callback.on_round(replace(progress, estimator=lambda: self.snapshot(w)))
-
-    def on_end(self, solution: Any) -> None:
-        """Pass the solution on."""
-        self.callback.on_end(solution)

@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -192,6 +193,8 @@ class Problem:
     warm : Solution or None
         An earlier solution for the same risk under another regularizer: its point, its scale and
         its cuts are used again.
+    estimator : callable (array (n,)) -> estimator, optional
+        The learner fitted with a point, which callbacks may ask for.
     """
 
     risk: Any
@@ -200,6 +203,7 @@ class Problem:
     start: NDArray
     callbacks: Sequence[Callback] = ()
     warm: Solution | None = None
+    estimator: Callable[[NDArray], Any] | None = None
 
 
 @runtime_checkable
@@ -412,7 +416,9 @@ class Minimization(Iteration):
         self.seconds, self._clock = self.seconds + now - self._clock, now
         state, counts = (self.objective, self.lower_bound), (self.oracle_calls, self.cache_hits)
         self.rows = np.vstack([self.rows, [*state, self.seconds, *counts]])
-        return Progress(self.round, *state, self.relative_gap(), self.best, *counts)
+        at, best = self.problem.estimator, self.best
+        fitted = None if at is None else partial(at, best)
+        return Progress(self.round, *state, self.relative_gap(), best, *counts, fitted)
 
     def solution(self, reason: str) -> Solution:
         """The best point with its certificate."""

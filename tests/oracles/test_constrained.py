@@ -19,6 +19,7 @@ from metriclearn.problem.knowledge import (
     NO_CHANGE,
     PartialPartition,
     Region,
+    segment_rules,
 )
 from metriclearn.problem.losses import ChargedForm, KnownLoss, charge
 from tests.exhaustive import (
@@ -123,7 +124,7 @@ def assert_equals_unpruned(
     plain = form.form if isinstance(form, ChargedForm) else form
     labels = None if plain.truth is None else plain.truth.labels
     worth = block_means(dense_form(plain.factors, labels, plain.weight, plain.shift))
-    rules, T = known.rules(), known.n_samples
+    rules, T = segment_rules(known.constraints, known.n_samples), known.n_samples
     best = np.full(T + 1, -np.inf)
     best[0] = 0.0
     for u in range(1, T + 1):
