@@ -160,8 +160,9 @@ class LabeledSequences(Items):
 
             present = sorted(set(self.groups))
             order = check_random_state(random_state).permutation(len(present))
-            counts = _group_counts(self.name, len(present), fractions, n_test)
-            parts = np.split(order, np.cumsum(counts)[:-1])
+            if n_test is not None:
+                fractions = 1.0 - n_test / len(present), n_test / len(present)
+            parts = np.split(order, self._ends_of_parts(np.asarray(fractions), len(present)))
             groups = [[present[i] for i in part] for part in parts]
         wanted = [group for part in groups for group in part]
         unknown = sorted(set(wanted) - set(self.groups))
@@ -174,25 +175,20 @@ class LabeledSequences(Items):
         members = [np.flatnonzero(np.isin(self.groups, list(part))) for part in groups]
         return tuple(self.select(indices) for indices in members)
 
-
-def _group_counts(
-    name: str, n_groups: int, fractions: Sequence[float] | None, n_test: int | None
-) -> NDArray[np.int64]:
-    """Number of groups in every part; rounding moves groups but leaves no part empty."""
-    if n_test is not None:
-        fractions = (n_groups - n_test) / n_groups, n_test / n_groups
-    shares = np.asarray(fractions, dtype=np.float64)
-    positive = shares.ndim == 1 and np.all(shares > 0) and np.isclose(shares.sum(), 1.0)
-    if not positive or len(shares) > n_groups:
-        raise ValueError(
-            f"LabeledSequences {name!r} needs positive fractions that sum to 1 and at least one "
-            f"group per part, got {fractions} of {n_groups} groups; ask for fewer or smaller parts."
-        )
-    counts = np.diff(np.round(np.cumsum(shares) * n_groups).astype(int), prepend=0)
-    while counts.min() < 1:
-        counts[counts.argmax()] -= 1
-        counts[counts.argmin()] += 1
-    return counts
+    def _ends_of_parts(self, shares: NDArray, n_groups: int) -> NDArray[np.int64]:
+        """Where to split the groups; rounding moves groups but leaves no part empty."""
+        positive = shares.ndim == 1 and np.all(shares > 0) and np.isclose(shares.sum(), 1.0)
+        if not positive or len(shares) > n_groups:
+            raise ValueError(
+                f"LabeledSequences {self.name!r} needs positive fractions that sum to 1 and at "
+                f"least one group per part, got {shares.tolist()} of {n_groups} groups; ask for "
+                "fewer or smaller parts."
+            )
+        counts = np.diff(np.round(np.cumsum(shares) * n_groups).astype(int), prepend=0)
+        while counts.min() < 1:
+            counts[counts.argmax()] -= 1
+            counts[counts.argmin()] += 1
+        return np.cumsum(counts)[:-1]
 
 
 def of_parts(

@@ -107,23 +107,13 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return fourier_features(X, self.omega_, self.phase_)
 
 
-def kernel_machine(
-    n_components: int = 100,
-    *,
-    kernel: Kernel = "gaussian",
-    metric: Any = None,
-    gamma: float = 1.0,
-    C: float = 1.0,
-    random_state: int | None = None,
-) -> Pipeline:
+def kernel_machine(n_components: int = 100, *, C: float = 1.0, **parameters: Any) -> Pipeline:
     """A kernel machine: random Fourier features, then a linear SVM.
 
     The SVM minimizes ½‖w‖² + C Σ ξ with a free intercept (scikit-learn's LinearSVC would penalize
-    the intercept). Parameters as in :class:`RandomFourierFeatures`.
+    the intercept). All other parameters are those of :class:`RandomFourierFeatures`.
     """
-    features = RandomFourierFeatures(
-        n_components, kernel=kernel, metric=metric, gamma=gamma, random_state=random_state
-    )
+    features = RandomFourierFeatures(n_components, **parameters)
     return Pipeline([("features", features), ("svm", SVC(kernel="linear", C=C))])
 
 

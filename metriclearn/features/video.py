@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,18 +16,6 @@ from metriclearn.features.media import video_frames
 from metriclearn.features.per_recording import RecordingTransformer
 from metriclearn.features.stateless import StatelessTransformer
 from metriclearn.running.parameters import number
-
-
-class PictureDescriptor(Protocol):
-    """Pictures (n, H, W, 3) of values 0 to 255 -> (n, P)."""
-
-    def transform(self, X: ArrayLike, /) -> NDArray[np.float64]:
-        """Descriptors, one row per picture."""
-        ...
-
-    def get_feature_names_out(self) -> NDArray:
-        """Names of the P columns."""
-        ...
 
 
 @dataclass(eq=False, repr=False)
@@ -94,8 +82,9 @@ class VideoFeatures(RecordingTransformer):
     ----------
     rate : float
         Rows per second.
-    descriptors : sequence of PictureDescriptor
-        Their columns stand side by side.
+    descriptors : sequence of transformers
+        Of pictures (n, H, W, 3) with values from 0 to 255 to (n, P), such as ``Gist()``, with
+        ``get_feature_names_out``. Their columns stand side by side.
     size : (int, int)
         Height and width of the pictures that descriptors get.
     """
@@ -103,7 +92,7 @@ class VideoFeatures(RecordingTransformer):
     PARAMETERS: ClassVar = {"rate": number(positive=True)}
 
     rate: float = 1.0
-    descriptors: Sequence[PictureDescriptor] = (Gist(),)
+    descriptors: Sequence[Any] = (Gist(),)
     size: tuple[int, int] = (128, 128)
 
     def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:

@@ -149,14 +149,6 @@ def test_round_trip(
         assert [str(value) for value in mine] == [str(value) for value in theirs]
 
 
-@pytest.mark.parametrize("format", ["csv", "tsv", "npz", "parquet"])
-def test_loaded_text_can_be_saved_in_every_format(folder: Path, format: str) -> None:
-    save_files(load_files(folder), folder / format, format)
-    loaded = load_files(folder / format)
-    assert [labels.tolist() for labels in loaded.labels] == [[-1, 2], ["walk", "walk", "sit"]]
-    assert [path.suffix for path in (folder / format).iterdir()] == [f".{format}"] * 2
-
-
 def test_hidden_files_are_not_sequences(folder: Path) -> None:
     (folder / "._b.csv").write_bytes(b"\x00\x05")
     assert load_files(folder).names == ["a", "b"]
