@@ -26,6 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import metriclearn as ml
 from experiments.benchmarks import machine
+from experiments.benchmarks.problems import problem_of
 from metriclearn.datasets import load_weizmann_horses
 from metriclearn.features.image import (
     Color,
@@ -37,16 +38,9 @@ from metriclearn.features.image import (
     Superpixels,
 )
 from metriclearn.plots import plot_kernel_error
-from metriclearn.problem.risk import HingeTerms, StructuredHinge
-from metriclearn.similarities import (
-    Neighborhood,
-    NodeLabels,
-    Nodes,
-    Similarity,
-    SimilarityFeatures,
-)
+from metriclearn.similarities import Neighborhood, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
-from metriclearn.solvers.mahalanobis import Metric, MetricCone
+from metriclearn.solvers.mahalanobis import Metric
 
 _BUDGET = 2.0**30
 _KINDS: dict[str, Similarity] = {
@@ -111,23 +105,10 @@ def prediction(tiny: bool, repeats: int) -> dict[str, Any]:
     return {"image": "300×225", "nodes": len(features.nodes(image).sizes), **timing.cells}
 
 
-def standardized(nodes: ImageNodes) -> NDArray:
-    """Features of mean zero and variance one over the nodes."""
-    return (nodes.features - nodes.features.mean(axis=0)) / nodes.features.std(axis=0)
-
-
-def hinge_of(similarity: Similarity, nodes: list[Nodes], truths: list[Any]) -> StructuredHinge:
+def hinge_of(similarity: Similarity, nodes: list[ImageNodes], masks: list[NDArray]) -> Any:
     """The training objective of a diagonal metric, without a regularizer."""
-    metric = ml.DiagonalMetric()
-    terms = HingeTerms(
-        SimilarityFeatures(similarity, metric),
-        ml.FrobeniusLoss(),
-        similarity.oracle(),
-        MetricCone(metric, nodes[0].n_features, priced=False),
-        loss_scale=0.01,
-        count_known=True,
-    )
-    return StructuredHinge(terms, nodes, truths)
+    learner = ml.NormalizedCutMetricLearner(similarity=similarity, loss_scale=0.01, verbose=False)
+    return problem_of(learner, nodes, masks).risk
 
 
 def large(n_nodes: int, kind: str) -> dict[str, Any]:
@@ -135,11 +116,10 @@ def large(n_nodes: int, kind: str) -> dict[str, Any]:
     image, mask = ellipse(0)
     groups = (Color(), Position(), GradientEnergy(), ColorContext())
     image_nodes = ml.ImageFeatures(PixelBlocks(n_nodes), groups).nodes(image)
-    X, similarity = standardized(image_nodes), _KINDS[kind]
-    nodes = Nodes(X, image_nodes.sizes.astype(float), image_nodes.positions)
-    truth = NodeLabels.from_labels(mask, image_nodes.segments)
-    hinge = hinge_of(similarity, [nodes], [truth])
-    before, w = machine.peak_mebibytes(), np.full(X.shape[1], 0.02)
+    similarity = _KINDS[kind]
+    hinge = hinge_of(similarity, [image_nodes], [mask])
+    nodes, truth = hinge.samples[0], hinge.truths[0]
+    before, w = machine.peak_mebibytes(), np.full(nodes.n_features, 0.02)
     value = machine.Timing().run(lambda: hinge(w))
     normalized = NormalizedCut(similarity.operator(nodes, ml.DiagonalMetric().components(w)))
     cut = machine.Timing().run(lambda: ThresholdCut()(normalized, 2))
@@ -158,23 +138,17 @@ def large(n_nodes: int, kind: str) -> dict[str, Any]:
 
 def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, Any]], NDArray]:
     """Relative error of the objective of 3 images under random features, (len(counts), runs)."""
-    nodes, truths = [], []
-    for image, mask in zip(*images_of(3)):
-        image_nodes = ml.ImageFeatures(Superpixels(300)).nodes(image)
-        nodes.append(Nodes(standardized(image_nodes), image_nodes.sizes.astype(float)))
-        truths.append(NodeLabels.from_labels(mask, image_nodes.segments))
-    w = np.full(nodes[0].n_features, 0.03)
-
-    def objective(similarity: Similarity) -> float:
-        return hinge_of(similarity, nodes, truths)(w).mean
-
-    exact = machine.Timing().run(partial(objective, ml.GaussianSimilarity()))
+    images, masks = images_of(3)
+    nodes = [ml.ImageFeatures(Superpixels(300)).nodes(image) for image in images]
+    w = np.full(nodes[0].features.shape[1], 0.03)
+    exact = machine.Timing().run(partial(hinge_of(ml.GaussianSimilarity(), nodes, masks), w))
     errors, rows = np.empty((len(counts), runs)), []
     for place, count in enumerate(counts):
         timing = machine.Timing()
         for run in range(runs):
-            timing.run(partial(objective, ml.FourierSimilarity(count, run)))
-            errors[place, run] = abs(timing.result / exact.result - 1.0)
+            hinge = hinge_of(ml.FourierSimilarity(count, run), nodes, masks)
+            timing.run(partial(hinge, w))
+            errors[place, run] = abs(timing.result.mean / exact.result.mean - 1.0)
         rows.append(
             {
                 "D": count,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
-from metriclearn.solvers.base import Problem, Solution, Trace
+import metriclearn as ml
+from metriclearn.solvers.base import Problem
 
 
 def clusters(
@@ -28,20 +29,23 @@ def clusters(
                       random_state=0)[:2]  # fmt: skip
 
 
-@dataclass
-class _Listener:
-    """A solver that solves nothing and remembers what it was asked."""
+class _Asked(Exception):
+    """A learner has stated its problem."""
 
-    problem: Problem | None = None
 
-    def minimize(self, problem: Problem) -> Solution:
-        self.problem = problem
-        return Solution(problem.start, np.inf, 0.0, 1.0, "callback", Trace(), 0)
+class _Listener(ml.CCCP):
+    """A solver that solves nothing, for learners of any kind."""
+
+    def minimize(self, problem: Problem, *_: Any) -> Any:
+        raise _Asked(problem)
+
+    minimize_from = minimize
 
 
 def problem_of(learner: Any, X: Any, y: Any) -> Problem:
     """What a learner asks of its solver for data sets and labels, without its callbacks."""
-    listener = _Listener()
-    clone(learner).set_params(solver=listener).fit(X, y)
-    assert listener.problem is not None
-    return replace(listener.problem, callbacks=())
+    try:
+        clone(learner).set_params(solver=_Listener()).fit(X, y)
+    except _Asked as asked:
+        return replace(asked.args[0], callbacks=())
+    raise RuntimeError(f"{learner!r} asked nothing of its solver.")
