@@ -38,6 +38,7 @@ from experiments.benchmarks.problems import problem_of
 from metriclearn import BundleDual, ChangePointMetricLearner
 from metriclearn.baselines import RelevantComponents, TunedSegmenter
 from metriclearn.datasets import PackedSequences, make_change_points, pack_sequences
+from metriclearn.datasets.mapped import LazyArrays
 from metriclearn.running.executors import DaskExecutor
 
 _FEATURES = 10
@@ -45,35 +46,21 @@ _GROUPS = 100  # functions of the risk, as learners have
 _SEQUENCES, _MACHINES = 10**8, 1000  # of the projection
 
 
-class Generated(Sequence[NDArray]):
-    """N sequences of T samples made when they are asked for.
+def generated(n_series: int, n_samples: int) -> tuple[LazyArrays, LazyArrays]:
+    """N sequences of T samples, and their labels, made when they are asked for.
 
     Of 10 features 3 change with the 5 labeled segments, the others together at times of their own.
-
-    Parameters
-    ----------
-    n_series, n_samples : int
-    part : "sequences" or "labels"
     """
-
-    def __init__(self, n_series: int, n_samples: int, part: str) -> None:
-        self.n_series, self.n_samples, self.part = n_series, n_samples, part
-
-    def __len__(self) -> int:
-        return self.n_series
-
-    def __getitem__(self, i: Any) -> Any:
-        if i >= self.n_series:
-            raise IndexError(i)
-        data = make_change_points(
-            1, self.n_samples, _FEATURES, 3, (5, 5), jump=1.5, distractor_group=7, random_state=i
-        )
-        return getattr(data, self.part)[0]
+    seeds = np.arange(n_series)
+    X, y = (LazyArrays(partial(drawn, n_samples, name), seeds) for name in ("sequences", "labels"))
+    return X, y
 
 
-def generated(n_series: int, n_samples: int) -> tuple[Generated, Generated]:
-    """Sequences and their labels."""
-    return Generated(n_series, n_samples, "sequences"), Generated(n_series, n_samples, "labels")
+def drawn(n_samples: int, name: str, seed: int) -> NDArray:
+    """One of the sequences, or its labels."""
+    options = {"jump": 1.5, "distractor_group": 7, "random_state": seed}
+    data = make_change_points(1, n_samples, _FEATURES, 3, (5, 5), **options)
+    return getattr(data, name)[0]
 
 
 @contextmanager
