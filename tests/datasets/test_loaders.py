@@ -142,19 +142,6 @@ def test_bad_options_and_arrays(tmp_path, name, options, arrays, sentence) -> No
         load(name, write(tmp_path, name, arrays=arrays), **options)
 
 
-def test_damaged_files(tmp_path: Path) -> None:
-    for name, file, damage, sentence in (
-        ("hapt", "sequences_int16.npz", lambda old: old[:300], "an npz file"),
-        ("neuroblastoma", "profiles.csv.gz", lambda old: old[:-9], "a CSV file"),
-        ("neuroblastoma", "profiles.csv.gz", gzip.decompress, "a CSV file"),
-        ("neuroblastoma", "profiles.csv.gz", lambda old: gzip.compress(b"x\n1"), "line is cut"),
-    ):
-        path = write(tmp_path, name) / file
-        path.write_bytes(damage(path.read_bytes()))
-        with pytest.raises(ValueError, match=f"{file}' cannot be read as .*{sentence}"):
-            load(name, tmp_path)
-
-
 @pytest.mark.parametrize(
     ("name", "options", "names", "lengths", "segments", "width"),
     [

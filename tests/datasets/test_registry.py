@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import hashlib
 import http.server
 import io
@@ -132,13 +133,15 @@ def damaged_files() -> Iterator[tuple[str, bytes]]:
     rows = b"a,0\n", b"a,0,1\nb,1", b"a,0,\n", b"a,0,x\n", b"a,0,1\nb,1,2,3\n"
     yield from (("a.csv", b"name,start,end\n" + row) for row in rows)
     yield from (("a.csv", text) for text in (b"", b"name,start\na,0\n"))
+    packed = gzip.compress(b"name,start,end\na,0,1\n"), gzip.compress(b"name,start,end\na,0,1")
+    yield from (("a.csv.gz", content) for content in (b"no gzip", packed[0][:-9], packed[1]))
 
 
 @pytest.mark.parametrize(("file", "content"), list(damaged_files()))
 def test_damaged_files(tmp_path: Path, file: str, content: bytes) -> None:
-    columns = {"name": str, "start": int, "end": int} if file == "a.csv" else None
+    columns = {"name": str, "start": int, "end": int} if ".csv" in file else None
     kind = {"json": "JSON", "csv": "a CSV file with columns name, start, end"}
-    needed = kind.get(file.partition(".")[2], "an npz file of plain arrays")
+    needed = kind.get(file.split(".")[1], "an npz file of plain arrays")
     (tmp_path / file).write_bytes(content)
     with pytest.raises(ValueError, match=f"{file}' cannot be read as {needed}: it is truncated"):
         read("toy", file, tmp_path, columns)

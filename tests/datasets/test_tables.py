@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,9 +67,3 @@ def test_libras(shared_folder) -> None:
     assert np.unique(table.y, return_counts=True)[1].tolist() == [24] * 15
     assert table.feature_names[:3] == ["x1", "y1", "x2"]
     assert 0.0 <= table.X.min() < table.X.max() <= 1.0
-
-
-def test_damaged_table(tmp_path: Path) -> None:
-    (tmp_path / "letter.csv.gz").write_bytes(b"no gzip")
-    with pytest.raises(ValueError, match="truncated, damaged"):
-        load_letters(tmp_path)
