@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.registry import PathLike, existing
+from metriclearn.datasets.registry import PathLike, existing, files_by_name
 from metriclearn.datasets.sequences import Items
 from metriclearn.running.atomic import reading
 
@@ -95,14 +95,7 @@ def load_images(
                 f"load_images needs a folder of images and one of label maps, but {str(folder)!r} "
                 "does not exist; check both paths."
             )
-    photos: dict[str, Path] = {}
-    for path in _image_files(folders[0]):
-        if path.stem in photos:
-            raise ValueError(
-                f"load_images needs one image for every name, got {photos[path.stem].name!r} and "
-                f"{path.name!r} in {str(folders[0])!r}; remove or rename one."
-            )
-        photos[path.stem] = path
+    photos = files_by_name("image", _image_files(folders[0]))
     chosen = list(photos) if names is None else list(names)
     if not chosen or not set(chosen) <= set(photos):
         raise FileNotFoundError(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from metriclearn.datasets.annotations import read_segments, row_labels
-from metriclearn.datasets.registry import PathLike, existing
+from metriclearn.datasets.registry import PathLike, existing, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.running.atomic import replacing
 
@@ -122,18 +122,10 @@ def recording_files(folder: PathLike) -> dict[str, Path]:
     ValueError
         If two files differ only by their ending.
     """
-    files: dict[str, Path] = {}
-    for place in (Path(folder), Path(folder) / "audio", Path(folder) / "video"):
-        for file in sorted(place.glob("*")):
-            if not file.is_file() or file.name.startswith(".") or file.suffix.lower() in _OTHER:
-                continue
-            if file.stem in files:
-                raise ValueError(
-                    f"{os.fspath(folder)!r} needs one file per recording, got "
-                    f"{files[file.stem].name!r} and {file.name!r}; rename or move one."
-                )
-            files[file.stem] = file
-    return files
+    places = (Path(folder), Path(folder) / "audio", Path(folder) / "video")
+    files = [file for place in places for file in sorted(place.glob("[!.]*")) if file.is_file()]
+    known = (file for file in files if file.suffix.lower() not in _OTHER)
+    return files_by_name("recording", known)
 
 
 def cached_features(

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -170,6 +170,25 @@ def read(
         return read_arrays(path)
     with reading(path, "JSON"):
         return json.loads(path.read_text(encoding="utf-8"))
+
+
+def files_by_name(what: str, files: Iterable[Path]) -> dict[str, Path]:
+    """Name without its ending -> file.
+
+    Raises
+    ------
+    ValueError
+        If two files differ only by their ending.
+    """
+    named: dict[str, Path] = {}
+    for file in files:
+        other = named.setdefault(file.stem, file)
+        if other is not file:
+            raise ValueError(
+                f"{os.fspath(file.parent)!r} needs one file per {what}, got {other.name!r} and "
+                f"{file.name!r}; remove or rename one."
+            )
+    return named
 
 
 def read_arrays(path: Path) -> dict[str, NDArray]:
