@@ -85,17 +85,12 @@ def gaussian_table(n_simulations: int = 100) -> dict[str, tuple[float, float, in
     }
 
 
-def gaussian_rows(table: dict[str, tuple[float, float, int]]) -> list[dict[str, str]]:
-    """The table beside the paper's."""
-    columns = ("d(A,B)", "d(A,C)", "errors of 100")
-    rows = []
+def gaussian_rows(table: dict[str, tuple[float, float, int]]) -> list[dict[str, Any]]:
+    """The table, below every row the paper's."""
+    rows: list[tuple[Any, ...]] = []
     for name, ours in table.items():
-        row = {"": name}
-        for column, value, paper in zip(columns, ours, PAPER[name]):
-            digits = 0 if column.startswith("errors") else 4
-            row |= {column: f"{value:.{digits}f}", f"{column}, paper": f"{paper:.{digits}f}"}
-        rows.append(row)
-    return rows
+        rows += [(name, *ours), (f"{name}, paper", *PAPER[name])]
+    return [dict(zip(("", "d(A,B)", "d(A,C)", "errors of 100"), row)) for row in rows]
 
 
 def chain_rows() -> list[dict[str, Any]]:

@@ -36,10 +36,11 @@ class _Asked(Exception):
 class _Listener(ml.CCCP):
     """A solver that solves nothing, for learners of any kind."""
 
-    def minimize(self, problem: Problem, *_: Any) -> Any:
+    def minimize(self, problem: Problem) -> Any:
         raise _Asked(problem)
 
-    minimize_from = minimize
+    def minimize_from(self, problem: Problem, starts: Any) -> Any:
+        raise _Asked(problem)
 
 
 def problem_of(learner: Any, X: Any, y: Any) -> Problem:

@@ -58,7 +58,7 @@ def generated(n_series: int, n_samples: int) -> tuple[LazyArrays, LazyArrays]:
 
 def drawn(n_samples: int, name: str, seed: int) -> NDArray:
     """One of the sequences, or its labels."""
-    options = {"jump": 1.5, "distractor_group": 7, "random_state": seed}
+    options: dict[str, Any] = {"jump": 1.5, "distractor_group": 7, "random_state": seed}
     data = make_change_points(1, n_samples, _FEATURES, 3, (5, 5), **options)
     return getattr(data, name)[0]
 
