@@ -178,7 +178,7 @@ class PricedSegmentation:
                 f"{known.n_samples}."
             )
         cumulative = np.ascontiguousarray(form.cumulative, dtype=np.float64)
-        if not np.all(np.isfinite(cumulative[-1])):  # NaN and infinity stay in sums
+        if not np.isfinite(cumulative[-1]).all():  # NaN and infinity stay in sums
             raise ValueError("ChangePoints needs finite factors, got NaN or infinity; remove them.")
         weight, truth, charges, slack = 0.0, None, None, None
         if isinstance(form, ChargedForm):
@@ -399,18 +399,6 @@ def _starts(rules, u, stop):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _slack(slack, weight, c, t):
-    """slack(t) of (*)."""
-    return weight - c if slack is None else slack[t] - c
-
-
-@njit(nogil=True, cache=True, forceinline=True)
-def _legal_from(rules, t, min_size):
-    """The first end u of which t is a legal split, whatever the start."""
-    return t + min_size if rules is None else max(t + min_size, rules[_REACH, t] + 1)
-
-
-@njit(nogil=True, cache=True, forceinline=True)
 def _truth_slack(truth, kappa, c, s, t, T):
     """At least f(s,u) − f(s,t) − f(t,u) for every u ≥ t: what s may gain over t after t.
 
@@ -504,7 +492,11 @@ def best_segmentation(S, weight, truth, charges, slack, rules, c, min_size):
         # blocks and evaluations, has reached what it costs.
         if work >= cost + newest + 1 - fresh:
             n_old = _add(max(fresh, low), newest + 1, F, starts, bounds, expiry, n_old)
-            at = _slack(slack, weight, c, u), low, _legal_from(rules, u, min_size), u, common
+            until = u + min_size  # the first end of which u is a legal split, whatever the start
+            if rules is not None:
+                until = max(until, rules[_REACH, u] + 1)
+            gained = weight if slack is None else slack[u]  # the slack of (*) without c
+            at = gained - c, low, until, u, common
             live = (starts, bounds, expiry)
             n_old, n_hot, cost = _renew(S, weight, truth, charges, c, at, F, live, n_old)
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
+from metriclearn.oracles.rounding import fill_empty
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
@@ -80,8 +81,9 @@ class ConstrainedKMeans(BaseEstimator):
                 f"{n_groups} (samples that must not be parted count once), got {n_clusters}."
             )
         factors = form.factors - np.mean(form.factors, axis=0)
-        means = _means(factors, np.ones(len(factors)), members, n_groups)
-        groups = _Groups(means, np.bincount(members).astype(np.float64), n_labels)
+        grouped = Partition(labels=members)
+        means = grouped.pool(factors) / grouped.sizes[:, None]
+        groups = _Groups(means, grouped.sizes.astype(np.float64), n_labels)
         rng = check_random_state(self.random_state)
         best, value = Partition.from_labels(members), -np.inf
         for count in range(fewest, n_groups + 1) if n_clusters is None else [n_clusters]:
@@ -132,13 +134,6 @@ def groups_of(known: PartialPartition) -> tuple[NDArray[np.int64], int]:
     return ordered.labels[len(firsts) :], len(firsts)
 
 
-def _means(values: NDArray, weights: NDArray, labels: NDArray, count: int) -> NDArray:
-    """Weighted means of the rows of ``values`` with each label, (count, r)."""
-    sums = np.zeros((count, values.shape[1]))
-    np.add.at(sums, labels, weights[:, None] * values)
-    return sums / np.bincount(labels, weights=weights, minlength=count)[:, None]
-
-
 def _first_centers(groups: _Groups, n_clusters: int, rng: np.random.RandomState) -> NDArray:
     """Means of the labeled groups, then k-means++ among the others, (K, r)."""
     means, sizes, n_labels = groups
@@ -163,20 +158,13 @@ def _lloyd(groups: _Groups, centers: NDArray, max_iterations: int) -> tuple[NDAr
         distances[:n_labels] = np.inf
         distances[np.arange(n_labels), np.arange(n_labels)] = 0.0
         new = np.argmin(distances, axis=1)
-        new = _fill_empty(new, sizes * distances[np.arange(len(means)), new], n_labels, K)
+        costs = sizes * distances[np.arange(len(means)), new]
+        costs[:n_labels] = -1.0
+        new = fill_empty(new, costs, K)
         if np.array_equal(new, labels):
             break
         labels = new
-        centers = _means(means, sizes, labels, K)
+        clusters = Partition(labels=labels)
+        centers = clusters.pool(sizes[:, None] * means) / clusters.pool(sizes[:, None])
     inertia = float(np.sum(sizes * np.sum((means - centers[labels]) ** 2, axis=1)))
     return labels, inertia
-
-
-def _fill_empty(labels: NDArray, costs: NDArray, n_labels: int, K: int) -> NDArray:
-    """Give every empty cluster the costliest free group of a cluster that keeps another."""
-    for empty in np.flatnonzero(np.bincount(labels, minlength=K) == 0):
-        counts = np.bincount(labels, minlength=K)
-        movable = (counts[labels] > 1) & (np.arange(len(labels)) >= n_labels)
-        group = int(np.argmax(np.where(movable, costs, -1.0)))
-        labels[group], costs[group] = empty, 0.0
-    return labels

@@ -14,7 +14,7 @@ from sklearn.cluster import KMeans
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 
-__all__ = ["PivotedRounding", "Rounding", "RowKMeans", "with_clusters"]
+__all__ = ["PivotedRounding", "Rounding", "RowKMeans", "fill_empty", "with_clusters"]
 
 
 @runtime_checkable
@@ -93,11 +93,23 @@ def with_clusters(labels: NDArray, rows: NDArray, n_clusters: int | None) -> Par
     if n_clusters is None or partition.n_clusters >= n_clusters:
         return partition
     distances = np.sum((rows - partition.project(rows)) ** 2, axis=1)
-    labels, sizes = partition.labels.copy(), partition.sizes.copy()
-    new = partition.n_clusters
-    for i in np.argsort(-distances, kind="stable"):
-        if new < n_clusters and sizes[labels[i]] > 1:
-            sizes[labels[i]] -= 1
-            labels[i] = new
-            new += 1
-    return Partition.from_labels(labels)
+    return Partition.from_labels(fill_empty(partition.labels.copy(), distances, n_clusters))
+
+
+def fill_empty(labels: NDArray, costs: NDArray, n_clusters: int) -> NDArray:
+    """Labels where every empty cluster got the costliest member of one that keeps another.
+
+    Parameters
+    ----------
+    labels : int array (T,)
+        Clusters 0 … K−1 of the samples; changed in place, as the costs are.
+    costs : array (T,)
+        What every sample costs where it is; negative for one that stays.
+    n_clusters : int
+        K.
+    """
+    for empty in np.flatnonzero(np.bincount(labels, minlength=n_clusters) == 0):
+        shared = np.bincount(labels)[labels] > 1
+        chosen = int(np.argmax(np.where(shared, costs, -np.inf)))
+        labels[chosen], costs[chosen] = empty, 0.0
+    return labels

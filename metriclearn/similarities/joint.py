@@ -92,29 +92,12 @@ class Neighborhood(BaseEstimator):
                 "pass images, or Nodes with positions."
             )
         tree = cKDTree(positions)
-        if self.offsets is not None:
-            return self._at_offsets(tree, most)
-        self._check((int(tree.count_neighbors(tree, self.radius)) - len(positions)) // 2, most)
-        return np.sort(tree.query_pairs(self.radius, output_type="ndarray"), axis=1)
-
-    def _at_offsets(self, tree: Any, most: float) -> NDArray:
-        """Pairs that are one of the offsets apart, each at most once."""
-        steps = np.asarray(self.offsets, dtype=np.float64)
-        if steps.ndim != 2 or steps.shape[1] != 2 or not np.all(np.isfinite(steps)):
-            raise ValueError(
-                f"Neighborhood needs offsets as pairs of columns and rows, got {self.offsets!r}."
-            )
-        steps_apart = [np.empty((0, 2), dtype=np.int64)]
-        for step in steps:
-            distance, j = tree.query(tree.data + step, distance_upper_bound=0.5)
-            i = np.flatnonzero(np.isfinite(distance) & (j != np.arange(tree.n)))
-            steps_apart.append(np.column_stack([i, j[i]]))
-        pairs = np.unique(np.sort(np.concatenate(steps_apart), axis=1), axis=0)
-        self._check(len(pairs), most)
-        return pairs
-
-    def _check(self, count: int, most: float) -> None:
-        where = f"of radius {self.radius}" if self.offsets is None else f"at {self.offsets}"
+        if self.offsets is None:
+            where = f"of radius {self.radius}"
+            count = (int(tree.count_neighbors(tree, self.radius)) - tree.n) // 2
+        else:
+            where, pairs = f"at {self.offsets}", self._at_offsets(tree)
+            count = len(pairs)
         if count < 1:
             raise ValueError(f"Neighborhood {where} pixels holds no pair of nodes; enlarge it.")
         if count > most:
@@ -122,6 +105,22 @@ class Neighborhood(BaseEstimator):
                 f"Neighborhood {where} pixels holds {count} pairs, more than the {most:.0f} that "
                 "fit the memory of the similarity; make it smaller, or raise memory."
             )
+        if self.offsets is None:
+            pairs = np.sort(tree.query_pairs(self.radius, output_type="ndarray"), axis=1)
+        return pairs
+
+    def _at_offsets(self, tree: Any) -> NDArray:
+        """Pairs that are one of the offsets apart, each once."""
+        steps = np.asarray(self.offsets, dtype=np.float64)
+        if not steps.size or steps.shape[1:] != (2,) or not np.all(np.isfinite(steps)):
+            raise ValueError(
+                f"Neighborhood needs offsets as pairs of columns and rows, got {self.offsets!r}."
+            )
+        # The node nearest to every node's place one step further, or tree.n where none is there.
+        apart = [tree.query(tree.data + step, distance_upper_bound=0.5)[1] for step in steps]
+        i, j = np.tile(np.arange(tree.n), len(steps)), np.concatenate(apart)
+        pairs = np.column_stack([i, j])[(j < tree.n) & (i != j)]
+        return np.unique(np.sort(pairs, axis=1), axis=0)
 
 
 class GaussianSimilarity(ComponentParameters):

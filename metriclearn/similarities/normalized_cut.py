@@ -186,23 +186,18 @@ class Discretization(BaseEstimator):
 
     def __call__(self, cut: NormalizedCut, n_clusters: int) -> NDArray[np.int64]:
         rows, weights = cut.embedding(n_clusters), cut.operator.root**2
-        rotation = _spread_rows(rows, n_clusters)
+        # Rows as nearly orthogonal as a greedy choice makes them are the first axes.
+        chosen, overlap = [rows[0]], np.zeros(len(rows))
+        for _ in range(n_clusters - 1):
+            overlap += np.abs(rows @ chosen[-1])
+            chosen.append(rows[int(np.argmin(overlap))])
+        rotation = np.array(chosen).T
         labels, before = np.zeros(len(rows), dtype=np.int64), -np.inf
         for _ in range(self.max_rounds):
             labels = np.argmax(rows @ rotation, axis=1)
-            chosen = np.eye(n_clusters)[labels] * weights[:, None]
-            left, values, right = np.linalg.svd(chosen.T @ rows)
+            indicators = np.eye(n_clusters)[labels] * weights[:, None]
+            left, values, right = np.linalg.svd(indicators.T @ rows)
             if values.sum() <= before * (1.0 + 1e-12):
                 break
             before, rotation = float(values.sum()), (left @ right).T
         return labels
-
-
-def _spread_rows(rows: NDArray, count: int) -> NDArray:
-    """Rows as nearly orthogonal as a greedy choice makes them, as columns (K, K)."""
-    chosen = [rows[0]]
-    overlap = np.zeros(len(rows))
-    for _ in range(count - 1):
-        overlap += np.abs(rows @ chosen[-1])
-        chosen.append(rows[int(np.argmin(overlap))])
-    return np.array(chosen).T
