@@ -52,7 +52,6 @@ CHANGE_POINTS: list[tuple[Any, Any, int | None, str]] = [
     ([NAN], [5], 10, "integers"),
     ([INF], [5], 10, "integers"),
     (["a"], [5], 10, "integers"),
-    ([None], [5], 10, "integers"),
     ([[3]], [5], 10, "flat"),
     ([True], [5], 10, "integers"),
     (np.array([2**63], dtype=np.uint64), [5], None, "from 1"),
@@ -64,8 +63,6 @@ POINTS: list[tuple[Any, Any, Any, str]] = [
     ([[0.0], [1.0]], [0, 1, 2], None, "3 labels for 2"),
     ([0.0, 1.0], [0, 1], None, "shape"),
     ([[0.0], [NAN]], [0, 1], None, "finite"),
-    ([[0.0], [INF]], [0, 1], None, "finite"),
-    ([[0.0]], [0], None, "two clusters"),
     (np.zeros((0, 2)), [], None, "label"),
     ([[0.0], [1.0]], [0, None], None, "None"),
     (np.eye(3), [0, 1, 1], -np.eye(3), "metric"),
@@ -80,7 +77,6 @@ GRAPHS: list[tuple[Any, str]] = [
     ([[0, 1], [2, 0]], "symmetric"),
     ([[0, NAN], [NAN, 0]], "finite"),
     (np.ones((3, 3)), "shape"),
-    (np.ones((2, 3)), "shape"),
 ]
 GAMMAS = (indices.goodman_kruskal_gamma, indices.weighted_goodman_kruskal)
 WALKS = (indices.random_walk_index, indices.vi_with_neighbors)
@@ -126,7 +122,6 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     *((lambda f=f: f(np.ones((2, 2)), [0, 1], [0]), "2 and 1") for f in WALKS),
     *((lambda f=f: f(np.ones((2, 2)), [0, None], [0, 1]), "None") for f in WALKS),
     *((lambda f=f: f([1, 2], [1]), "equal length") for f in GAMMAS),
-    *((lambda f=f: f([], []), "equal length") for f in GAMMAS),
     *((lambda f=f: f([1, NAN], [1, 2]), "NaN") for f in GAMMAS),
     *((lambda f=f: f([1], [1], ties="half"), "ties") for f in GAMMAS),
     (lambda: indices.weighted_goodman_kruskal([1], [1], denominator="sum"), "denominator"),

@@ -29,10 +29,6 @@ def _of_change_points(function: Callable[..., float]) -> Callable[..., float]:
 
 # quantities that this package calls by another name than the file
 CALLS: dict[str, Callable[..., Any]] = {
-    "rand_index": indices.rand_score,
-    "adjusted_rand_index": indices.adjusted_rand_score,
-    "jaccard_index": indices.jaccard_score,
-    "fowlkes_mallows": indices.fowlkes_mallows_score,
     "pair_confusion": indices.pair_confusion_matrix,
     "mutual_information": indices.mutual_info_score,
     "normalized_mutual_information": indices.normalized_mutual_info_score,
@@ -40,10 +36,6 @@ CALLS: dict[str, Callable[..., Any]] = {
     "rand_index_changepoints": _of_change_points(indices.rand_score),
     "rand_index_changepoints_theorem": _of_change_points(indices.rand_score),
     "hausdorff_changepoints": _of_change_points(indices.hausdorff),
-    "silhouette": indices.silhouette_score,
-    "davies_bouldin": indices.davies_bouldin_score,
-    "calinski_harabasz": indices.calinski_harabasz_score,
-    "dunn_index": indices.dunn_score,
     "goodman_kruskal_slides": lambda a, b: indices.goodman_kruskal_gamma(a, b, ties="agree"),
     "mann_whitney_u": lambda x, y: list(indices.mann_whitney_u(x, y)[:2]),
     "mann_whitney_u_ranks": lambda x, y: list(indices.mann_whitney_u(x, y)[:2]),
@@ -66,17 +58,17 @@ RENAMED = {
     "lam": "penalty",
     "alpha_two_sided": "alpha",
 }
-CONVERTED: dict[str, Callable[[Any], Any]] = {
-    "index": lambda name: function_of(name),
-    "distance": lambda name: function_of(name),
-    "strict": bool,
-    "continuity": bool,
-}
 SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def function_of(name: str) -> Callable[..., Any]:
-    return CALLS.get(name) or getattr(indices, name, None) or getattr(clusterers, name)
+    """The function of that name, of that name as a score, or of another name."""
+    names = name, f"{name.removesuffix('_index')}_score"
+    homes = [(home, one) for home in (indices, clusterers) for one in names if hasattr(home, one)]
+    return CALLS.get(name) or getattr(*homes[0])
+
+
+CONVERTED = {"index": function_of, "distance": function_of, "strict": bool, "continuity": bool}
 
 
 def result(case: dict[str, Any]) -> Any:

@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -42,6 +43,14 @@ TRACE = {
 }
 FREE = {"objective": [4.0, 3.0]}
 FAST = {"objective": [4.0, 2.0], "lower_bound": [0.0, 1.9], "passes": [2.0, 4.0]}
+TIMED = {**FAST, "seconds": [0.1, 0.2], "scale": 10.0}
+SLOW = {
+    "objective": [4.0, 3.0, 2.0],
+    "lower_bound": [0.0, 1.0, 1.9],
+    "passes": [2.0, 90.0, 400.0],
+    "seconds": [0.1, 5.0, 20.0],
+    "scale": 10.0,
+}
 OPEN = [[5, np.inf]]
 DRAWERS: dict[str, Callable[..., Figure]] = {
     "annotations": lambda **more: plot_annotations(np.arange(9.0), {"a": [4, 9]}, [], **more),
@@ -170,6 +179,9 @@ def test_figures_render_wide_and_narrow_and_in_given_axes(name: str) -> None:
     narrow = Figure(figsize=(3.5, 5), layout="constrained")
     assert DRAWERS[name](ax=narrow.add_subplot()) is narrow
     assert message_of(narrow) == message_of(fresh)
+    narrow.canvas.draw()
+    (title,) = [text for text in narrow.texts if text.get_text() == narrow.get_suptitle()]
+    assert 0 <= title.get_window_extent().x0 <= title.get_window_extent().x1 <= narrow.bbox.width
     shared = Figure(figsize=(10, 5), layout="constrained")
     left, right = shared.subplots(1, 2)
     assert DRAWERS[name](ax=right, title="My $ title") is shared
@@ -178,21 +190,9 @@ def test_figures_render_wide_and_narrow_and_in_given_axes(name: str) -> None:
     assert len(np.unique(pixels(shared))) > 10
 
 
-@pytest.mark.parametrize("name", DRAWERS)
-def test_title_stays_within_a_narrow_figure(name: str) -> None:
-    figure = Figure(figsize=(3.5, 5), layout="constrained")
-    DRAWERS[name](ax=figure.add_subplot())
-    figure.canvas.draw()
-    (text,) = [t for t in figure.texts if t.get_text() == figure.get_suptitle()]
-    box = text.get_window_extent()
-    assert 0 <= box.x0 <= box.x1 <= figure.bbox.width
-
-
-def test_importing_metriclearn_loads_no_matplotlib_and_plots_no_pyplot() -> None:
-    code = (
-        "import sys, metriclearn; assert 'matplotlib' not in sys.modules; "
-        "import metriclearn.plots; assert 'matplotlib.pyplot' not in sys.modules"
-    )
+def test_plots_load_no_pyplot() -> None:
+    draws = "import sys; from metriclearn.plots import plot_weights; plot_weights([1.0])"
+    code = f"{draws}; assert 'matplotlib.pyplot' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -277,6 +277,66 @@ def test_several_methods_explain_their_dashes_and_folds_show_their_mean() -> Non
     assert_allclose(folds.axes[2].lines[0].get_ydata(), [2, 5, 6])
     full = plot_metric_matrix(np.eye(40))
     assert_allclose([bar.get_height() for bar in full.axes[2].patches], np.ones(40))
+
+
+def names_of(ax) -> dict:
+    return {text.get_text(): text for text in ax.texts}
+
+
+def test_passes_and_scale_replace_rounds_and_the_objective() -> None:
+    ax = plot_convergence({"fast": TIMED, "slow": SLOW}, gap=True).axes[0]
+    assert_allclose(ax.lines[0].get_xydata(), [[2, 0.4], [4, 0.01]])
+    assert_allclose(ax.lines[1].get_xydata(), [[2, 0.4], [90, 0.2], [400, 0.01]])
+    band = plot_convergence({"fast": TIMED}).axes[0]
+    assert_allclose(band.lines[0].get_xdata(), [2, 4])
+
+
+def test_curves_are_named_at_their_ends_without_a_legend() -> None:
+    ax = plot_convergence({"fast": TIMED, "slow": SLOW}, gap=True, seconds=True).axes[0]
+    assert ax.get_legend() is None
+    assert ax.get_xscale() == "log"
+    assert ax.get_xticks().max() <= 20.0
+    names = names_of(ax)
+    assert sorted(names) == ["fast", "slow"]
+    assert names["fast"].get_position()[0] < names["slow"].get_position()[0]
+    assert names["slow"].get_color() == PALETTE[1]
+    like = plot_convergence({"a": TIMED, "b": TIMED}, gap=True).axes[0]
+    assert like.get_xscale() == "linear"
+    assert not names_of(plot_convergence({"a": TIMED}, gap=True).axes[0])
+
+
+def test_names_that_end_together_are_moved_apart() -> None:
+    traces = {f"method {i}": SLOW for i in range(4)}
+    figure = plot_convergence(traces, gap=True)
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in names_of(figure.axes[0]).values()]
+    heights = sorted((box.y0, box.y1) for box in boxes)
+    assert all(low[1] <= high[0] + 1.0 for low, high in pairwise(heights))
+    assert heights[0][0] >= figure.axes[0].get_window_extent().y0
+
+
+def test_convergence_draws_best_so_far_and_best_bound() -> None:
+    figure = plot_convergence({"bundle": TRACE})
+    best, bound = figure.axes[0].lines
+    assert_allclose(best.get_ydata(), [5, 3, 3, 2])
+    assert_allclose(bound.get_ydata(), [0, 0, 1.5])
+    assert_allclose(bound.get_xdata(), [2, 3, 4])
+
+
+def test_convergence_gap_is_logarithmic_and_against_seconds() -> None:
+    figure = plot_convergence({"bundle": TRACE}, gap=True, seconds=True)
+    ax = figure.axes[0]
+    assert ax.get_yscale() == "log"
+    assert_allclose(ax.lines[0].get_ydata(), [1, 1, 0.25])
+    assert_allclose(ax.lines[0].get_xdata(), [2, 3, 4])
+    assert ax.get_xlabel() == "seconds since the start"
+
+
+def test_poor_first_bounds_do_not_flatten_the_objective() -> None:
+    trace = {"objective": [10.0, 2.0, 1.0], "lower_bound": [-1e9, -1e3, 0.9]}
+    low, high = plot_convergence({"bundle": trace}).axes[0].get_ylim()
+    assert -15 < low < 0.9
+    assert high > 10
 
 
 def test_elbow_marks_the_chosen_number_and_its_penalties() -> None:
