@@ -132,11 +132,8 @@ def _on_table(index: Callable[..., float]) -> Callable[[Any], float]:
 
 def _expected_rand(table: ContingencyTable) -> float:
     n11, n10, n01, n00 = pairs.pair_counts(contingency=table)
-    total = n11 + n10 + n01 + n00
-    if total == 0:
-        return 1.0
-    true, pred = n11 + n10, n11 + n01
-    return (true * pred + (total - true) * (total - pred)) / total**2
+    total, true, pred = n11 + n10 + n01 + n00, n11 + n10, n11 + n01
+    return (true * pred + (total - true) * (total - pred)) / total**2 if total else 1.0
 
 
 def _expected_fowlkes_mallows(table: ContingencyTable) -> float:
@@ -152,10 +149,7 @@ def _expected_information(table: ContingencyTable) -> float:
 
 
 def _expected_variation(table: ContingencyTable) -> float:
-    h, g = (
-        information.entropy(contingency=sizes[:, None])
-        for sizes in (table.row_sizes, table.column_sizes)
-    )
+    h, g = map(information.entropy_of, (table.row_sizes, table.column_sizes))
     return max(0.0, h + g - 2.0 * _expected_information(table))
 
 
@@ -187,12 +181,11 @@ def _all_tables(rows: list[int], columns: list[int]) -> Iterator[list[list[int]]
 
 
 def _splits(total: int, caps: list[int]) -> Iterator[list[int]]:
-    """Every way to spread a total over cells with the given capacities."""
-    if len(caps) == 1:
-        if total <= caps[0]:
-            yield [total]
+    """Every way to spread a total over cells with the given capacities, which suffice."""
+    if not caps:
+        yield []
         return
-    room = sum(caps[1:])
-    for count in range(max(0, total - room), min(total, caps[0]) + 1):
-        for rest in _splits(total - count, caps[1:]):
+    first, *others = caps
+    for count in range(max(0, total - sum(others)), min(total, first) + 1):
+        for rest in _splits(total - count, others):
             yield [count, *rest]

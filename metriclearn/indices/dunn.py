@@ -92,17 +92,16 @@ def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str
 
 def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]:
     """Smallest separation and largest diameter of every kind."""
-    sizes = clusters.sizes
+    sizes, starts = clusters.sizes, clusters.starts
     shape = len(sizes), len(sizes)
     # of the distances from the points of p to those of q; nearest is max_i min_j, one-sided
     low, high, total, nearest = np.full(shape, np.inf), *np.zeros((3, *shape))
     for p, _, distances in clusters.distances_to(clusters.points):
-        closest = np.minimum.reduceat(distances, clusters.starts, axis=1)
-        low[p] = np.minimum(low[p], closest.min(axis=0))
-        nearest[p] = np.maximum(nearest[p], closest.max(axis=0))
-        farthest = np.maximum.reduceat(distances, clusters.starts, axis=1)
-        high[p] = np.maximum(high[p], farthest.max(axis=0))
-        total[p] += np.add.reduceat(distances, clusters.starts, axis=1).sum(axis=0)
+        closest = np.minimum.reduceat(distances, starts, axis=1)
+        np.minimum(low[p], closest.min(axis=0), out=low[p])
+        np.maximum(nearest[p], closest.max(axis=0), out=nearest[p])
+        np.maximum(high[p], np.maximum.reduceat(distances, starts, axis=1).max(axis=0), out=high[p])
+        total[p] += np.add.reduceat(distances, starts, axis=1).sum(axis=0)
     separations, diameters = _by_centroids(clusters)
     separations |= {
         "single": _smallest(low),
@@ -111,10 +110,7 @@ def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]
         "hausdorff": _smallest(np.maximum(nearest, nearest.T)),
     }
     pairs = np.maximum(sizes * (sizes - 1), 1)
-    diameters |= {
-        "complete": float(np.diag(high).max()),
-        "average": float((np.diag(total) / pairs).max()),
-    }
+    diameters |= {"complete": np.diag(high).max(), "average": (np.diag(total) / pairs).max()}
     return separations, diameters
 
 

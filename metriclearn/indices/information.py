@@ -59,7 +59,7 @@ def entropy(
     table = contingency_table(
         labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
     )
-    return _entropy(table.counts) / _log(base)
+    return entropy_of(table.counts) / _log(base)
 
 
 @of_partitions
@@ -178,7 +178,8 @@ def _log(base: float | None) -> float:
     return math.log(base)
 
 
-def _entropy(counts: NDArray[np.int64]) -> float:
+def entropy_of(counts: NDArray[np.int64]) -> float:
+    """Entropy of clusters with positive sizes, in nats."""
     n = counts.sum()
     return float(np.sum(counts * np.log(n / counts)) / n)
 
@@ -199,5 +200,5 @@ def _variation(table: ContingencyTable) -> float:
 
 def _normalizer(table: ContingencyTable, average_method: str) -> float:
     choice("An index of information", "average_method", average_method, _NORMALIZERS)
-    h, g = _entropy(table.row_sizes), _entropy(table.column_sizes)
-    return _NORMALIZERS[average_method](h, g, _entropy(table.counts))
+    h, g = entropy_of(table.row_sizes), entropy_of(table.column_sizes)
+    return _NORMALIZERS[average_method](h, g, entropy_of(table.counts))

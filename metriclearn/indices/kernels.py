@@ -117,44 +117,6 @@ def chain_matching(rows: Ints, columns: Ints, counts: Ints) -> np.int64:
     return max(max(none, row_used), max(column_used, both))
 
 
-@njit(nogil=True, cache=True)
-def concordance(
-    rows: Ints, columns: Ints, counts: Ints, n_columns: int
-) -> tuple[np.int64, np.int64]:
-    """Concordant and discordant pairs of samples of an ordered table, O(cells log K′).
-
-    Cells come sorted by row; a Fenwick tree holds the column counts of all smaller rows.
-    """
-    tree = np.zeros(n_columns + 1, dtype=np.int64)
-    concordant = discordant = seen = np.int64(0)
-    first = 0
-    while first < len(rows):
-        last = first
-        while last < len(rows) and rows[last] == rows[first]:
-            below = _prefix(tree, columns[last])
-            up_to = _prefix(tree, columns[last] + 1)
-            concordant += counts[last] * below
-            discordant += counts[last] * (seen - up_to)
-            last += 1
-        for t in range(first, last):
-            seen += counts[t]
-            position = columns[t] + 1
-            while position <= n_columns:
-                tree[position] += counts[t]
-                position += position & -position
-        first = last
-    return concordant, discordant
-
-
-@njit(nogil=True, cache=True)
-def _prefix(tree: Ints, length: int) -> np.int64:
-    total = np.int64(0)
-    while length > 0:
-        total += tree[length]
-        length -= length & -length
-    return total
-
-
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def weighted_concordance(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float]:
     """Σ ŵ and Σ |ŵ| over pairs i < j that are not tied in both; ŵ = ± smaller / larger."""

@@ -101,9 +101,8 @@ def rand_score(
             high, low = disagreements(*ends)
             total = n * (n - 1) // 2
             return (total - (int(high) << 64) - int(low)) / total if total else 1.0
-    n11, n10, n01, n00 = pair_counts(*pair, contingency=contingency, ignore_label=ignore_label)
-    total = n11 + n10 + n01 + n00
-    return (n11 + n00) / total if total else 1.0
+    counts = pair_counts(*pair, contingency=contingency, ignore_label=ignore_label)
+    return (counts.n11 + counts.n00) / sum(counts) if sum(counts) else 1.0
 
 
 @of_partitions

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import ContingencyTable, choice, contingency_table
+from metriclearn.indices.pairs import pair_counts
 
 Ties = Literal["agree", "ignore"]
 _COUNTABLE = 4_000_000_000  # pairs fit in 63 bits
@@ -56,9 +57,14 @@ def goodman_kruskal_gamma(
         table = contingency_table(contingency=contingency)
     else:
         raise ValueError("goodman_kruskal_gamma needs either a and b or contingency=, got both.")
-    concordant, discordant, agreeing = _pair_signs(table, ties)
-    total = concordant + discordant + agreeing
-    return (concordant + agreeing - discordant) / total if total else float("nan")
+    if table.n_samples > _COUNTABLE:
+        raise ValueError(
+            f"goodman_kruskal_gamma counts pairs of at most {_COUNTABLE} samples, got "
+            f"{table.n_samples}; scale the table down."
+        )
+    untied, agreeing = _untied_and_agreeing(table, ties)
+    total = untied + agreeing
+    return (total - 2 * _discordant(table)) / total if total else float("nan")
 
 
 def weighted_goodman_kruskal(
@@ -89,10 +95,10 @@ def weighted_goodman_kruskal(
     from metriclearn.indices.kernels import weighted_concordance
 
     a, b = _finite(a), _finite(b)
-    concordant, discordant, agreeing = _pair_signs(_ordered_table(a, b), ties)
+    untied, agreeing = _untied_and_agreeing(_ordered_table(a, b), ties)
     choice("weighted_goodman_kruskal", "denominator", denominator, ("signs", "weights"))
     value, weight = weighted_concordance(a / (np.ptp(a) or 1.0), b / (np.ptp(b) or 1.0))
-    total = agreeing + (weight if denominator == "weights" else concordant + discordant)
+    total = agreeing + (weight if denominator == "weights" else untied)
     return float((value + agreeing) / total) if total else float("nan")
 
 
@@ -187,20 +193,31 @@ def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable
     return ContingencyTable.from_codes(*codes)
 
 
-def _pair_signs(table: ContingencyTable, ties: Ties) -> tuple[int, int, int]:
-    """Concordant pairs, discordant ones, and those tied in both if these agree."""
-    from metriclearn.indices.kernels import concordance
-
+def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]:
+    """Pairs that differ in both sequences, and those tied in both if these agree."""
     choice("A Goodman–Kruskal index", "ties", ties, ("agree", "ignore"))
-    if table.n_samples > _COUNTABLE:
-        raise ValueError(
-            f"A Goodman–Kruskal index counts pairs of at most {_COUNTABLE} samples, got "
-            f"{table.n_samples}; scale the table down."
-        )
-    signs = concordance(table.rows, table.columns, table.counts, len(table.column_sizes))
-    repeated = table.counts[table.counts > 1].tolist()  # Python integers do not overflow
-    tied = sum(comb(count, 2) for count in repeated) if ties == "agree" else 0
-    return int(signs[0]), int(signs[1]), tied
+    counts = pair_counts(contingency=table)
+    return counts.n00, counts.n11 if ties == "agree" else 0
+
+
+def _discordant(table: ContingencyTable) -> int:
+    """Pairs of samples in opposite orders, O(cells log cells).
+
+    They are the inversions of the columns of the cells, which come sorted by row: every cell of
+    the left half of a block is late by the samples of the right half that are merged before it.
+    """
+    n_cells = len(table.counts)
+    size = 1 << (n_cells - 1).bit_length()
+    columns, counts = (np.pad(x, (0, size - n_cells)) for x in (table.columns, table.counts))
+    total, width = 0, 2
+    while width <= size:
+        columns, counts = columns.reshape(-1, width), counts.reshape(-1, width)
+        order = np.argsort(columns, axis=1, kind="stable")  # linear on two sorted halves
+        columns, counts = (np.take_along_axis(x, order, axis=1) for x in (columns, counts))
+        right = np.where(order >= width // 2, counts, 0)
+        total += int(np.sum((counts - right) * np.cumsum(right, axis=1)))
+        width *= 2
+    return total
 
 
 def _ranked(
