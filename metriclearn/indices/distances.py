@@ -70,7 +70,9 @@ def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> Cluste
         Euclidean by default; B gives √((x−y)ᵀB(x−y)), weights its diagonal case, and a fitted
         learner transforms the points.
     """
-    points = _transformed(_finite_points(X), metric)
+    from sklearn.utils import check_array
+
+    points = _transformed(check_array(X, dtype=np.float64, input_name="X"), metric)
     codes = label_codes(labels)
     if len(codes) != len(points):
         raise ValueError(
@@ -94,16 +96,6 @@ def _relative(points: NDArray, origins: NDArray, sizes: NDArray) -> NDArray[np.f
     """Sorted points minus the origin of their cluster."""
     result = np.repeat(origins, sizes, axis=0)
     return np.subtract(points, result, out=result)
-
-
-def _finite_points(X: ArrayLike) -> NDArray[np.float64]:
-    points = np.asarray(X, dtype=np.float64)
-    if points.ndim != 2 or points.shape[1] == 0 or not np.all(np.isfinite(points)):
-        raise ValueError(
-            "An internal index needs finite points of shape (n, d), got shape "
-            f"{points.shape}; reshape a single feature with X[:, None] and remove NaN."
-        )
-    return points
 
 
 def _transformed(points: NDArray[np.float64], metric: Any) -> NDArray[np.float64]:

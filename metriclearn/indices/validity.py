@@ -41,14 +41,11 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
     clusters = clustered_points(X, labels, metric)
     spreads = np.add.reduceat(np.sqrt(clusters.squared_spreads), clusters.starts) / clusters.sizes
     worst = np.empty(len(spreads))
-    step = max(1, 4_000_000 // len(spreads))  # rows of the K × K ratios held at once
-    for first in range(0, len(spreads), step):
-        rows = np.arange(first, min(first + step, len(spreads)))
-        apart = cdist(clusters.centroids[rows], clusters.centroids)
-        ratio = np.full(apart.shape, np.inf)
-        np.divide(spreads[rows, None] + spreads, apart, out=ratio, where=apart > 0)
-        ratio[np.arange(len(rows)), rows] = -np.inf
-        worst[rows] = ratio.max(axis=1)
+    for i, centroid in enumerate(clusters.centroids):
+        apart = cdist(centroid[None], clusters.centroids)[0]
+        ratio = np.full(len(apart), np.inf)
+        np.divide(spreads[i] + spreads, apart, out=ratio, where=apart > 0)
+        worst[i] = np.delete(ratio, i).max()
     return float(worst.mean())
 
 

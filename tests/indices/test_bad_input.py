@@ -61,9 +61,9 @@ CHANGE_POINTS: list[tuple[Any, Any, int | None, str]] = [
 POINTS: list[tuple[Any, Any, Any, str]] = [
     ([[0.0], [1.0]], [1, 1], None, "two clusters"),
     ([[0.0], [1.0]], [0, 1, 2], None, "3 labels for 2"),
-    ([0.0, 1.0], [0, 1], None, "shape"),
-    ([[0.0], [NAN]], [0, 1], None, "finite"),
-    (np.zeros((0, 2)), [], None, "label"),
+    ([0.0, 1.0], [0, 1], None, "Expected 2D array"),
+    ([[0.0], [INF]], [0, 1], None, "contains infinity"),
+    (np.zeros((0, 2)), [], None, "0 sample"),
     ([[0.0], [1.0]], [0, None], None, "None"),
     (np.eye(3), [0, 1, 1], -np.eye(3), "metric"),
     (np.eye(3), [0, 1, 1], np.ones(2), "metric"),
