@@ -175,23 +175,21 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
             nothing: Any = None  # what a start needs to learn from what is known
             self.components_ = self.start.components(represented, truths, nothing, nothing)
             paths = None
-        paths = self._paths_of(represented, truths) if paths is None else paths
-        self._fit_penalty(data, paths, truths)
+        self._fit_penalty(data, represented, truths, paths)
         self.steps_ = [self._step(np.nan)]
         for turn in range(1, self.n_turns + 1):
             logs = self._log_penalties(data)
             known = truths
             if not self.constrained:  # optimal at the good penalties nearest to the learned ones
-                cases = zip(paths, np.exp(np.clip(logs, *self.intervals_.T)))
+                cases = zip(self.paths_, np.exp(np.clip(logs, *self.intervals_.T)))
                 known = [Partition(ends=p.change_points[p.positions(z)]) for p, z in cases]
             self._fit_metric(represented, known, logs, turn)
-            paths = self._paths_of(represented, truths)
-            self._fit_penalty(data, paths, truths)
+            self._fit_penalty(data, represented, truths)
             self.steps_.append(self._step(self.learner_.solution_.objective))
         best = min(self.steps_[1:], key=lambda step: step.interval_objective)
         if self.keep_best and best is not self.steps_[-1]:
             self.components_ = best.components
-            self._fit_penalty(data, self._paths_of(represented, truths), truths)
+            self._fit_penalty(data, represented, truths)
         return self
 
     def _fit_metric(

@@ -22,6 +22,7 @@ from metriclearn.estimators.inputs import (
     DataSets,
     check_features,
     check_range,
+    keep_features,
     read_data_sets,
     read_labelings,
     read_weights,
@@ -242,11 +243,11 @@ class PenalizedSegmenter(ComponentParameters):
         They depend on nothing that is learned: :meth:`fit` takes those of its sequences, so that
         candidates and folds of a cross-validation can share them.
         """
-        return self._paths_of(self._begin(X)[1])
+        return list(map(self._path, self._begin(X)[1]))
 
     def paths(self, X: Any) -> list[SegmentationPath]:
         """Exact segmentation paths of sequences under the metric, up to ``max_segments``."""
-        return self._paths_of(self._represent(self._read(X)))
+        return list(map(self._path, self._represent(self._read(X))))
 
     def predict_penalties(self, X: Any) -> NDArray[np.float64]:
         """λ of every sequence, (N,)."""
@@ -305,7 +306,7 @@ class PenalizedSegmenter(ComponentParameters):
         """Read the sequences and represent them, with the identity for a metric."""
         check_parameters(self)
         data = read_data_sets(type(self).__name__, X)
-        self.n_features_in_ = data.n_features
+        keep_features(self, data)
         self.representation_ = None
         if self.representation is not None:
             self.representation_ = clone(self.representation).fit(data.arrays)
@@ -314,16 +315,21 @@ class PenalizedSegmenter(ComponentParameters):
         return data, represented
 
     def _fit_penalty(
-        self, data: DataSets, paths: Sequence[SegmentationPath], truths: Sequence[Any]
+        self,
+        data: DataSets,
+        represented: Sequence[NDArray],
+        truths: Sequence[Any],
+        paths: Sequence[SegmentationPath] | None = None,
     ) -> None:
         """Target intervals of paths under ``components_``, and the regression on them."""
+        paths = list(map(self._path, represented, truths)) if paths is None else list(paths)
         self.sequence_features_ = clone(self.sequence_features).fit(data.arrays)
         if [path.change_points[0][-1] for path in paths] != [len(array) for array in data.arrays]:
             raise ValueError(
                 f"{type(self).__name__} needs one path for each of the {len(data.arrays)} "
                 f"sequences, of its length, got {len(paths)} others; pass identity_paths(X)."
             )
-        self.paths_ = list(paths)
+        self.paths_ = paths
         errors = [path_errors(path, truth) for path, truth in zip(paths, truths)]
         self.intervals_ = np.array([target_interval(*pair) for pair in zip(paths, errors)])
         rows = self.sequence_features_.transform(data.arrays)
@@ -337,12 +343,7 @@ class PenalizedSegmenter(ComponentParameters):
         cases = zip(paths, errors, np.exp(self.regression_.predict(rows)))
         self.training_errors_ = np.array([[e[p.positions(z)], e.min()] for p, e, z in cases])
 
-    def _paths_of(
-        self, represented: Sequence[NDArray], truths: Sequence[Any] | None = None
-    ) -> list[SegmentationPath]:
-        return [self._path(*pair) for pair in zip(represented, truths or repeat(None))]
-
-    def _path(self, Z: NDArray, truth: Truth | None) -> SegmentationPath:
+    def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
         """All optima with up to about as many segments as are asked for or annotated twice."""
         facts: Any = truth.change_points if isinstance(truth, Partition) else ()
         facts = truth.constraints if isinstance(truth, PartialPartition) else facts
@@ -439,8 +440,7 @@ class PenaltyLearner(PenalizedSegmenter):
         """
         data, represented = self._begin(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        paths = self._paths_of(represented, truths) if paths is None else paths
-        self._fit_penalty(data, paths, truths)
+        self._fit_penalty(data, represented, truths, paths)
         return self
 
 
@@ -456,7 +456,7 @@ class BayesianCriterion(PenaltyLearner):
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Remember the features, and the segmentation paths."""
         data, represented = self._begin(X)
-        self.paths_ = self._paths_of(represented) if paths is None else list(paths)
+        self.paths_ = list(map(self._path, represented)) if paths is None else list(paths)
         self.sequence_features_ = SequenceFeatures(("log_noise", "log_log_length")).fit(data.arrays)
         self.regression_ = self.regression
         return self
