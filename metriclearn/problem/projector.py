@@ -34,7 +34,13 @@ class Subspace:
     def __init__(self, X: NDArray, truth: Partition) -> None:
         self.X, self.truth = X, truth
         self.n_samples = len(X)
-        triangle = _triangle(X, truth)
+        # R of the QR decomposition of X − NX, block by block so that each stays in the cache
+        means, labels = truth.pool(X) / truth.sizes[:, None], truth.labels
+        triangle = np.zeros((0, X.shape[1]))
+        for begin in range(0, len(X), _BLOCK):
+            block = slice(begin, begin + _BLOCK)
+            rows = np.vstack([triangle, X[block] - means[labels[block]]])
+            triangle = np.asarray(np.linalg.qr(rows, mode="r"))
         if not np.all(np.isfinite(triangle)):
             raise ValueError("Subspace needs finite data, got NaN or infinity; remove them.")
         _, values, rows = scipy.linalg.svd(triangle, full_matrices=False)
@@ -64,17 +70,6 @@ class Subspace:
         lifted = (self.X - self.truth.project(self.X)) @ (self.mixing @ V[K:])
         lifted += (V[:K] / np.sqrt(self.truth.sizes)[:, None])[self.truth.labels]
         return lifted
-
-
-def _triangle(X: NDArray, truth: Partition) -> NDArray:
-    """R of the QR decomposition of X − NX, block by block so that each stays in the cache."""
-    means, labels = truth.pool(X) / truth.sizes[:, None], truth.labels
-    triangle = np.zeros((0, X.shape[1]))
-    for begin in range(0, len(X), _BLOCK):
-        block = slice(begin, begin + _BLOCK)
-        rows = np.vstack([triangle, X[block] - means[labels[block]]])
-        triangle = np.asarray(np.linalg.qr(rows, mode="r"))
-    return triangle
 
 
 class Basis:

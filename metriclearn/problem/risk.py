@@ -60,14 +60,6 @@ class Line(NamedTuple):
     slope: NDArray
 
 
-class Point(NamedTuple):
-    """A metric, the price of a cluster, and what makes the forms of data sets under them."""
-
-    metric: NDArray
-    price: float
-    form: Callable[[Any], Form]
-
-
 @dataclass(frozen=True)
 class HingeTerms:
     """What L_i is made of besides data set and labels, see :class:`StructuredHinge`.
@@ -100,12 +92,14 @@ class HingeTerms:
     count_known: bool = False
     completion: Callable[..., Partition] | None = None
 
-    def at(self, w: NDArray, tangent: NDArray | None = None) -> Point:
-        """The forms, the metric coordinates and the price under w."""
+    def at(
+        self, w: NDArray, tangent: NDArray | None = None
+    ) -> tuple[NDArray, float, Callable[[Any], Form]]:
+        """The metric coordinates, the price, and what makes the forms of data sets under w."""
         metric, learned_price = self.cone.split(w)
         at: Any = self.features.at
         form = at(metric) if tangent is None else at(metric, self.cone.split(tangent)[0])
-        return Point(metric, learned_price if self.cone.priced else self.price, form)
+        return metric, learned_price if self.cone.priced else self.price, form
 
     def line(self, samples: Any, form: Form, metric: NDArray, partition: Any) -> Line:
         """⟨A, M⟩ and its derivative at a metric and the data set's form there."""
@@ -157,34 +151,35 @@ class HingeShard:
         the price is 0, so that it changes neither the answer nor the value.
         """
         terms, (at, tangent) = self.terms, (w, None) if w.ndim == 1 else w
-        point, oracle = terms.at(at, tangent), terms.oracle
-        touched = point if tangent is None else terms.at(tangent)  # where the truth's line is
-        key = b"" if terms.features.linear else touched.metric.tobytes()
+        metric, price, form_of = terms.at(at, tangent)
+        # where the line of the truth touches
+        touched, _, touching = (metric, price, form_of) if tangent is None else terms.at(tangent)
+        key, oracle = b"" if terms.features.linear else touched.tobytes(), terms.oracle
         asked = slice(None) if chosen is None else np.isin(self.owners, chosen)
         members = np.arange(len(self.owners))[asked]
         values, slopes = np.empty(len(members)), np.empty((len(members), len(at)))
         for row, i in enumerate(members.tolist()):
             samples, truth = self.samples[i], self.truths[i]
-            form, unit = point.form(samples), samples.unit
+            form, unit = form_of(samples), samples.unit
             augmented, _ = terms.loss.augment(form, truth, terms.loss_scale)
-            augmented = augmented.shifted(-point.price)
+            augmented = augmented.shifted(-price)
             count = truth.n_clusters if terms.count_known else None
             if terms.features.warm_starts:
                 best = oracle(augmented, count, start=samples.start)
                 samples.start = best.factor
             else:
                 best = oracle(augmented, count)
-            there = terms.line(samples, form, point.metric, best)
+            there = terms.line(samples, form, metric, best)
             kept, known = self._lines.get(i, (None, there))
             if kept != key:  # of data sets in memory the last one is kept
-                touching = form if tangent is None else touched.form(samples)
-                known = terms.line(samples, touching, touched.metric, truth)
+                tangent_form = form if tangent is None else touching(samples)
+                known = terms.line(samples, tangent_form, touched, truth)
                 if not self.stored:
                     self._lines[i] = key, known
             slope, more = there.slope - known.slope, best.n_clusters - truth.n_clusters
             value = terms.loss_scale * terms.loss(best, truth) * (truth.n_samples / unit)
-            value += (there.constant - known.constant + float(slope @ point.metric)) / unit
-            values[row] = value - point.price * more / unit
+            value += (there.constant - known.constant + float(slope @ metric)) / unit
+            values[row] = value - price * more / unit
             slopes[row] = terms.cone.join(slope / unit, -more / unit)
         # neighbors belong to the same function: every sum is over a run of data sets
         groups, starts = np.unique(self.owners[members], return_index=True)
@@ -195,25 +190,25 @@ class HingeShard:
     def slopes_of_truths(self) -> NDArray:
         """d s_w(N_i)/dw, the same at every w where forms are linear, (N, n)."""
         terms = self.terms
-        nowhere = terms.at(np.zeros(terms.cone.size))
+        _, _, nowhere = terms.at(np.zeros(terms.cone.size))
         rows = []
         for i, truth in enumerate(self.truths):
             samples = self.samples[i]
-            slope = terms.features.gradient(samples, nowhere.form(samples), truth)
+            slope = terms.features.gradient(samples, nowhere(samples), truth)
             rows.append(terms.cone.join(slope, -truth.n_clusters) / samples.unit)
         return np.array(rows)
 
     def complete(self, w: NDArray) -> list[Any]:
         """Best completions under w; an old one stays where the new one is not better."""
         terms = self.terms
-        point = terms.at(w)
+        _, price, form_of = terms.at(w)
         assert terms.completion is not None
         truths = []
         for samples, old in zip(self.samples, self.truths):
             if old.known is None:
                 truths.append(old)
                 continue
-            form = point.form(samples).shifted(-point.price)
+            form = form_of(samples).shifted(-price)
             count = old.n_clusters if terms.count_known else None
             new = old.with_completion(terms.completion(form, count, old.known))
             before, after = form.at(old), form.at(new)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,15 +120,10 @@ class Checkpoint:
         """
         if not os.path.exists(self.path):
             return {}
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                state = dict(file)
+        needed = f"a checkpoint of {self.who} (remove it to start afresh)"
+        with reading(self.path, needed), np.load(self.path, allow_pickle=False) as file:
+            state = dict(file)
             identity = str(state.pop("identity"))
-        except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
-            raise ValueError(
-                f"{self.who} needs a checkpoint it wrote, got an unreadable file {self.path!r}; "
-                "remove it to start afresh."
-            ) from error
         if identity != self.identity:
             raise ValueError(
                 f"{self.who} needs a checkpoint of this problem, but {self.path!r} belongs to "

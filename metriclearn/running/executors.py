@@ -220,7 +220,7 @@ class DaskExecutor:
 
         for attempt in range(self.retries + 1):
             try:
-                return self._ask(placed, function, arguments, total)
+                return self._ask(placed, total, function, *arguments)
             except (CancelledError, KilledWorker) as error:
                 if self.client.status != "running":
                     raise RuntimeError(
@@ -241,11 +241,7 @@ class DaskExecutor:
         raise AssertionError
 
     def _ask(
-        self,
-        placed: list[_Placed],
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        total: Any,
+        self, placed: list[_Placed], total: Any, function: Callable[..., Any], *arguments: Any
     ) -> list[Any]:
         """The answers; those of one worker are one message, and sums come back over a tree."""
         # a long w travels once, and from worker to worker; a short one with every task
@@ -298,8 +294,8 @@ class DaskExecutor:
     def __reduce__(self) -> Any:
         """In another process: the same scheduler."""
         numbers = ("shards_per_thread", "retries", "patience")
-        make = partial(DaskExecutor, **{name: getattr(self, name) for name in numbers})
-        return make, (self._address,)
+        options = {name: getattr(self, name) for name in numbers}
+        return partial(DaskExecutor, self._address, **options), ()
 
     @property
     def _address(self) -> str:

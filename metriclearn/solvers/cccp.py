@@ -5,30 +5,26 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.running.parameters import ComponentParameters, Needs, component, either, number
-from metriclearn.solvers.base import Cuts, Minimization, Problem, Risk, Solution, Solver, Trace
+from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Solver, Trace
 from metriclearn.solvers.factor_descent import FactorDescent
 
-__all__ = ["CCCP", "DifferenceRisk"]
+__all__ = ["CCCP"]
 
 _HALVINGS = 10
-
-
-class DifferenceRisk(Risk, Protocol):
-    """A risk that is a difference of convex functions, or nearly so."""
-
-    def linearized(self, w: NDArray) -> Risk:
-        """A majorant that equals the risk at w: the concave part replaced by its tangent."""
 
 
 @dataclass(eq=False, repr=False)
 class CCCP(ComponentParameters):
     """Minimize a majorant of the risk at the current point, go there, repeat.
+
+    The risk is a difference of convex functions, or nearly so, with a method ``linearized(w)``: the
+    majorant that equals it at w, its concave part replaced by its tangent.
 
     The objective is evaluated after every outer step, and a step that would raise it is halved
     until it does not: the trace never increases, even where the majorant is not convex. A lower

@@ -196,9 +196,8 @@ class _Descent(Minimization):
         if norm == 0.0:
             return w, 0.0
         best = min(value, self.objective)
-        gamma = float(
-            self.settings.step_rule(Situation(count, value, best, lower_bound, norm, self.scale))
-        )
+        now = Situation(count, value, best, lower_bound, norm, self.scale)
+        gamma = float(self.settings.step_rule(now))
         if not 0.0 <= gamma < np.inf:
             raise ValueError(
                 f"ProjectedSubgradient needs steps of finite nonnegative length, got {gamma} from "
