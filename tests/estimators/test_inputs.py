@@ -247,7 +247,7 @@ def test_labels_that_never_change_or_at_every_sample(metric, regularizer, labels
         ({"n_segments": 5}, 'needs n_segments=None or "given", got 5; a number of segments is'),
         ({"min_size": 200}, "needs labeled segments of at least min_size=200 samples, but data"),
         ({"regularizer": L1(0.0)}, "L1 needs a positive strength, got 0.0"),
-        ({"regularizer": L1(), "metric": FullMetric()}, "L1 needs a DiagonalMetric"),
+        ({"regularizer": L1(), "metric": FullMetric()}, "L1 needs a Diag.* use the Trace"),
         ({"regularizer": SquaredFrobenius}, "ChangePointMetricLearner needs .*regulari"),
     ],
 )

@@ -118,40 +118,34 @@ def test_change_points_and_labels_are_two_ways_to_the_same(ends) -> None:
     np.testing.assert_array_equal(by_ends.sizes, np.diff(ends, prepend=0))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([3, 3, 5],), "Partition needs distinct change-points, got 3 twice"),
-        (([0, 5],), "needs change-points from 1 to .* got 0 to 5"),
-        (([-2, 5],), "needs change-points from 1 to .* got -2 to 5"),
-        (([2, 9], 8), "from 1 to n_samples=8, got 2 to 9"),
-        (([2.5, 5],), "needs integer change-points, a flat sequence"),
-        (([float("nan"), 5],), "needs integer change-points, a flat sequence"),
-        (([],), "needs at least one change-point, or n_samples"),
-    ],
-)
-def test_bad_change_points(arguments, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        Partition.from_change_points(*arguments)
+ENDS = [Partition.from_change_points]
+LABELS = [Partition.from_labels, Partition.from_runs]
 
 
 @pytest.mark.parametrize(
-    ("labels", "message"),
+    ("readers", "arguments", "message"),
     [
-        ([], "Partition needs at least one label, got none"),
-        (np.array([]), "Partition needs at least one label, got none"),
-        ([1.0, float("nan")], "needs labels without None or NaN; label every sample"),
-        (["a", None], "needs labels without None or NaN; label every sample"),
-        (["a", float("nan")], "needs labels without None or NaN; label every sample"),
-        ([[1], [2]], "needs one hashable label per sample, got a list"),
-        (np.zeros((2, 2)), "needs one hashable label per sample, got a ndarray"),
-        ([{}, {}], "needs one hashable label per sample, got a dict"),
+        (ENDS, ([3, 3, 5],), "Partition needs distinct change-points, got 3 twice"),
+        (ENDS, ([0, 5],), "needs change-points from 1 to .* got 0 to 5"),
+        (ENDS, ([-2, 5],), "needs change-points from 1 to .* got -2 to 5"),
+        (ENDS, ([2, 9], 8), "from 1 to n_samples=8, got 2 to 9"),
+        (ENDS, ([2.5, 5],), "needs integer change-points, a flat sequence"),
+        (ENDS, ([float("nan"), 5],), "needs integer change-points, a flat sequence"),
+        (ENDS, ([],), "needs at least one change-point, or n_samples"),
+        (LABELS, ([],), "Partition needs at least one label, got none"),
+        (LABELS, (np.array([]),), "Partition needs at least one label, got none"),
+        (LABELS, ([1.0, float("nan")],), "needs labels without None or NaN; label every sample"),
+        (LABELS, (["a", None],), "needs labels without None or NaN; label every sample"),
+        (LABELS, (["a", float("nan")],), "needs labels without None or NaN; label every sample"),
+        (LABELS, ([[1], [2]],), "needs one hashable label per sample, got a list"),
+        (LABELS, (np.zeros((2, 2)),), "needs one hashable label per sample, got a ndarray"),
+        (LABELS, ([{}, {}],), "needs one hashable label per sample, got a dict"),
     ],
 )
-def test_bad_labels(labels, message) -> None:
-    for read in (Partition.from_labels, Partition.from_runs):
+def test_bad_change_points_and_labels(readers, arguments, message) -> None:
+    for read in readers:
         with pytest.raises(ValueError, match=message):
-            read(labels)
+            read(*arguments)
 
 
 def test_partitions_of_different_samples() -> None:

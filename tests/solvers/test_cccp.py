@@ -137,20 +137,15 @@ def test_trials_decide_which_start_goes_on() -> None:
     assert solution.scale > solution.trace.objective[0]
 
 
-def test_a_callback_that_stops_ends_all_starts() -> None:
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_callbacks_see_every_outer_step_and_can_stop_all_starts(rounds: int) -> None:
     starts = [np.array([5.0]), np.array([0.9])]
-    solution, objectives = CCCP().minimize_from(
-        Problem(Quartic(), TINY, CONE, starts[0], watched_by(lambda progress: True)), starts
-    )
-    assert (solution.reason, len(objectives), len(solution.trace)) == ("callback", 1, 1)
-
-
-def test_callbacks_see_every_outer_step_and_can_stop() -> None:
-    (watcher,) = watched_by(lambda progress: progress.round == 2)
+    (watcher,) = watched_by(lambda progress: progress.round == rounds)
     solver = CCCP(FactorDescent(4), tolerance=0.0, max_rounds=9)
-    solution = solver.minimize(Problem(Quartic(), TINY, CONE, np.array([5.0]), [watcher]))
+    problem = Problem(Quartic(), TINY, CONE, starts[0], [watcher])
+    solution, objectives = solver.minimize_from(problem, starts)
     assert watcher.solutions == [solution]
-    assert (solution.reason, len(solution.trace)) == ("callback", 2)
+    assert (solution.reason, len(objectives), len(solution.trace)) == ("callback", 1, rounds)
 
 
 @pytest.mark.parametrize("calls", [1, 3, 4, 9, 30, 45])

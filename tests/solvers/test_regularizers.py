@@ -50,11 +50,6 @@ def test_value_and_gradient_on_the_cone(regularizer, metric, formula, priced) ->
     assert terms(cone.join(np.zeros(cone.n_metric), 7.0)) == terms.offset
 
 
-def test_l1_of_a_full_metric() -> None:
-    with pytest.raises(ValueError, match=r"L1 needs a DiagonalMetric.* use the Trace regularizer"):
-        L1().terms(MetricCone(FullMetric(), 2, False))
-
-
 @pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()])
 def test_solvers_agree_on_a_center_and_certify_it(metric) -> None:
     pytest.importorskip("cvxpy")
