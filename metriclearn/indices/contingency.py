@@ -140,20 +140,15 @@ def contingency_table(
     ValueError
         If there are no samples, the lengths differ, or a label is None or NaN.
     """
-    labels = labels_true, labels_pred
-    if contingency is not None:
-        if labels != (None, None) or ignore_label is not None:
-            raise ValueError(
-                "Comparing partitions needs either labels or contingency=, got both; a table has "
-                "no labels left to compare or to ignore."
-            )
-        given = isinstance(contingency, ContingencyTable)
-        return contingency if given else ContingencyTable.from_array(contingency)
-    if labels_true is None or labels_pred is None:
+    given = [x is not None for x in (labels_true, labels_pred, contingency, ignore_label)]
+    if given[:3] != [True, True, False] and given != [False, False, True, False]:
         raise ValueError(
-            "Comparing partitions needs labels_true and labels_pred, or contingency=; "
-            "pass either both labelings or one table."
+            "Comparing partitions needs either labels_true and labels_pred or contingency=, which "
+            "has no labels left to compare or to ignore; pass both labelings or one table."
         )
+    if contingency is not None:
+        counted = isinstance(contingency, ContingencyTable)
+        return contingency if counted else ContingencyTable.from_array(contingency)
     if isinstance(labels_true, Partition) and isinstance(labels_pred, Partition):
         if ignore_label is not None:
             raise ValueError(
@@ -163,7 +158,7 @@ def contingency_table(
         cells = labels_true.intersections(labels_pred)
         sizes = labels_true.sizes, labels_pred.sizes
         return ContingencyTable(*cells, *sizes, labels_true.n_samples)
-    true, pred = label_arrays(labels_true, labels_pred)
+    true, pred = label_arrays(labels_true, labels_pred)  # type: ignore[arg-type]
     if ignore_label is not None:
         keep = differs(true, ignore_label) & differs(pred, ignore_label)
         true, pred = true[keep], pred[keep]

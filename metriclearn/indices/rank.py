@@ -53,10 +53,8 @@ def goodman_kruskal_gamma(
     """
     if contingency is None:
         table = _ordered_table(a, b)
-    elif a is None and b is None:
-        table = contingency_table(contingency=contingency)
     else:
-        raise ValueError("goodman_kruskal_gamma needs either a and b or contingency=, got both.")
+        table = contingency_table(a, b, contingency=contingency)  # type: ignore[arg-type]
     if table.n_samples > _COUNTABLE:
         raise ValueError(
             f"goodman_kruskal_gamma counts pairs of at most {_COUNTABLE} samples, got "

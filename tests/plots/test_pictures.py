@@ -8,14 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from metriclearn.plots import (
-    plot_annotations,
-    plot_embeddings,
-    plot_image_segmentations,
-    plot_kernel_error,
-    plot_learned_scales,
-    plot_timeline,
-)
+import metriclearn.plots as plots
 from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, Region
 
 TRUTH = [(0.0, 30.0, "speech"), (30.0, 100.0, "music")]
@@ -30,14 +23,14 @@ def rectangles(ax: Axes) -> list[Rectangle]:
 
 
 def test_message_counts_the_time_that_agrees() -> None:
-    figure = plot_timeline({"truth": TRUTH, "predicted": PREDICTED})
+    figure = plots.plot_timeline({"truth": TRUTH, "predicted": PREDICTED})
     assert "predicted agrees with truth in 90 % of the time" in figure.get_suptitle()
-    alone = plot_timeline({"predicted": PREDICTED})
+    alone = plots.plot_timeline({"predicted": PREDICTED})
     assert alone.get_suptitle() == "2 segments: 60 % music, 40 % speech"
 
 
 def test_equal_labels_have_equal_colors_at_their_seconds() -> None:
-    ax = plot_timeline({"truth": TRUTH, "predicted": PREDICTED}).axes[0]
+    ax = plots.plot_timeline({"truth": TRUTH, "predicted": PREDICTED}).axes[0]
     bars = [bar for bar in rectangles(ax) if bar.get_width() > 0]
     spans = [(bar.get_x(), bar.get_width()) for bar in bars]
     assert spans == [(0, 30), (30, 70), (0, 40), (40, 60)]
@@ -51,7 +44,7 @@ def test_equal_labels_have_equal_colors_at_their_seconds() -> None:
 
 def test_clock_is_in_minutes_beyond_two() -> None:
     long = [(0.0, 600.0, "a")]
-    figure = plot_timeline({"p": long}, np.random.default_rng(0).normal(size=4000))
+    figure = plots.plot_timeline({"p": long}, np.random.default_rng(0).normal(size=4000))
     figure.draw_without_rendering()
     labels = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
     assert "5:00" in labels
@@ -60,14 +53,14 @@ def test_clock_is_in_minutes_beyond_two() -> None:
 
 def test_pictures_and_sound_fill_the_whole_length() -> None:
     pictures = [np.zeros((4, 6, 3), dtype=np.uint8)] * 5
-    figure = plot_timeline({"p": TRUTH}, np.ones(10), pictures)
+    figure = plots.plot_timeline({"p": TRUTH}, np.ones(10), pictures)
     extents = [image.get_extent()[:2] for image in figure.axes[0].images]
     np.testing.assert_allclose(extents, [(20 * i, 20 * i + 20) for i in range(5)])
 
 
 def test_regions_errors_and_message() -> None:
     found = {"good": [40, 80, 120], "bad": [100, 110, 120]}
-    figure = plot_annotations(SIGNAL[:, None], found, REGIONS, ylabel="log-ratio")
+    figure = plots.plot_annotations(SIGNAL[:, None], found, REGIONS, ylabel="log-ratio")
     assert figure.get_suptitle() == "Contradicted of 3 annotated regions: good 0, bad 2"
     top, bottom = figure.axes[1:]
     framed = [[p for p in rectangles(ax) if not p.get_fill()] for ax in (top, bottom)]
@@ -81,7 +74,9 @@ def test_regions_errors_and_message() -> None:
 
 
 def test_every_class_is_one_line_of_its_points_in_every_panel() -> None:
-    figure = plot_embeddings({"before": POINTS, "after": -POINTS}, list("abbaac"), "A $ message")
+    figure = plots.plot_embeddings(
+        {"before": POINTS, "after": -POINTS}, list("abbaac"), "A $ message"
+    )
     left, right = figure.axes
     assert [line.get_label() for line in left.lines] == ["a", "b", "c"]
     np.testing.assert_array_equal(np.transpose(left.lines[1].get_data()), POINTS[[1, 2]])
@@ -94,7 +89,7 @@ def test_every_class_is_one_line_of_its_points_in_every_panel() -> None:
 
 def test_twenty_six_classes_are_told_apart() -> None:
     points = np.random.default_rng(0).normal(size=(52, 2))
-    figure = plot_embeddings({"all": points}, np.arange(52) % 26)
+    figure = plots.plot_embeddings({"all": points}, np.arange(52) % 26)
     (ax,) = figure.axes
     assert len({(line.get_color(), line.get_marker()) for line in ax.lines}) == 26
     assert ax.get_legend() is None
@@ -107,7 +102,7 @@ def test_one_column_per_image_and_one_row_per_segmentation() -> None:
         (np.arange(40) >= 20) * np.ones((30, 1), int),
         (np.arange(30) >= 9) * np.ones((20, 1)),
     ]
-    figure = plot_image_segmentations(
+    figure = plots.plot_image_segmentations(
         images,
         {"people": halves, "learned": [np.zeros((30, 40)), halves[1]]},
         {"learned": ["loss 1.00", "loss 0.00"]},
@@ -129,12 +124,12 @@ def test_one_column_per_image_and_one_row_per_segmentation() -> None:
 def test_slope_of_the_error_is_in_the_title() -> None:
     counts = [10, 100, 1000]
     errors = np.column_stack([1 / np.sqrt(counts), -1 / np.sqrt(counts)])
-    figure = plot_kernel_error(counts, np.abs(errors), "the objective")
+    figure = plots.plot_kernel_error(counts, np.abs(errors), "the objective")
     assert "D^-0.50" in figure.get_suptitle()
 
 
 def test_learned_scales_in_the_units_of_features() -> None:
-    figure = plot_learned_scales(
+    figure = plots.plot_learned_scales(
         [4.0, 0.01, 0.0, 1.0], [0.25, 10.0, 1.0, 0.1], ["x [widths]", "L [Lab]", "no", "share [1]"]
     )
     (ax,) = figure.axes
