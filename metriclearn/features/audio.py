@@ -21,6 +21,7 @@ from metriclearn.features.per_recording import RecordingTransformer
 from metriclearn.features.spectra import (
     FLOOR,
     decibels,
+    pitch_class_filters,
     pitch_classes,
     spectral_contrast,
 )
@@ -173,8 +174,7 @@ class AudioFeatures(RecordingTransformer):
         if self.contrast:
             parts.append(spectral_contrast(power, rate, _LOWEST_BAND, self._n_bands))
         if self.chroma:
-            chroma = librosa.filters.chroma(sr=rate, n_fft=window, tuning=0.0)
-            parts.append(pitch_classes(power, chroma))
+            parts.append(pitch_classes(power, pitch_class_filters(rate, window)))
         return np.vstack(parts).astype(np.float64)
 
     def _aggregate(self, blocks: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
@@ -183,7 +183,8 @@ class AudioFeatures(RecordingTransformer):
         A row is done once all its frames and those that their derivatives need are there.
         """
         half = _DELTA_WIDTH // 2
-        waiting, first, done = None, 0, 0  # frames from ``first`` on wait, those below done do not
+        # frames from ``first`` on are waiting, those below ``done`` are in rows already
+        waiting, first, done = None, 0, 0
         for block in chain(blocks, [None]):
             if block is not None:
                 waiting = block if waiting is None else np.hstack([waiting, block])

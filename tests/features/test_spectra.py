@@ -7,6 +7,7 @@ import pytest
 
 from metriclearn.features.spectra import (
     decibels,
+    pitch_class_filters,
     pitch_classes,
     spectral_contrast,
 )
@@ -38,8 +39,11 @@ def test_contrast_is_librosas(rate: int, window: int) -> None:
 
 @pytest.mark.parametrize(("rate", "window"), SIZES)
 def test_pitch_classes_are_librosas(rate: int, window: int) -> None:
+    filters = pitch_class_filters(rate, window)
+    expected = librosa.filters.chroma(sr=rate, n_fft=window, tuning=0.0)
+    np.testing.assert_allclose(filters, expected, atol=1e-6)
     power = spectra(window)
-    found = pitch_classes(power, librosa.filters.chroma(sr=rate, n_fft=window, tuning=0.0))
+    found = pitch_classes(power, filters)
     np.testing.assert_allclose(
         found, librosa.feature.chroma_stft(S=power, sr=rate, tuning=0.0, norm=1), atol=1e-5
     )
