@@ -131,15 +131,14 @@ class KnownStart(BaseEstimator):
             weights.extend(lengths / lengths.sum())
             pieces += parts
         changes = [r for _, known in pieces for r in known.constraints if r.kind.fewest]
-        if changes:
-            varies = np.sum([np.ptp(piece, axis=0) for piece, _ in pieces], axis=0) > 0
-            if varies.any():
-                labels = [known for _, known in pieces]
-                learned = fit([piece[:, varies] for piece, _ in pieces], labels, np.array(weights))
-                if len(learned):
-                    components = np.zeros((len(learned), len(varies)))
-                    components[:, varies] = learned
-                    return components
+        varies = np.sum([np.ptp(piece, axis=0) for piece, _ in pieces], axis=0) > 0
+        if changes and varies.any():
+            labels = [known for _, known in pieces]
+            learned = fit([piece[:, varies] for piece, _ in pieces], labels, np.array(weights))
+            if len(learned):
+                components = np.zeros((len(learned), len(varies)))
+                components[:, varies] = learned
+                return components
         return PrincipalStart().components(arrays, knowns, fit, cut)
 
 

@@ -331,11 +331,9 @@ def _read_labeling(
             return PartialPartition(len(values), values)
     except ValueError as error:
         raise ValueError(f"{who}, labels of {place}: {error}") from error
-    if missing == len(values):
-        raise ValueError(f"{who} needs labels, but they cover no sample of {place} (all −1).")
     raise ValueError(
-        f"{who} needs every sample labeled, got {missing} samples with −1 in {place}; drop "
-        "them or give each gap a label of its own."
+        f"{who} needs every sample labeled, got {missing} of {len(values)} samples with −1 in "
+        f"{place}; drop them or give each gap a label of its own."
     )
 
 
@@ -361,8 +359,7 @@ def read_counts(
     """
     if isinstance(given, np.ndarray) and given.ndim == 0:
         given = given.item()
-    several = isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str)
-    counts = list(given) if several else [given] * len(data.arrays)
+    counts = list(given) if np.ndim(given) == 1 else [given] * len(data.arrays)
     if len(counts) != len(data.arrays):
         raise ValueError(
             f"{who} needs one {name} for each of the {len(data.arrays)} data sets, or one for "

@@ -208,8 +208,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """Features, loss and oracles of the hinge."""
-        features, loss = LinearFeatures(self.metric), FrobeniusLoss()
-        return {"features": features, "loss": loss, "oracle": self._oracle()}
+        features = LinearFeatures(self.metric)
+        return {"features": features, "loss": FrobeniusLoss(), "oracle": self._oracle()}
 
     @staticmethod
     def _sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
@@ -231,19 +231,17 @@ class LargeMarginLearner(LearnedMetric, ABC):
         scale times the most loss that one more cluster can bring, where a single cluster is the
         answer, which limits the price.
         """
-        gain = 1.0
         if not self._count_known:
+            gain = 1.0
             for truth in truths:
                 if truth.known is not None:
                     gain = max(gain, float(charges(truth.known).slack.max()))
-        price = self.loss_scale * gain * (1.0 + 1e-6)
-        if not self._count_known:
-            return cone.join(np.zeros(cone.n_metric), price)
+            return cone.join(np.zeros(cone.n_metric), self.loss_scale * gain * (1.0 + 1e-6))
         deviation = data.pooled_deviation(type(self).__name__, weights)
         variance = float(np.sum((deviation / self.scale_) ** 2))
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
         small = self.loss_scale * float(density) / variance
-        return cone.join(small * cone.metric.identity(cone.n_features), price)
+        return cone.join(small * cone.metric.identity(cone.n_features), 0.0)
 
     def _first_components(
         self,

@@ -77,7 +77,8 @@ class MahalanobisSegmenter(LearnedMetric):
         given = self.n_segments == "given"
         truths = read_labelings(who, y, data, segments=True, partial=not given)
         partitions = self._segment(data, [truth.n_clusters for truth in truths] if given else None)
-        losses = np.array([_loss(partition, truth) for partition, truth in zip(partitions, truths)])
+        loss = known_loss if isinstance(truths[0], PartialPartition) else FrobeniusLoss()
+        losses = np.array(list(map(loss, partitions, truths)))
         weights = read_weights(who, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
 
@@ -116,9 +117,3 @@ class MahalanobisSegmenter(LearnedMetric):
         if hasattr(oracle, "min_size"):
             oracle.min_size = self.min_size
         return oracle
-
-
-def _loss(partition: Partition, truth: Partition | PartialPartition) -> float:
-    if isinstance(truth, Partition):
-        return FrobeniusLoss()(partition, truth)
-    return known_loss(partition, truth)

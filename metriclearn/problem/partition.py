@@ -139,13 +139,12 @@ class Partition:
     @property
     def known_trace(self) -> float:
         """Tr DM with the M of the partition itself: Σ 1/|C(t)| over labeled samples."""
-        share = np.ones(self.n_samples) if self.share is None else self.share
-        return float(np.sum(share / self.sizes[self.labels]))
+        assert self.share is not None
+        return float(np.sum(self.share / self.sizes[self.labels]))
 
     def known_product(self, V: NDArray) -> NDArray:
-        """(DM + MD) V, (T, k) -> (T, k), in O(Tk)."""
-        if self.share is None:
-            return 2.0 * self.project(V)
+        """(DM + MD) V, (T, k) -> (T, k), in O(Tk); where not all is known."""
+        assert self.share is not None
         share = self.share[:, None]
         return share * self.project(V) + self.project(share * V)
 
