@@ -77,7 +77,8 @@ class ProcessorTimes:
     """
 
     def __init__(self) -> None:
-        self.begun, self.seconds = time.process_time(), list[float]()
+        self.begun = time.process_time()
+        self.seconds: list[float] = []
 
     def on_round(self, progress: Progress) -> None:
         """Read the clock."""
@@ -90,7 +91,8 @@ class ProcessorTimes:
 def run(problem: Problem, name: str, seconds: float) -> tuple[pandas.DataFrame, str]:
     """Objective, bound, passes and seconds after every round of a solver, and why it stopped."""
     asked = problem if name == "bundle" else ungrouped(problem)
-    limit, times = TimeLimit(seconds, time.process_time), ProcessorTimes()
+    limit = TimeLimit(seconds, time.process_time)
+    times = ProcessorTimes()
     solution = SOLVERS[name].minimize(replace(asked, callbacks=(times, limit)))
     rounds = pandas.DataFrame(asdict(solution.trace)).assign(seconds=times.seconds)
     rounds["passes"] = rounds.pop("oracle_calls") / len(asked.risk.weights)
