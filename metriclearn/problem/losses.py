@@ -80,10 +80,9 @@ class FrobeniusLoss:
         return FrobeniusForm(form, truth, scale), scale * truth.known_trace
 
 
-def _variable_part(partition: Partition | Projector, truth: Partition) -> float:
+def _variable_part(partition: Partition | Projector, truth: Any) -> float:
     """Tr M(D − DN − ND), O(T(K + K′)) with M = UUᵀ."""
     U = partition.factor
-    assert truth.share is not None
     return float(np.sum(U * (truth.share[:, None] * U - truth.known_product(U))))
 
 
@@ -100,7 +99,7 @@ class FrobeniusForm:
         α.
     """
 
-    def __init__(self, form: Form, truth: Partition, scale: float) -> None:
+    def __init__(self, form: Form, truth: Any, scale: float) -> None:
         self.form, self.truth, self.scale = form, truth, float(scale)
         self.n_samples = form.n_samples
 
@@ -110,7 +109,6 @@ class FrobeniusForm:
 
     def matvec(self, V: NDArray) -> NDArray:
         """The action on (T, k) columns, O(Tk) more than that of A."""
-        assert self.truth.share is not None
         change = self.truth.share[:, None] * V - self.truth.known_product(V)
         return self.form.matvec(V) + self.scale * change
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -279,7 +280,7 @@ class StructuredHinge:
         for a, b in pairwise(cuts):
             data = self.samples[a:b], self.truths[a:b], self._shares[a:b], owners[a:b]
             shards.append(HingeShard(self.terms, *data, hasattr(self.samples, "loaded")))
-        self._owned = [shard.owners for shard in shards]
+        self._owned = list(map(attrgetter("owners"), shards))
         _LOGGER.info("%d data sets in %d shards: %r", len(owners), len(shards), self.executor)
         return self.executor.place(shards)
 

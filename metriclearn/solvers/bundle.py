@@ -102,7 +102,7 @@ class _Bundle(Minimization):
             reach = self.scale / float(np.max(self.terms.slope))
             self.first_proximity = _PROXIMITY * self.scale / reach**2
         self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
-        self.units = np.ones(self.cone.size)
+        self.units = np.ones_like(start)
         self.cuts = table_of(cuts, start)
         self.cuts["weight"] = cuts.weights
         self.archive = self.cuts[:0]
