@@ -587,15 +587,11 @@ def _form_blocks(bounds, n_hot, n, block_max, block_start):
 @njit(nogil=True, cache=True)
 def _walk_back(last):
     """Segment ends, from the start of the last segment of every prefix."""
-    count, t = 0, len(last) - 1
+    ends, t = [0], len(last) - 1
     while t > 0:
-        count, t = count + 1, last[t]
-    ends = np.empty(count, dtype=np.int64)
-    t = len(last) - 1
-    while t > 0:
-        count -= 1
-        ends[count], t = t, last[t]
-    return ends
+        ends.append(t)
+        t = last[t]
+    return np.array(ends[:0:-1])
 
 
 @njit(nogil=True, cache=True)

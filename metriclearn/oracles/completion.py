@@ -87,19 +87,16 @@ class ConstrainedKMeans(BaseEstimator):
         rng = check_random_state(self.random_state)
         best, value = Partition.from_labels(members), -np.inf
         for count in range(fewest, n_groups + 1) if n_clusters is None else [n_clusters]:
-            candidate = Partition.from_labels(self._best(groups, count, rng)[members])
+            runs = []
+            for _ in range(self.n_init if count > n_labels else 1):
+                centers = _first_centers(groups, count, rng)
+                runs.append(_lloyd(groups, centers, self.max_iterations))
+            labels, _ = min(runs, key=lambda run: run[1])  # the least inertia
+            candidate = Partition.from_labels(labels[members])
             if (reached := form.at(candidate)) <= value:
                 break
             best, value = candidate, reached
         return best
-
-    def _best(self, groups: _Groups, n_clusters: int, rng: np.random.RandomState) -> NDArray:
-        """The cluster of every group with the least inertia of several starts, (G,)."""
-        runs = []
-        for _ in range(self.n_init if n_clusters > groups.n_labels else 1):
-            centers = _first_centers(groups, n_clusters, rng)
-            runs.append(_lloyd(groups, centers, self.max_iterations))
-        return min(runs, key=lambda run: run[1])[0]
 
 
 def spectral_completion(form: Any, n_clusters: int | None, known: PartialPartition) -> Partition:
