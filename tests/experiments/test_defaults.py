@@ -28,16 +28,13 @@ def test_draws_have_three_classes_and_share_no_sample() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "n_settings", "chance"),
-    [("default_settings", 4, 4.0), ("clustering_defaults", 9, 4.0)],
+    ("name", "n_settings"), [("default_settings", 4), ("clustering_defaults", 9)]
 )
-def test_every_setting_is_better_than_chance(
-    name: str, n_settings: int, chance: float, tmp_path: Path
-) -> None:
+def test_every_setting_is_better_than_chance(name: str, n_settings: int, tmp_path: Path) -> None:
     call("run", f"experiment={name}", "tiny=true", "n_jobs=1", f"hydra.run.dir={tmp_path}")
     rows = read_results(tmp_path / "results.json")["rows"]
     means = {r["method"]: r["mean"] for r in rows if r["measure"] == "partition_loss"}
     assert len(means) == n_settings
-    assert max(means.values()) < chance
+    assert max(means.values()) < 4  # nearly 2(K − 1) for K = 3
     text = (tmp_path / f"{name}.md").read_text(encoding="utf-8")
     assert text.count("\n| ") == 1 + n_settings
