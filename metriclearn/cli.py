@@ -332,14 +332,10 @@ def _rows(path: Path, names: list[str]) -> Any:
     import pandas as pd
 
     from metriclearn.datasets.files import finite_values
+    from metriclearn.running.atomic import reading
 
-    try:
+    with reading(path, f"a CSV file with the columns {names[:8]}, those the model was made from"):
         table = pd.read_csv(path, usecols=names)
-    except ValueError as error:
-        raise ValueError(
-            f"{str(path)!r} needs to be a CSV file with the columns {names[:8]}, as the model was "
-            f"made from tables ({error})."
-        ) from error
     return finite_values(table[names], path)
 
 
