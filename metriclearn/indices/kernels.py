@@ -95,26 +95,19 @@ def margin_matches(a: Ints, b: Ints, margin: float) -> int:
 def chain_matching(rows: Ints, columns: Ints, counts: Ints) -> np.int64:
     """Heaviest one-to-one matching of the cells of two segmentations, O(cells).
 
-    Cells come sorted, and consecutive ones share a row or a column (or neither): a staircase. So
-    it is enough to know the best sum for each state of the last cell's row and column.
+    Cells come sorted by row, and so by column: a staircase. What shares a row or a column with
+    cell t, and comes before it, are all cells from the first of its row or of its column on. So
+    the best of the first t + 1 cells leaves out t, or joins it to the best before that first one.
     """
-    none = row_used = column_used = np.int64(0)  # best sums by what the last cell's lines carry
-    both = np.int64(-1)
-    row = column = -1
+    best = np.zeros(len(counts) + 1, dtype=np.int64)
+    row_start = column_start = 0
     for t in range(len(counts)):
-        if rows[t] != row and columns[t] != column:
-            none = max(max(none, row_used), max(column_used, both))
-            row_used = column_used = both = np.int64(-1)
-        elif rows[t] == row:  # the column is new: forget whether the last one was used
-            none, row_used = max(none, column_used), max(row_used, both)
-            column_used = both = np.int64(-1)
-        else:
-            none, column_used = max(none, row_used), max(column_used, both)
-            row_used = both = np.int64(-1)
-        row, column = rows[t], columns[t]
-        if none >= 0:
-            both = max(both, none + counts[t])
-    return max(max(none, row_used), max(column_used, both))
+        if rows[t] != rows[t - 1]:
+            row_start = t
+        if columns[t] != columns[t - 1]:
+            column_start = t
+        best[t + 1] = max(best[t], counts[t] + best[min(row_start, column_start)])
+    return best[-1]
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
