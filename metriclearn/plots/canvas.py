@@ -133,15 +133,14 @@ def envelope(
 
 def bars(ax: Axes, values: ArrayLike, names: Sequence[str], colors: Any) -> BarContainer:
     """Horizontal bars from the top down, named beside them, or above them where it is narrow."""
-    places = np.arange(len(names))
-    if width_of(ax) < 5:  # inches: a phone's
-        drawn = ax.barh(places + 0.2, values, 0.36, color=colors)
+    places, narrow = np.arange(len(names)), width_of(ax) < 5  # inches: a phone's
+    drawn = ax.barh(places + 0.2 * narrow, values, 0.36 if narrow else 0.72, color=colors)
+    if narrow:
         ax.set_yticks([])
         for place, name in zip(places, names):
             text = shorten(name, int(width_of(ax) * 12))
             words(ax, 0.02, place - 0.22, text, transform=ax.get_yaxis_transform())
     else:
-        drawn = ax.barh(places, values, 0.72, color=colors)
         name_ticks(ax, names)
     ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
     return drawn

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
@@ -167,8 +167,7 @@ def _name_ends(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
     if last > _WIDE * ends[:, 0].min() and first > 0:
         ax.set_xscale("log")
         ax.set_xlim(first, first * (last / first) ** (1 / (1 - room)))
-        powers = np.arange(np.floor(np.log10(first)), np.ceil(np.log10(last)) + 1)
-        ticks = np.outer(10.0**powers, (1, 3)).ravel()
+        ticks = np.asarray(LogLocator(subs=(1, 3)).tick_values(first, last))
         ticks = ticks[(ticks >= first) & (ticks <= last)]
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         ax.xaxis.set_minor_locator(NullLocator())

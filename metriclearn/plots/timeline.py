@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MultipleLocator
+from matplotlib.ticker import MultipleLocator
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
@@ -76,7 +76,7 @@ def plot_timeline(
     step = next((step for step in _STEPS if end / step <= 12), 3600 * np.ceil(end / 43200))
     ax.xaxis.set_major_locator(MultipleLocator(step))
     if end > 120:
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda s, _: f"{int(s) // 60}:{s % 60:02.0f}"))
+        ax.xaxis.set_major_formatter(lambda s, _: f"{int(s) // 60}:{s % 60:02.0f}")
     handles = [ax.barh(0, 0, color=colors[label], label=label) for label in labels]
     anchor = (1, -0.16 if above else -0.3)
     columns = min(len(labels), 6)
