@@ -34,12 +34,12 @@ def reading(path: str | os.PathLike[str], needed: str) -> Iterator[None]:
     ------
     ValueError
         Naming file and reason; a sentence that begins with the path is raised as it is.
-    FileNotFoundError, ImportError
+    FileNotFoundError, ImportError, MemoryError
         As they are, too.
     """
     try:
         yield
-    except (FileNotFoundError, ImportError):
+    except (FileNotFoundError, ImportError, MemoryError):
         raise
     except Exception as error:  # a damaged file can fail in any of many ways
         if str(error).startswith(repr(os.fspath(path))):
