@@ -286,12 +286,7 @@ class ChargedForm:
 
     def __init__(self, form: LowRankForm, charges: Charges, scale: float) -> None:
         self.form, self.charges, self.scale = form, charges, float(scale)
-        self.n_samples, self.shift = form.n_samples, form.shift
-
-    @property
-    def cumulative(self) -> NDArray:
-        """Cumulative sums of the centered factors, (T+1, r)."""
-        return self.form.cumulative
+        self.n_samples, self.shift, self.cumulative = form.n_samples, form.shift, form.cumulative
 
     def at(self, partition: Partition) -> float:
         """Value of a segmentation."""
