@@ -92,13 +92,7 @@ class PrincipalStart(BaseEstimator):
 
     n_components: int = 10
 
-    def components(
-        self,
-        arrays: Sequence[NDArray],
-        knowns: Sequence[PartialPartition],
-        fit: FitKnown,
-        cut: CutKnown,
-    ) -> NDArray:
+    def components(self, arrays: Sequence[NDArray], *_: Any) -> NDArray:
         """Leading eigenvectors of the pooled correlation matrix over standard deviations."""
         return principal_components(arrays, self.n_components)[1]
 
@@ -139,7 +133,7 @@ class KnownStart(BaseEstimator):
                 components = np.zeros((len(learned), len(varies)))
                 components[:, varies] = learned
                 return components
-        return PrincipalStart().components(arrays, knowns, fit, cut)
+        return PrincipalStart().components(arrays)
 
 
 def labeled_samples(array: NDArray, known: PartialPartition) -> list[Piece]:
