@@ -302,10 +302,11 @@ def read_labelings(
                 f"{length} samples of {place}."
             )
         truths.append(truth)
-    if PartialPartition not in map(type, truths):
-        return truths
-    whole = PartialPartition.from_partition
-    return [whole(truth) if isinstance(truth, Partition) else truth for truth in truths]
+    if PartialPartition in map(type, truths):
+        for i, truth in enumerate(truths):
+            if isinstance(truth, Partition):
+                truths[i] = PartialPartition.from_partition(truth)
+    return truths
 
 
 def _read_labeling(
@@ -313,28 +314,23 @@ def _read_labeling(
 ) -> Partition | PartialPartition:
     if isinstance(labels, Partition):
         return labels
-    if isinstance(labels, PartialPartition):
-        known = labels.segmentation() if segments else None
-        if not segments and np.all(labels.labels >= 0):
-            known = Partition.from_labels(labels.labels)
-        if known is None and not partial:
-            raise ValueError(
-                f"{who} needs all of {place} known, got {labels!r}, which leaves some of it open."
-            )
-        return known or labels
-    try:
-        values = label_values(labels)
-        missing = int(np.count_nonzero(values == -1))
-        if not missing:
-            return Partition.from_runs(values) if segments else Partition.from_labels(values)
-        if partial:
-            return PartialPartition(len(values), values)
-    except ValueError as error:
-        raise ValueError(f"{who}, labels of {place}: {error}") from error
-    raise ValueError(
-        f"{who} needs every sample labeled, got {missing} of {len(values)} samples with −1 in "
-        f"{place}; drop them or give each gap a label of its own."
-    )
+    if not isinstance(labels, PartialPartition):
+        try:
+            values = label_values(labels)
+            if not np.any(values == -1):
+                return Partition.from_runs(values) if segments else Partition.from_labels(values)
+            labels = PartialPartition(len(values), values)
+        except ValueError as error:
+            raise ValueError(f"{who}, labels of {place}: {error}") from error
+    known = labels.segmentation() if segments else None
+    if not segments and np.all(labels.labels >= 0):
+        known = Partition.from_labels(labels.labels)
+    if known is None and not partial:
+        raise ValueError(
+            f"{who} needs every sample of {place} labeled, got {labels!r}, which leaves some of it "
+            "open (−1); drop such samples or give each gap a label of its own."
+        )
+    return known or labels
 
 
 def read_counts(
