@@ -399,6 +399,18 @@ def _starts(rules, u, stop):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
+def _slack(slack, weight, c, t):
+    """slack(t) of (*)."""
+    return weight - c if slack is None else slack[t] - c
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _legal_from(rules, t, min_size):
+    """The first end u of which t is a legal split, whatever the start."""
+    return t + min_size if rules is None else max(t + min_size, rules[_REACH, t] + 1)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
 def _truth_slack(truth, kappa, c, s, t, T):
     """At least f(s,u) − f(s,t) − f(t,u) for every u ≥ t: what s may gain over t after t.
 
@@ -486,27 +498,19 @@ def best_segmentation(S, weight, truth, charges, slack, rules, c, min_size):
                     value = F[s] + _value(S, weight, truth, charges, c, s, u)
                     if value > best:
                         best, incumbent = value, s
-        if best > -np.inf:
-            F[u], last[u] = best, incumbent
+        F[u], last[u] = best, incumbent
         # A new checkpoint tightens all bounds; it pays once the work since the last one, looks at
         # blocks and evaluations, has reached what it costs.
         if work >= cost + newest + 1 - fresh:
             n_old = _add(max(fresh, low), newest + 1, F, starts, bounds, expiry, n_old)
-            until = u + min_size  # the first end of which u is a legal split, whatever the start
-            if rules is not None:
-                until = max(until, rules[_REACH, u] + 1)
-            gained = weight if slack is None else slack[u]  # the slack of (*) without c
-            at = gained - c, low, until, u, common
+            at = _slack(slack, weight, c, u), low, _legal_from(rules, u, min_size), u, common
             live = (starts, bounds, expiry)
             n_old, n_hot, cost = _renew(S, weight, truth, charges, c, at, F, live, n_old)
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
             checkpoint, work, fresh = u, 0, newest + 1
-    ends = _walk_back(last)
-    total, s = 0.0, 0
-    for t in ends:
-        total += _value(S, weight, truth, charges, 0.0, s, t)
-        s = t
-    return F, total, ends
+    edges = _walk_back(last)
+    values = segment_values(S, weight, truth, charges, slack, rules, edges[:-1], edges[1:])
+    return F, values.sum(), edges[1:]
 
 
 @njit(nogil=True, cache=True)
@@ -586,12 +590,13 @@ def _form_blocks(bounds, n_hot, n, block_max, block_start):
 
 @njit(nogil=True, cache=True)
 def _walk_back(last):
-    """Segment ends, from the start of the last segment of every prefix."""
-    ends, t = [0], len(last) - 1
+    """0 and the segment ends, from the start of the last segment of every prefix."""
+    edges, t = [len(last) - 1], last[-1]
     while t > 0:
-        ends.append(t)
+        edges.append(t)
         t = last[t]
-    return np.array(ends[:0:-1])
+    edges.append(0)
+    return np.array(edges[::-1])
 
 
 @njit(nogil=True, cache=True)
