@@ -13,7 +13,11 @@ from metriclearn.estimators.alternation import Piece
 from metriclearn.estimators.inputs import DataSets, read_labelings
 from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
-from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
+from metriclearn.oracles.change_points import (
+    ConstrainedChangePoints,
+    PricedSegmentation,
+    segmentation_oracle,
+)
 from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.forms import LinearFeatures, LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, pieces_of
@@ -183,6 +187,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
             oracle(form.shifted(-price), None, known).completing(known)
             for form, known in zip(forms, knowns)
         ]
+
+    def _oracle(self) -> Oracle:
+        return segmentation_oracle(self.oracle, self.min_size)
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         if truths[0].known is None:

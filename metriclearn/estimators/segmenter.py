@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from metriclearn.estimators.inputs import (
     DataSets,
@@ -17,7 +16,7 @@ from metriclearn.estimators.inputs import (
     read_weights,
 )
 from metriclearn.estimators.learned_metric import LearnedMetric
-from metriclearn.oracles.change_points import ChangePoints
+from metriclearn.oracles.change_points import segmentation_oracle
 from metriclearn.problem.forms import LowRankForm, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, known_loss
@@ -96,7 +95,7 @@ class MahalanobisSegmenter(LearnedMetric):
         counts = read_counts(
             who, "n_segments", n_segments, data, optional=unknown, min_size=self.min_size
         )
-        oracle: Any = self._oracle()
+        oracle: Any = segmentation_oracle(self.oracle, self.min_size)
         partitions: list[Partition] = []
         for X, count in zip(data.arrays, counts):
             form = LowRankForm(cumulative=cumulative_sums(X, self.components_))
@@ -108,12 +107,3 @@ class MahalanobisSegmenter(LearnedMetric):
                 assert self.penalty_ is not None
                 partitions.append(oracle(form.shifted(-self.penalty_)))
         return partitions
-
-    def _oracle(self) -> Oracle:
-        """The oracle, with the estimator's smallest segment where it knows of one."""
-        if self.oracle is None:
-            return ChangePoints(self.min_size)
-        oracle: Any = clone(self.oracle, safe=False)
-        if hasattr(oracle, "min_size"):
-            oracle.min_size = self.min_size
-        return oracle

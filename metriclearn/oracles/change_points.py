@@ -37,14 +37,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.losses import ChargedForm, charge
 from metriclearn.problem.partition import Partition, check_count
 
-__all__ = ["ChangePoints", "ConstrainedChangePoints", "PricedSegmentation", "Vertex"]
+__all__ = [
+    "ChangePoints",
+    "ConstrainedChangePoints",
+    "PricedSegmentation",
+    "Vertex",
+    "segmentation_oracle",
+]
 
 # Fractions of the slack below F(u): starts closer than the first are evaluated again at a
 # checkpoint, those closer than the second are looked at before all others. Any choice is exact;
@@ -101,6 +107,16 @@ class ChangePoints(BaseEstimator):
         if n_clusters is None:
             return Partition(ends=problem.solve(-form.shift).ends)
         return Partition(ends=problem.solve_count(n_clusters))
+
+
+def segmentation_oracle(oracle: Any, min_size: int) -> Any:
+    """A copy of an oracle with the smallest segment, where it knows one; ChangePoints for None."""
+    if oracle is None:
+        return ChangePoints(min_size)
+    oracle = clone(oracle, safe=False)
+    if hasattr(oracle, "min_size"):
+        oracle.min_size = min_size
+    return oracle
 
 
 class ConstrainedChangePoints(ChangePoints):
