@@ -18,6 +18,9 @@ __all__ = ["Checkpoint", "reading", "replacing"]
 
 _LOGGER = logging.getLogger(__name__)
 
+# Raised whenever a solver's state gets other names or units, so that older files are refused.
+_FORMAT = b"2"
+
 
 @contextmanager
 def reading(path: str | os.PathLike[str], needed: str) -> Iterator[None]:
@@ -97,7 +100,7 @@ class Checkpoint:
 
     def __init__(self, path: str, who: str, *identity: Any) -> None:
         self.path, self.who = path, who
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(_FORMAT)
         for value in identity:
             array = np.asarray(value, dtype=np.float64)
             scale = float(np.max(np.abs(array), initial=0.0)) or 1.0
@@ -127,7 +130,7 @@ class Checkpoint:
         if identity != self.identity:
             raise ValueError(
                 f"{self.who} needs a checkpoint of this problem, but {self.path!r} belongs to "
-                "other data or settings; remove it or choose another checkpoint file."
+                "other data, settings or an older version; remove it or choose another checkpoint file."
             )
         _LOGGER.info("resuming from %s", self.path)
         return state

@@ -85,7 +85,7 @@ def test_checkpoint_of_another_problem_is_refused(solver, other, another, tmp_pa
     path = str(tmp_path / "state.npz")
     minimize(PROBLEM, solver, checkpoint=path, max_rounds=2)
     refusal = rf"{type(another).__name__} needs a checkpoint of this problem, but .*state\.npz"
-    with pytest.raises(ValueError, match=f"{refusal}.* belongs to other data or settings"):
+    with pytest.raises(ValueError, match=f"{refusal}.* belongs to other data, settings or"):
         minimize(other, another, checkpoint=path)
     assert len(minimize(PROBLEM, solver, checkpoint=path, max_rounds=3).trace) == 3
 

@@ -78,7 +78,7 @@ def test_checkpoint_of_another_regularizer_of_the_users_own(tmp_path) -> None:
     solver = CuttingPlane(tolerance=1e-2, checkpoint=str(tmp_path / "state.npz"))
     stated = CompleteProblem(DiagonalMetric(), CvxpyTrace(1.0), "learned").stated()
     solver.minimize(stated)
-    with pytest.raises(ValueError, match="belongs to other data or settings"):
+    with pytest.raises(ValueError, match="belongs to other data, settings or"):
         solver.minimize(replace(stated, regularizer=CvxpyTrace(1e-3)))
 
 
