@@ -203,11 +203,7 @@ class TopEigenvectors(BaseEstimator):
             scale = max(float(np.abs(ritz).max()), 1e-300)
             if np.linalg.norm(residual, axis=0).max() <= self.tolerance * scale:
                 return ritz[::-1][:count], basis @ leading
-            following = images[:, -width:]
-            for _ in range(
-                3
-            ):  # once loses digits, and where nothing is left, any direction will do
-                following = np.linalg.qr(following - basis @ (basis.T @ following))[0]
+            following = _orthogonal_to(basis, images[:, -width:])
             if basis.shape[1] + 2 * width > min(_BLOCKS * width, T):
                 kept = mixing[:, ::-1][:, : 2 * width]
                 basis, images = basis @ kept, images @ kept
@@ -218,6 +214,21 @@ class TopEigenvectors(BaseEstimator):
                 "samples; raise tolerance or max_passes, or use fewer, larger nodes."
             )
         return _whole(form, count)
+
+
+def _orthogonal_to(basis: NDArray, block: NDArray) -> NDArray:
+    """An orthonormal basis of the block outside the span; random directions where that is less."""
+    random = np.random.default_rng(basis.shape[1])
+    size = float(np.linalg.norm(block))
+    while True:
+        for _ in range(2):  # once loses digits
+            block = block - basis @ (basis.T @ block)
+        block, triangle = np.linalg.qr(block)
+        empty = np.abs(np.diag(triangle)) <= 1e-10 * size
+        if not empty.any():
+            return block - basis @ (basis.T @ block)
+        block[:, empty] = random.standard_normal((len(block), int(empty.sum())))
+        size = 1.0
 
 
 def _whole(form: Any, count: int) -> tuple[NDArray, NDArray]:

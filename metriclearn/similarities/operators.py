@@ -110,13 +110,14 @@ class GaussianOperator(Operator):
 
     @cached_property
     def _kernel(self) -> NDArray:
-        return np.concatenate([_gaussian(self._Z[block], self._Z) for block in self._rows()])
+        return _gaussian(self._Z, self._Z)
 
     def _rows(self) -> Iterator[slice]:
         """Blocks small enough that three arrays of their size fit beside what is kept."""
         budget = 0.5 * self.memory if self._keeps else self.memory
         fitting = int(budget / (28.0 * self.n_samples))
-        return gen_batches(self.n_samples, max(_SMALLEST_BLOCK, min(fitting, 4096)))
+        step = max(_SMALLEST_BLOCK, min(fitting, 4096))
+        return (slice(begin, begin + step) for begin in range(0, self.n_samples, step))
 
     def _blocks(self) -> Iterator[tuple[slice, slice, NDArray]]:
         """Rows, the columns from the first of these rows on, and their similarities."""
@@ -138,17 +139,17 @@ class GaussianOperator(Operator):
         return product
 
     def unscaled_slope(self, F: NDArray) -> NDArray:
-        """−Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ with G = FFᵀ∘W, from its upper half."""
+        """Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ with G = −FFᵀ∘W, from its upper half."""
         total = np.zeros((self._X.shape[1],) * 2)
         for rows, columns, block in self._blocks():
-            G = F[rows] @ F[columns].T
+            G = -F[rows] @ F[columns].T
             G *= block
             G[:, len(block) :] *= 2.0  # stands for its mirror image too
             X, others = self._X[rows], self._X[columns]
             cross = X.T @ (G @ others)
             total += X.T @ (G.sum(1)[:, None] * X) - cross - cross.T
             total += others.T @ (G.sum(0)[:, None] * others)
-        return -total
+        return total
 
     def restricted(self, kept: NDArray) -> Self:
         return type(self)(self._X[kept], self._components, self.root[kept], self.memory)
