@@ -130,7 +130,8 @@ class Checkpoint:
         if identity != self.identity:
             raise ValueError(
                 f"{self.who} needs a checkpoint of this problem, but {self.path!r} belongs to "
-                "other data, settings or an older version; remove it or choose another checkpoint file."
+                "other data, settings or an older version; remove it or choose another checkpoint "
+                "file."
             )
         _LOGGER.info("resuming from %s", self.path)
         return state
