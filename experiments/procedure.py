@@ -37,7 +37,7 @@ from tqdm import tqdm
 
 import metriclearn
 from experiments.report import MEASURE, Artifacts
-from metriclearn.running.atomic import replacing
+from metriclearn.running.files import replacing
 
 Item = TypeVar("Item")
 Losses = dict[str, dict[Any, NDArray]]  # by column, then by option of the fitted model

@@ -285,7 +285,7 @@ def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture:
 
     from metriclearn.features.media import audio_blocks, duration, video_frames
     from metriclearn.plots.timeline import plot_timeline
-    from metriclearn.running.atomic import replacing
+    from metriclearn.running.files import replacing
 
     parts = [extractor, *getattr(extractor, "extractors", ())]
     names = {type(part).__name__ for part in parts}
@@ -332,7 +332,7 @@ def _rows(path: Path, names: list[str]) -> Any:
     import pandas as pd
 
     from metriclearn.datasets.files import finite_values
-    from metriclearn.running.atomic import reading
+    from metriclearn.running.files import reading
 
     with reading(path, f"a CSV file with the columns {names[:8]}, those the model was made from"):
         table = pd.read_csv(path, usecols=names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -37,4 +38,5 @@ def kill_after_writing(
     time.sleep(delay)
     process.kill()
     process.join()
+    assert process.exitcode in (0, -signal.SIGKILL)  # anything else is an error of the call
     return process.exitcode != 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import pairwise
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import PathLike
-from metriclearn.running.atomic import reading, replacing
+from metriclearn.running.files import reading, replacing
 
 Segment = tuple[float, float, str]
 _COLUMNS = ("recording", "start", "end", "label")
@@ -39,11 +40,19 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
             f"A table of segments with columns {columns} is needed, but {name!r} does not exist; "
             "write one, times in seconds."
         )
-    with reading(path, f"a table with columns {columns}"):
-        table = pd.read_csv(path, dtype=str, index_col=False, encoding="utf-8-sig")[list(_COLUMNS)]
+    with reading(path, f"a table with columns {columns}", pd.errors.ParserWarning):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
+            table = pd.read_csv(
+                path,
+                dtype=str,
+                index_col=False,
+                encoding="utf-8-sig",
+                na_filter=False,  # a label may be called NA
+            )[list(_COLUMNS)]
         if table.empty:
             raise ValueError("it needs one segment or more")
-    table = table.fillna("").apply(lambda column: column.str.strip())
+    table = table.apply(lambda column: column.str.strip())
     start, end = (pd.to_numeric(table[column], errors="coerce") for column in ("start", "end"))
     named = (table["recording"] != "") & (table["label"] != "")
     right = named & (start >= 0) & (start < end) & (end < np.inf)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import PathLike, read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
-from metriclearn.running.atomic import reading, replacing
+from metriclearn.running.files import reading, replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,12 +62,13 @@ def load_files(
     feature_names = list(read[0][0].columns)
     sequences = []
     for file, (features, _, _) in zip(files, read):
-        wrong = features.columns[features.columns.duplicated()].tolist()
-        wrong += features.columns.symmetric_difference(feature_names).tolist()
-        if wrong:
+        repeated = features.columns[features.columns.duplicated()].tolist()
+        lacking = [name for name in feature_names if name not in features.columns]
+        extra = [name for name in features.columns if name not in feature_names]
+        if repeated or lacking or extra:
             raise ValueError(
                 f"{os.fspath(file)!r} needs each feature column of {files[0].name!r} once and no "
-                f"other, but {wrong[:5]} are missing, repeated or in addition."
+                f"other, but repeats {repeated[:5]}, lacks {lacking[:5]} and adds {extra[:5]}."
             )
         sequences.append(finite_values(features[feature_names], file))
     return LabeledSequences(
@@ -109,8 +110,9 @@ def _read_table(file: Path, label: str, group: str | None) -> Read:
     import pandas as pd
 
     separator = SEPARATORS.get(file.suffix.lower())
-    with reading(file, f"a table as {file.suffix[1:]}"), warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
+    too_many = pd.errors.ParserWarning  # values in a row
+    with reading(file, f"a table as {file.suffix[1:]}", too_many), warnings.catch_warnings():
+        warnings.simplefilter("error", too_many)
         if separator is None:
             table = pd.read_parquet(file)
         else:

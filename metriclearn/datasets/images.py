@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import PathLike, existing, files_by_name
 from metriclearn.datasets.sequences import Items
-from metriclearn.running.atomic import reading
+from metriclearn.running.files import reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +182,8 @@ def _read_rgb(path: Path) -> NDArray[np.uint8]:
     """8-bit RGB, turned as the camera was held."""
     from PIL import Image, ImageOps
 
-    with reading(path, "an image by Pillow"), Image.open(path) as image:
+    bomb = Image.DecompressionBombError
+    with reading(path, "an image by Pillow", SyntaxError, bomb), Image.open(path) as image:
         turned = ImageOps.exif_transpose(image)
         if turned.mode[0] not in "IF":
             return np.asarray(turned.convert("RGB"), dtype=np.uint8)
@@ -196,7 +197,8 @@ def _read_labels(path: Path, unlabeled: int | None) -> NDArray:
     """Gray values or palette indices; colors and fractions as numbers 0 … K-1."""
     from PIL import Image
 
-    with reading(path, "an image by Pillow"), Image.open(path) as image:
+    bomb = Image.DecompressionBombError
+    with reading(path, "an image by Pillow", SyntaxError, bomb), Image.open(path) as image:
         values = np.asarray(image)
     if values.ndim == 2 and values.dtype.kind in "bui":
         labels = values.astype(np.int64)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.files import READERS, new_folder, sequence_files
 from metriclearn.datasets.registry import PathLike
-from metriclearn.running.atomic import reading
+from metriclearn.running.files import reading
 
 
 class LazyArrays(Sequence[NDArray]):
@@ -99,7 +99,7 @@ class SequenceFolder(_OnDisk):
 def _read(label: str, part: str, file: str) -> NDArray:
     """The features ("X") or labels ("y") of a file, without the other where that is possible."""
     path, kind = Path(file), Path(file).suffix.lower()
-    with reading(path, "a sequence with labels"):
+    with reading(path, "a sequence with labels", TypeError):
         if kind == ".npy":
             array = path if part == "X" else path.with_suffix(".labels.npy")
             return np.load(array, mmap_mode="r", allow_pickle=False)

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from metriclearn.datasets.annotations import read_segments, row_labels
 from metriclearn.datasets.registry import PathLike, existing, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
-from metriclearn.running.atomic import replacing
+from metriclearn.running.files import replacing
 
 _LOGGER = logging.getLogger(__name__)
 _VERSION = 1  # of the cached features; raised when an extractor's results change

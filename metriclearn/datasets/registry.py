@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.running.atomic import reading
+from metriclearn.running.files import reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,11 +102,12 @@ def fetch(
     import requests
 
     address = base_url if base_url is not None else source.base_url
+    sha256 = source.files[file]["sha256"]
     url = f"{address.rstrip('/')}/{source.files[file]['path']}"
     store = pooch.create(
         path=folder,
         base_url="",
-        registry={file: source.files[file]["sha256"]},
+        registry={file: sha256},
         urls={file: url},
         retry_if_failed=RETRIES,
     )
@@ -121,6 +122,11 @@ def fetch(
         raise OSError(
             f"{file!r} could not be written to {str(folder)!r} ({error}); set METRICLEARN_DATA to "
             "a folder that can be written to."
+        ) from error
+    except ValueError as error:
+        raise ValueError(
+            f"{file!r} downloaded from {url} does not have the registered sha256 {sha256} and was "
+            "thrown away; try again later, or put the right file there yourself."
         ) from error
 
 
@@ -193,8 +199,9 @@ def files_by_name(what: str, files: Iterable[Path]) -> dict[str, Path]:
 
 def read_arrays(path: Path) -> dict[str, NDArray]:
     """All arrays of an npz file; a ValueError naming the file if it is damaged."""
-    with reading(path, "an npz file of plain arrays"), np.load(path, allow_pickle=False) as stored:
-        return dict(stored)
+    needed = "an npz file of plain arrays"
+    with reading(path, needed, TypeError), np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
 def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:

@@ -161,6 +161,11 @@ class LabeledSequences(Items):
             present = sorted(set(self.groups))
             order = check_random_state(random_state).permutation(len(present))
             if n_test is not None:
+                if not 1 <= n_test < len(present):
+                    raise ValueError(
+                        f"LabeledSequences {self.name!r} needs n_test from 1 to "
+                        f"{len(present) - 1}, below its number of groups, got {n_test}."
+                    )
                 fractions = 1.0 - n_test / len(present), n_test / len(present)
             parts = np.split(order, self._ends_of_parts(np.asarray(fractions), len(present)))
             groups = [[present[i] for i in part] for part in parts]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import SOURCES, PathLike, data_folder, read
 from metriclearn.problem.partition import Partition
-from metriclearn.running.atomic import reading
+from metriclearn.running.files import reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +77,10 @@ def load_tcpd(
         )
     loaded = []
     for name in names:
-        content = read("tcpd", f"datasets/{name}.json", root, base_url=base_url)
-        with reading(folder, f"series {name!r} of the Turing Change Point Dataset"):
+        file = f"datasets/{name}.json"
+        needed = "a series of the Turing Change Point Dataset that fits annotations.json"
+        content = read("tcpd", file, root, base_url=base_url)
+        with reading(folder / file, needed, TypeError, AttributeError):
             loaded.append(_series(name, content, annotations[name]))
     return loaded
 
@@ -86,6 +88,13 @@ def load_tcpd(
 def _series(
     name: str, content: dict[str, Any], annotations: dict[str, list[int]]
 ) -> AnnotatedSeries:
+    """A series from its file's content, gaps filled in linearly, and every person's change-points.
+
+    Raises
+    ------
+    ValueError
+        If columns have other lengths than the file says, or one of them has no value.
+    """
     raw = [np.array(part["raw"], dtype=np.float64) for part in content["series"]]
     if {len(column) for column in raw} != {content["n_obs"]}:
         raise ValueError(

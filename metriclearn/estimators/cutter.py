@@ -183,6 +183,14 @@ def read_node_labels(who: str, y: Any, graphs: Graphs) -> list[SampleLabels]:
 
 
 def _read_labels(who: str, labels: Any, graphs: Graphs, i: int) -> SampleLabels:
+    """Labels of the nodes of graph i, from labels of its samples with -1 where unknown.
+
+    Raises
+    ------
+    ValueError
+        If they have another shape than the samples, none is known, or there are more of them than
+        nodes.
+    """
     nodes, segments = graphs.arrays[i], graphs.segments[i]
     shape = (nodes.n_samples,) if segments is None else segments.shape
     same: Sequence[tuple[int, int]] = ()
@@ -198,10 +206,12 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int) -> SampleLabels:
     if array.dtype.kind in "US" and not hasattr(labels, "dtype"):
         array = np.array(labels, dtype=object)  # numpy would turn -1 into a string
     if array.shape != shape:
+        remedy = "resize label maps by the nearest neighbor"
+        if segments is None:
+            remedy = "give a label to every row; a gray image needs three channels"
         raise ValueError(
             f"{who} needs labels of shape {shape} for data set {i}, one for every sample, got "
-            f"{array.shape}; resize label maps by the nearest neighbor; a gray image needs three "
-            "channels."
+            f"{array.shape}; {remedy}."
         )
     known = array != -1
     if not known.any():

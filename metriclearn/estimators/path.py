@@ -292,8 +292,14 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         problem = learner._problem(X, y, sample_weight)
         self.strengths_ = _strengths(self.strengths, problem, self.ratio)
         splitter = check_cv(min(5, n) if self.cv is None else self.cv)
+        folds = list(splitter.split(np.arange(n), None, groups))
+        if not folds or not all(len(train) and len(test) for train, test in folds):
+            raise ValueError(
+                f"{who} needs folds with sequences to train on and to leave out, got "
+                f"cv={self.cv!r}."
+            )
         losses = []
-        for train, test in splitter.split(np.arange(n), None, groups):
+        for train, test in folds:
             path = regularization_path(
                 learner,
                 [X[i] for i in train],

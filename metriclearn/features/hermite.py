@@ -48,9 +48,16 @@ def hermite_functions(
     Raises
     ------
     ValueError
-        If the paper's constant is too large to be represented.
+        If ``n_functions`` is not positive, x not finite, the normalization unknown, or the
+        paper's constant too large to be represented.
     """
-    x = np.clip(np.asarray(x, dtype=np.float64), -_FAR, _FAR)
+    who = "hermite_functions"
+    number(1, whole=True).check(who, "n_functions", n_functions)
+    either("orthonormal", "paper").check(who, "normalization", normalization)
+    x = np.asarray(x, dtype=np.float64)
+    if wrong := int(np.sum(~np.isfinite(x))):
+        raise ValueError(f"{who} needs finite x, got {wrong} values that are not finite.")
+    x = np.clip(x, -_FAR, _FAR)
     orthonormal = normalization == "orthonormal"
     functions = np.empty((*x.shape, n_functions))
     before, now = np.zeros_like(x), np.full_like(x, np.pi**-0.25 if orthonormal else 1.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,6 +74,19 @@ class Picture:
         H, W = self.shape
         row, column = np.mgrid[:H, :W]
         return self.pool(np.stack([(column + 0.5) / W - 0.5, (row + 0.5) / H - 0.5], axis=-1))
+
+
+class Group(Protocol):
+    """Features that belong together."""
+
+    @property
+    def names(self) -> list[str]:
+        """One name per feature, with its unit."""
+        ...
+
+    def __call__(self, picture: Picture) -> NDArray:
+        """Features of the nodes, (S, p)."""
+        ...
 
 
 class Color(ComponentParameters):
@@ -293,7 +306,7 @@ class ImageFeatures(ComponentParameters):
     """
 
     segmenter: Callable[[NDArray], NDArray] = Superpixels()  # noqa: RUF009
-    groups: Sequence[Any] = _DEFAULT_GROUPS
+    groups: Sequence[Group] = _DEFAULT_GROUPS
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Nothing is learned."""
@@ -334,11 +347,12 @@ def read_rgb(who: str, image: ArrayLike) -> NDArray:
         )
     if pixels.dtype == np.uint8:
         return pixels
+    if pixels.dtype.kind == "f" and not np.all(np.isfinite(pixels)):
+        raise ValueError(f"{who} needs finite pixels, got NaN or infinity; fill such pixels in.")
     bounded = pixels.dtype.kind == "f" and bool(np.all((pixels >= 0) & (pixels <= 1)))
     if not bounded:
         raise ValueError(
             f"{who} needs images of uint8, or of floats from 0 to 1, got {pixels.dtype} from "
-            f"{pixels.min():g} to {pixels.max():g}; divide by the largest possible value, and fill "
-            "in pixels that are NaN."
+            f"{pixels.min():g} to {pixels.max():g}; divide by the largest possible value."
         )
     return pixels.astype(np.float64)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.running.atomic import reading
+from metriclearn.running.files import reading
 
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ts")
 
@@ -53,7 +53,7 @@ def audio_blocks(
         soundfile.info(os.fspath(path))
     except soundfile.LibsndfileError:  # a format that it does not know
         read = _av_blocks
-    with reading(path, "sound"):
+    with reading(path, "sound", RuntimeError):
         for block in read(checked, sampling_rate, seconds):
             if not np.isfinite(block).all():
                 raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels, label_codes
-from metriclearn.running.parameters import metric_factor
+from metriclearn.problem.metric import metric_factor
 
 _BLOCK_ENTRIES = 4_000_000  # distances held at once, 32 MB
 

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 import metriclearn
-from metriclearn.running.atomic import replacing
+from metriclearn.running.files import replacing
 
 __all__ = ["load", "save"]
 

@@ -64,6 +64,8 @@ def test_rows_get_the_label_of_their_middle() -> None:
         ("recording,start,end,label\na,0,1,x\na,3,2,y\n", "line 3"),
         ("recording,start,end,label\na,0,1,\n", "line 2"),
         ("recording,start,end,label\na,0,2,x\na,1,3,y\n", "without overlap"),
+        ("recording,start,end,label\na,0,2,x\na,2,3,y,z\n", "another kind .ParserError"),
+        ("recording,start,end,label\na,0,2,x,z\na,2,3,y,z\n", "another kind .ParserWarning"),
     ],
 )
 def test_tables_that_are_not_well_give_one_sentence(tmp_path: Path, text, message) -> None:
@@ -73,6 +75,15 @@ def test_tables_that_are_not_well_give_one_sentence(tmp_path: Path, text, messag
         read_segments(path)
     with pytest.raises(FileNotFoundError, match="columns recording, start, end, label"):
         read_segments(tmp_path / "none.csv")
+
+
+def test_labels_and_recordings_may_be_called_like_missing_values(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text("recording,start,end,label\nnull,0,1,NA\nnull,1,2,None\nnan,0,1,null\n")
+    assert read_segments(path) == {
+        "null": [(0.0, 1.0, "NA"), (1.0, 2.0, "None")],
+        "nan": [(0.0, 1.0, "null")],
+    }
 
 
 def test_segments_may_come_in_any_order(tmp_path: Path) -> None:

@@ -175,6 +175,12 @@ def test_one_sequence_cannot_be_cross_validated() -> None:
         ChangePointMetricLearnerCV().fit(XS[0], YS[0])
 
 
+@pytest.mark.parametrize("folds", [[], [([0, 1], [])], [([], [0, 1])]])
+def test_folds_need_sequences_on_both_sides(folds: list) -> None:
+    with pytest.raises(ValueError, match="needs folds with sequences to train on and to leave out"):
+        ChangePointMetricLearnerCV(cv=folds).fit(XS, YS)
+
+
 @pytest.mark.parametrize(
     ("metric", "unit"), [(DiagonalMetric(), "features"), (FullMetric(), "eigenvalues")]
 )

@@ -55,34 +55,39 @@ WEIGHTED = TRANSDUCTIVE | {
     "check_sample_weights_not_overwritten": WEIGHTS,
     "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
 }
-CHECKED: list[tuple[BaseEstimator, dict[str, str]]] = [  # and checks that cannot apply
-    (ChangePointMetricLearner(), WEIGHTED),
-    (ClusteringMetricLearner(), WEIGHTED),
-    (WhitenedClusteringLearner(), WEIGHTED),
-    (baselines.Euclidean(), REFUSED),
-    (baselines.PrincipalComponents(2), REFUSED),
-    (baselines.RelevantComponents(contiguous=False), REFUSED),
-    (baselines.ClosedFormMetric(), REFUSED),
-    (baselines.MMC(), REFUSED),
-    (baselines.MMC(diagonal=True), REFUSED),
-    (baselines.NeighborhoodComponents(), REFUSED),
-    (baselines.MetricKMeans(), TRANSDUCTIVE),
-    (clusterers.DPMeans(), {}),
-    (clusterers.DPMeans(order="farthest-first", n_init=3), {}),
-    (clusterers.GibbsDPMixture(n_sweeps=20), {}),
-    (clusterers.EvidenceAccumulation(n_runs=20), {}),
-    (clusterers.EvidenceAccumulation(n_runs=20, threshold=None), {}),
+# with checks that cannot apply, and how many pass at least
+CHECKED: list[tuple[BaseEstimator, dict[str, str], int]] = [
+    (ChangePointMetricLearner(), WEIGHTED, 40),
+    (ClusteringMetricLearner(), WEIGHTED, 40),
+    (WhitenedClusteringLearner(), WEIGHTED, 40),
+    (baselines.Euclidean(), REFUSED, 35),
+    (baselines.PrincipalComponents(2), REFUSED, 35),
+    (baselines.RelevantComponents(contiguous=False), REFUSED, 35),
+    (baselines.ClosedFormMetric(), REFUSED, 35),
+    (baselines.MMC(), REFUSED, 35),
+    (baselines.MMC(diagonal=True), REFUSED, 35),
+    (baselines.NeighborhoodComponents(), REFUSED, 35),
+    (baselines.MetricKMeans(), TRANSDUCTIVE, 35),
+    (clusterers.DPMeans(), {}, 35),
+    (clusterers.DPMeans(order="farthest-first", n_init=3), {}, 35),
+    (clusterers.GibbsDPMixture(n_sweeps=20), {}, 35),
+    (clusterers.EvidenceAccumulation(n_runs=20), {}, 35),
+    (clusterers.EvidenceAccumulation(n_runs=20, threshold=None), {}, 35),
 ]
 
 
-@pytest.mark.parametrize(("estimator", "inapplicable"), CHECKED, ids=lambda value: repr(value)[:40])
-def test_estimator_checks_pass_except_those_that_cannot_apply(estimator, inapplicable) -> None:
+@pytest.mark.parametrize(
+    ("estimator", "inapplicable", "least"), CHECKED, ids=lambda value: repr(value)[:40]
+)
+def test_estimator_checks_pass_except_those_that_cannot_apply(
+    estimator, inapplicable, least
+) -> None:
     results = check_estimator(
         estimator, expected_failed_checks=inapplicable, on_fail=None, on_skip=None
     )
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
     assert failed == []
-    assert sum(r["status"] == "passed" for r in results) >= 35
+    assert sum(r["status"] == "passed" for r in results) >= least
 
 
 def small_learner(**parameters) -> ChangePointMetricLearner:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from experiments.comparison import Comparison, read_cases, sequence_losses
+from experiments.comparison import read_cases, sequence_losses
 from experiments.report import read_results
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
 from tests.experiments.command import DATA_REASON, call, configuration, failure
 
-METHODS = {method.name for method in Comparison(configuration()).methods()}
+METHODS = {f"ours/{metric}" for metric in ("diagonal-l1", "diagonal-l2", "full", "trace")}
+METHODS |= {"euclidean", "pca", "rca"}
 FEW = ("tiny=true", "n_jobs=1", "~methods.full", "~methods.trace", "~methods.pca")
 DATA = os.environ.get("METRICLEARN_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason=DATA_REASON)
@@ -180,9 +183,12 @@ def test_errors_of_the_user_are_one_sentence(
     assert [word for word in words if word not in message] == []
 
 
-def test_output_folder_that_cannot_be_written_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_output_folder_that_cannot_be_written_ends_the_process_with_one_sentence(
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
-    message = failure(capsys, "run", "tiny=true", f"hydra.run.dir={tmp_path}/file/out")
-    assert message == f"Error: {tmp_path}/file/out cannot be used: Not a directory."
+    options = ("tiny=true", f"hydra.run.dir={tmp_path}/file/out")
+    command = [sys.executable, "-m", "experiments.run", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"Error: {tmp_path}/file/out cannot be used: Not a directory.\n"

@@ -222,9 +222,18 @@ def test_bad_parameters(transformer, sentence: str) -> None:
         transformer.fit(np.ones((3, 1)))
 
 
-def test_constants_that_are_too_large() -> None:
-    with pytest.raises(ValueError, match="use normalization='ortho"):
-        hermite_functions(np.array([0.3]), 160, "paper")
+@pytest.mark.parametrize(
+    ("x", "n", "normalization", "sentence"),
+    [
+        (0.0, 0, "paper", "needs a whole n_functions of at least 1, got 0"),
+        (np.nan, 2, "paper", "needs finite x, got 1 values"),
+        (0.0, 2, "orthonormall", 'needs normalization="orthonormal" or "paper", got'),
+        (0.3, 160, "paper", "use normalization='ortho"),
+    ],
+)
+def test_bad_arguments_and_constants_that_are_too_large(x, n, normalization, sentence) -> None:
+    with pytest.raises(ValueError, match=f"hermite_functions .*{sentence}"):
+        hermite_functions(np.array([x]), n, normalization)
 
 
 def test_sequence_features_follow_the_unit() -> None:

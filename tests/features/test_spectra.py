@@ -51,5 +51,12 @@ def test_pitch_classes_are_librosas(rate: int, window: int) -> None:
     assert not found[:, -1].any()
 
 
+def test_a_tone_is_its_pitch_class() -> None:
+    tone = np.sin(2 * np.pi * 440.0 * np.arange(4096) / 16000)
+    power = np.abs(np.fft.rfft(tone * np.hanning(4096))) ** 2
+    classes = pitch_classes(power[:, None].astype(np.float32), pitch_class_filters(16000, 4096))
+    assert np.argmax(classes[:, 0]) == 9  # A, nine semitones above C
+
+
 def test_decibels_end_at_silence() -> None:
     assert decibels(np.array([0.0, 1.0])).tolist() == [-100.0, 0.0]

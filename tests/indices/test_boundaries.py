@@ -70,9 +70,12 @@ def test_rand_of_huge_samples_is_exact(n: int) -> None:
 
 def test_precision_and_recall_by_the_best_matching() -> None:
     assert indices.precision_recall([50, 55, 100], [48, 53, 100], margin=10) == (1.0, 1.0)
+    assert indices.precision_recall([50, 100], [45, 55, 100], margin=5) == (0.5, 1.0)
+    assert indices.precision_recall([50, 100], [44, 56, 100], margin=5) == (0.0, 0.0)
     assert indices.precision_recall([100], [100]) == (1.0, 1.0)
     assert indices.precision_recall([50, 100], [100]) == (1.0, 0.0)
     assert indices.precision_recall([100], [50, 100]) == (0.0, 1.0)
+    assert indices.precision_recall([7, 100], [7, 100], margin=0) == (1.0, 1.0)
 
 
 @settings(max_examples=80, deadline=None)

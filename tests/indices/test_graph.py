@@ -68,6 +68,11 @@ def test_vin_is_a_pseudometric_and_a_refinement(n: int, seed: int) -> None:
     assert ac <= ab + bc + 1e-12
     assert indices.vi_with_neighbors(A, b, a) == pytest.approx(ab, abs=1e-12)
     assert 0.0 <= ab <= math.log(n) + 1e-12
+    names = np.array(["x", "y", "z"])
+    assert indices.vi_with_neighbors(A, names[a], b) == pytest.approx(ab, abs=1e-12)
+    order = rng.permutation(n)
+    mixed = indices.vi_with_neighbors(A[np.ix_(order, order)], a[order], b[order])
+    assert mixed == pytest.approx(ab, abs=1e-12)
 
 
 @settings(max_examples=40, deadline=None)

@@ -54,38 +54,54 @@ def test_equals_algorithm_1(seed, known) -> None:
             assert answer == reference
 
 
-NOISE = np.random.default_rng(7).normal(size=(60, 2))
-EVERY_COUNT = [  # signal, ends of the truth, its weight, min_size
-    *((NOISE, [10, 25, 60], weight, size) for weight in (0.0, 1.0, 4.0) for size in (1, 3)),
-    (np.array([[1.0], [0.0], [0.0], [1.0]]), [4], 0.0, 1),
-    *((np.full((50, 2), 3.7), [50], 0.0, size) for size in (1, 5)),
-    # −κ Tr MN makes the truth the worst answer, and it is the only one with T/min_size
-    *(
-        (scale * np.random.default_rng(T).normal(size=(T, 1)), range(size, T + 1, size), 2.0, size)
-        for T, size in [(1, 1), (9, 1), (20, 2), (16, 2), (30, 3), (40, 4)]
-        for scale in (0.0, 1e-3, 0.1)
-    ),
-]
-
-
-@pytest.mark.parametrize(("Z", "ends", "weight", "min_size"), EVERY_COUNT)
-def test_every_count(Z, ends, weight, min_size) -> None:
-    """V(K) for every K against Algorithm 1; on noise no price leads to most of them."""
-    T, truth = len(Z), Partition.from_change_points(list(ends))
-    form, values = LowRankForm(Z).plus(truth, weight), []
-    for K in range(1, T // min_size + 1):
+def values_of_every_count(form: LowRankForm, min_size: int) -> list[float]:
+    """V(K) for every possible K, equal to those of Algorithm 1."""
+    values = []
+    for K in range(1, form.n_samples // min_size + 1):
         answer = ChangePoints(min_size)(form, K)
         assert answer.n_clusters == K
         assert answer.sizes.min() >= min_size
         values.append(form.at(answer))
         reference = form.at(SummedArea(min_size)(form, K))
         assert values[-1] == pytest.approx(reference, rel=1e-10, abs=1e-9)
-    if Z is NOISE:
-        assert np.sum(np.diff(values, 2) > 1e-9) >= 3  # not concave: these are below the hull
-    elif T == 4:
-        np.testing.assert_allclose(values, [1.0, 4.0 / 3.0, 2.0, 2.0], atol=1e-12)  # K = 2 is, too
-    elif weight:
-        assert answer == truth
+    return values
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("min_size", [1, 3])
+def test_every_count_of_noise(weight, min_size) -> None:
+    """On noise no price leads to most counts."""
+    Z = np.random.default_rng(7).normal(size=(60, 2))
+    form = LowRankForm(Z).plus(Partition.from_change_points([10, 25, 60]), weight)
+    values = values_of_every_count(form, min_size)
+    assert np.sum(np.diff(values, 2) > 1e-9) >= 3  # not concave: these are below the hull
+
+
+def test_a_count_off_the_hull_by_hand() -> None:
+    """1 0 0 1: V = 1, 1.33…, 2, 2 has its K = 2 below the chord from 1 to 3."""
+    form = LowRankForm(np.array([1.0, 0.0, 0.0, 1.0])[:, None])
+    values = values_of_every_count(form, 1)
+    np.testing.assert_allclose(values, [1.0, 4.0 / 3.0, 2.0, 2.0], atol=1e-12)
+
+
+def test_constant_signal() -> None:
+    form = LowRankForm(np.full((50, 2), 3.7))
+    assert ChangePoints()(form.shifted(-0.1)).n_clusters == 1
+    assert ChangePoints()(form.shifted(0.1)).n_clusters == 50
+    for min_size in (1, 5):
+        np.testing.assert_allclose(values_of_every_count(form, min_size), 50 * 2 * 3.7**2)
+
+
+@pytest.mark.parametrize("weight", [0.0, 2.0])
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 0.1])
+@pytest.mark.parametrize(("T", "min_size"), [(1, 1), (9, 1), (20, 2), (16, 2), (30, 3), (40, 4)])
+def test_largest_count_when_the_truth_has_it_too(T, min_size, scale, weight) -> None:
+    """−κ Tr MN makes the truth the worst answer, and it is the only one with T/min_size."""
+    truth = Partition.from_change_points(np.arange(min_size, T + 1, min_size))
+    Z = np.random.default_rng(T).normal(size=(T, 1))
+    form = LowRankForm(scale * Z).plus(truth, weight)
+    values_of_every_count(form, min_size)
+    assert ChangePoints(min_size)(form, T // min_size) == truth
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])

@@ -19,6 +19,7 @@ from metriclearn import (
     ClusteringMetricLearner,
     FullMetric,
     NormalizedCutMetricLearner,
+    Partition,
     SquaredFrobenius,
     load,
     save,
@@ -27,6 +28,7 @@ from metriclearn.datasets import make_change_points, pack_sequences
 from metriclearn.running.executors import DaskExecutor, Sums, ThreadExecutor, add_up, shard_bounds
 from tests.cluster import Cluster
 from tests.processes import kill_after_writing
+from tests.solvers.complete_problem import hinge_of
 
 DATA = make_change_points(24, 300, 6, 2, (3, 6), random_state=0)
 
@@ -142,8 +144,9 @@ def test_dask(client: Any, expected: Any, data: tuple[Any, Any]) -> None:
 def test_many_shards_and_a_long_w(client: Any) -> None:
     """24 sums come back over a tree; a w of 20 kB goes from worker to worker."""
     data = make_change_points(24, 60, 70, 2, (2, 3), random_state=0)
+    truths = [Partition.from_runs(labels) for labels in data.labels]
     for executor in (DaskExecutor(client, shards_per_thread=12), ThreadExecutor(2)):
-        risk = learner(executor=executor)._problem(data.sequences, data.labels).risk
+        risk = hinge_of(data.sequences, truths, FullMetric(), "learned", executor=executor)
         assert executor.count(24) == (24 if isinstance(executor, DaskExecutor) else 8)
         alone = replace(risk, executor=ThreadExecutor())
         w = risk.terms.cone.join(risk.terms.cone.metric.coordinates(0.1 * np.eye(70)), 0.5)

@@ -1,0 +1,43 @@
+"""Metrics that a parameter holds, as factors of their matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["metric_factor"]
+
+
+def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
+    """L with B = LLᵀ of the metric that a parameter holds, (d, d), in O(d³).
+
+    Parameters
+    ----------
+    who : str
+        Name used in the error.
+    metric : None, (d, d) matrix B, (d,) weights, or an object with ``get_mahalanobis_matrix``
+        The identity for None; weights are the diagonal of B.
+    d : int
+
+    Raises
+    ------
+    ValueError
+        If B has another shape, or is not symmetric and positive semi-definite.
+    """
+    if metric is None:
+        return np.eye(d)
+    if hasattr(metric, "get_mahalanobis_matrix"):
+        metric = metric.get_mahalanobis_matrix()
+    B = np.asarray(metric, dtype=np.float64)
+    if B.shape == (d,):
+        B = np.diag(B)
+    if B.shape == (d, d) and np.allclose(B, B.T):
+        values, vectors = np.linalg.eigh(B)
+        if values[0] >= -1e-9 * max(values[-1], 0.0):
+            return vectors * np.sqrt(np.maximum(values, 0.0))
+    raise ValueError(
+        f"{who} needs a metric that is a positive semi-definite ({d}, {d}) matrix, {d} "
+        f"non-negative weights or an object with one, got shape {B.shape}."
+    )
