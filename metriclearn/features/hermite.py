@@ -54,10 +54,10 @@ def hermite_functions(
     who = "hermite_functions"
     number(1, whole=True).check(who, "n_functions", n_functions)
     either("orthonormal", "paper").check(who, "normalization", normalization)
-    x = np.asarray(x, dtype=np.float64)
-    if wrong := int(np.sum(~np.isfinite(x))):
+    values = np.asarray(x, dtype=np.float64)
+    if wrong := int(np.sum(~np.isfinite(values))):
         raise ValueError(f"{who} needs finite x, got {wrong} values that are not finite.")
-    x = np.clip(x, -_FAR, _FAR)
+    x = np.clip(values, -_FAR, _FAR)
     orthonormal = normalization == "orthonormal"
     functions = np.empty((*x.shape, n_functions))
     before, now = np.zeros_like(x), np.full_like(x, np.pi**-0.25 if orthonormal else 1.0)

@@ -41,7 +41,7 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
     """
     try:
         yield
-    except (*_DAMAGED, *further) as error:
+    except _DAMAGED + further as error:
         of_the_system = isinstance(error, OSError) and error.errno is not None
         if of_the_system or str(error).startswith(repr(os.fspath(path))):
             raise
