@@ -43,12 +43,9 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     with reading(path, f"a table with columns {columns}", pd.errors.ParserWarning):
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
+            # no value counts as missing: a label may be called NA
             table = pd.read_csv(
-                path,
-                dtype=str,
-                index_col=False,
-                encoding="utf-8-sig",
-                na_filter=False,  # a label may be called NA
+                path, dtype=str, index_col=False, encoding="utf-8-sig", na_filter=False
             )[list(_COLUMNS)]
         if table.empty:
             raise ValueError("it needs one segment or more")

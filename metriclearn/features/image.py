@@ -305,7 +305,7 @@ class ImageFeatures(ComponentParameters):
     ((16, 15), 64)
     """
 
-    segmenter: Callable[[NDArray], NDArray] = Superpixels()  # noqa: RUF009
+    segmenter: Callable[[NDArray], NDArray[np.int64]] = Superpixels()  # noqa: RUF009
     groups: Sequence[Group] = _DEFAULT_GROUPS
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
