@@ -334,8 +334,16 @@ def _rows(path: Path, names: list[str]) -> Any:
     from metriclearn.datasets.files import finite_values
     from metriclearn.running.files import reading
 
-    with reading(path, f"a CSV file with the columns {names[:8]}, those the model was made from"):
-        table = pd.read_csv(path, usecols=names)
+    if path.suffix.lower() != ".csv" or path.is_dir():
+        raise ValueError(f"{str(path)!r} needs to be a CSV file: the model was made from tables.")
+    with reading(path, "a table as csv"):
+        table = pd.read_csv(path)
+    missing = [name for name in names if name not in table.columns]
+    if missing or table.empty:
+        raise ValueError(
+            f"{str(path)!r} needs rows with the columns of the model, {names[:8]}, but it lacks "
+            f"{missing[:8] or 'rows'}."
+        )
     return finite_values(table[names], path)
 
 

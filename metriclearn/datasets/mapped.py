@@ -110,8 +110,25 @@ def _read(label: str, part: str, file: str) -> NDArray:
             import zarr
 
             return np.asarray(zarr.open_group(file, mode="r")[part])
+        if kind == ".parquet":
+            return _read_columns(path, label, part)
         features, labels, _ = READERS[kind](path, label, None)
         return labels if part == "y" else features.to_numpy(dtype=np.float64)
+
+
+def _read_columns(path: Path, label: str, part: str) -> NDArray:
+    """The columns of one part of a Parquet file, and no others."""
+    import pandas as pd
+    from pyarrow import parquet
+
+    names = parquet.read_schema(path).names
+    if label not in names:
+        raise ValueError(f"{os.fspath(path)!r} needs a column {label!r}, got {names[:20]}.")
+    if part == "X":
+        features = [name for name in names if name != label]
+        return pd.read_parquet(path, columns=features).to_numpy(dtype=np.float64)
+    labels = pd.read_parquet(path, columns=[label])[label]
+    return labels.to_numpy(np.str_ if pd.api.types.is_string_dtype(labels) else None)
 
 
 class PackedSequences(_OnDisk):

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import (
     LabeledSequences,
+    check_window,
     covering_labels,
     moving_mean,
     of_parts,
@@ -57,6 +58,7 @@ def load_mocap6(
     data = of_parts("mocap6", {name: (arrays[name], labels[name]) for name in labels}, channels)
     if not derived:
         return data
+    check_window("load_mocap6", window)
     names = [f"{channel}_{statistic}" for statistic in ("mean", "log_sd") for channel in channels]
     return with_columns(data, names, lambda X: _derived(X, window, channels))
 

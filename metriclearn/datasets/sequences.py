@@ -250,16 +250,14 @@ def covering_labels(table: pd.DataFrame, lengths: Mapping[str, int]) -> dict[str
     return labels
 
 
-def moving_mean(X: NDArray, window: int) -> NDArray[np.float64]:
-    """Mean over a centered window of every column, ends repeated, (T, P) -> (T, P), O(T P).
+def check_window(who: str, window: int) -> None:
+    """Raise a ValueError in the name of ``who`` unless a window is odd and positive."""
+    if window < 1 or window % 2 == 0:
+        raise ValueError(f"{who} needs an odd window of 1 sample or more, got {window}.")
 
-    Raises
-    ------
-    ValueError
-        If the window is not odd and positive.
-    """
+
+def moving_mean(X: NDArray, window: int) -> NDArray[np.float64]:
+    """Mean over a centered odd window of every column, ends repeated, (T, P) -> (T, P), O(T P)."""
     from scipy.ndimage import uniform_filter1d
 
-    if window < 1 or window % 2 == 0:
-        raise ValueError(f"A moving mean needs an odd window of 1 sample or more, got {window}.")
     return np.asarray(uniform_filter1d(X, window, axis=0, mode="nearest"))

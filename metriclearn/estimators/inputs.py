@@ -5,7 +5,7 @@ Everything is checked here, once: what comes out of these functions is not check
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -37,6 +37,7 @@ Data = TypeVar("Data", bound="DataSets")
 
 _ROWS = 2**16  # checked at once: a long array may be on disk
 _LEAST_WEIGHT = 1e-9  # of the largest: what less does to a sum is rounding
+_NO_LIST = (str, bytes, Mapping, Set)  # have a length, but are no list of labels or numbers
 
 
 class Measures(NamedTuple):
@@ -252,7 +253,7 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
     """
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
-    if not data.single and not hasattr(y, "__len__"):
+    if not data.single and (isinstance(y, _NO_LIST) or not hasattr(y, "__len__")):
         raise ValueError(
             f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
             f"a {type(y).__name__}; pass a list of label arrays."
@@ -314,6 +315,10 @@ def _read_labeling(
 ) -> Partition | PartialPartition:
     if isinstance(labels, Partition):
         return labels
+    if isinstance(labels, _NO_LIST):
+        raise ValueError(
+            f"{who} needs a list of labels for {place}, got a {type(labels).__name__}; pass one."
+        )
     if not isinstance(labels, PartialPartition):
         try:
             values = label_values(labels)
@@ -355,13 +360,14 @@ def read_counts(
     """
     if isinstance(given, np.ndarray) and given.ndim == 0:
         given = given.item()
-    counts = list(given) if np.ndim(given) == 1 else [given] * len(data.arrays)
+    several = hasattr(given, "__len__") and not isinstance(given, _NO_LIST)
+    counts = list(given) if several else [given] * len(data.arrays)
     if len(counts) != len(data.arrays):
         raise ValueError(
             f"{who} needs one {name} for each of the {len(data.arrays)} data sets, or one for "
             f"all, got {len(counts)}."
         )
-    if optional and counts.count(None) == len(counts):
+    if optional and all(count is None for count in counts):
         return counts  # without a look at the data, which may be on disk
     for i, (count, length) in enumerate(zip(counts, data.lengths)):
         most = max(1, length // min_size)

@@ -6,7 +6,7 @@ import numbers
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -170,13 +170,15 @@ class PartialPartition:
 
         def around(t: Any) -> Region:
             """A change at t; of the end of all samples nothing."""
+            if not _is_whole(t):
+                raise TypeError
             return Region(t - 1, min(t + 1, T), AT_LEAST_ONE if t < T else NO_CHANGE)
 
         needed = f"whole numbers start and stop, 0 ≤ start < stop ≤ {T}"
         cuts = _read("change-point", f"a whole number from 1 to {T - 1}", change_points, T, around)
-        spans = _read("same span", needed, same, T, partial(Region, kind=NO_CHANGE))
+        spans = _read("same span", needed, same, T, lambda pair: _region(pair, NO_CHANGE))
         needed += f", two samples for a change, and one of the kinds {_NAMES}"
-        annotated = _read("region", needed, regions, T, Region)
+        annotated = _read("region", needed, regions, T, _region)
         self.same: tuple[tuple[int, int], ...] = tuple((span.start, span.stop) for span, _ in spans)
         self.regions: tuple[Region, ...] = tuple(region for region, _ in annotated)
         given = [*_label_facts(self.labels), *sorted(set(cuts), key=_START), *spans, *annotated]
@@ -254,7 +256,9 @@ class PartialPartition:
         return PartialPartition(T, regions=turned)
 
     def __eq__(self, other: Any) -> bool:
-        return isinstance(other, PartialPartition) and self._content == other._content
+        if not isinstance(other, PartialPartition):
+            return NotImplemented
+        return self._content == other._content
 
     def __hash__(self) -> int:
         return hash(self._content)
@@ -369,8 +373,16 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
     return sorted(facts, key=_START)
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _region(given: Any, *kind: ChangeCount) -> Region:
+    return given if isinstance(given, Region) else Region(*given, *kind)
+
+
 def _read(
-    word: str, needed: str, listed: Any, n_samples: int, region_of: Callable[..., Region]
+    word: str, needed: str, listed: Any, n_samples: int, region_of: Callable[[Any], Region]
 ) -> list[_Fact]:
     """Annotations of one sort, checked, as regions."""
     try:
@@ -380,13 +392,11 @@ def _read(
     facts = []
     for given in items:
         try:
-            region: Any = given
-            if not isinstance(given, Region):
-                region = region_of(*given) if isinstance(given, Iterable) else region_of(given)
+            region: Any = region_of(given)
             start, stop, kind = region.start, region.stop, region.kind
         except TypeError:
             start = stop = kind = None
-        whole = isinstance(start, numbers.Integral) and isinstance(stop, numbers.Integral)
+        whole = _is_whole(start) and _is_whole(stop)
         least = 2 if kind in _KINDS and kind.fewest else 1
         if not (whole and kind in _KINDS and 0 <= start <= stop - least and stop <= n_samples):
             raise ValueError(f"PartialPartition needs every {word} as {needed}, got {given!r}.")

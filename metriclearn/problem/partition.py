@@ -12,7 +12,8 @@ shorter version is in the proceedings of ICML 2014.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable, Iterable, Sequence
+import reprlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,12 +140,14 @@ class Partition:
     @property
     def known_trace(self) -> float:
         """Tr DM with the M of the partition itself: Σ 1/|C(t)| over labeled samples."""
-        assert self.share is not None
+        if self.share is None:
+            return float(self.n_clusters)
         return float(np.sum(self.share / self.sizes[self.labels]))
 
     def known_product(self, V: NDArray) -> NDArray:
-        """(DM + MD) V, (T, k) -> (T, k), in O(Tk); where not all is known."""
-        assert self.share is not None
+        """(DM + MD) V, (T, k) -> (T, k), in O(Tk)."""
+        if self.share is None:
+            return 2.0 * self.project(V)
         share = self.share[:, None]
         return share * self.project(V) + self.project(share * V)
 
@@ -249,7 +252,7 @@ class Partition:
         return same / self.sizes[self.labels].astype(np.float64)
 
     def __eq__(self, other: Any) -> bool:
-        return isinstance(other, Partition) and self._key == other._key
+        return self._key == other._key if isinstance(other, Partition) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -288,8 +291,10 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
     array = np.asarray(labels) if hasattr(labels, "__array__") else None
     if array is not None and array.ndim > 0:
         return array
-    if array is not None or not isinstance(labels, Iterable):
-        raise ValueError(f"Partition needs one label per sample, got {labels!r}; pass a list.")
+    ordered = isinstance(labels, Iterable) and not isinstance(labels, (Mapping, Set))
+    if array is not None or not ordered:
+        given = reprlib.repr(labels)  # shortened
+        raise ValueError(f"Partition needs one label per sample, got {given}; pass a list.")
     items = list(labels)
     if set(map(type, items)) in ({int}, {float}, {str}, {bool}):
         values = np.asarray(items)
@@ -304,7 +309,7 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
     Raises
     ------
     ValueError
-        If there are none, or one is None or NaN or cannot be hashed.
+        If they have no order, there are none, or one is None, NaN or NA or cannot be hashed.
     """
     values = label_array(labels)
     if len(values) == 0:
@@ -320,7 +325,7 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
                     f"Partition needs one hashable label per sample, got a {type(item).__name__}; "
                     "pass a one-dimensional sequence."
                 )
-            missing = missing or item is None or bool(item != item)
+            missing = missing or _is_missing(item)
             values[i] = item.item() if isinstance(item, np.generic) else item
     if missing:
         raise ValueError(
@@ -328,6 +333,14 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
             "partial labels are possible."
         )
     return values
+
+
+def _is_missing(item: Hashable) -> bool:
+    """Whether a label is None or NaN, or the NA of pandas, which is neither true nor false."""
+    try:
+        return item is None or bool(item != item)
+    except TypeError:
+        return True
 
 
 def factorize(values: NDArray) -> NDArray[np.int64]:

@@ -124,8 +124,8 @@ def test_rows_that_do_not_fit(tmp_path: Path, name: str, rows: list[str], senten
 @pytest.mark.parametrize(
     ("name", "options", "arrays", "sentence"),
     [
-        ("beedance", {"window": 4}, None, "odd window"),
-        ("mocap6", {"window": 0}, None, "odd window"),
+        ("beedance", {"window": 4}, None, "load_beedance needs an odd window"),
+        ("mocap6", {"window": 0}, None, "load_mocap6 needs an odd window"),
         ("hapt", {"window": 1}, None, "a window of 2 samples"),
         ("hapt", {"features": "all"}, None, "needs features among"),
         ("hapt", {"unlabeled": "ignore"}, None, "unlabeled 'drop' or 'keep'"),

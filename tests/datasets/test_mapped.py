@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from metriclearn import ChangePointMetricLearner, ClusteringMetricLearner
@@ -61,6 +62,21 @@ def test_every_kind_gives_the_same_sequences_and_metric(kind: str, tmp_path: Pat
     assert found.score(stored.sequences, stored.labels) == pytest.approx(
         found.score(DATA.sequences, DATA.labels)
     )
+
+
+def test_parquet_reads_only_the_columns_of_the_part(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": ["one", "two"], "kind": ["", "b"], "y": [1.0, None]})
+    frame[["x", "kind"]].to_parquet(tmp_path / "a.parquet")
+    frame[["y", "x"]].to_parquet(tmp_path / "b.parquet")
+    frame[["y", "kind"]].to_parquet(tmp_path / "c.parquet")
+    folder = SequenceFolder(tmp_path, "kind")
+    assert folder.labels[0].tolist() == ["", "b"]  # although the features are no numbers
+    with pytest.raises(ValueError, match=r"a\.parquet' cannot be read as a sequence"):
+        folder.sequences[0]
+    for part in (folder.labels, folder.sequences):
+        with pytest.raises(ValueError, match=r"b\.parquet' needs a column 'kind', got"):
+            part[1]
+    np.testing.assert_array_equal(folder.sequences[2], [[1.0], [np.nan]])
 
 
 def test_weights_and_clusterings(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,8 @@ def test_everything_agrees_with_the_dense_matrix(pair, n_columns) -> None:
     X = np.random.default_rng(0).normal(size=(a.n_samples, n_columns))
     np.testing.assert_allclose(a.to_array(), M, atol=1e-12)
     np.testing.assert_allclose(a.project(X), M @ X, atol=1e-12)
+    np.testing.assert_allclose(a.known_product(X), 2.0 * M @ X, atol=1e-12)
+    assert a.known_trace == pytest.approx(np.trace(M))
     np.testing.assert_allclose(a.project(X[:, 0]), M @ X[:, 0], atol=1e-12)
     assert a.inner(b) == pytest.approx(np.trace(M @ N), abs=1e-12)
     assert a.inner(a) == pytest.approx(a.n_clusters)
@@ -140,6 +144,9 @@ LABELS = [Partition.from_labels, Partition.from_runs]
         (LABELS, ([[1], [2]],), "needs one hashable label per sample, got a list"),
         (LABELS, (np.zeros((2, 2)),), "needs one hashable label per sample, got a ndarray"),
         (LABELS, ([{}, {}],), "needs one hashable label per sample, got a dict"),
+        (LABELS, ([1, pd.NA],), "needs labels without None or NaN; label every sample"),
+        (LABELS, ({0: "a", 1: "b"},), "needs one label per sample, got {0: 'a', 1: 'b'}; pass a"),
+        (LABELS, ({0, 1},), "needs one label per sample, got {0, 1}; pass a list"),
     ],
 )
 def test_bad_change_points_and_labels(readers, arguments, message) -> None:
@@ -162,6 +169,7 @@ def test_equality_hash_and_repr() -> None:
     assert a != Partition.from_labels([0, 1, 0])
     assert a != Partition.from_change_points([2, 3, 4])
     assert a != "a"
+    assert a == mock.ANY
     assert len({a, Partition.from_change_points([2, 3]), Partition.from_labels("xxy")}) == 1
     assert repr(a) == "Partition(3 samples, 2 segments)"
     assert repr(Partition.from_labels([0, 1, 0])) == "Partition(3 samples, 2 clusters)"
