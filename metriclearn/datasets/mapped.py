@@ -128,7 +128,9 @@ def _read_columns(path: Path, label: str, part: str) -> NDArray:
         features = [name for name in names if name != label]
         return pd.read_parquet(path, columns=features).to_numpy(dtype=np.float64)
     labels = pd.read_parquet(path, columns=[label])[label]
-    return labels.to_numpy(np.str_ if pd.api.types.is_string_dtype(labels) else None)
+    if pd.api.types.is_string_dtype(labels) and not labels.hasnans:
+        return labels.to_numpy().astype(np.str_)
+    return labels.to_numpy()
 
 
 class PackedSequences(_OnDisk):

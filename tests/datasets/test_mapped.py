@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from metriclearn import ChangePointMetricLearner, ClusteringMetricLearner
+from metriclearn import ChangePointMetricLearner, ClusteringMetricLearner, Partition
 from metriclearn.datasets import (
     PackedSequences,
     SequenceFolder,
@@ -69,6 +69,7 @@ def test_parquet_reads_only_the_columns_of_the_part(tmp_path: Path) -> None:
     frame[["x", "kind"]].to_parquet(tmp_path / "a.parquet")
     frame[["y", "x"]].to_parquet(tmp_path / "b.parquet")
     frame[["y", "kind"]].to_parquet(tmp_path / "c.parquet")
+    frame[["y"]].assign(kind=["speech", None]).to_parquet(tmp_path / "d.parquet")
     folder = SequenceFolder(tmp_path, "kind")
     assert folder.labels[0].tolist() == ["", "b"]  # although the features are no numbers
     with pytest.raises(ValueError, match=r"a\.parquet' cannot be read as a sequence"):
@@ -77,6 +78,8 @@ def test_parquet_reads_only_the_columns_of_the_part(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"b\.parquet' needs a column 'kind', got"):
             part[1]
     np.testing.assert_array_equal(folder.sequences[2], [[1.0], [np.nan]])
+    with pytest.raises(ValueError, match="needs labels without None or NaN"):
+        Partition.from_labels(folder.labels[3])
 
 
 def test_weights_and_clusterings(tmp_path: Path) -> None:
