@@ -69,13 +69,12 @@ class Clustering(Procedure):
     entries = "clustering_methods"
 
     def cases(self) -> list[Case]:
-        cases = [
-            case
-            for protocol, tables in self.config.protocols.items()
-            for name, count in (tables or {}).items()
-            if count
-            for case in cases_of(protocol, load_table(self.config, name), count, self.config)
-        ]
+        cases = []
+        for protocol, tables in self.config.protocols.items():
+            for name, count in (tables or {}).items():
+                if count:
+                    table = load_table(self.config, name)
+                    cases += cases_of(protocol, table, count, self.config)
         if not cases:
             raise ValueError(
                 "The clustering experiment needs at least one table in config.protocols."
@@ -106,20 +105,19 @@ class Clustering(Procedure):
         test: Repeated = case.test
         scores = [kmeans_scores(model, test.table, self.config.n_init, seed) for seed in test.seeds]
         losses, rand = np.array(scores).T
-        split = "train" if case.facts["protocol"] == "A" else "test"
+        split = _split(case)
         return model, {(split, MEASURE): losses, (split, "adjusted_rand"): rand}
 
     def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
         for outcome in outcomes:  # the processor's seconds of the last fit among the measures
-            scores = outcome.scores["given"]
-            split, _ = next(iter(scores))
-            scores[split, "seconds"] = np.array([outcome.fit_seconds])
+            seconds = np.array([outcome.fit_seconds])
+            outcome.scores["given"][_split(outcome.case), "seconds"] = seconds
         rows = pooled_rows(outcomes)
         groups = grouped(outcomes, lambda o: (o.name, *o.case.facts.values()))
         for row in rows:
             row["standard_deviation"] = row["standard_error"] * np.sqrt(len(row["values"]))
             mine = groups[row["method"], row["protocol"], row["table"]]
-            row["choices"] = [words for outcome in mine if (words := _words(outcome))]
+            row["choices"] = list(filter(None, map(_words, mine)))
         text = page("clustering.md.j2", cells=_cells(rows))
         (folder / "clustering.md").write_text(text, encoding="utf-8")
         self._draw(outcomes, folder)
@@ -130,15 +128,15 @@ class Clustering(Procedure):
         cases = [outcome.case for outcome in outcomes]
         drawn = list(self.config.drawn)
         case = next((c for c in cases if list(c.facts.values()) == drawn), cases[0])
-        own = {outcome.name: outcome for outcome in outcomes if outcome.case is case}
-        table = case.test.table
-        panels = {
-            f"{name}: ‖M−N‖² = {np.mean(next(iter(own[name].scores['given'].values()))):.2f}": (
-                _plane(_transformed(own[name].models["given"], table))
-            )
-            for name in self.config.drawn_methods
-            if name in own
-        }
+        split, table = _split(case), case.test.table
+        by_name = {outcome.name: outcome for outcome in outcomes if outcome.case is case}
+        panels = {}
+        for name in self.config.drawn_methods:
+            if name in by_name:
+                outcome = by_name[name]
+                loss = outcome.scores["given"][split, MEASURE].mean()
+                plane = _plane(_transformed(outcome.models["given"], table))
+                panels[f"{name}: ‖M−N‖² = {loss:.2f}"] = plane
         if panels:
             kind = _DRAWN[case.facts["protocol"]]
             title = f"{table.name}, {kind}: before and after learning the metric"
@@ -150,7 +148,8 @@ class Clustering(Procedure):
         first = outcomes[0].case
         choices: dict[str, list[str]] = {}
         for outcome in outcomes:
-            if (words := _words(outcome)) and outcome.case.name.endswith(" 0"):
+            words = _words(outcome)
+            if words and outcome.case.name.endswith(" 0"):
                 where = ", ".join(outcome.case.facts.values())
                 choices.setdefault(outcome.name, []).append(f"{where}: {words}")
         models = {o.name: o.models["given"] for o in outcomes if o.case is first}
@@ -162,6 +161,11 @@ class Clustering(Procedure):
                 models, np.vstack([center(table.X) for table in first.train]).std(axis=0)
             ),
         )
+
+
+def _split(case: Case) -> str:
+    """Protocol A clusters the training data again."""
+    return "train" if case.facts["protocol"] == "A" else "test"
 
 
 def cases_of(protocol: str, table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
@@ -206,8 +210,8 @@ def _halves(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
         inner = StratifiedShuffleSplit(n_inner, test_size=1 / 3, random_state=seed)
         folds = []
         for pair in inner.split(part.X, part.y):
-            own, held_out = ([_thinned(part.select(p), config.inner_samples, i)] for p in pair)
-            folds.append((own, held_out))
+            fitted, held_out = ([_thinned(part.select(p), config.inner_samples, i)] for p in pair)
+            folds.append((fitted, held_out))
         cases.append(_case("B", i, [part], rest, folds))
     return cases
 
@@ -240,9 +244,9 @@ def _share_of_others(X: NDArray) -> NDArray:
 def kmeans_scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tuple[float, float]:
     """‖M−N‖² and the adjusted Rand index of K-means, K given."""
     truth = Partition.from_labels(table.y)
-    found = _clusters(_transformed(model, table), truth.n_clusters, n_init, seed)
-    rand = adjusted_rand_score(truth.labels, found.labels)
-    return FrobeniusLoss().squared_norm(found, truth), float(rand)
+    clusters = _clusters(_transformed(model, table), truth.n_clusters, n_init, seed)
+    rand = adjusted_rand_score(truth.labels, clusters.labels)
+    return FrobeniusLoss().squared_norm(clusters, truth), float(rand)
 
 
 def _clusters(Z: NDArray, K: int, n_init: int, seed: int) -> Partition:

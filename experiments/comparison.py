@@ -74,10 +74,9 @@ class Comparison(Procedure):
         models: dict[Any, Any] = {None: model}
         if method.options.get("learns_penalty"):
             models = {LEARNED: model, TUNED: with_tuned_penalty(model, train)}
-        return {
-            "estimated": {name: sequence_losses(own, held_out) for name, own in models.items()},
-            "given": {None: sequence_losses(model, held_out, "given")},
-        }
+        estimated = {name: sequence_losses(fitted, held_out) for name, fitted in models.items()}
+        given = {None: sequence_losses(model, held_out, "given")}
+        return {"estimated": estimated, "given": given}
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         if option == TUNED:

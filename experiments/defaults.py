@@ -35,13 +35,12 @@ class Settings(Procedure):
     each_candidate = True
 
     def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
-        means = {
-            setting: {
-                label.strip("/"): np.mean([o.losses(*o.choices).mean() for o in some])
-                for label, some in grouped(mine, lambda outcome: outcome.case.label).items()
-            }
-            for setting, mine in grouped(outcomes, lambda outcome: outcome.name).items()
-        }
+        means: dict[str, dict[str, float]] = {}
+        groups = grouped(outcomes, lambda outcome: (outcome.name, outcome.case.label))
+        for (setting, label), mine in groups.items():
+            (column,) = mine[0].choices  # these procedures have a single one
+            losses_of_cases = [outcome.losses(column).mean() for outcome in mine]
+            means.setdefault(setting, {})[label.strip("/")] = np.mean(losses_of_cases)
         losses = np.array([list(by_label.values()) for by_label in means.values()])
         # geometric means over the columns of the loss over the best one of the column
         ratios = dict(zip(means, gmean(losses / losses.min(axis=0), axis=1)))

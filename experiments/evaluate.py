@@ -57,7 +57,8 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
         data = load_sequences(config, config.dataset.root)
     else:
         *_, data = synthetic_sequences(config, config.seed)
-    if model.n_features_in_ != (P := len(data.feature_names)):
+    P = len(data.feature_names)
+    if model.n_features_in_ != P:
         raise ValueError(
             f"The model {config.model} was trained on {model.n_features_in_} features, but "
             f"{data.name} has {P}; load the data with the options of the training run."

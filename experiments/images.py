@@ -57,7 +57,7 @@ def foreground_distance(predicted: NDArray, truth: NDArray) -> float:
 
 
 def covering_distance(predicted: NDArray, truth: NDArray) -> float:
-    """One less the covering of the true regions by the best ones found.
+    """One less the covering of the true regions by the best predicted ones.
 
     Arbeláez, Maire, Fowlkes & Malik, Contour detection and hierarchical image segmentation, IEEE
     TPAMI 33, 2011.
@@ -257,17 +257,15 @@ def words_of(outcome: Outcome) -> str:
 
 def losses_by_image(outcomes: Sequence[Outcome]) -> dict[str, DataFrame]:
     """For every method images × losses, means over the seeds in which an image is for test."""
-    frames = {
-        name: [
-            DataFrame(
-                {loss: v for (part, loss), v in o.scores["given"].items() if part == "test"},
-                index=o.case.test.data.names,
-            )
-            for o in mine
-        ]
-        for name, mine in grouped(outcomes, lambda o: o.name).items()
-    }
-    return {name: concat(some).groupby(level=0).mean() for name, some in frames.items()}
+    means = {}
+    for name, mine in grouped(outcomes, lambda outcome: outcome.name).items():
+        frames = []
+        for outcome in mine:
+            scores = outcome.scores["given"].items()
+            losses = {loss: values for (split, loss), values in scores if split == "test"}
+            frames.append(DataFrame(losses, index=outcome.case.test.data.names))
+        means[name] = concat(frames).groupby(level=0).mean()
+    return means
 
 
 def paired_tests(

@@ -51,6 +51,7 @@ class PaperSetting(Comparison):
         text = page("paper_setting.md.j2", facts=facts, truth=truth)
         (folder / "paper_setting.md").write_text(text, encoding="utf-8")
         told = {"best": [fact for _, fact in best.values()], "truth": truth}
+        models = {name: outcome.models["estimated"] for name, (outcome, _) in best.items()}
         artifacts = Artifacts(
             feature_names=test.feature_names,
             choices={
@@ -60,7 +61,7 @@ class PaperSetting(Comparison):
                 for name, (_, fact) in best.items()
             },
             notes=page("paper_setting.notes.j2", **told).splitlines(),
-            **learned_metrics({name: own.models["estimated"] for name, (own, _) in best.items()}),
+            **learned_metrics(models),
         )
         rows = pooled_rows([outcome for outcome, _ in best.values()])
         return [Story(rows, artifacts, {"settings": facts})]
@@ -69,7 +70,7 @@ class PaperSetting(Comparison):
 def _facts(outcome: Outcome) -> dict[str, Any]:
     """What the table tells about one fit."""
     model = outcome.models["estimated"]
-    found = model.predict_change_points(outcome.case.test.sequences)
+    segmentations = model.predict_change_points(outcome.case.test.sequences)
     return {
         "name": outcome.name,
         "strength": model.regularizer.strength,
@@ -77,7 +78,7 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
         "objective": model.solution_.objective,
         "relative_gap": model.solution_.relative_gap,
         "weights": float(np.sum((model.components_ * model.scale_) ** 2)),
-        "n_segments": [len(ends) for ends in found],
+        "n_segments": [len(ends) for ends in segmentations],
         "validation": outcome.held_out(),
         "estimated": outcome.losses().tolist(),
         "given": outcome.losses("given").tolist(),

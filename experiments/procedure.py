@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -67,10 +67,12 @@ class Method:
     def each(self) -> list[Method]:
         """A method of its own for every candidate; its option "family" is the name of them all."""
         options = {**self.options, "family": self.name}
-        return [
-            Method(", ".join(filter(None, (self.name, in_words(c)))), self.estimator, [c], options)
-            for c in self.candidates
-        ]
+        methods = []
+        for candidate in self.candidates:
+            words = in_words(candidate)
+            name = f"{self.name}, {words}" if words else self.name
+            methods.append(Method(name, self.estimator, [candidate], options))
+        return methods
 
     def with_parameters(self, parameters: Mapping[str, Any]) -> Any:
         """A copy of the estimator with the parameters of a candidate."""
@@ -209,7 +211,9 @@ class Procedure(Protocol):
             )
             for entry in filter(None, self.config[self.entries].values())
         ]
-        return [*chain(*(m.each() for m in methods))] if self.each_candidate else methods
+        if not self.each_candidate:
+            return methods
+        return [single for method in methods for single in method.each()]
 
     def cases(self) -> list[Case]:
         """All cases; reads the data."""
@@ -277,23 +281,29 @@ def compare(procedure: Procedure, finished: Finished, n_jobs: int = 1) -> list[O
     pairs = [(method, case) for case in cases for method in methods]
     prints = {case.name: joblib.hash(case) for case in cases}
     keys = [[method.name, case.name, prints[case.name]] for method, case in pairs]
-    trials: list[list[_Task]] = [
-        [
-            ([*key, f"candidate {i}, fold {j}"], (_try, procedure, method, i, *fold, whole))
-            for i in range(len(method.candidates))
-            for j, fold in enumerate(case.folds)
-            for whole in [fold[0] is case.train]
-            if len(method.candidates) > 1 or procedure.validates_one
-        ]
-        for key, (method, case) in zip(keys, pairs)
-    ]
-    tried = iter(_run("choose", [*chain(*trials)], finished, procedure.backend, n_jobs))
-    finals: list[_Task] = [
-        ([*key, "final"], (_finish, procedure, *pair, [*islice(tried, len(own))]))
-        for key, pair, own in zip(keys, pairs, trials)
-    ]
+    tasks = [_trials(procedure, method, case, key) for key, (method, case) in zip(keys, pairs)]
+    tried = _run("choose", [*chain(*tasks)], finished, procedure.backend, n_jobs)
+    finals: list[_Task] = []
+    start = 0  # of the trials of a pair among all
+    for key, (method, case), some in zip(keys, pairs, tasks):
+        stop = start + len(some)
+        finals.append(([*key, "final"], (_finish, procedure, method, case, tried[start:stop])))
+        start = stop
     results = _run("fit again", finals, finished, procedure.backend, n_jobs)
-    return [Outcome(*pair, *result) for pair, result in zip(pairs, results)]
+    return [Outcome(method, case, *result) for (method, case), result in zip(pairs, results)]
+
+
+def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) -> list[_Task]:
+    """A fit of every candidate to every fold, by candidate; none where nothing is to be chosen."""
+    tasks: list[_Task] = []
+    if len(method.candidates) == 1 and not procedure.validates_one:
+        return tasks
+    for i in range(len(method.candidates)):
+        for j, (train, held_out) in enumerate(case.folds):
+            whole = train is case.train
+            call = (_try, procedure, method, i, train, held_out, whole)
+            tasks.append(([*key, f"candidate {i}, fold {j}"], call))
+    return tasks
 
 
 def _run(
@@ -389,12 +399,11 @@ def choose(
     """
     if not tried:
         return 0, Choice(candidates[0], None, np.zeros(0))
-    options = [
-        (place, Choice(candidates[place], option, np.concatenate(losses)))
-        for place, trials in enumerate(tried)
-        for option in trials[0].losses[column]
-        for losses in [[trial.losses[column][option] for trial in trials]]
-    ]
+    options = []
+    for place, trials in enumerate(tried):
+        for option in trials[0].losses[column]:
+            losses = np.concatenate([trial.losses[column][option] for trial in trials])
+            options.append((place, Choice(candidates[place], option, losses)))
     best = min(options, key=lambda pair: float(pair[1].losses.mean()))
     if overlap is None:
         return best
@@ -440,11 +449,11 @@ def summary_rows(rows: Sequence[Row]) -> list[Row]:
         for row in rows
         if row["measure"].startswith(f"{MEASURE}/") and row["split"] != "validation"
     ]
-    return [
-        {"method": method, "split": "test", "n_clusters": column}
-        | statistics(np.array([row["mean"] for row in mine]))
-        | {"seconds": sum(row["seconds"] for row in mine)}
-        for (method, column), mine in grouped(
-            losses, lambda row: (row["method"], row["n_clusters"])
-        ).items()
-    ]
+    summary = []
+    groups = grouped(losses, lambda row: (row["method"], row["n_clusters"]))
+    for (method, column), mine in groups.items():
+        numbers = statistics(np.array([row["mean"] for row in mine]))
+        seconds = sum(row["seconds"] for row in mine)
+        head = {"method": method, "split": "test", "n_clusters": column}
+        summary.append(head | numbers | {"seconds": seconds})
+    return summary

@@ -102,8 +102,11 @@ def _shots(kind: str, start: float, end: float, random: np.random.Generator) -> 
     """Cuts every 3 to 9 s between the passage's ends; some shots inside show the audience."""
     cuts = [round(start * FRAME_RATE)]
     last = round(end * FRAME_RATE)
-    while (following := cuts[-1] + int(FRAME_RATE * random.uniform(3.0, 9.0))) < last - FRAME_RATE:
-        cuts.append(following)
+    while True:
+        cut = cuts[-1] + int(FRAME_RATE * random.uniform(3.0, 9.0))
+        if cut >= last - FRAME_RATE:
+            break
+        cuts.append(cut)
     kinds = [kind] + ["audience" if random.uniform() < 0.15 else kind for _ in cuts[2:]] + [kind]
     return [Shot(*shot) for shot in zip(kinds, np.diff([*cuts, last]).tolist())]
 
@@ -144,9 +147,9 @@ def _stretch(
     for _ in range(30):
         start = int(random.integers(len(signal) - n_samples + 1))
         inside = marks[start : start + n_samples : SAMPLING_RATE // 20].mean()
-        found = inside if within else 1.0 - inside
-        if found > reached:
-            best, reached = start, found
+        share_of_start = inside if within else 1.0 - inside
+        if share_of_start > reached:
+            best, reached = start, share_of_start
         if reached >= share:
             break
     return signal[best : best + n_samples]

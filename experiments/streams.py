@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -59,14 +60,13 @@ class Streams(Comparison):
 
     def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
         streams = grouped(outcomes, lambda outcome: outcome.case.facts["stream"])
-        best = {
-            stream: [best_outcome(mine) for mine in grouped(own, lambda o: o.case.name).values()]
-            for stream, own in streams.items()
-        }
+        best: dict[str, list[Outcome]] = {}
+        for stream, of_stream in streams.items():
+            by_case = grouped(of_stream, lambda outcome: outcome.case.name)
+            best[stream] = [best_outcome(mine) for mine in by_case.values()]
         chosen = [
             replace(outcome, method=replace(outcome.method, name=LEARNING))
-            for own in best.values()
-            for outcome in own
+            for outcome in chain(*best.values())
         ]
         table = _table([*chosen, *outcomes])
         rows = pooled_rows([*chosen, *outcomes])
@@ -74,8 +74,8 @@ class Streams(Comparison):
         print(text)
         main = Story(summary_rows(rows) + rows, Artifacts(markdown=text), {"table": table})
         parts = []
-        for stream, own in streams.items():
-            unlabeled = [replace(o, case=replace(o.case, label="")) for o in own]
+        for stream, of_stream in streams.items():
+            unlabeled = [replace(o, case=replace(o.case, label="")) for o in of_stream]
             (part,) = super().stories(unlabeled, folder / stream)
             parts.append(replace(part, folder=stream))
         return [main, *parts]
@@ -134,17 +134,20 @@ def _page(table: Table, streams: ByStream, best: ByStream) -> str:
     def mean(method: str) -> float:
         return float(np.mean([np.mean([*losses.values()]) for losses in table[method].values()]))
 
+    outcomes = list(chain(*streams.values()))
+    groups = grouped(outcomes, lambda outcome: (outcome.case.facts["stream"], outcome.name))
+    held_out = {}  # mean loss by stream and method
+    for place, mine in groups.items():
+        losses = [outcome.choices["estimated"].losses for outcome in mine]
+        held_out[place] = np.concatenate(losses).mean()
+    chosen = {stream: Counter(outcome.name for outcome in some) for stream, some in best.items()}
     return page(
         "streams.md.j2",
         table=table,
         learning=LEARNING,
         order=sorted(table, key=lambda method: (method != LEARNING, mean(method))),
         streams=list(streams),
-        n_folds=sorted({len(o.case.folds) for own in streams.values() for o in own}),
-        chosen={stream: Counter(o.name for o in own) for stream, own in best.items()},
-        held_out={
-            (stream, name): np.concatenate([o.choices["estimated"].losses for o in mine]).mean()
-            for stream, own in streams.items()
-            for name, mine in grouped(own, lambda outcome: outcome.name).items()
-        },
+        n_folds=sorted({len(outcome.case.folds) for outcome in outcomes}),
+        chosen=chosen,
+        held_out=held_out,
     )

@@ -75,7 +75,8 @@ def write_pictures(path: Path, minutes: float) -> None:
     random = np.random.default_rng(0)
     with av.open(str(path), "w") as container:
         video = container.add_stream("libx264", rate=_FRAMES, options={"preset": "ultrafast"})
-        video.height, video.width, video.pix_fmt = *_SIZE, "yuv420p"
+        video.height, video.width = _SIZE
+        video.pix_fmt = "yuv420p"
         for i in range(int(60 * minutes * _FRAMES)):
             if i % (8 * _FRAMES) == 0:
                 coarse = random.uniform(0.0, 255.0, (9, 16, 3))

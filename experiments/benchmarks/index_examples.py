@@ -100,7 +100,9 @@ def chain_rows() -> list[dict[str, Any]]:
         to_b, to_c = chain_values(A, B), chain_values(A, C)
         for key, b in to_b.items():
             c = to_c[key]
-            closer = "neither" if abs(b - c) <= 1e-12 else "B" if b < c else "C"
+            closer = "B" if b < c else "C"
+            if abs(b - c) <= 1e-12:
+                closer = "neither"
             rows.append({"chain of 10": name, "": key, "d(A,B)": b, "d(A,C)": c, "closer": closer})
     return rows
 

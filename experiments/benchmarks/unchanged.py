@@ -409,8 +409,10 @@ def main() -> int:
     keys = [key for key in {**old, **new} if key.partition("/")[0] in options.only]
     for key in keys:
         difference, allowed = judged(key, old, new)
-        word = "MOVED" if difference > allowed else "same" if difference == 0 else "within"
-        moved += word == "MOVED"
+        word = "same" if difference == 0 else "within"
+        if difference > allowed:
+            word = "MOVED"
+            moved += 1
         print(f"{word:6} {difference:9.2g} {allowed:9.2g}  {key}")
     print(f"{moved} of {len(keys)} entries moved")
     return int(moved > 0)
