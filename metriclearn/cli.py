@@ -13,7 +13,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
@@ -253,17 +253,33 @@ def _parser() -> argparse.ArgumentParser:
         title, below = texts(command)
         added = commands.add_parser(command.__name__, help=title, **below)
         added.set_defaults(run=command)
-        for name, given in inspect.signature(command, eval_str=True).parameters.items():
-            kind, text = get_args(given.annotation)
-            plain = (get_args(kind) or [kind])[0]  # without None
-            reader = {float: _positive, Path: Path}.get(plain, str)
-            settings: dict[str, Any] = {"type": reader, "help": text}
-            if given.kind is not given.KEYWORD_ONLY:
-                added.add_argument(name, metavar=name.upper(), **settings)
-                continue
-            settings |= {"choices": get_args(plain) or None, "default": given.default}
-            added.add_argument(f"--{name}", required=given.default is given.empty, **settings)
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+            flag, settings = _argument(name, parameter)
+            added.add_argument(flag, **settings)
     return parser
+
+
+def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, Any]]:
+    """What argparse is told of a command's parameter: its flag and the keywords that go with it.
+
+    The parameter is annotated by ``Annotated[kind, help]``. The kind is float, str, Path or a
+    Literal with the choices, each also as ``kind | None``.
+    """
+    kind, text = get_args(parameter.annotation)
+    optional = type(None) in get_args(kind)
+    plain = get_args(kind)[0] if optional else kind
+    settings: dict[str, Any] = {"help": text, "type": str}
+    if plain is float:
+        settings["type"] = _positive
+    elif plain is Path:
+        settings["type"] = Path
+    elif get_origin(plain) is Literal:
+        settings["choices"] = get_args(plain)
+    if parameter.kind is not parameter.KEYWORD_ONLY:
+        return name, {**settings, "metavar": name.upper()}
+    if parameter.default is parameter.empty:
+        return f"--{name}", {**settings, "required": True}
+    return f"--{name}", {**settings, "default": parameter.default}
 
 
 def _extractor(kind: str, rate: float) -> Any:

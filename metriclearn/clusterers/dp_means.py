@@ -183,8 +183,8 @@ def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int6
         distances = cdist(rows, means, "sqeuclidean")
         nearest = np.argmin(distances, axis=1)
         least = np.min(distances, axis=1)
-        while np.any(far := least > penalty):
-            first = int(np.argmax(far))
+        while least.max() > penalty:
+            first = int(np.argmax(least > penalty))
             opened = cdist(rows[first:], rows[first, None], "sqeuclidean")[:, 0]
             nearest[first:][opened < least[first:]] = len(means)
             least[first:] = np.minimum(opened, least[first:])

@@ -19,7 +19,8 @@ def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
     ones stay contiguous and each run is one vectorized sweep. O(R u²/2) time, O(u) extra memory.
     """
     n_runs, u = signatures.shape
-    names, parents = np.arange(u), np.zeros(u, np.int64)
+    names = np.arange(u)
+    parents = np.zeros(u, np.int64)
     nearest = np.full(u, n_runs + 1, np.int32)
     distance = np.empty(u, np.int32)
     edges = np.empty((3, max(u - 1, 0)), np.int64)
@@ -28,17 +29,21 @@ def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
         joined = names[pick]
         column = signatures[:, pick].copy()
         signatures[:, pick] = signatures[:, remaining]
-        names[pick], parents[pick] = names[remaining], parents[remaining]
+        names[pick] = names[remaining]
+        parents[pick] = parents[remaining]
         nearest[pick] = nearest[remaining]
         _hamming(signatures, column, distance[:remaining])
         pick = 0
         for j in range(remaining):  # Prim's step: what is not joined yet stands before `remaining`
             if distance[j] < nearest[j]:
-                nearest[j], parents[j] = distance[j], joined
+                nearest[j] = distance[j]
+                parents[j] = joined
             if nearest[j] < nearest[pick]:
                 pick = j
         edge = remaining - 1  # edges are filled from the back
-        edges[0, edge], edges[1, edge], edges[2, edge] = parents[pick], names[pick], nearest[pick]
+        edges[0, edge] = parents[pick]
+        edges[1, edge] = names[pick]
+        edges[2, edge] = nearest[pick]
     return edges[0], edges[1], edges[2]
 
 

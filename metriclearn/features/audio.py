@@ -118,7 +118,8 @@ class AudioFeatures(RecordingTransformer):
         names += [f"chroma{i}" for i in range(12)] * self.chroma
         orders = [""] + [f"delta{order}_" for order in range(1, self.deltas + 1)]
         kinds = ["mean"] + ["sd"] * self.deviation
-        return np.array([f"{o}{n}_{k}" for k in kinds for o in orders for n in names], dtype=object)
+        described = [f"{order}{name}" for order in orders for name in names]
+        return np.array([f"{name}_{kind}" for kind in kinds for name in described], dtype=object)
 
     @property
     def _n_bands(self) -> int:

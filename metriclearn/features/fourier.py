@@ -108,13 +108,23 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         return fourier_features(X, self.omega_, self.phase_)
 
 
-def kernel_machine(n_components: int = 100, *, C: float = 1.0, **parameters: Any) -> Pipeline:
+def kernel_machine(
+    n_components: int = 100,
+    *,
+    C: float = 1.0,
+    kernel: Kernel = "gaussian",
+    metric: Any = None,
+    gamma: float = 1.0,
+    random_state: int | np.random.RandomState | None = None,
+) -> Pipeline:
     """A kernel machine: random Fourier features, then a linear SVM.
 
     The SVM minimizes ½‖w‖² + C Σ ξ with a free intercept (scikit-learn's LinearSVC would penalize
     the intercept). All other parameters are those of :class:`RandomFourierFeatures`.
     """
-    features = RandomFourierFeatures(n_components, **parameters)
+    features = RandomFourierFeatures(
+        n_components, kernel=kernel, metric=metric, gamma=gamma, random_state=random_state
+    )
     return Pipeline([("features", features), ("svm", SVC(kernel="linear", C=C))])
 
 
@@ -150,12 +160,15 @@ def primal_svm(features: ArrayLike, y: ArrayLike, C: float = 1.0) -> PrimalSolut
 
 def _polished(phi: NDArray, signs: NDArray, C: float, duals: NDArray) -> NDArray[np.float64]:
     """w = Σ α_i y_i φ_i with α solved for on the vectors exactly at the margin."""
-    bounded, free = duals > C * (1 - 1e-6), (duals > C * 1e-6) & (duals < C * (1 - 1e-6))
+    bounded = duals > C * (1 - 1e-6)
+    free = (duals > C * 1e-6) & (duals < C * (1 - 1e-6))
     fixed = C * signs[bounded] @ phi[bounded]
     rows = signs[free, None] * phi[free]
     n = len(rows)
     system = np.zeros((n + 1, n + 1))
-    system[:n, :n], system[:n, n], system[n, :n] = rows @ rows.T, signs[free], signs[free]
+    system[:n, :n] = rows @ rows.T
+    system[:n, n] = signs[free]
+    system[n, :n] = signs[free]
     target = np.append(1.0 - rows @ fixed, -C * signs[bounded].sum())
     alpha = np.linalg.lstsq(system, target, rcond=None)[0][:n]
     return fixed + alpha @ rows

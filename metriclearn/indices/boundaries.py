@@ -89,7 +89,9 @@ def precision_recall(
         raise ValueError(f"precision_recall needs a margin of at least 0 samples, got {margin}.")
     a, b, _ = _change_points(true, pred, n_samples)
     matches = int(margin_matches(a, b, float(margin)))
-    return PrecisionRecall(*(matches / len(x) if len(x) else 1.0 for x in (b, a)))
+    precision = matches / len(b) if len(b) else 1.0
+    recall = matches / len(a) if len(a) else 1.0
+    return PrecisionRecall(precision, recall)
 
 
 def annotation_error(

@@ -70,8 +70,8 @@ class ContingencyTable:
             return cls._of_array(table.reshape(n_rows, n_columns))
         cells, counts = np.unique(cells, return_counts=True)
         rows = cells // n_columns
-        sizes = np.bincount(a), np.bincount(b)
-        return cls._of_cells(rows, cells - rows * n_columns, counts, *sizes)
+        columns = cells - rows * n_columns
+        return cls._of_cells(rows, columns, counts, np.bincount(a), np.bincount(b))
 
     @classmethod
     def _of_array(cls, table: NDArray[np.int64]) -> ContingencyTable:
@@ -140,8 +140,10 @@ def contingency_table(
     ValueError
         If there are no samples, the lengths differ, or a label is None or NaN.
     """
-    given = [x is not None for x in (labels_true, labels_pred, contingency, ignore_label)]
-    if given[:3] != [True, True, False] and given != [False, False, True, False]:
+    labelings = [labels for labels in (labels_true, labels_pred) if labels is not None]
+    both = len(labelings) == 2 and contingency is None
+    table_only = not labelings and contingency is not None and ignore_label is None
+    if not (both or table_only):
         raise ValueError(
             "Comparing partitions needs either labels_true and labels_pred or contingency=, which "
             "has no labels left to compare or to ignore; pass both labelings or one table."
@@ -155,9 +157,10 @@ def contingency_table(
                 "Comparing partitions needs labels, not Partition objects, to know which samples "
                 "to ignore; pass the two labelings."
             )
-        cells = labels_true.intersections(labels_pred)
-        sizes = labels_true.sizes, labels_pred.sizes
-        return ContingencyTable(*cells, *sizes, labels_true.n_samples)
+        rows, columns, counts = labels_true.intersections(labels_pred)
+        return ContingencyTable(
+            rows, columns, counts, labels_true.sizes, labels_pred.sizes, labels_true.n_samples
+        )
     true, pred = label_arrays(labels_true, labels_pred)  # type: ignore[arg-type]
     if ignore_label is not None:
         keep = differs(true, ignore_label) & differs(pred, ignore_label)

@@ -95,13 +95,19 @@ def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]
     sizes, starts = clusters.sizes, clusters.starts
     shape = len(sizes), len(sizes)
     # of the distances from the points of p to those of q; nearest is max_i min_j, one-sided
-    low, high, total, nearest = np.full(shape, np.inf), *np.zeros((3, *shape))
+    low = np.full(shape, np.inf)
+    high = np.zeros(shape)
+    total = np.zeros(shape)
+    nearest = np.zeros(shape)
     for p, _, distances in clusters.distances_to(clusters.points):
+        # a row for every point of the block, a column for every cluster q
         closest = np.minimum.reduceat(distances, starts, axis=1)
-        np.minimum(low[p], closest.min(axis=0), out=low[p])
-        np.maximum(nearest[p], closest.max(axis=0), out=nearest[p])
-        np.maximum(high[p], np.maximum.reduceat(distances, starts, axis=1).max(axis=0), out=high[p])
-        total[p] += np.add.reduceat(distances, starts, axis=1).sum(axis=0)
+        farthest = np.maximum.reduceat(distances, starts, axis=1)
+        sums = np.add.reduceat(distances, starts, axis=1)
+        low[p] = np.minimum(low[p], closest.min(axis=0))
+        nearest[p] = np.maximum(nearest[p], closest.max(axis=0))
+        high[p] = np.maximum(high[p], farthest.max(axis=0))
+        total[p] += sums.sum(axis=0)
     separations, diameters = _by_centroids(clusters)
     separations |= {
         "single": _smallest(low),

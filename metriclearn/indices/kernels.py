@@ -83,7 +83,9 @@ def margin_matches(a: Ints, b: Ints, margin: float) -> int:
     i = j = matches = 0
     while i < len(a) and j < len(b):
         if abs(a[i] - b[j]) <= margin:
-            i, j, matches = i + 1, j + 1, matches + 1
+            i += 1
+            j += 1
+            matches += 1
         elif a[i] < b[j]:
             i += 1
         else:

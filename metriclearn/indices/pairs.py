@@ -127,13 +127,15 @@ def adjusted_rand_score(table: ContingencyTable) -> float:
 def jaccard_score(table: ContingencyTable) -> float:
     """Jaccard index of the pairs put together, N11 / (N11 + N10 + N01), in [0, 1]. Symmetric.
 
-    1 when both partitions are all singletons, where the formula is 0/0. (Some lecture notes
-    divide by all pairs, which is not the Jaccard index.)
+    1 when both partitions are all singletons, where the formula is 0/0. Pairs that neither
+    partition puts together do not count: N11 over all C(n, 2) pairs is Russell and Rao's index.
 
     References
     ----------
     A. Ben-Hur, A. Elisseeff and I. Guyon, "A stability based method for discovering structure in
-    clustered data", Pacific Symposium on Biocomputing, 2002.
+    clustered data", Pacific Symposium on Biocomputing, 2002. P. F. Russell and T. R. Rao, "On
+    habitat and association of species of anopheline larvae in south-eastern Madras", Journal of
+    the Malaria Institute of India 3, 1940.
     """
     n11, n10, n01, _ = pair_counts(contingency=table)
     total = n11 + n10 + n01

@@ -187,8 +187,9 @@ def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable
         )
     if any(v.dtype.kind == "f" and np.isnan(v).any() for v in (rows, columns)):
         raise ValueError("A Goodman–Kruskal index needs values without NaN; remove those pairs.")
-    codes = (np.unique(values, return_inverse=True)[1] for values in (rows, columns))
-    return ContingencyTable.from_codes(*codes)
+    _, row_codes = np.unique(rows, return_inverse=True)
+    _, column_codes = np.unique(columns, return_inverse=True)
+    return ContingencyTable.from_codes(row_codes, column_codes)
 
 
 def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]:
@@ -206,12 +207,15 @@ def _discordant(table: ContingencyTable) -> int:
     """
     n_cells = len(table.counts)
     size = 1 << (n_cells - 1).bit_length()
-    columns, counts = (np.pad(x, (0, size - n_cells)) for x in (table.columns, table.counts))
+    columns = np.pad(table.columns, (0, size - n_cells))
+    counts = np.pad(table.counts, (0, size - n_cells))
     total, width = 0, 2
     while width <= size:
-        columns, counts = columns.reshape(-1, width), counts.reshape(-1, width)
+        columns = columns.reshape(-1, width)
+        counts = counts.reshape(-1, width)
         order = np.argsort(columns, axis=1, kind="stable")  # linear on two sorted halves
-        columns, counts = (np.take_along_axis(x, order, axis=1) for x in (columns, counts))
+        columns = np.take_along_axis(columns, order, axis=1)
+        counts = np.take_along_axis(counts, order, axis=1)
         right = np.where(order >= width // 2, counts, 0)
         total += int(np.sum((counts - right) * np.cumsum(right, axis=1)))
         width *= 2

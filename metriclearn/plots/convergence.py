@@ -202,9 +202,9 @@ def _limits(curves: list[_Curve]) -> tuple[float, float]:
     """The range of the objectives, and of bounds not much further below: first ones are poor."""
     high = max(curve.best[0] for curve in curves)
     low = min(curve.best[-1] for curve in curves)
-    bounds = [bound for c in curves if len(bound := c.bound[np.isfinite(c.bound)])]
-    first = min((bound[0] for bound in bounds), default=low)
-    last = min((bound[-1] for bound in bounds), default=low)
+    bounds = [curve.bound[np.isfinite(curve.bound)] for curve in curves]
+    first = min((bound[0] for bound in bounds if len(bound)), default=low)
+    last = min((bound[-1] for bound in bounds if len(bound)), default=low)
     bottom = min(low, last, max(first, low - 1.2 * (high - low)))
     margin = 0.06 * (high - bottom) or 0.05 * abs(high) or 1.0
     return bottom - margin, high + margin

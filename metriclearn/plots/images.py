@@ -123,14 +123,23 @@ def plot_learned_scales(
     message = f"Learned scales{unused}: where the similarity falls to 1/e"
     ax = draw.canvas(None, (7.0, 1.3 + 0.22 * max(len(order), 3)), message, title)
     draw.tidy(ax, "standard deviation of the feature over its learned scale", grid="x")
-    short = [names[p].rpartition(" [")[0] or names[p] for p in order]
-    bars = draw.bars(ax, shares[order], short, draw.PALETTE[0])
-    units = [names[p][names[p].rfind("[") + 1 : -1] if "[" in names[p] else "" for p in order]
-    scales = [draw.number(float(b[p] ** -0.5)) for p in order]
-    texts = [f"{scale} {unit.removesuffix('1')}".rstrip() for scale, unit in zip(scales, units)]
+    titles, texts = [], []
+    for p in order:
+        title, unit = _title_and_unit(names[p])
+        titles.append(title)
+        texts.append(f"{draw.number(float(b[p] ** -0.5))} {unit}".rstrip())
+    bars = draw.bars(ax, shares[order], titles, draw.PALETTE[0])
     ax.bar_label(bars, texts, padding=5, size=draw.TEXT_SIZE - 1, color=draw.INK)
     ax.margins(x=0.15)
     return draw.figure_of(ax)
+
+
+def _title_and_unit(name: str) -> tuple[str, str]:
+    """("row", "pixel") of "row [pixel]"; the unit is "" for [1] and where there is no bracket."""
+    title, bracket, unit = name.rpartition(" [")
+    if not bracket:
+        return name, ""
+    return title, unit.removesuffix("]").removesuffix("1")
 
 
 def plot_kernel_error(

@@ -88,14 +88,19 @@ def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
     """Agreement of the last strip with the first in time, or what there is most of."""
     names = list(strips)
     first, last = strips[names[0]], strips[names[-1]]
-    total = sum(b - a for a, b, _ in first)
+    total = sum(end - start for start, end, _ in first)
     if len(names) == 1:
         lengths: Counter[str] = Counter()
-        for a, b, label in first:
-            lengths[label] += b - a  # type: ignore[assignment]
-        parts = [f"{100 * v / total:.0f} % {label}" for label, v in lengths.most_common(5)]
+        for start, end, label in first:
+            lengths[label] += end - start  # type: ignore[assignment]
+        longest = lengths.most_common(5)
+        parts = [f"{100 * length / total:.0f} % {label}" for label, length in longest]
         return f"{len(first)} segments: {', '.join(parts)}"
-    shared = sum(max(0.0, min(b, d) - max(a, c)) for a, b, k in first for c, d, m in last if k == m)
+    shared = 0.0  # seconds with the same label
+    for start, end, label in first:
+        for other_start, other_end, other_label in last:
+            if label == other_label:
+                shared += max(0.0, min(end, other_end) - max(start, other_start))
     return (
         f"{names[-1]} agrees with {names[0]} in {100 * shared / total:.0f} % of the time "
         f"({len(last)} segments against {len(first)})"
@@ -105,14 +110,14 @@ def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
 def _draw_strip(
     ax: Axes, row: int, segments: Sequence[Segment], colors: Mapping[str, str], end: float
 ) -> None:
-    starts = np.array([a for a, _, _ in segments])
-    widths = np.array([b for _, b, _ in segments]) - starts
+    starts = np.array([start for start, _, _ in segments])
+    widths = np.array([stop for _, stop, _ in segments]) - starts
     faces = [colors[label] for _, _, label in segments]
     draw.strip(ax, row, starts, widths, faces, edgecolor="white", linewidth=0.8)
     style = {"ha": "center", "size": draw.TEXT_SIZE - 1, "color": "white", "clip_on": True}
-    for a, b, label in segments:
-        if (b - a) / end > 0.011 * len(label) + 0.01:  # wide enough for the label
-            draw.words(ax, (a + b) / 2, row + draw.STRIP / 2, label, **style)
+    for start, stop, label in segments:
+        if (stop - start) / end > 0.011 * len(label) + 0.01:  # wide enough for the label
+            draw.words(ax, (start + stop) / 2, row + draw.STRIP / 2, label, **style)
 
 
 def _draw_waveform(ax: Axes, samples: NDArray[np.float64], end: float, top: float) -> None:
@@ -124,6 +129,6 @@ def _draw_waveform(ax: Axes, samples: NDArray[np.float64], end: float, top: floa
 
 def _draw_thumbnails(ax: Axes, pictures: Sequence[ArrayLike], end: float, top: float) -> None:
     edges = np.linspace(0.0, end, len(pictures) + 1)
-    for picture, a, b in zip(pictures, edges[:-1], edges[1:]):
-        box = (a, b, top - 0.05, top - _ABOVE + 0.05)
+    for picture, left, right in zip(pictures, edges[:-1], edges[1:]):
+        box = (left, right, top - 0.05, top - _ABOVE + 0.05)
         ax.imshow(np.asarray(picture), extent=box, aspect="auto", interpolation="antialiased")
