@@ -132,13 +132,13 @@ def _read_table(file: Path, label: str, group: str | None) -> Read:
 def _read_npz(file: Path, label: str, group: str | None) -> Read:
     import pandas as pd
 
-    stored = read_arrays(file)
+    arrays = read_arrays(file)
     with reading(file, "arrays X (T, P) and y (T,), and P feature_names if any"):
-        X, y = stored["X"], stored["y"]
+        X, y = arrays["X"], arrays["y"]
         if X.ndim != 2 or y.shape != X.shape[:1]:
             raise ValueError(f"X has shape {X.shape} and y {y.shape}")
-        names = stored.get("feature_names", [f"x{i}" for i in range(X.shape[1])])
-        return pd.DataFrame(X, columns=names), y, str(stored.get("group", file.stem))
+        names = arrays.get("feature_names", [f"x{i}" for i in range(X.shape[1])])
+        return pd.DataFrame(X, columns=names), y, str(arrays.get("group", file.stem))
 
 
 READERS: dict[str, Callable[[Path, str, str | None], Read]] = {

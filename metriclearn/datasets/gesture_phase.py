@@ -102,10 +102,10 @@ def _group(video: str, group: str) -> str:
 
 
 def _columns(
-    video: str, stored: dict[str, NDArray], first_frame: int
+    video: str, arrays: dict[str, NDArray], first_frame: int
 ) -> dict[str, NDArray[np.float64]]:
     """Raw, derived and va3 features of a video, the first two from ``first_frame`` on."""
-    raw, va3 = (np.asarray(stored.get(f"{video}_{key}", np.empty(0))) for key in ("raw", "va3"))
+    raw, va3 = (np.asarray(arrays.get(f"{video}_{key}", np.empty(0))) for key in ("raw", "va3"))
     if raw.shape != (len(va3) + FIRST_FRAME, 18) or va3.shape[1:] != (32,):
         raise ValueError(
             f"Gesture video {video!r} needs arrays {video}_raw (T, 18) and {video}_va3 (T - "

@@ -152,8 +152,8 @@ def cached_features(
     key = joblib.hash([_VERSION, content, type(extractor).__name__, parameters])
     entry = folder / f"{key}.npz"
     try:
-        with np.load(entry, allow_pickle=False) as stored:
-            return np.asarray(stored["X"], dtype=np.float64)
+        with np.load(entry, allow_pickle=False) as file:
+            return np.asarray(file["X"], dtype=np.float64)
     except FileNotFoundError:
         pass
     except Exception as error:  # a damaged archive can fail in any of many ways

@@ -71,10 +71,13 @@ class FirstMetric(Protocol):
         self,
         arrays: Sequence[NDArray],
         knowns: Sequence[PartialPartition],
-        fit: FitKnown,
-        cut: CutKnown,
+        fit: FitKnown | None = None,
+        cut: CutKnown | None = None,
     ) -> NDArray:
-        """Lᵀ, (r, P); ``fit`` is the learner itself, for other data sets."""
+        """Lᵀ, (r, P); ``fit`` is the learner itself, for other data sets.
+
+        A start that learns from what is known needs ``fit`` and ``cut``.
+        """
         ...
 
 
@@ -215,7 +218,8 @@ class Turns(Iteration):
         self, problem: Problem, solve: Callable[[Any], Solution], settings: Alternation
     ) -> None:
         super().__init__(settings)
-        self.problem, self.hinge, self.solve = problem, problem.risk, solve
+        self.problem, self.solve = problem, solve
+        self.hinge = problem.risk
         self.omega = problem.regularizer.terms(problem.cone)
         self.rows = np.empty((0, 3))  # completed, learned, changed
 
@@ -225,7 +229,7 @@ class Turns(Iteration):
         return *cuts, self.hinge.identity, *(truth.labels for truth in self.hinge.truths)
 
     def begin(self) -> None:
-        """Remember the first completions."""
+        """Remember the first completions, so that a later round sees whether they come back."""
         self.seen = {tuple(self.hinge.truths)}
 
     def step(self) -> None:
@@ -278,7 +282,7 @@ class Turns(Iteration):
         return super().state() | solution | ({} if cuts is None else cuts._asdict())
 
     def restore(self, state: dict[str, NDArray]) -> None:
-        """Take up :meth:`state`."""
+        """Take up what :meth:`state` gave: the steps, the last solution and the completions."""
         if not state:
             return
         super().restore({name: state[name] for name in super().state()})

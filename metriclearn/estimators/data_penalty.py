@@ -15,9 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from metriclearn.estimators.alternation import Alternation, FirstMetric, KnownStart
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.inputs import read_labelings
-from metriclearn.estimators.penalty import (
-    PenalizedSegmenter,
-)
+from metriclearn.estimators.penalty import PenalizedSegmenter
 from metriclearn.oracles.path import SegmentationPath
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, component, either, number
@@ -79,7 +77,7 @@ class GivenStart(BaseEstimator):
     matrix: NDArray
 
     def components(self, *_: Any) -> NDArray:
-        """The given ones."""
+        """The components that were given, (r, P)."""
         return self.matrix
 
 
@@ -172,8 +170,7 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
         data, represented = self._begin(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         if not isinstance(self.start, IdentityStart):
-            nothing: Any = None  # what a start needs to learn from what is known
-            self.components_ = self.start.components(represented, truths, nothing, nothing)
+            self.components_ = self.start.components(represented, truths)
             paths = None
         self._fit_penalty(data, represented, truths, paths)
         self.steps_ = [self._step(np.nan)]
@@ -181,8 +178,10 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
             logs = self._log_penalties(data)
             known = truths
             if not self.constrained:  # optimal at the good penalties nearest to the learned ones
-                cases = zip(self.paths_, np.exp(np.clip(logs, *self.intervals_.T)))
-                known = [Partition(ends=p.change_points[p.positions(z)]) for p, z in cases]
+                lowest, highest = self.intervals_.T
+                known = []
+                for path, penalty in zip(self.paths_, np.exp(np.clip(logs, lowest, highest))):
+                    known.append(Partition(ends=path.change_points[path.positions(penalty)]))
             self._fit_metric(represented, known, logs, turn)
             self._fit_penalty(data, represented, truths)
             self.steps_.append(self._step(self.learner_.solution_.objective))

@@ -106,7 +106,7 @@ class DataSets:
         return np.array(list(map(len, self.arrays)))
 
     def subset(self, places: NDArray) -> Self:
-        """Some of the data sets."""
+        """The data sets at the given places, measured already."""
         if isinstance(self.arrays, StoredArrays):
             chosen = replace(self, arrays=self.arrays.subset(places))
         else:
@@ -169,7 +169,7 @@ def read_data_sets(
         Naming the data set, and the row and feature where one is at fault.
     """
     sort = _sort_of(X)
-    if sort == "stored":
+    if sort == "lazy":
 
         def read(item: Any, i: int, n_features: int | None) -> NDArray:
             return _read_array(who, item, f"data set {i}", n_features, single_precision)
@@ -399,7 +399,7 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
 
 
 def _sort_of(X: Any) -> str:
-    """Whether X is "one" data set, or a sequence of "several", or a lazy one of "stored" ones.
+    """Whether X is "one" data set, or a sequence of "several", or a "lazy" one.
 
     A lazy sequence has ``__len__`` and ``__getitem__``, but is no array, list or table. Several
     data sets are a list with something of two dimensions in it, or an array of three.
@@ -408,7 +408,7 @@ def _sort_of(X: Any) -> str:
         return "several" if not hasattr(X, "columns") and X.ndim == 3 else "one"
     listed = isinstance(X, (list, tuple, str, bytes, range, Mapping))
     if not listed and not hasattr(X, "toarray") and not hasattr(X, "__array__"):
-        return "stored" if hasattr(X, "__len__") and hasattr(X, "__getitem__") else "one"
+        return "lazy" if hasattr(X, "__len__") and hasattr(X, "__getitem__") else "one"
     if not isinstance(X, Sequence):
         return "one"
     for item in X:

@@ -175,6 +175,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         truths: Sequence[Any],
         weights: NDArray | None,
     ) -> StructuredHinge:
+        """The risk of samples (N,) with their truths, of which each is weighed by weights (N,)."""
         terms = HingeTerms(
             **self._terms(truths),
             cone=cone,

@@ -331,7 +331,7 @@ class PenalizedSegmenter(ComponentParameters):
             )
         self.paths_ = paths
         errors = [path_errors(path, truth) for path, truth in zip(paths, truths)]
-        self.intervals_ = np.array([target_interval(*pair) for pair in zip(paths, errors)])
+        self.intervals_ = np.array(list(map(target_interval, paths, errors)))
         rows = self.sequence_features_.transform(data.arrays)
         if not np.isfinite(self.intervals_).any():
             raise ValueError(
@@ -341,7 +341,8 @@ class PenalizedSegmenter(ComponentParameters):
         used = np.isfinite(self.intervals_).any(axis=1)  # the others suit every penalty
         self.regression_ = clone(self.regression).fit(rows[used], self.intervals_[used])
         cases = zip(paths, errors, np.exp(self.regression_.predict(rows)))
-        self.training_errors_ = np.array([[e[p.positions(z)], e.min()] for p, e, z in cases])
+        predicted = [error[path.positions(penalty)] for path, error, penalty in cases]
+        self.training_errors_ = np.column_stack([predicted, [error.min() for error in errors]])
 
     def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
         """All optima with up to about as many segments as are asked for or annotated twice."""

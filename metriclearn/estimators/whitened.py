@@ -98,14 +98,14 @@ class MappedLearner(LearnedMetric, ABC):
             )
         check_range(who, "features with spreads", spread.max(axis=0)[varies], 1e50)
         arrays = [array[:, varies] for array in data.arrays]
-        training = [arrays[i] for i in used], [truths[i] for i in used]
-        W = self._map(*training, weights[used])
+        used_arrays, used_truths = [arrays[i] for i in used], [truths[i] for i in used]
+        W = self._map(used_arrays, used_truths, weights[used])
         mapped = [center(array) @ W.T for array in arrays]
         self.learner_ = self._inner(mapped, truths).fit(mapped, truths, sample_weight)
         components = self.learner_.components_ @ W
         self.components_: NDArray = np.zeros((len(components), data.n_features))
         self.components_[:, varies] = components
-        self._finish(*training, components)
+        self._finish(used_arrays, used_truths, components)
         return self
 
     def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:

@@ -78,5 +78,5 @@ class SequenceFeatures(StatelessTransformer):
         return np.array(rows, dtype=np.float64).reshape(len(arrays), len(self.names))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """The names."""
+        """Names of the features of a sequence, one for every column that transform gives."""
         return np.array(list(self.names), dtype=object)

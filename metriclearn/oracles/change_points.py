@@ -149,6 +149,33 @@ class Vertex(NamedTuple):
     ends: NDArray[np.int64]
 
 
+class Signal(NamedTuple):
+    """What the kernels need of a form and of what is known; see the top of this file.
+
+    Attributes
+    ----------
+    cumulative : array (T+1, r)
+        S.
+    weight : float
+        κ of true segments, α of charges, 0 without either.
+    truth : array (T+1, 6) or None
+        See :func:`truth_table`.
+    charges : array (T+1, 11) or None
+        See :func:`~metriclearn.problem.losses.charge_table`.
+    slack : array (T+1,) or None
+        That of the charges, times α.
+    rules : int array (4, T+1) or None
+        The rows of :class:`~metriclearn.problem.knowledge.SegmentRules`.
+    """
+
+    cumulative: NDArray
+    weight: float
+    truth: NDArray | None
+    charges: NDArray | None
+    slack: NDArray | None
+    rules: NDArray | None
+
+
 class PricedSegmentation:
     """Segmentations of one signal at any price per segment.
 
@@ -196,15 +223,17 @@ class PricedSegmentation:
         cumulative = np.ascontiguousarray(form.cumulative, dtype=np.float64)
         if not np.isfinite(cumulative[-1]).all():  # NaN and infinity stay in sums
             raise ValueError("ChangePoints needs finite factors, got NaN or infinity; remove them.")
-        weight, truth, charges, slack = 0.0, None, None, None
+        weight = 0.0
+        truth = charges = slack = None
         if isinstance(form, ChargedForm):
             weight, charges = form.scale, form.charges.table
             slack = weight * form.charges.slack
         elif form.truth is not None and form.weight:
             weight, truth = float(form.weight), truth_table(form.truth.change_points, T)
         rules = None if known is None else np.array(segment_rules(known.constraints, T))
-        self.form, self.min_size, self.known, self.n_samples = form, min_size, known, T
-        self._signal = cumulative, weight, truth, charges, slack, rules
+        self.form, self.n_samples = form, T
+        self.min_size, self.known = min_size, known
+        self._signal = Signal(cumulative, weight, truth, charges, slack, rules)
 
     def solve(self, price: float) -> Vertex:
         """A maximizer of V(K) − price·K.
@@ -214,8 +243,7 @@ class PricedSegmentation:
         ValueError
             If no segmentation agrees with what is known.
         """
-        arguments = (*self._signal, -float(price), self.min_size)
-        prefixes, value, ends = best_segmentation(*arguments)
+        prefixes, value, ends = best_segmentation(self._signal, -float(price), self.min_size)
         if prefixes[-1] == -np.inf:
             raise ValueError(
                 "ConstrainedChangePoints needs a segmentation with segments of at least "
@@ -229,14 +257,14 @@ class PricedSegmentation:
         """The vertices of the smallest and of the largest possible K."""
         positions = np.arange(self.n_samples + 1)
         if self.known is None:
-            value = float(segment_values(*self._signal, positions[:1], positions[-1:])[0])
+            value = float(segment_values(self._signal, positions[:1], positions[-1:])[0])
             coarsest = Vertex(value, positions[-1:])
             if self.min_size == 1:
-                values = segment_values(*self._signal, positions[:-1], positions[1:])
+                values = segment_values(self._signal, positions[:-1], positions[1:])
                 return coarsest, Vertex(float(values.sum()), positions[1:])
         # At a price above the range of V the number of segments decides.
-        cumulative, weight = self._signal[:2]
-        price = float(np.sum(np.diff(cumulative, axis=0) ** 2))
+        weight = self._signal.weight
+        price = float(np.sum(np.diff(self._signal.cumulative, axis=0) ** 2))
         if isinstance(self.form, ChargedForm):  # on a piece, a segment is charged 1 at most
             pieces = self.form.charges.pieces
             price += weight * self.n_samples * (1 + len(pieces.stretches) + 2 * len(pieces.regions))
@@ -274,8 +302,8 @@ class PricedSegmentation:
                 # If segments of high merged one by one, in the order of what each merger loses, a
                 # price between two of these losses would leave K: on clear data it hits.
                 starts = np.append(0, high.ends[:-1])
-                apart = segment_values(*self._signal, starts, high.ends)
-                merged = segment_values(*self._signal, starts[:-1], high.ends[1:])
+                apart = segment_values(self._signal, starts, high.ends)
+                merged = segment_values(self._signal, starts[:-1], high.ends[1:])
                 losses = np.sort(apart[:-1] + apart[1:] - merged)
                 place = len(high.ends) - n_segments
                 guess = self.solve(float(np.mean(losses[place - 1 : place + 1])))
@@ -316,8 +344,8 @@ class PricedSegmentation:
             turned = turned.plus(Partition(ends=ends), form.weight)
         known = None if self.known is None else self.known.mirrored()
         mirrored = PricedSegmentation(turned, self.min_size, known)._signal
-        forward = best_segmentation(*self._signal, -price, self.min_size)[0]
-        backward = best_segmentation(*mirrored, -price, self.min_size)[0]
+        forward = best_segmentation(self._signal, -price, self.min_size)[0]
+        backward = best_segmentation(mirrored, -price, self.min_size)[0]
         backward = backward[::-1]  # from t on, where it was up to T − t
         through = forward + backward
         rounding = 1e-11 * (abs(forward[-1]) + abs(price) * n_segments)
@@ -327,7 +355,7 @@ class PricedSegmentation:
         positions = np.union1d(order[:count], [T])
         while True:
             value, ends = best_layers(
-                *self._signal, -price, self.min_size, n_segments, positions, backward, floor
+                self._signal, -price, self.min_size, n_segments, positions, backward, floor
             )
             if value == -np.inf:
                 count *= 2
@@ -435,21 +463,24 @@ def _truth_slack(truth, kappa, c, s, t, T):
     difference grows. Beyond, it is largest where the true segments fit into (e,u], as
     h(s)/(u−s) − h(t)/(u−t), which has one stationary point.
     """
+    if truth is None:
+        return kappa - c
     if t == T:
         return kappa - c
-    lack_s, lack_t, end = truth[s, _LACK], truth[t, _LACK], truth[t, _END]
+    lack_s, lack_t = truth[s, _LACK], truth[t, _LACK]
     if lack_t >= lack_s:
         u = float(T)
     else:
         share = np.sqrt(lack_t / lack_s)
-        u = min(float(T), max(end, (t - share * s) / (1.0 - share)))
+        u = min(float(T), max(truth[t, _END], (t - share * s) / (1.0 - share)))
     gain = lack_s / (u - s) - lack_t / (u - t)
     return kappa * (_overlap(truth, s, t) / (t - s) + gain) - c
 
 
 @njit(nogil=True, cache=True)
-def segment_values(S, weight, truth, charges, slack, rules, starts, ends):
+def segment_values(signal, starts, ends):
     """f (c = 0) of the segments between the given starts and ends, (K,)."""
+    S, weight, truth, charges, _, _ = signal
     values = np.empty(len(ends))
     for k in range(len(ends)):
         values[k] = _value(S, weight, truth, charges, 0.0, starts[k], ends[k])
@@ -457,7 +488,7 @@ def segment_values(S, weight, truth, charges, slack, rules, starts, ends):
 
 
 @njit(nogil=True, cache=True)
-def best_segmentation(S, weight, truth, charges, slack, rules, c, min_size):
+def best_segmentation(signal, c, min_size):
     """Maximize Σ f over all allowed segmentations with segments of at least ``min_size`` samples.
 
     For T + min_size < 2³¹. O(Tr) memory: that of S, 12T bytes, and about 20 for each live start,
@@ -473,6 +504,7 @@ def best_segmentation(S, weight, truth, charges, slack, rules, c, min_size):
     ends : int array (K,)
         Its segment ends.
     """
+    S, weight, truth, charges, _, rules = signal
     T = S.shape[0] - 1
     F = np.full(T + 1, -np.inf)
     last = np.full(T + 1, -1, dtype=np.int32)
@@ -482,8 +514,9 @@ def best_segmentation(S, weight, truth, charges, slack, rules, c, min_size):
     expiry = np.empty(T + 1, dtype=np.int32)  # first u from which the start may be dropped
     block_max = np.empty(T + 1)
     block_start = np.empty(T + 2, dtype=np.int32)
-    n_old, n_blocks, checkpoint, work, fresh, cost = 0, 0, 0, 0, 0, 0
-    incumbent = 0
+    n_old, n_blocks = 0, 0  # starts with a bound, and their blocks
+    checkpoint, fresh, incumbent = 0, 0, 0  # positions: starts from fresh on have no bound
+    work, cost = 0, 0  # since the last checkpoint, and of making it
     for u in range(min_size, T + 1):
         newest = u - min_size
         low, high = _starts(rules, u, newest + 1)
@@ -519,13 +552,14 @@ def best_segmentation(S, weight, truth, charges, slack, rules, c, min_size):
         # blocks and evaluations, has reached what it costs.
         if work >= cost + newest + 1 - fresh:
             n_old = _add(max(fresh, low), newest + 1, F, starts, bounds, expiry, n_old)
-            at = _slack(slack, weight, c, u), low, _legal_from(rules, u, min_size), u, common
-            live = (starts, bounds, expiry)
-            n_old, n_hot, cost = _renew(S, weight, truth, charges, c, at, F, live, n_old)
+            n_old, n_hot, cost = _renew(
+                signal, c, min_size, u, low, common, F, starts, bounds, expiry, n_old
+            )
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
-            checkpoint, work, fresh = u, 0, newest + 1
+            checkpoint, fresh = u, newest + 1
+            work = 0
     edges = _walk_back(last)
-    values = segment_values(S, weight, truth, charges, slack, rules, edges[:-1], edges[1:])
+    values = segment_values(signal, edges[:-1], edges[1:])
     return F, values.sum(), edges[1:]
 
 
@@ -540,16 +574,17 @@ def _add(first, stop, F, starts, bounds, expiry, n):
 
 
 @njit(nogil=True, cache=True)
-def _renew(S, weight, truth, charges, c, at, F, live, n):
-    """Carry the bounds of live starts over to the checkpoint u and drop starts.
+def _renew(signal, c, min_size, u, low, common, F, starts, bounds, expiry, n):
+    """Carry the bounds of n live starts over to the checkpoint u and drop starts.
 
-    Those before ``low`` are refused from now on, those beaten at u from ``until`` on. A value
-    that stays low is only shifted by ``common``; one that comes within reach of F(u) is computed.
-    Returns how many starts live on, how many of them, moved to the front, are hot, and what the
-    work cost.
+    Those before ``low`` are refused from now on, those beaten at u from the first end on of which
+    u is a legal split. A value that stays low is only shifted by ``common``; one that comes within
+    reach of F(u) is computed. Returns how many starts live on, how many of them, moved to the
+    front, are hot, and what the work cost.
     """
-    slack, low, until, u, common = at
-    starts, bounds, expiry = live
+    S, weight, truth, charges, slacks, rules = signal
+    slack = _slack(slacks, weight, c, u)
+    until = _legal_from(rules, u, min_size)
     tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
     kept, evaluated = 0, 0
     for j in range(n):
@@ -616,15 +651,14 @@ def _walk_back(last):
 
 
 @njit(nogil=True, cache=True)
-def best_layers(
-    S, weight, truth, charges, slack, rules, c, min_size, n_segments, positions, rest, floor
-):
+def best_layers(signal, c, min_size, n_segments, positions, rest, floor):
     """Maximize Σ f over allowed segmentations into ``n_segments`` with ends among ``positions``.
 
     Layer by layer, O(K n²) for n ``positions`` (increasing, the last one T). A prefix is kept
     when its value plus ``rest`` (T+1,) at its end, an upper bound on what follows, reaches
     ``floor``. Returns the value, −inf if there is none, and the segment ends.
     """
+    S, weight, truth, charges, _, rules = signal
     n = len(positions)
     parent = np.full((n_segments, n), -1, dtype=np.int32)
     value = np.full(n, -np.inf)

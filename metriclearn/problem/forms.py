@@ -105,7 +105,8 @@ class LowRankForm:
                 f"LowRankForm needs the truth that has the weight, got weight={weight!r} and no "
                 "truth; pass both or neither."
             )
-        self.truth, self.weight, self.shift = truth, weight, shift
+        self.truth, self.weight = truth, weight
+        self.shift = shift
         self.subspace, self.components = subspace, components
         self.centered = factors is None
         if factors is not None:
@@ -264,7 +265,8 @@ class Samples:
 
     def __init__(self, X: ArrayLike, scale: NDArray | None = None, truth: Any = None) -> None:
         self.n_samples, self.n_features = np.shape(X)
-        self._X, self._scale, self.truth = X, scale, truth
+        self._X, self._scale = X, scale
+        self.truth = truth
         self.unit = float(self.n_samples)
 
     @property

@@ -362,15 +362,20 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
     labeled = np.flatnonzero(codes >= 0)
     differ = np.diff(codes[labeled]) != 0
     breaks = np.flatnonzero(differ | (np.diff(labeled) > 1)) + 1
-    ends = [(run[0], run[-1], NO_CHANGE, "equal") for run in np.split(labeled, breaks) if len(run)]
-    # the last sample with one label, the first with another
-    gaps = zip(labeled[:-1][differ], labeled[1:][differ])
-    ends += [(last, first, AT_LEAST_ONE, "different") for last, first in gaps]
     facts = []
-    for first, last, kind, relation in ends:
-        words = f"the {relation} labels of samples {first} and {last}"
-        facts.append(_Fact(Region(int(first), int(last) + 1, kind), words))
+    for run in np.split(labeled, breaks):
+        if len(run):
+            facts.append(_label_fact(run[0], run[-1], NO_CHANGE, "equal"))
+    # the last sample with one label, the first with another
+    for last, first in zip(labeled[:-1][differ], labeled[1:][differ]):
+        facts.append(_label_fact(last, first, AT_LEAST_ONE, "different"))
     return sorted(facts, key=_START)
+
+
+def _label_fact(first: int, last: int, kind: ChangeCount, relation: str) -> _Fact:
+    """What the labels of two samples say of the region that both border."""
+    words = f"the {relation} labels of samples {first} and {last}"
+    return _Fact(Region(int(first), int(last) + 1, kind), words)
 
 
 def _is_whole(value: Any) -> bool:
@@ -391,15 +396,16 @@ def _read(
         raise ValueError(f"PartialPartition needs a list of {word}s, got {listed!r}.") from None
     facts = []
     for given in items:
+        refusal = ValueError(f"PartialPartition needs every {word} as {needed}, got {given!r}.")
         try:
             region: Any = region_of(given)
-            start, stop, kind = region.start, region.stop, region.kind
         except TypeError:
-            start = stop = kind = None
+            raise refusal from None
+        start, stop, kind = region.start, region.stop, region.kind
         whole = _is_whole(start) and _is_whole(stop)
         least = 2 if kind in _KINDS and kind.fewest else 1
         if not (whole and kind in _KINDS and 0 <= start <= stop - least and stop <= n_samples):
-            raise ValueError(f"PartialPartition needs every {word} as {needed}, got {given!r}.")
+            raise refusal
         facts.append(_Fact(Region(int(start), int(stop), kind), f"the {word} {given}"))
     return facts
 

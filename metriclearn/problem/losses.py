@@ -100,7 +100,8 @@ class FrobeniusForm:
     """
 
     def __init__(self, form: Form, truth: Any, scale: float) -> None:
-        self.form, self.truth, self.scale = form, truth, float(scale)
+        self.form, self.truth = form, truth
+        self.scale = float(scale)
         self.n_samples = form.n_samples
 
     def at(self, partition: Partition | Projector) -> float:
@@ -220,7 +221,9 @@ def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
     first, last = np.repeat(ends - sizes, sizes), np.repeat(ends, sizes)
     size, u = np.repeat(sizes, sizes), np.arange(start + 1, stop + 1)
     s = u - 1
-    table[u, _TRUE_START_U], table[u, _SHARE_U], table[u, _STRETCH_U] = first, 2.0 / size, start
+    table[u, _TRUE_START_U] = first
+    table[u, _SHARE_U] = 2.0 / size
+    table[u, _STRETCH_U] = start
     # Whole true segments count their length, the one cut by an end its share: (start, u] holds all
     # before ``first`` and u − first of the |C| samples of the one at u, (s, stop] likewise.
     before = first - start + (u - first) ** 2 / size  # overlap of (start, u]
@@ -285,8 +288,10 @@ class ChargedForm:
     """
 
     def __init__(self, form: LowRankForm, charges: Charges, scale: float) -> None:
-        self.form, self.charges, self.scale = form, charges, float(scale)
-        self.n_samples, self.shift, self.cumulative = form.n_samples, form.shift, form.cumulative
+        self.form, self.charges = form, charges
+        self.scale = float(scale)
+        self.n_samples, self.shift = form.n_samples, form.shift
+        self.cumulative = form.cumulative
 
     def at(self, partition: Partition) -> float:
         """Value of a segmentation."""

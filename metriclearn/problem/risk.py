@@ -54,11 +54,36 @@ class Oracle(Protocol):
         """Best partition, with ``n_clusters`` clusters if given."""
 
 
+class Point(NamedTuple):
+    """A point w, as data sets see it.
+
+    Attributes
+    ----------
+    metric : array (n_metric,)
+        The part of w that is the metric.
+    price : float
+        λ.
+    form : callable (samples) -> Form
+        What makes the form of a data set.
+    """
+
+    metric: NDArray
+    price: float
+    form: Callable[[Any], Form]
+
+
 class Line(NamedTuple):
     """⟨A, M⟩ near some w: constant + ⟨slope, w⟩, exact there and everywhere if A is linear."""
 
     constant: float
     slope: NDArray
+
+
+class KeptLine(NamedTuple):
+    """The line of a truth, and the bytes of the metric where it touches if A is not linear."""
+
+    key: bytes
+    line: Line
 
 
 @dataclass(frozen=True)
@@ -93,14 +118,12 @@ class HingeTerms:
     count_known: bool = False
     completion: Callable[..., Partition] | None = None
 
-    def at(
-        self, w: NDArray, tangent: NDArray | None = None
-    ) -> tuple[NDArray, float, Callable[[Any], Form]]:
-        """The metric coordinates, the price, and what makes the forms of data sets under w."""
+    def at(self, w: NDArray, tangent: NDArray | None = None) -> Point:
+        """The point w, with the forms of data sets under it."""
         metric, learned_price = self.cone.split(w)
         at: Any = self.features.at
         form = at(metric) if tangent is None else at(metric, self.cone.split(tangent)[0])
-        return metric, learned_price if self.cone.priced else self.price, form
+        return Point(metric, learned_price if self.cone.priced else self.price, form)
 
     def line(self, samples: Any, form: Form, metric: NDArray, partition: Any) -> Line:
         """⟨A, M⟩ and its derivative at a metric and the data set's form there."""
@@ -121,7 +144,7 @@ class HingeShard:
         s.
     owners : int array (N,)
         Which function of the risk a data set belongs to; sorted.
-    stored : bool
+    lazy : bool
         Whether samples are read when they are asked for, one by one.
     """
 
@@ -130,19 +153,19 @@ class HingeShard:
     truths: Sequence[Any]
     shares: NDArray
     owners: NDArray
-    stored: bool
-    _lines: dict[int, tuple[bytes, Line]] = field(default_factory=dict, init=False)
+    lazy: bool
+    _lines: dict[int, KeptLine] = field(default_factory=dict, init=False)
 
     def loaded(self) -> Self:
         """A shard of the same data sets, which are in memory."""
         samples: Any = self.samples
-        shard = replace(self, samples=samples.loaded(), stored=False)
+        shard = replace(self, samples=samples.loaded(), lazy=False)
         shard.slopes_of_truths()  # which reads them
         return shard
 
     def __sizeof__(self) -> int:
         """Bytes that Dask reckons with: those of cumulative sums, once they are in memory."""
-        rows = 0 if self.stored else sum(truth.n_samples for truth in self.truths)
+        rows = 0 if self.lazy else sum(truth.n_samples for truth in self.truths)
         return 8 * rows * self.terms.cone.n_features + 1000 * len(self.truths)
 
     def value_and_slope(self, w: NDArray, chosen: NDArray | None = None) -> Sums:
@@ -151,65 +174,85 @@ class HingeShard:
         With w of shape (2, n) the second row is where −s_w(N_i) is linearized. Where K_i is known
         the price is 0, so that it changes neither the answer nor the value.
         """
-        terms, (at, tangent) = self.terms, (w, None) if w.ndim == 1 else w
-        metric, price, form_of = terms.at(at, tangent)
-        # where the line of the truth touches
-        touched, _, touching = (metric, price, form_of) if tangent is None else terms.at(tangent)
-        key, oracle = b"" if terms.features.linear else touched.tobytes(), terms.oracle
-        asked = slice(None) if chosen is None else np.isin(self.owners, chosen)
-        members = np.arange(len(self.owners))[asked]
-        values, slopes = np.empty(len(members)), np.empty((len(members), len(at)))
+        if w.ndim == 1:
+            point = touching = self.terms.at(w)
+        else:
+            point, touching = self.terms.at(w[0], w[1]), self.terms.at(w[1])
+        members = np.arange(len(self.owners))
+        if chosen is not None:
+            members = members[np.isin(self.owners, chosen)]
+        values = np.empty(len(members))
+        slopes = np.empty((len(members), self.terms.cone.size))
         for row, i in enumerate(members.tolist()):
-            samples, truth = self.samples[i], self.truths[i]
-            form, unit = form_of(samples), samples.unit
-            augmented, _ = terms.loss.augment(form, truth, terms.loss_scale)
-            augmented = augmented.shifted(-price)
-            count = truth.n_clusters if terms.count_known else None
-            if terms.features.warm_starts:
-                best = oracle(augmented, count, start=samples.start)
-                samples.start = best.factor
-            else:
-                best = oracle(augmented, count)
-            there = terms.line(samples, form, metric, best)
-            kept, known = self._lines.get(i, (None, there))
-            if kept != key:  # of data sets in memory the last one is kept
-                tangent_form = form if tangent is None else touching(samples)
-                known = terms.line(samples, tangent_form, touched, truth)
-                if not self.stored:
-                    self._lines[i] = key, known
-            slope, more = there.slope - known.slope, best.n_clusters - truth.n_clusters
-            value = terms.loss_scale * terms.loss(best, truth) * (truth.n_samples / unit)
-            value += (there.constant - known.constant + float(slope @ metric)) / unit
-            values[row] = value - price * more / unit
-            slopes[row] = terms.cone.join(slope / unit, -more / unit)
+            values[row], slopes[row] = self._cut(i, point, touching)
         # neighbors belong to the same function: every sum is over a run of data sets
         groups, starts = np.unique(self.owners[members], return_index=True)
         shares = self.shares[members]
         sums = np.add.reduceat(shares[:, None] * slopes, starts, axis=0)
         return Sums(groups, np.add.reduceat(shares * values, starts), sums)
 
+    def _cut(self, i: int, point: Point, touching: Point) -> tuple[float, NDArray]:
+        """L_i and its slope at ``point``, with −s_w(N_i) linearized where it is ``touching``."""
+        terms = self.terms
+        samples, truth = self.samples[i], self.truths[i]
+        form = point.form(samples)
+        augmented, _ = terms.loss.augment(form, truth, terms.loss_scale)
+        augmented = augmented.shifted(-point.price)
+        count = truth.n_clusters if terms.count_known else None
+        if terms.features.warm_starts:
+            answer = terms.oracle(augmented, count, start=samples.start)
+            samples.start = answer.factor
+        else:
+            answer = terms.oracle(augmented, count)
+        answer_line = terms.line(samples, form, point.metric, answer)
+        made = form if touching is point else None
+        truth_line = self._line_of_truth(i, samples, touching, made)
+        constant = answer_line.constant - truth_line.constant
+        slope = answer_line.slope - truth_line.slope
+        more = answer.n_clusters - truth.n_clusters
+        unit = samples.unit
+        value = terms.loss_scale * terms.loss(answer, truth) * (truth.n_samples / unit)
+        value += (constant + float(slope @ point.metric)) / unit
+        value -= point.price * more / unit
+        return value, terms.cone.join(slope / unit, -more / unit)
+
+    def _line_of_truth(self, i: int, samples: Any, touching: Point, made: Form | None) -> Line:
+        """The line of ⟨A, N_i⟩ that touches; of data sets in memory the last one is kept.
+
+        ``made`` is the form of the data set there, if it has been made.
+        """
+        key = b"" if self.terms.features.linear else touching.metric.tobytes()
+        cached = self._lines.get(i)
+        if cached is not None and cached.key == key:
+            return cached.line
+        form = touching.form(samples) if made is None else made
+        line = self.terms.line(samples, form, touching.metric, self.truths[i])
+        if not self.lazy:
+            self._lines[i] = KeptLine(key, line)
+        return line
+
     def slopes_of_truths(self) -> NDArray:
         """d s_w(N_i)/dw, the same at every w where forms are linear, (N, n)."""
         terms = self.terms
-        _, _, nowhere = terms.at(np.zeros(terms.cone.size))
+        nowhere = terms.at(np.zeros(terms.cone.size))
         rows = []
         for i, truth in enumerate(self.truths):
             samples = self.samples[i]
-            slope = terms.features.gradient(samples, nowhere(samples), truth)
+            slope = terms.features.gradient(samples, nowhere.form(samples), truth)
             rows.append(terms.cone.join(slope, -truth.n_clusters) / samples.unit)
         return np.array(rows)
 
     def complete(self, w: NDArray) -> list[Any]:
         """Best completions under w; an old one stays where the new one is not better."""
         terms = self.terms
-        _, price, form_of = terms.at(w)
+        point = terms.at(w)
         assert terms.completion is not None
         truths = []
         for samples, old in zip(self.samples, self.truths):
             if old.known is None:
                 truths.append(old)
                 continue
-            form = form_of(samples).shifted(-price)
+            form = point.form(samples).shifted(-point.price)
             count = old.n_clusters if terms.count_known else None
             new = old.with_completion(terms.completion(form, count, old.known))
             before, after = form.at(old), form.at(new)
@@ -260,7 +303,9 @@ class StructuredHinge:
     def __post_init__(self) -> None:
         terms, count = self.terms, len(self.samples)
         self.identity: tuple = (
-            *(terms.loss_scale, terms.price, terms.count_known),
+            terms.loss_scale,
+            terms.price,
+            terms.count_known,
             getattr(terms.oracle, "min_size", 1),
             getattr(terms.features, "normalized", False),
         )
@@ -276,10 +321,12 @@ class StructuredHinge:
         """Shards, placed where they are evaluated."""
         cuts = shard_bounds(self._bounds, self.executor.count(len(self.samples)))
         owners = np.repeat(np.arange(len(self.weights)), np.diff(self._bounds))
-        shards = []
-        for a, b in pairwise(cuts):
-            data = self.samples[a:b], self.truths[a:b], self._shares[a:b], owners[a:b]
-            shards.append(HingeShard(self.terms, *data, hasattr(self.samples, "loaded")))
+        samples, truths, shares = self.samples, self.truths, self._shares
+        lazy = hasattr(samples, "loaded")
+        shards = [
+            HingeShard(self.terms, samples[a:b], truths[a:b], shares[a:b], owners[a:b], lazy)
+            for a, b in pairwise(cuts)
+        ]
         self._owned = list(map(attrgetter("owners"), shards))
         _LOGGER.info("%d data sets in %d shards: %r", len(owners), len(shards), self.executor)
         return self.executor.place(shards)
@@ -291,8 +338,8 @@ class StructuredHinge:
         shards = self._shards
         if chosen is not None:
             shards = [s for s, owned in zip(shards, self._owned) if np.isin(owned, chosen).any()]
-        question = HingeShard.value_and_slope, point, chosen
-        sums = add_up(self.executor.each(shards, *question, total=add_up))
+        ask = HingeShard.value_and_slope
+        sums = add_up(self.executor.each(shards, ask, point, chosen, total=add_up))
         place = np.searchsorted(sums.groups, groups)
         weights = self.weights[groups]
         safe = np.where(weights > 0, weights, 1.0)
@@ -304,7 +351,8 @@ class StructuredHinge:
             return self
         _ = self._shards  # are placed once, for the risk and all its majorants
         majorant = copy.copy(self)
-        majorant._tangent, majorant.identity = w, (*self.identity, *w)
+        majorant._tangent = w
+        majorant.identity = (*self.identity, *w)
         return majorant
 
     @cached_property

@@ -51,11 +51,11 @@ class Sums(NamedTuple):
 class Shard(Protocol):
     """Some of the data sets of a risk.
 
-    ``stored`` says that the shard only knows where its data are, so that it can be sent again at
+    ``lazy`` says that the shard only knows where its data are, so that it can be sent again at
     any time.
     """
 
-    stored: bool
+    lazy: bool
 
     def loaded(self) -> Self:
         """The same shard with its data in memory."""
@@ -311,15 +311,16 @@ class _Placed:
     """A shard, its future, and the worker that has it, as far as is known."""
 
     def __init__(self, client: Client, shard: Shard) -> None:
-        self.client, self.original, self.home = client, shard, None
+        self.client, self.original = client, shard
+        self.home = None
         self.put()
 
     def put(self) -> None:
         """Send the shard, or have it loaded, where a worker is free."""
-        if self.original.stored:
+        if self.original.lazy:
             key = f"load-shard-{uuid.uuid4().hex[:12]}"
-            arguments = _load, self.original, os.getpid()
-            self.future = self.client.submit(*arguments, key=key, pure=False)
+            submit = self.client.submit
+            self.future = submit(_load, self.original, os.getpid(), key=key, pure=False)
         else:
             self.future = self.client.scatter(self.original, hash=False)
 

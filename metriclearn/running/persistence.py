@@ -156,7 +156,7 @@ def _class_at(path: str, kind: str) -> type:
         return Pipeline
     homes = [home, "metriclearn"] if home.startswith("metriclearn.") else ["metriclearn"]
     walk = pkgutil.walk_packages(metriclearn.__path__, "metriclearn.")
-    for module in chain(homes, (found.name for found in walk)):
+    for module in chain(homes, (entry.name for entry in walk)):
         with suppress(ImportError):  # of a package that only this module needs
             cls: Any = getattr(import_module(module), name, None)
             estimator = isinstance(cls, type) and issubclass(cls, BaseEstimator)

@@ -45,7 +45,7 @@ class StoredArrays(Sequence[NDArray[np.float64]]):
         (item, place, n_features) -> float64 array, or an error that names the place.
     """
 
-    stored = True
+    lazy = True
 
     def __init__(self, source: Any, check: Callable[[Any, int, int | None], NDArray]) -> None:
         if len(source) == 0:

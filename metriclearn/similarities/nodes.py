@@ -264,7 +264,7 @@ def _kernel_means(
     positive semidefinite; the best one is kept.
     """
     groups, fixed = groups_of(known.nodes)[0], known.columns
-    seeded = np.unique(fixed[known.labeled])
+    labeled = np.unique(fixed[known.labeled])  # clusters that hold labeled samples
     best, value = clusters, -np.inf
     for _ in range(_ITERATIONS):
         completion = replace(known, clusters=clusters)
@@ -279,6 +279,6 @@ def _kernel_means(
         closeness = 2.0 * nodes * product / totals - nodes**2 * (inner / totals**2)
         pooled = np.zeros((int(groups.max()) + 1, known.n_clusters))
         np.add.at(pooled, groups, closeness)
-        nearest = seeded[np.argmax(pooled[:, seeded], axis=1)]
+        nearest = labeled[np.argmax(pooled[:, labeled], axis=1)]
         clusters = np.where(fixed >= 0, fixed, nearest[groups])
     return best, value

@@ -102,7 +102,8 @@ class GaussianOperator(Operator):
 
     def __init__(self, X: NDArray, components: NDArray, root: NDArray, memory: float) -> None:
         self.root, self.memory = root, memory
-        self._X, self._components, self._Z = X, components, X @ components.T
+        self._X, self._components = X, components
+        self._Z = X @ components.T
 
     @property
     def _keeps(self) -> bool:
@@ -171,7 +172,8 @@ class NeighborhoodOperator(Operator):
     BYTES_PER_PAIR = 96.0  # indices, similarity, and the sparse matrix while it is made
 
     def __init__(self, X: NDArray, components: NDArray, root: NDArray, pairs: NDArray) -> None:
-        self.root, self._X, self._pairs, self._components = root, X, pairs, components
+        self.root, self._pairs = root, pairs
+        self._X, self._components = X, components
         i, j = pairs.T
         Z = X @ components.T
         self._kernel = np.empty(len(pairs))
@@ -219,7 +221,8 @@ class FourierOperator(Operator):
     """
 
     def __init__(self, X: NDArray, components: NDArray, root: NDArray, directions: NDArray) -> None:
-        self.root, self._X, self._directions = root, X, directions
+        self.root = root
+        self._X, self._directions = X, directions
         values, self._vectors = np.linalg.eigh(components.T @ components)
         floor = _FLOOR * max(float(values[-1]), 1e-300) ** 0.5
         self._values = np.maximum(np.sqrt(np.maximum(values, 0.0)), floor)

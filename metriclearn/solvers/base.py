@@ -118,7 +118,9 @@ class Trace:
     @classmethod
     def of(cls, rows: NDArray) -> Self:
         """The trace of an array (rounds, 5), whose columns are the five lists."""
-        return cls(*rows[:, :3].T.tolist(), *rows[:, 3:].astype(int).T.tolist())
+        objective, lower_bound, seconds = rows[:, :3].T.tolist()
+        oracle_calls, cache_hits = rows[:, 3:].astype(int).T.tolist()
+        return cls(objective, lower_bound, seconds, oracle_calls, cache_hits)
 
     @property
     def rows(self) -> NDArray:
@@ -255,7 +257,7 @@ class Iteration(ABC):
 
     @abstractmethod
     def solution(self, reason: str) -> Solution:
-        """The result."""
+        """The result of the rounds so far, with the reason why they ended."""
 
     @abstractmethod
     def identity(self) -> Sequence[Any]:
@@ -326,7 +328,9 @@ class Minimization(Iteration):
         self, problem: Problem, settings: Any, omega: Callable[[NDArray], float] | None = None
     ) -> None:
         super().__init__(settings, problem.callbacks)
-        self.problem, self.risk, self.cone = problem, problem.risk, problem.cone
+        self.problem = problem
+        self.risk = problem.risk
+        self.cone = problem.cone
         if omega is None:
             if not hasattr(problem.regularizer, "terms"):
                 raise ValueError(
@@ -334,9 +338,13 @@ class Minimization(Iteration):
                     f"squared, got {problem.regularizer!r}; use the solver CuttingPlane for others."
                 )
             omega = self.terms = problem.regularizer.terms(problem.cone)
-        self.omega, self.lower_bound, self.price_limit = omega, self.least, np.inf
-        self.oracle_calls, self.cache_hits, self.rows = 0, 0, np.empty((0, 5))
-        self.seconds, self._clock = 0.0, time.perf_counter()
+        self.omega = omega
+        self.lower_bound = self.least
+        self.price_limit = np.inf
+        self.oracle_calls, self.cache_hits = 0, 0
+        self.rows = np.empty((0, 5))
+        self.seconds = 0.0
+        self._clock = time.perf_counter()
 
     @abstractmethod
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
@@ -364,13 +372,14 @@ class Minimization(Iteration):
     def identity(self) -> Sequence[Any]:
         """The solver, what the risk knows of its data, the first cuts, and Ω at three points."""
         start, cuts = self._first
-        texts = [type(self.settings).__name__.encode(), getattr(self.risk, "fingerprint", b"")]
+        solver = type(self.settings).__name__.encode()
+        fingerprint = getattr(self.risk, "fingerprint", b"")
+        parts = [np.frombuffer(text, dtype=np.uint8) for text in (solver, fingerprint)]
+        parts += [start, *cuts, self.scale]
+        parts.append(getattr(self.risk, "identity", ()))
         unit = self.cone.join(self.cone.metric.identity(self.cone.n_features), 0.0)
-        return (
-            *(np.frombuffer(text, dtype=np.uint8) for text in texts),
-            *(start, *cuts, self.scale, getattr(self.risk, "identity", ())),
-            [self.omega(size * unit) for size in (1.0, 2.0, 3.0)],
-        )
+        parts.append([self.omega(size * unit) for size in (1.0, 2.0, 3.0)])
+        return parts
 
     def visit(self, w: NDArray) -> tuple[Cuts, float]:
         """Cuts and objective at w, which is remembered if it is the best so far."""
@@ -413,12 +422,21 @@ class Minimization(Iteration):
     def record(self) -> Progress:
         """Add a row to the trace."""
         now = time.perf_counter()
-        self.seconds, self._clock = self.seconds + now - self._clock, now
-        state, counts = (self.objective, self.lower_bound), (self.oracle_calls, self.cache_hits)
-        self.rows = np.vstack([self.rows, [*state, self.seconds, *counts]])
-        at, best = self.problem.estimator, self.best
-        fitted = None if at is None else partial(at, best)
-        return Progress(self.round, *state, self.relative_gap(), best, *counts, fitted)
+        self.seconds += now - self._clock
+        self._clock = now
+        row = [self.objective, self.lower_bound, self.seconds, self.oracle_calls, self.cache_hits]
+        self.rows = np.vstack([self.rows, row])
+        estimator_at = self.problem.estimator
+        return Progress(
+            round=self.round,
+            objective=self.objective,
+            lower_bound=self.lower_bound,
+            relative_gap=self.relative_gap(),
+            w=self.best,
+            oracle_calls=self.oracle_calls,
+            cache_hits=self.cache_hits,
+            estimator=None if estimator_at is None else partial(estimator_at, self.best),
+        )
 
     def solution(self, reason: str) -> Solution:
         """The best point with its certificate."""

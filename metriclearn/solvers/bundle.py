@@ -190,7 +190,7 @@ class _Bundle(Minimization):
         return x / units
 
     def memory(self) -> CutMemory | None:
-        """The working set."""
+        """The cuts of the working set, which a later start from this solution begins with."""
         if not hasattr(self, "cuts"):
             return None
         table = self.cuts.copy()

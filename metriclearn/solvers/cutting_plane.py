@@ -102,7 +102,7 @@ class _Planes(Minimization):
         return (*super().identity(), self.settings.n_slack)
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """The first cuts."""
+        """Keep the cuts at the start, the first ones of the model."""
         self.masses = cuts.weights if self.settings.n_slack else np.ones(1)
         self.cuts = self._table(cuts, start)
 

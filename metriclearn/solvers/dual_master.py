@@ -159,7 +159,8 @@ class DualMaster:
                 step *= 0.5
             if trial_value <= value:  # nothing but rounding is left
                 break
-            a, v, value, x, jacobian = trial, trial_v, trial_value, trial_x, trial_jacobian
+            a, v = trial, trial_v
+            value, x, jacobian = trial_value, trial_x, trial_jacobian
         return a, x, gap
 
     def _evaluate(self, a: NDArray, v: NDArray) -> tuple[float, NDArray, Jacobian]:

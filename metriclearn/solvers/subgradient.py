@@ -37,7 +37,7 @@ class StepRule(Protocol):
 
 @dataclass(eq=False, repr=False)
 class ConstantStep(BaseEstimator):
-    """γ = step."""
+    """γ = step in every round, which reaches a neighborhood of an optimum, no optimum."""
 
     step: float = 1e-2
 
@@ -142,11 +142,14 @@ class _Descent(Minimization):
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
         """No step has been made."""
-        self.w, self.value, self.slope = start, cuts.mean, cuts.slope
+        self.w = start
+        self.value, self.slope = cuts.mean, cuts.slope
         # the mean of the cuts met, and the sum of the steps that weigh them
-        self.mean_offset, self.mean_slope, self.total = 0.0, np.zeros(len(start)), 0.0
+        self.mean_offset, self.mean_slope = 0.0, np.zeros(len(start))
+        self.total = 0.0
         # of the iterates of the second half of the rounds, see step
-        self.sum, self.sum_weight, self.restart = np.zeros(len(start)), 0.0, 2
+        self.sum, self.sum_weight = np.zeros(len(start)), 0.0
+        self.restart = 2
 
     def step(self) -> None:
         """Move from the current point and evaluate the next one, now and then the average."""
@@ -154,7 +157,8 @@ class _Descent(Minimization):
         gamma = self._move(count) if self.settings.batch_size is None else self._epoch(count)
         # afresh at rounds 2, 4, 8, …, so that the average never reaches back beyond half of them
         if count == self.restart:
-            self.sum, self.sum_weight, self.restart = np.zeros_like(self.w), 0.0, 2 * count
+            self.sum, self.sum_weight = np.zeros_like(self.w), 0.0
+            self.restart = 2 * count
         self.sum, self.sum_weight = self.sum + gamma * self.w, self.sum_weight + gamma
         if self.settings.average and count % 10 == 0 and self.sum_weight > 0:
             self.visit(self.sum / self.sum_weight)
@@ -207,7 +211,8 @@ class _Descent(Minimization):
 
     def _go(self, w: NDArray) -> None:
         cuts, _ = self.visit(w)
-        self.w, self.value, self.slope = w, cuts.mean, cuts.slope
+        self.w = w
+        self.value, self.slope = cuts.mean, cuts.slope
 
     def _average_cuts(self, gamma: float) -> None:
         """Add the cut at the current point to the mean; bound from the result."""
