@@ -556,11 +556,9 @@ def best_segmentation(signal, c, min_size):
                 signal, c, min_size, u, low, common, F, starts, bounds, expiry, n_old
             )
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
-            checkpoint, fresh = u, newest + 1
-            work = 0
+            checkpoint, work, fresh = u, 0, newest + 1
     edges = _walk_back(last)
-    values = segment_values(signal, edges[:-1], edges[1:])
-    return F, values.sum(), edges[1:]
+    return F, segment_values(signal, edges[:-1], edges[1:]).sum(), edges[1:]
 
 
 @njit(nogil=True, cache=True)

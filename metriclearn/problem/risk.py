@@ -174,62 +174,65 @@ class HingeShard:
         With w of shape (2, n) the second row is where −s_w(N_i) is linearized. Where K_i is known
         the price is 0, so that it changes neither the answer nor the value.
         """
+        terms = self.terms
         if w.ndim == 1:
-            point = touching = self.terms.at(w)
+            point = touching = terms.at(w)
         else:
-            point, touching = self.terms.at(w[0], w[1]), self.terms.at(w[1])
+            point, touching = terms.at(w[0], w[1]), terms.at(w[1])
+        key = b"" if terms.features.linear else touching.metric.tobytes()
         members = np.arange(len(self.owners))
         if chosen is not None:
             members = members[np.isin(self.owners, chosen)]
-        values = np.empty(len(members))
-        slopes = np.empty((len(members), self.terms.cone.size))
+        values, slopes = np.empty(len(members)), np.empty((len(members), w.shape[-1]))
         for row, i in enumerate(members.tolist()):
-            values[row], slopes[row] = self._cut(i, point, touching)
+            samples, truth = self.samples[i], self.truths[i]
+            form = point.form(samples)
+            augmented, _ = terms.loss.augment(form, truth, terms.loss_scale)
+            augmented = augmented.shifted(-point.price)
+            count = truth.n_clusters if terms.count_known else None
+            if terms.features.warm_starts:
+                answer = terms.oracle(augmented, count, start=samples.start)
+                samples.start = answer.factor
+            else:
+                answer = terms.oracle(augmented, count)
+            answer_line = terms.line(samples, form, point.metric, answer)
+            cached = self._lines.get(i)
+            if cached is None or cached.key != key:  # of data sets in memory the last is kept
+                truth_form = form if touching is point else touching.form(samples)
+                cached = KeptLine(key, terms.line(samples, truth_form, touching.metric, truth))
+                if not self.lazy:
+                    self._lines[i] = cached
+            constant = answer_line.constant - cached.line.constant
+            excess = Line(constant, answer_line.slope - cached.line.slope)
+            loss = terms.loss_scale * terms.loss(answer, truth) * (truth.n_samples / samples.unit)
+            more = answer.n_clusters - truth.n_clusters
+            values[row], slopes[row] = self._cut(loss, more, samples.unit, point, excess)
         # neighbors belong to the same function: every sum is over a run of data sets
         groups, starts = np.unique(self.owners[members], return_index=True)
         shares = self.shares[members]
         sums = np.add.reduceat(shares[:, None] * slopes, starts, axis=0)
         return Sums(groups, np.add.reduceat(shares * values, starts), sums)
 
-    def _cut(self, i: int, point: Point, touching: Point) -> tuple[float, NDArray]:
-        """L_i and its slope at ``point``, with −s_w(N_i) linearized where it is ``touching``."""
-        terms = self.terms
-        samples, truth = self.samples[i], self.truths[i]
-        form = point.form(samples)
-        augmented, _ = terms.loss.augment(form, truth, terms.loss_scale)
-        augmented = augmented.shifted(-point.price)
-        count = truth.n_clusters if terms.count_known else None
-        if terms.features.warm_starts:
-            answer = terms.oracle(augmented, count, start=samples.start)
-            samples.start = answer.factor
-        else:
-            answer = terms.oracle(augmented, count)
-        answer_line = terms.line(samples, form, point.metric, answer)
-        made = form if touching is point else None
-        truth_line = self._line_of_truth(i, samples, touching, made)
-        constant = answer_line.constant - truth_line.constant
-        slope = answer_line.slope - truth_line.slope
-        more = answer.n_clusters - truth.n_clusters
-        unit = samples.unit
-        value = terms.loss_scale * terms.loss(answer, truth) * (truth.n_samples / unit)
-        value += (constant + float(slope @ point.metric)) / unit
-        value -= point.price * more / unit
-        return value, terms.cone.join(slope / unit, -more / unit)
+    def _cut(
+        self, loss: float, more: int, unit: float, point: Point, excess: Line
+    ) -> tuple[float, NDArray]:
+        """L_i and its slope from the oracle's answer M.
 
-    def _line_of_truth(self, i: int, samples: Any, touching: Point, made: Form | None) -> Line:
-        """The line of ⟨A, N_i⟩ that touches; of data sets in memory the last one is kept.
-
-        ``made`` is the form of the data set there, if it has been made.
+        Parameters
+        ----------
+        loss : float
+            α T ℓ(M, N_i) over ``unit``.
+        more : int
+            Clusters of M beyond those of N_i.
+        unit : float
+            What forms are divided by to be scores: T, or 1 for nodes.
+        point : Point
+        excess : Line
+            ⟨A, M⟩ − ⟨A, N_i⟩, the latter linearized where it is not linear.
         """
-        key = b"" if self.terms.features.linear else touching.metric.tobytes()
-        cached = self._lines.get(i)
-        if cached is not None and cached.key == key:
-            return cached.line
-        form = touching.form(samples) if made is None else made
-        line = self.terms.line(samples, form, touching.metric, self.truths[i])
-        if not self.lazy:
-            self._lines[i] = KeptLine(key, line)
-        return line
+        value = loss + (excess.constant + float(excess.slope @ point.metric)) / unit
+        slope = self.terms.cone.join(excess.slope / unit, -more / unit)
+        return value - point.price * more / unit, slope
 
     def slopes_of_truths(self) -> NDArray:
         """d s_w(N_i)/dw, the same at every w where forms are linear, (N, n)."""
@@ -321,12 +324,12 @@ class StructuredHinge:
         """Shards, placed where they are evaluated."""
         cuts = shard_bounds(self._bounds, self.executor.count(len(self.samples)))
         owners = np.repeat(np.arange(len(self.weights)), np.diff(self._bounds))
-        samples, truths, shares = self.samples, self.truths, self._shares
-        lazy = hasattr(samples, "loaded")
-        shards = [
-            HingeShard(self.terms, samples[a:b], truths[a:b], shares[a:b], owners[a:b], lazy)
-            for a, b in pairwise(cuts)
-        ]
+        lazy = hasattr(self.samples, "loaded")
+        shards = []
+        for a, b in pairwise(cuts):
+            samples, truths, shares = self.samples[a:b], self.truths[a:b], self._shares[a:b]
+            shard = HingeShard(self.terms, samples, truths, shares, owners[a:b], lazy)
+            shards.append(shard)
         self._owned = list(map(attrgetter("owners"), shards))
         _LOGGER.info("%d data sets in %d shards: %r", len(owners), len(shards), self.executor)
         return self.executor.place(shards)

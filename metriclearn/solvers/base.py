@@ -374,7 +374,7 @@ class Minimization(Iteration):
         start, cuts = self._first
         solver = type(self.settings).__name__.encode()
         fingerprint = getattr(self.risk, "fingerprint", b"")
-        parts = [np.frombuffer(text, dtype=np.uint8) for text in (solver, fingerprint)]
+        parts: list[Any] = [np.frombuffer(text, dtype=np.uint8) for text in (solver, fingerprint)]
         parts += [start, *cuts, self.scale]
         parts.append(getattr(self.risk, "identity", ()))
         unit = self.cone.join(self.cone.metric.identity(self.cone.n_features), 0.0)

@@ -5,14 +5,13 @@ Each is a few lines over public names, without a subclass of anything that learn
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import pdist, squareform
 from sklearn.base import BaseEstimator
 
 from metriclearn import (
@@ -21,12 +20,12 @@ from metriclearn import (
     ChangePoints,
     DiagonalMetric,
     FrobeniusLoss,
+    GaussianSimilarity,
     LinearFeatures,
     NormalizedCutMetricLearner,
     Partition,
     SquaredFrobenius,
 )
-from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.forms import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge
 from metriclearn.similarities.operators import Operator
@@ -34,6 +33,11 @@ from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import RegularizationTerms
 from tests.training import XS, YS
+
+# two tables of two groups, which the first of their two features tells apart
+GROUPS = [np.repeat([0, 1], 20)] * 2
+NOISE = np.random.default_rng(0).normal(size=(2, 40, 2))
+TABLES = [noise + 4.0 * np.outer(y, (1, 0)) for noise, y in zip(NOISE, GROUPS)]
 
 
 class ElasticNet(BaseEstimator):
@@ -102,48 +106,39 @@ def test_a_new_oracle() -> None:
         np.testing.assert_array_equal(labels, expected)
 
 
-@dataclass
 class CauchyOperator(Operator):
     """1 / (1 + ‖Lᵀ(x − y)‖²) of all pairs, scaled by the root on both sides."""
 
-    X: NDArray
-    components: NDArray
-    root: NDArray
-
-    def __post_init__(self) -> None:
-        Z = self.X @ self.components.T
-        self.W = 1.0 / (1.0 + cdist(Z, Z, "sqeuclidean"))
+    def __init__(self, X: NDArray, components: NDArray, root: NDArray) -> None:
+        self.X, self.components, self.root = X, components, root
+        self.W = 1.0 / (1.0 + squareform(pdist(X @ components.T, "sqeuclidean")))
 
     def product(self, V: NDArray) -> NDArray:
         return self.W @ V
 
     def unscaled_slope(self, F: NDArray) -> NDArray:
-        G = -(F @ F.T) * self.W**2
-        return 2.0 * (self.X.T @ (G.sum(axis=1)[:, None] * self.X) - self.X.T @ G @ self.X)
+        G = (F @ F.T) * self.W**2
+        return 2.0 * self.X.T @ (G - np.diag(G.sum(axis=1))) @ self.X
 
     def restricted(self, kept: NDArray) -> CauchyOperator:
-        return replace(self, X=self.X[kept], root=self.root[kept])
+        return CauchyOperator(self.X[kept], self.components, self.root[kept])
 
 
-class CauchySimilarity(BaseEstimator):
+class CauchySimilarity(GaussianSimilarity):
     """A heavier tail than that of the Gaussian similarity."""
-
-    warm_starts, given = True, False
 
     def operator(self, nodes: Any, components: NDArray) -> CauchyOperator:
         return CauchyOperator(nodes.features, components, nodes.root)
 
-    def oracle(self) -> TopEigenvectors:
-        return TopEigenvectors()
-
 
 def test_a_new_similarity() -> None:
-    noise = np.random.default_rng(0).normal(size=(2, 40, 2))
-    y = np.repeat([0, 1], 20)
-    X = [array + 4.0 * np.outer(y, (1, 0)) for array in noise]
     learner = NormalizedCutMetricLearner(similarity=CauchySimilarity(), verbose=False)
-    assert learner.fit(X, [y, y]).score(X, [y, y]) > -0.5
+    assert learner.fit(TABLES, GROUPS).score(TABLES, GROUPS) > -0.5
     B = learner.get_mahalanobis_matrix()
     assert B[0, 0] > B[1, 1]
+
+
+def test_a_class_is_no_similarity() -> None:
+    learner = NormalizedCutMetricLearner(similarity=CauchySimilarity)
     with pytest.raises(ValueError, match="needs a similarity such as GaussianSimilarity"):
-        learner.set_params(similarity=CauchySimilarity).fit(X, [y, y])
+        learner.fit(TABLES, GROUPS)
