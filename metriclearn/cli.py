@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def fit(
     folder: Annotated[Path, "where the recordings or tables are"],
     *,
-    out: Annotated[Path, "file to write"],
+    out: Annotated[Path, "file to write", "MODEL"],
     features: Annotated[
         Literal["audio", "video", "both"] | None,
         "streams to use; by default audio, or both where all files are videos",
@@ -107,7 +107,7 @@ def segment(
     file: Annotated[Path, "the recording, or a CSV file of features"],
     *,
     model: Annotated[Path, "file that fit has written"],
-    out: Annotated[Path | None, "folder to write to"] = None,
+    out: Annotated[Path | None, "folder to write to", "FOLDER"] = None,
     truth: Annotated[Path | None, "table to draw above the result"] = None,
     cache: Cache = None,
 ) -> None:
@@ -161,8 +161,8 @@ def segment(
 
 
 def compare(
-    truth: Annotated[Path, "table of the true segments"],
-    predicted: Annotated[Path, "table to compare with it"],
+    truth: Annotated[Path, "table of the true segments", "TRUTH.csv"],
+    predicted: Annotated[Path, "table to compare with it", "PREDICTED.csv"],
     *,
     tolerance: Annotated[float, "seconds for a boundary (default 1)"] = 1.0,
 ) -> None:
@@ -263,12 +263,15 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
     """What argparse is told of a command's parameter: its flag and the keywords that go with it.
 
     The parameter is annotated by ``Annotated[kind, help]``. The kind is float, str, Path or a
-    Literal with the choices, each also as ``kind | None``.
+    Literal with the choices, each also as ``kind | None``. A third entry is what the help shows
+    in the place of a value, if not the parameter's name.
     """
-    kind, text = get_args(parameter.annotation)
+    kind, text, *shown = get_args(parameter.annotation)
     optional = type(None) in get_args(kind)
     plain = get_args(kind)[0] if optional else kind
     settings: dict[str, Any] = {"help": text, "type": str}
+    if shown or parameter.kind is not parameter.KEYWORD_ONLY:
+        settings["metavar"] = shown[0] if shown else name.upper()
     if plain is float:
         settings["type"] = _positive
     elif plain is Path:
@@ -276,7 +279,7 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
     elif get_origin(plain) is Literal:
         settings["choices"] = get_args(plain)
     if parameter.kind is not parameter.KEYWORD_ONLY:
-        return name, {**settings, "metavar": name.upper()}
+        return name, settings
     if parameter.default is parameter.empty:
         return f"--{name}", {**settings, "required": True}
     return f"--{name}", {**settings, "default": parameter.default}

@@ -173,11 +173,17 @@ def test_damaged_recording_is_one_sentence(
 
 
 def test_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([], ["fit"], ["fit", "x", "--out", "y", "--rate", "-1"]):
+    for arguments, shown in {
+        (): "COMMAND",
+        ("fit",): "--out MODEL",
+        ("segment",): "[--out FOLDER]",
+        ("compare",): "TRUTH.csv PREDICTED.csv",
+        ("fit", "x", "--out", "y", "--rate", "-1"): "needs a positive number, got -1",
+    }.items():
         with pytest.raises(SystemExit) as stopped:
             main(arguments)
         assert stopped.value.code == 2
-    capsys.readouterr()
+        assert shown in capsys.readouterr().err
 
 
 def test_help_has_examples_and_is_quick() -> None:
