@@ -362,20 +362,18 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
     labeled = np.flatnonzero(codes >= 0)
     differ = np.diff(codes[labeled]) != 0
     breaks = np.flatnonzero(differ | (np.diff(labeled) > 1)) + 1
-    facts = []
+    pairs = []
     for run in np.split(labeled, breaks):
         if len(run):
-            facts.append(_label_fact(run[0], run[-1], NO_CHANGE, "equal"))
+            pairs.append((run[0], run[-1], NO_CHANGE, "equal"))
     # the last sample with one label, the first with another
     for last, first in zip(labeled[:-1][differ], labeled[1:][differ]):
-        facts.append(_label_fact(last, first, AT_LEAST_ONE, "different"))
+        pairs.append((last, first, AT_LEAST_ONE, "different"))
+    facts = []
+    for first, last, kind, relation in pairs:
+        words = f"the {relation} labels of samples {first} and {last}"
+        facts.append(_Fact(Region(int(first), int(last) + 1, kind), words))
     return sorted(facts, key=_START)
-
-
-def _label_fact(first: int, last: int, kind: ChangeCount, relation: str) -> _Fact:
-    """What the labels of two samples say of the region that both border."""
-    words = f"the {relation} labels of samples {first} and {last}"
-    return _Fact(Region(int(first), int(last) + 1, kind), words)
 
 
 def _is_whole(value: Any) -> bool:
