@@ -353,7 +353,7 @@ def _rows(path: Path, names: list[str]) -> Any:
     from metriclearn.datasets.files import finite_values
     from metriclearn.running.files import reading
 
-    if path.suffix.lower() != ".csv" or path.is_dir():
+    if path.suffix.lower() != ".csv":
         raise ValueError(f"{str(path)!r} needs to be a CSV file: the model was made from tables.")
     with reading(path, "a table as csv"):
         table = pd.read_csv(path)

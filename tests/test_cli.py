@@ -113,17 +113,13 @@ def test_tables_of_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (4.0, 6.0, "a"),
         (6.0, 8.0, "b"),
     ]
-    (folder / "wrong.csv").write_text("x,y,z\n1,2,oops\n")
-    (folder / "lacking.csv").write_text("x,y\n1,2\n")
-    (folder / "short.csv").write_text("x,y,z\n")
-    (folder / "folder.csv").mkdir()
-    for name, message in {
-        "wrong.csv": "row 1 of column 'z'",
-        "lacking.csv": "but it lacks ['z']",
-        "short.csv": "but it lacks rows",
-        "folder.csv": "needs to be a CSV file: the model was made from tables",
-        "table.py": "needs to be a CSV file: the model was made from tables",
-    }.items():
+    for name, text, message in [
+        ("wrong.csv", "x,y,z\n1,2,oops\n", "row 1 of column 'z'"),
+        ("lacking.csv", "x,y\n1,2\n", "but it lacks ['z']"),
+        ("short.csv", "x,y,z\n", "but it lacks rows"),
+        ("table.py", "", "needs to be a CSV file: the model was made from tables"),
+    ]:
+        (folder / name).write_text(text)
         assert main(["segment", str(folder / name), "--model", path]) == 1
         error = capsys.readouterr().err
         assert message in error

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import (
     LabeledSequences,
-    check_window,
     moving_mean,
     of_parts,
     with_columns,
@@ -61,10 +60,9 @@ def load_beedance(
     data = of_parts("beedance", parts, CHANNELS)
     if not derived:
         return data
-    check_window("load_beedance", window)
     names = [f"{channel}_{kind}" for kind in ("log_speed", "log_shake") for channel in CHANNELS]
     names += ["heading_mean", "heading_log_size", "path_turn", "path_log_speed"]
-    return with_columns(data, names, lambda X: _derived(X, window))
+    return with_columns(data, names, _derived, window)
 
 
 def _labels(name: str, changes: NDArray, n_frames: int) -> NDArray[np.int64]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import (
     LabeledSequences,
-    check_window,
     covering_labels,
     moving_mean,
     of_parts,
@@ -58,9 +59,8 @@ def load_mocap6(
     data = of_parts("mocap6", {name: (arrays[name], labels[name]) for name in labels}, channels)
     if not derived:
         return data
-    check_window("load_mocap6", window)
     names = [f"{channel}_{statistic}" for statistic in ("mean", "log_sd") for channel in channels]
-    return with_columns(data, names, lambda X: _derived(X, window, channels))
+    return with_columns(data, names, partial(_derived, channels=channels), window)
 
 
 def _derived(X: NDArray, window: int, channels: list[str]) -> NDArray[np.float64]:

@@ -213,10 +213,18 @@ def of_parts(
 
 
 def with_columns(
-    data: LabeledSequences, names: Sequence[str], derive: Callable[[NDArray], NDArray]
+    data: LabeledSequences, names: Sequence[str], derive: Callable[..., NDArray], window: int
 ) -> LabeledSequences:
-    """The data set with more columns, ``derive`` of the others of every sequence."""
-    sequences = [np.hstack([X, derive(X)]) for X in data.sequences]
+    """The data set with more columns, ``derive`` of the others of every sequence and the window.
+
+    Raises
+    ------
+    ValueError
+        If the window is not odd and positive, in the name of the data set's loader.
+    """
+    if window < 1 or window % 2 == 0:
+        raise ValueError(f"load_{data.name} needs an odd window of 1 sample or more, got {window}.")
+    sequences = [np.hstack([X, derive(X, window)]) for X in data.sequences]
     return replace(data, sequences=sequences, feature_names=[*data.feature_names, *names])
 
 
@@ -248,12 +256,6 @@ def covering_labels(table: pd.DataFrame, lengths: Mapping[str, int]) -> dict[str
             )
         labels[name] = np.repeat(rows["label"].to_numpy(dtype=str), sizes)
     return labels
-
-
-def check_window(who: str, window: int) -> None:
-    """Raise a ValueError in the name of ``who`` unless a window is odd and positive."""
-    if window < 1 or window % 2 == 0:
-        raise ValueError(f"{who} needs an odd window of 1 sample or more, got {window}.")
 
 
 def moving_mean(X: NDArray, window: int) -> NDArray[np.float64]:

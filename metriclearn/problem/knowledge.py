@@ -256,9 +256,8 @@ class PartialPartition:
         return PartialPartition(T, regions=turned)
 
     def __eq__(self, other: Any) -> bool:
-        if not isinstance(other, PartialPartition):
-            return NotImplemented
-        return self._content == other._content
+        known = isinstance(other, PartialPartition)
+        return self._content == other._content if known else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._content)

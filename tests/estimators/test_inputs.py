@@ -169,7 +169,6 @@ FOUR = [0] * 4
         ([A, B], 3, "Learner needs one labeling per data set"),
         ([A, B], {"a": FOUR, "b": [0] * 3}, r"per data set, got 2 data set\(s\) and a dict"),
         (A, dict(enumerate(FOUR)), "needs a list of labels for the data set, got a dict"),
-        (A, {0, 1, 2, 3}, "needs a list of labels for the data set, got a set"),
         (A, "aaaa", "needs a list of labels for the data set, got a str"),
         ([A, B], [FOUR, b"aaa"], "needs a list of labels for data set 1, got a bytes"),
         (A, [0, 0, 1], "got 3 labels for the 4 samples of the data set"),
@@ -314,7 +313,6 @@ READERS = ("predict", "ends", "transform")
         ("count", [3, 3], "one n_segments for each of the 5 data sets, or one for all, got 2"),
         ("count", [[3], [2, 3]], "one n_segments for each of the 5 data sets, or .*, got 2"),
         ("count", [3, 3, [2, 3], 3, 3], r"n_segments from 1 to 120 .* of data set 2, got \[2, 3\]"),
-        ("count", np.ones((5, 2)), "n_segments from 1 to 120 .* of data set 0"),
         ("count", {0: 3}, "needs a whole n_segments from 1 to 120 .* got {0: 3}"),
     ],
 )
