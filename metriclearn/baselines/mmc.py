@@ -42,7 +42,8 @@ class MMC(StandardizedMetric):
     max_iter : int
         Steps at most.
     tol : float
-        Stop when no slope of the objective is above this.
+        Stop when no slope of the objective is above this. Eigenvalues of B, in the basis of the
+        steps, that are below this share of the largest are zero.
     random_state : int, RandomState or None
         Draws the pairs.
 
@@ -82,7 +83,8 @@ class MMC(StandardizedMetric):
             basis = vectors / np.sqrt(values)
         factor, self.n_iter_ = spread_apart(apart @ basis, self.diagonal, self.max_iter, self.tol)
         vectors, roots, _ = np.linalg.svd(factor)
-        kept = roots > 1e-6 * roots[0]
+        # Slopes within tol leave roots of about tol where they should be 0, more where B is flat.
+        kept = roots**2 > max(self.tol, 1e-12) * roots[0] ** 2
         components = (roots[kept] * vectors[:, kept]).T @ basis.T
         spread = np.sqrt(np.sum(components @ together * components))
         self.objective_ = float(np.linalg.norm(apart @ components.T, axis=1).mean() / spread)
