@@ -228,7 +228,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
     ) -> NDArray:
         """No metric; or with K given, where that makes every answer a tie, a small identity.
 
-        Small: the samples then score about as much as the loss. The price is just above the loss
+        Small: the samples then score about as much as the loss. Where every sample is a cluster
+        there is one answer, and no metric is asked for. The price is just above the loss
         scale times the most loss that one more cluster can bring, where a single cluster is the
         answer, which limits the price.
         """
@@ -241,7 +242,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         deviation = data.pooled_deviation(type(self).__name__, weights)
         variance = float(np.sum((deviation / self.scale_) ** 2))
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
-        small = self.loss_scale * float(density) / variance
+        small = self.loss_scale * float(density) / variance if density < 1 else 0.0
         return cone.join(small * cone.metric.identity(cone.n_features), 0.0)
 
     def _first_components(

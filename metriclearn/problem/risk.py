@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 _LOGGER = logging.getLogger(__name__)
+_ROUNDING = 1e-13  # of the truth's slope and clusters: an answer as near to it is the truth
 _RISE = 1e-12  # of a score: what a new completion must gain to take the old one's place
 
 
@@ -207,6 +208,10 @@ class HingeShard:
             loss = terms.loss_scale * terms.loss(answer, truth) * (truth.n_samples / samples.unit)
             more = answer.n_clusters - truth.n_clusters
             values[row], slopes[row] = self._cut(loss, more, samples.unit, point, excess)
+            near = np.max(np.abs(excess.slope)) <= _ROUNDING * np.max(np.abs(cached.line.slope))
+            most = _ROUNDING * terms.loss_scale * truth.n_clusters / samples.unit
+            if near and loss <= most:
+                values[row], slopes[row] = 0.0, 0.0  # else rounding would be learned from
         # neighbors belong to the same function: every sum is over a run of data sets
         groups, starts = np.unique(self.owners[members], return_index=True)
         shares = self.shares[members]

@@ -178,3 +178,11 @@ def test_weights_are_repetitions_and_a_data_set_of_weight_0_is_not_there() -> No
     repeated = matrix([IRIS, *both], [SPECIES] * 3, 10.0, 0.1)
     weighted = matrix(both, labels, 10.0, 0.1, [2, 1])
     assert_allclose(weighted, repeated, atol=1e-3 * np.abs(repeated).max())
+
+
+@pytest.mark.parametrize("learner", [WhitenedClusteringLearner(), ClusteringMetricLearner()])
+def test_samples_that_are_a_cluster_each_ask_for_no_metric(learner) -> None:
+    for seed in range(3):
+        X = np.random.default_rng(seed).normal(size=(24, 3))
+        learned = clone(learner).fit(X, np.arange(24))
+        assert (len(learned.components_), learned.solution_.objective) == (0, 0.0)
