@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
 
-__all__ = ["main"]
-
 Cache = Annotated[Path | None, "folder for computed features"]
 
 

@@ -14,8 +14,6 @@ from metriclearn.baselines.standardized import StandardizedMetric
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, number
 
-__all__ = ["ClosedFormMetric"]
-
 
 @dataclass(eq=False, repr=False)
 class ClosedFormMetric(StandardizedMetric):

@@ -15,8 +15,6 @@ from metriclearn.baselines.standardized import StandardizedMetric, check_pairs
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, number
 
-__all__ = ["MMC"]
-
 _RIDGE = 1e-9  # of the mean variance: keeps the problem bounded where clusters are flat
 _SMOOTHING = 1e-10  # of squared distances of order 1: their roots have slopes everywhere
 

@@ -13,8 +13,6 @@ from metriclearn.baselines.standardized import StandardizedMetric, check_pairs
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, either, number
 
-__all__ = ["NeighborhoodComponents"]
-
 
 @dataclass(eq=False, repr=False)
 class NeighborhoodComponents(StandardizedMetric):

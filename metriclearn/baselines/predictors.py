@@ -17,8 +17,6 @@ from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Needs, component, either, number
 
-__all__ = ["MetricKMeans", "TunedSegmenter"]
-
 
 @dataclass(eq=False, repr=False)
 class MetricKMeans(MahalanobisClusterer):

@@ -15,8 +15,6 @@ from metriclearn.estimators.inputs import keep_features
 from metriclearn.running.parameters import check_parameters
 from metriclearn.similarities import NodeLabels, Nodes
 
-__all__ = ["EuclideanSimilarity", "SimilarityGridSearch"]
-
 
 class WeighedSimilarity(NormalizedCutSegmenter, ABC):
     """Normalized cuts under exp(−Σ w_p (x_p − y_p)²) of standardized features, with chosen w."""

@@ -12,8 +12,6 @@ from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 
-__all__ = ["StandardizedMetric", "check_pairs"]
-
 
 class StandardizedMetric(LearnedMetric, ABC):
     """A metric learned from clusters; a subclass says how, for standardized data sets."""

@@ -10,8 +10,6 @@ from sklearn.utils.validation import validate_data
 
 from metriclearn.running.parameters import check_parameters
 
-__all__ = ["check_scale", "read_rows"]
-
 
 def read_rows(clusterer: Any, X: ArrayLike, *, reset: bool = True) -> NDArray[np.float64]:
     """Check parameters and X, (n, d); remember its features, or without ``reset`` compare them."""

@@ -23,8 +23,6 @@ from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, either, number
 
-__all__ = ["DPMeans", "penalized_kmeans_objective"]
-
 Order = Literal["given", "random", "farthest-first"]
 _BLOCK = 1 << 18  # distances of one block of points to clusters: 2 MiB
 _MIN_ROWS, _MAX_ROWS = 64, 2048  # of a block, however many clusters there are

@@ -23,8 +23,6 @@ from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, either, number
 
-__all__ = ["EvidenceAccumulation", "coassociation", "evidence_accumulation"]
-
 Labelings = Sequence[Iterable[Hashable]] | NDArray
 _THRESHOLD = either(None, number(0, 1))
 

@@ -6,8 +6,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["hamming_tree"]
-
 Ints = NDArray[np.int64]
 
 

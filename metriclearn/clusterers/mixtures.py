@@ -24,13 +24,6 @@ from metriclearn.clusterers.checks import check_scale, read_rows
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, either, number
 
-__all__ = [
-    "DirichletProcess",
-    "GibbsDPMixture",
-    "assignment_probabilities",
-    "spherical_responsibilities",
-]
-
 
 def spherical_responsibilities(
     X: ArrayLike, weights: ArrayLike, means: ArrayLike, variance: ArrayLike

@@ -43,16 +43,6 @@ from metriclearn.problem.risk import move_cuts
 from metriclearn.running.parameters import Needs, component, number
 from metriclearn.solvers.base import CutMemory, Iteration, Problem, Solution, Stop, Trace
 
-__all__ = [
-    "Alternation",
-    "AlternationTrace",
-    "FirstMetric",
-    "KnownStart",
-    "PrincipalStart",
-    "Turns",
-    "labeled_samples",
-]
-
 _LOGGER = logging.getLogger(__name__)
 
 

@@ -30,8 +30,6 @@ from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric
 from metriclearn.solvers.regularizers import L1, Regularizer
 
-__all__ = ["ChangePointMetricLearner"]
-
 
 @dataclass(eq=False, repr=False)
 class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):

@@ -17,8 +17,6 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 
-__all__ = ["MahalanobisClusterer"]
-
 
 class MahalanobisClusterer(LearnedMetric):
     """Predictions of a fitted metric ``components_``, with K or with a ``penalty_`` per cluster.

@@ -26,8 +26,6 @@ from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
 
-__all__ = ["Certificate", "ClusteringMetricLearner"]
-
 _LEAST_WITHIN = 1e-2  # a feature constant in every cluster must not get an infinite weight
 
 

@@ -27,8 +27,6 @@ from metriclearn.running.parameters import Needs, component
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, Rounding, ThresholdCut
 
-__all__ = ["Graphs", "NormalizedCutSegmenter", "SampleLabels", "read_graphs", "read_node_labels"]
-
 
 @dataclass(frozen=True, eq=False)
 class Graphs(DataSets):

@@ -23,9 +23,6 @@ from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
-__all__ = ["DataPenaltyMetricLearner", "GivenStart", "IdentityStart", "MetricStep"]
-
-
 _LEARNER = ChangePointMetricLearner(  # cloned before use
     DiagonalMetric(),
     SquaredFrobenius(1e-5),

@@ -20,19 +20,6 @@ from metriclearn.running.executors import Executor
 from metriclearn.running.parameters import number
 from metriclearn.running.stored import StoredArrays
 
-__all__ = [
-    "DataSets",
-    "Measures",
-    "check_features",
-    "check_range",
-    "keep_features",
-    "list_labelings",
-    "read_counts",
-    "read_data_sets",
-    "read_labelings",
-    "read_weights",
-]
-
 Data = TypeVar("Data", bound="DataSets")
 
 _ROWS = 2**16  # checked at once: a long array may be on disk

@@ -57,8 +57,6 @@ from metriclearn.solvers.base import Callback, Problem, Solution, Solver
 from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
-__all__ = ["LargeMarginLearner"]
-
 _LOGGER = logging.getLogger(__name__)
 
 

@@ -25,8 +25,6 @@ from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import ComponentParameters, check_parameters
 
-__all__ = ["LearnedMetric", "covariances", "principal_components", "whitening"]
-
 
 @runtime_checkable
 class MetricEstimator(Protocol):

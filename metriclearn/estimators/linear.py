@@ -23,8 +23,6 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, either, number
 
-__all__ = ["Euclidean", "PrincipalComponents", "RelevantComponents"]
-
 
 class MetricOfData(LearnedMetric, ABC):
     """A metric that needs no labels: subclasses compute ``_components(data)``, (r, P)."""

@@ -30,8 +30,6 @@ from metriclearn.solvers.cccp import CCCP
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric, MetricCone
 from metriclearn.solvers.regularizers import Regularizer, Trace
 
-__all__ = ["NormalizedCutMetricLearner"]
-
 
 @dataclass(eq=False, repr=False)
 class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):

@@ -22,8 +22,6 @@ from metriclearn.estimators.large_margin import LargeMarginLearner
 from metriclearn.running.parameters import Needs, check_parameters, component, number
 from metriclearn.solvers.base import Problem, Solution
 
-__all__ = ["ChangePointMetricLearnerCV", "RegularizationPath", "regularization_path"]
-
 _COUNT, _STRENGTH = number(1, whole=True), number(positive=True)
 _NEEDS = {
     "ratio": number(1e-12, 1.0 - 1e-12),

@@ -42,15 +42,6 @@ from metriclearn.running.parameters import (
     number,
 )
 
-__all__ = [
-    "BayesianCriterion",
-    "IntervalRegression",
-    "PenaltyLearner",
-    "moved_penalty",
-    "path_errors",
-    "target_interval",
-]
-
 Truth = Partition | PartialPartition
 
 

@@ -25,8 +25,6 @@ from metriclearn.features.media import duration
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import ComponentParameters
 
-__all__ = ["RecordingSegmenter"]
-
 _GRID = {"learner__regularizer__strength": (1.0, 10.0), "shrinkage": (0.03, 0.1, 0.3)}
 
 

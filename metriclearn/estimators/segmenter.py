@@ -23,8 +23,6 @@ from metriclearn.problem.losses import FrobeniusLoss, known_loss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
 
-__all__ = ["MahalanobisSegmenter"]
-
 
 class MahalanobisSegmenter(LearnedMetric):
     """Predictions of a fitted metric ``components_`` with a ``penalty_`` per segment.

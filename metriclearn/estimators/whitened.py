@@ -38,12 +38,6 @@ from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
-__all__ = [
-    "ReferenceMetricLearner",
-    "WhitenedClusteringLearner",
-    "WhitenedMetricLearner",
-]
-
 _WHITENED = ChangePointMetricLearner(regularizer=SquaredFrobenius(1.0), standardize=False)  # cloned
 _REFERRED = ChangePointMetricLearner(  # cloned
     FullMetric(), solver=BundleDual(tolerance=1e-3, max_rounds=200), standardize=False

@@ -15,8 +15,6 @@ from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 from metriclearn.running.parameters import ComponentParameters, number
 
-__all__ = ["Averaged", "Mixture"]
-
 
 class Mixture:
     """Σ s_i M_i, a convex combination of partitions and projectors; used as they are.

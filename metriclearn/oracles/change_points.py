@@ -44,14 +44,6 @@ from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.losses import ChargedForm, charge
 from metriclearn.problem.partition import Partition, check_count
 
-__all__ = [
-    "ChangePoints",
-    "ConstrainedChangePoints",
-    "PricedSegmentation",
-    "Vertex",
-    "segmentation_oracle",
-]
-
 # Fractions of the slack below F(u): starts closer than the first are evaluated again at a
 # checkpoint, those closer than the second are looked at before all others. Any choice is exact;
 # these were the fastest of a few on steps in noise, T = 5 000 and 40 000, with and without a truth.

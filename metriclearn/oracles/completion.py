@@ -19,8 +19,6 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 
-__all__ = ["ConstrainedKMeans", "groups_of", "spectral_completion"]
-
 
 class _Groups(NamedTuple):
     """Means (G, r) and sizes (G,) of groups of samples; the first ``n_labels`` have a label."""

@@ -15,8 +15,6 @@ from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 from metriclearn.running.parameters import ComponentParameters
 
-__all__ = ["Bounds", "LocalSearch"]
-
 _RISE = 1e-10  # of the cluster values involved: smaller rises of ⟨A, M⟩ are rounding
 
 

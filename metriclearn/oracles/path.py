@@ -19,15 +19,6 @@ from metriclearn.running.parameters import Needs, either, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "SegmentationPath",
-    "best_penalty",
-    "hull_vertices",
-    "path_along",
-    "segmentation_path",
-    "widest_run",
-]
-
 _COUNT = either(None, number(1, whole=True))
 _RANGE = Needs(
     "0 <= low <= high in {name}",

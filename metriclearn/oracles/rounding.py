@@ -14,8 +14,6 @@ from sklearn.cluster import KMeans
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 
-__all__ = ["PivotedRounding", "Rounding", "RowKMeans", "fill_empty", "with_clusters"]
-
 
 @runtime_checkable
 class Rounding(Protocol):

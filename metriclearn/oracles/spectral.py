@@ -12,8 +12,6 @@ from sklearn.base import BaseEstimator
 from metriclearn.problem.partition import check_count
 from metriclearn.problem.projector import Projector
 
-__all__ = ["SpectralRelaxation", "TopEigenvectors"]
-
 _TIE = 1e-11  # of the largest eigenvalue: closer ones count as equal
 _LANCZOS_TIE = 1e-8  # what Lanczos iterations cannot tell apart
 # Tuned by time on two cores. Lanczos iterations for a matrix in memory pay from this size on and up

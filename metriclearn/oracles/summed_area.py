@@ -9,8 +9,6 @@ from sklearn.base import BaseEstimator
 from metriclearn.problem.forms import Form
 from metriclearn.problem.partition import Partition, check_count
 
-__all__ = ["SummedArea"]
-
 
 class SummedArea(BaseEstimator):
     """argmax ⟨A, M⟩ over segmentations, for any form, in O(T²) time and memory (Algorithm 1).

@@ -11,8 +11,6 @@ from metriclearn.oracles.change_points import truth_table
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition, check_count
 
-__all__ = ["TorchChangePoints"]
-
 
 class TorchChangePoints(BaseEstimator):
     """argmax ⟨A, M⟩ over segmentations for A = ZZᵀ − κN + cI, exactly, in torch operations.

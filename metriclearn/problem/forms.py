@@ -22,16 +22,6 @@ from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Basis, Projector, Subspace
 from metriclearn.solvers.mahalanobis import Metric
 
-__all__ = [
-    "Compressed",
-    "DenseForm",
-    "Form",
-    "JointFeatures",
-    "LinearFeatures",
-    "LowRankForm",
-    "Samples",
-]
-
 
 class Compressed(NamedTuple):
     """A = Q·matrix·Qᵀ + shift·I: a (q, q) matrix, its subspace (None: all T dimensions), c."""

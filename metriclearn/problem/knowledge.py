@@ -15,19 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition, factorize, label_values
 
-__all__ = [
-    "AT_LEAST_ONE",
-    "EXACTLY_ONE",
-    "NO_CHANGE",
-    "ChangeCount",
-    "PartialPartition",
-    "Pieces",
-    "Region",
-    "SegmentRules",
-    "pieces_of",
-    "segment_rules",
-]
-
 
 @dataclass(frozen=True)
 class ChangeCount:

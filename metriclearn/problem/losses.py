@@ -18,20 +18,6 @@ from metriclearn.problem.knowledge import PartialPartition, Pieces, Region, piec
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 
-__all__ = [
-    "ChargedForm",
-    "Charges",
-    "FrobeniusForm",
-    "FrobeniusLoss",
-    "KnownLoss",
-    "Loss",
-    "charge",
-    "charge_table",
-    "charges",
-    "known_loss",
-    "total_charge",
-]
-
 
 class Loss(Protocol):
     """A loss that is linear in M, so that it can be added to a form."""

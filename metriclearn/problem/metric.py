@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["metric_factor"]
-
 
 def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
     """L with B = LLᵀ of the metric that a parameter holds, (d, d), in O(d³).

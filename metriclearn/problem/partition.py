@@ -22,8 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from metriclearn.problem.knowledge import PartialPartition
 
-__all__ = ["Partition", "check_count", "factorize", "label_array", "label_values"]
-
 
 class Partition:
     """A partition of samples 0 … T-1 into K non-empty clusters.

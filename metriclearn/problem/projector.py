@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.partition import Partition
 
-__all__ = ["Basis", "Projector", "Subspace"]
-
 _BLOCK = 1 << 13  # rows
 _NEGLIGIBLE = 1e-13  # of the largest singular value: no direction is kept for it
 

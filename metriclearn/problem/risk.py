@@ -34,14 +34,6 @@ from metriclearn.running.executors import Executor, Sums, ThreadExecutor, add_up
 from metriclearn.solvers.base import CutMemory, Cuts
 from metriclearn.solvers.mahalanobis import MetricCone
 
-__all__ = [
-    "HingeShard",
-    "HingeTerms",
-    "Oracle",
-    "StructuredHinge",
-    "move_cuts",
-]
-
 _LOGGER = logging.getLogger(__name__)
 _ROUNDING = 1e-13  # of the truth's slope and clusters: an answer as near to it is the truth
 _RISE = 1e-12  # of a score: what a new completion must gain to take the old one's place

@@ -11,15 +11,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from tqdm import tqdm
 
-__all__ = [
-    "Callback",
-    "EarlyStopping",
-    "Progress",
-    "ProgressBar",
-    "ScalarLog",
-    "TimeLimit",
-]
-
 
 @dataclass(frozen=True)
 class Progress:

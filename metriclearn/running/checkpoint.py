@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from metriclearn.running.files import reading, replacing
 
-__all__ = ["Checkpoint"]
-
 _LOGGER = logging.getLogger(__name__)
 
 # Raised whenever a solver's state gets other names or units, so that older files are refused.

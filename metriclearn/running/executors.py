@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from distributed import Client, Future
     from distributed.deploy import Cluster
 
-__all__ = ["DaskExecutor", "Executor", "Shard", "Sums", "ThreadExecutor", "add_up", "shard_bounds"]
-
 _LOGGER = logging.getLogger(__name__)
 _FAN_IN = 16  # sums that one task of the tree, or the client, adds up
 _SHARDS_PER_THREAD = 4  # of this process, as data sets may take longer than others

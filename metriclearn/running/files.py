@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import BinaryIO
 from zipfile import BadZipFile
 
-__all__ = ["reading", "replacing"]
-
 # What readers raise for files that are cut or of another kind.
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error)
 

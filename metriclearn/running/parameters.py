@@ -10,16 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-__all__ = [
-    "ComponentParameters",
-    "Needs",
-    "check_parameters",
-    "component",
-    "either",
-    "number",
-    "several",
-]
-
 
 @dataclass(frozen=True)
 class Needs:

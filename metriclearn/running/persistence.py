@@ -22,8 +22,6 @@ from sklearn.pipeline import Pipeline
 import metriclearn
 from metriclearn.running.files import replacing
 
-__all__ = ["load", "save"]
-
 _FORMAT = 2
 # records that format 1 wrote without their name: kind in the file -> name of the dataclass
 _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}

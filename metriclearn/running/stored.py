@@ -9,8 +9,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["StoredArray", "StoredArrays", "StoredSamples"]
-
 _PART = 2048  # data sets that one task measures
 
 

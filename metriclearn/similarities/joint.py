@@ -27,15 +27,6 @@ from metriclearn.similarities.operators import (
 )
 from metriclearn.solvers.mahalanobis import Metric
 
-__all__ = [
-    "FourierSimilarity",
-    "GaussianSimilarity",
-    "GivenSimilarities",
-    "Neighborhood",
-    "Similarity",
-    "SimilarityFeatures",
-]
-
 
 @runtime_checkable
 class Similarity(Protocol):

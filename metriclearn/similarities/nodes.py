@@ -26,8 +26,6 @@ from metriclearn.problem.forms import Form
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 
-__all__ = ["NodeLabels", "Nodes", "complete_nodes"]
-
 _ITERATIONS = 100  # of kernel K-means at most; a few dozen are usual
 
 

@@ -15,11 +15,8 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 
-from metriclearn.oracles.rounding import Rounding
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.similarities.operators import Operator
-
-__all__ = ["Discretization", "KMeansRounding", "NormalizedCut", "Rounding", "ThresholdCut"]
 
 
 def normalizing_root(operator: Operator) -> NDArray:

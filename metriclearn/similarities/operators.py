@@ -23,15 +23,6 @@ from metriclearn.problem.forms import Compressed
 from metriclearn.problem.projector import Basis, Projector
 from metriclearn.similarities.nodes import NodeLabels
 
-__all__ = [
-    "FourierOperator",
-    "GaussianOperator",
-    "NeighborhoodOperator",
-    "Operator",
-    "SimilarityForm",
-    "SumOperator",
-]
-
 _SMALLEST_BLOCK = 16  # rows: fewer would take more time than memory
 _PAIRS = 1 << 16  # at a time
 _FLOOR = 1e-8  # of the largest: B^(1/2) has no derivative where an eigenvalue is 0

@@ -22,21 +22,6 @@ from metriclearn.running.checkpoint import Checkpoint
 from metriclearn.running.parameters import check_parameters
 from metriclearn.solvers.mahalanobis import MetricCone
 
-__all__ = [
-    "Callback",
-    "CutMemory",
-    "Cuts",
-    "Iteration",
-    "Minimization",
-    "Problem",
-    "Progress",
-    "Risk",
-    "Solution",
-    "Solver",
-    "Stop",
-    "Trace",
-]
-
 # shares of the cut at the start in the mixtures that limit the price
 _SHARES = (1.0, 0.1, 0.01, 0.001, 0.0)
 

@@ -21,8 +21,6 @@ from metriclearn.solvers.dual_master import (
     table_of,
 )
 
-__all__ = ["BundleDual"]
-
 _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3  # first ν, and its factors, chosen for few rounds
 _TRUST, _LEAP = 0.7, 0.2  # the factor when that share of the predicted descent came true
 _PRICE_CURVATURE = 1e-3  # of the proximal term at the price, in units of the start's objective

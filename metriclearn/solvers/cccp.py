@@ -14,8 +14,6 @@ from metriclearn.running.parameters import ComponentParameters, Needs, component
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Solver, Trace
 from metriclearn.solvers.factor_descent import FactorDescent
 
-__all__ = ["CCCP"]
-
 _HALVINGS = 10
 
 

@@ -16,8 +16,6 @@ from metriclearn.running.parameters import Needs, number
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 from metriclearn.solvers.dual_master import combination, table_of
 
-__all__ = ["CuttingPlane"]
-
 _ACCURACY = {"CLARABEL": 1e-7, "SCIPY": 1e-7, "HIGHS": 1e-7, "ECOS": 1e-7, "MOSEK": 1e-7}
 _ROUGHLY = 1e-3  # accuracy of other solvers' optima, relative to the scale
 

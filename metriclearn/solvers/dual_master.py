@@ -13,16 +13,6 @@ from scipy.optimize import linprog
 from metriclearn.solvers.base import Cuts
 from metriclearn.solvers.mahalanobis import Jacobian, MetricCone
 
-__all__ = [
-    "DualMaster",
-    "best_violated",
-    "combination",
-    "linear_master",
-    "pruned",
-    "simplex_qp",
-    "table_of",
-]
-
 _FIELDS = [("offset", float), ("rounding", float), ("weight", float), ("group", int), ("age", int)]
 
 

@@ -14,8 +14,6 @@ from sklearn.base import BaseEstimator
 from metriclearn.running.parameters import Needs, number
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 
-__all__ = ["FactorDescent"]
-
 _FLOOR = 1e-6  # of the largest eigenvalue: 0 would be stationary for the factor
 _MEMORY = 20
 

@@ -16,8 +16,6 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-__all__ = ["DiagonalMetric", "FullMetric", "Jacobian", "Metric", "MetricCone"]
-
 Jacobian = Callable[[NDArray], NDArray]
 _NEGLIGIBLE = 1e-12  # of the largest eigenvalue or weight: no component is kept for it
 

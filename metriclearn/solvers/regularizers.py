@@ -16,15 +16,6 @@ from sklearn.base import BaseEstimator
 from metriclearn.running.parameters import Needs, check_parameters, number
 from metriclearn.solvers.mahalanobis import MetricCone
 
-__all__ = [
-    "L1",
-    "ConvexExpression",
-    "RegularizationTerms",
-    "Regularizer",
-    "SquaredFrobenius",
-    "Trace",
-]
-
 
 @dataclass(frozen=True)
 class RegularizationTerms:

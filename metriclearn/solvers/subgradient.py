@@ -13,8 +13,6 @@ from sklearn.base import BaseEstimator
 from metriclearn.running.parameters import ComponentParameters, Needs, component, either, number
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution
 
-__all__ = ["ConstantStep", "DecreasingStep", "PolyakStep", "ProjectedSubgradient", "StepRule"]
-
 
 @dataclass(frozen=True)
 class Situation:
