@@ -21,11 +21,12 @@ from metriclearn.estimators.inputs import (
 )
 from metriclearn.estimators.learned_metric import LearnedMetric
 from metriclearn.features.image import ImageFeatures, ImageNodes
+from metriclearn.oracles.rounding import Rounding
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, component
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
-from metriclearn.similarities.normalized_cut import NormalizedCut, Rounding, ThresholdCut
+from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 
 
 @dataclass(frozen=True, eq=False)

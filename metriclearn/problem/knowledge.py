@@ -157,7 +157,7 @@ class PartialPartition:
 
         def around(t: Any) -> Region:
             """A change at t; of the end of all samples nothing."""
-            if not _is_whole(t):
+            if not isinstance(t, numbers.Integral) or isinstance(t, bool):
                 raise TypeError
             return Region(t - 1, min(t + 1, T), AT_LEAST_ONE if t < T else NO_CHANGE)
 
@@ -362,10 +362,6 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
     return sorted(facts, key=_START)
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
 def _region(given: Any, *kind: ChangeCount) -> Region:
     return given if isinstance(given, Region) else Region(*given, *kind)
 
@@ -386,7 +382,8 @@ def _read(
         except TypeError:
             raise refusal from None
         start, stop, kind = region.start, region.stop, region.kind
-        whole = _is_whole(start) and _is_whole(stop)
+        whole = isinstance(start, numbers.Integral) and isinstance(stop, numbers.Integral)
+        whole = whole and not isinstance(start, bool) and not isinstance(stop, bool)
         least = 2 if kind in _KINDS and kind.fewest else 1
         if not (whole and kind in _KINDS and 0 <= start <= stop - least and stop <= n_samples):
             raise refusal
