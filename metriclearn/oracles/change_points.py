@@ -39,7 +39,7 @@ from numba import njit
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.forms import LowRankForm, check_squares
 from metriclearn.problem.knowledge import PartialPartition, segment_rules
 from metriclearn.problem.losses import ChargedForm, charge
 from metriclearn.problem.partition import Partition, check_count
@@ -49,6 +49,7 @@ from metriclearn.problem.partition import Partition, check_count
 # these were the fastest of a few on steps in noise, T = 5 000 and 40 000, with and without a truth.
 _EVALUATED, _HOT = 0.5, 0.1
 _REDUCTION = {"reassoc", "contract", "nsz"}
+_LARGEST = 1e280  # price or weight: 2³¹ segments of it can still be added up
 
 # Columns of the table of true segments, see truth_table, and rows of SegmentRules.
 _START, _SHARE, _BEFORE, _AFTER, _END, _LACK = range(6)
@@ -212,9 +213,8 @@ class PricedSegmentation:
                 f"ConstrainedChangePoints needs partial labels for the {T} samples, got some for "
                 f"{known.n_samples}."
             )
-        cumulative = np.ascontiguousarray(form.cumulative, dtype=np.float64)
-        if not np.isfinite(cumulative[-1]).all():  # NaN and infinity stay in sums
-            raise ValueError("ChangePoints needs finite factors, got NaN or infinity; remove them.")
+        sums = np.ascontiguousarray(form.cumulative, dtype=np.float64)
+        cumulative = check_squares("ChangePoints", sums)
         weight = 0.0
         truth = charges = slack = None
         if isinstance(form, ChargedForm):
@@ -222,6 +222,11 @@ class PricedSegmentation:
             slack = weight * form.charges.slack
         elif form.truth is not None and form.weight:
             weight, truth = float(form.weight), truth_table(form.truth.change_points, T)
+        if not 0.0 <= weight <= _LARGEST:
+            raise ValueError(
+                f"ChangePoints needs a weight from 0 to {_LARGEST:g} for the reference partition, "
+                f"got {weight:g}; SummedArea takes negative ones."
+            )
         rules = None if known is None else np.array(segment_rules(known.constraints, T))
         self.form, self.n_samples = form, T
         self.min_size, self.known = min_size, known
@@ -235,6 +240,11 @@ class PricedSegmentation:
         ValueError
             If no segmentation agrees with what is known.
         """
+        if not abs(price) <= _LARGEST:
+            raise ValueError(
+                f"ChangePoints needs a price per segment from -{_LARGEST:g} to {_LARGEST:g}, got "
+                f"{price:g}; change the unit."
+            )
         prefixes, value, ends = best_segmentation(self._signal, -float(price), self.min_size)
         if prefixes[-1] == -np.inf:
             raise ValueError(
@@ -309,7 +319,7 @@ class PricedSegmentation:
 
     def between(self, low: Vertex, high: Vertex) -> Vertex | None:
         """A vertex of the hull above the chord of two vertices, if there is one."""
-        price = _slope(low, high)
+        price = slope(low, high)
         vertex = self.solve(price)
         gain = (vertex.value - price * len(vertex.ends)) - (low.value - price * len(low.ends))
         rounding = 1e-12 * (abs(low.value) + abs(high.value) + abs(price) * len(high.ends))
@@ -325,7 +335,7 @@ class PricedSegmentation:
         """
         # Both programs run at the price of the edge, so that V(K) − price·K of any segmentation
         # through t is at most through[t]; the segments before and after t share no charge.
-        price, T = _slope(low, high), self.n_samples
+        price, T = slope(low, high), self.n_samples
         form, sums = self.form, self.form.cumulative
         turned: Any = LowRankForm(cumulative=sums[-1] - sums[::-1])
         if isinstance(form, ChargedForm):
@@ -362,7 +372,7 @@ class PricedSegmentation:
             positions = np.union1d(positions, needed)
 
 
-def _slope(low: Vertex, high: Vertex) -> float:
+def slope(low: Vertex, high: Vertex) -> float:
     """The price at which two vertices are worth the same."""
     return (high.value - low.value) / (len(high.ends) - len(low.ends))
 

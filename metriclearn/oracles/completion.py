@@ -78,9 +78,8 @@ class ConstrainedKMeans(BaseEstimator):
                 f"ConstrainedKMeans needs from {fewest} clusters (one for each label) to "
                 f"{n_groups} (samples that must not be parted count once), got {n_clusters}."
             )
-        factors = form.factors - np.mean(form.factors, axis=0)
         grouped = Partition(labels=members)
-        means = grouped.pool(factors) / grouped.sizes[:, None]
+        means = grouped.pool(form.centered) / grouped.sizes[:, None]
         groups = _Groups(means, grouped.sizes.astype(np.float64), n_labels)
         rng = check_random_state(self.random_state)
         best, value = Partition.from_labels(members), -np.inf

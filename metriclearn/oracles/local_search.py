@@ -103,7 +103,7 @@ class LocalSearch(ComponentParameters):
         truth = form.truth if form.truth is not None and form.weight else None
         labels = start.labels.copy()
         _improve(
-            np.ascontiguousarray(form.factors, dtype=np.float64),
+            np.ascontiguousarray(form.centered),
             labels,
             np.zeros_like(labels) if truth is None else truth.labels,
             np.ones(1) if truth is None else truth.sizes.astype(np.float64),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from metriclearn.oracles.change_points import PricedSegmentation, Vertex
+from metriclearn.oracles.change_points import PricedSegmentation, Vertex, slope
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.losses import FrobeniusLoss, Loss
 from metriclearn.problem.partition import Partition, check_count
@@ -121,7 +121,8 @@ def segmentation_path(
     ----------
     X : array (T, P)
     penalty_range : (low, high), optional
-        Both at least 0. By default from the mean residual of a sample up to a single segment.
+        Both at least 0. By default from about the mean residual of a sample, where the path ends
+        and its last interval begins, up to a single segment.
     components : array (r, P), optional
         Lᵀ of a metric, such as a learner's ``components_``.
     min_size : int
@@ -157,7 +158,8 @@ def segmentation_path(
         cheap, dear, last = 0.0, np.inf, low
         for _ in range(2):
             if len(high.ends) > len(last.ends):
-                last = problem.between(last, high) or last
+                price, vertex = slope(last, high), problem.between(last, high)
+                last, cheap = (last, cheap) if vertex is None else (vertex, price)
         high = last if len(last.ends) > 1 else high
     vertices = hull_vertices(problem, low, high, max_segments or len(Z))
     return path_along(vertices, float(np.sum(Z * Z)), (cheap, dear))
@@ -228,6 +230,11 @@ def best_penalty(
     is too, and its minimum over all penalties is found without a grid. Among equally good
     intervals the widest (in ratio) wins, and its geometric mean is returned.
 
+    A path of a sequence with K* segments is first followed to 4K* + 10 of them. As
+    ‖M − N‖² ≥ K − K* for K segments, smaller penalties can be ruled out, or paths go on. Other
+    losses than ‖M − N‖² have no such bound: the penalties compared are then those at which every
+    path is known.
+
     Parameters
     ----------
     forms : sequence of LowRankForm
@@ -238,16 +245,36 @@ def best_penalty(
     loss : Loss
         ℓ; of the truths it gets.
     """
-    paths, errors, reached = [], [], 0.0
-    for form, truth in zip(forms, truths):
-        problem = PricedSegmentation(form, min_size)
-        most = min(form.n_samples // min_size, 4 * truth.n_clusters + 10)
-        vertices = hull_vertices(problem, *problem.extremes, most)
-        path = path_along(vertices, 0.0, (0.0, np.inf))
-        paths.append(path)
-        errors.append(np.array([loss(Partition(ends=ends), truth) for _, ends in vertices]))
-        if len(vertices) > 1 and path.n_segments[-2] >= most:  # not refined below this price
-            reached = max(reached, float(path.penalties[-2, 1]))
+    problems = [PricedSegmentation(form, min_size) for form in forms]
+    possible = np.array([form.n_samples // min_size for form in forms])
+    true = np.array([truth.n_clusters for truth in truths])
+    most = np.minimum(possible, 4 * true + 10)
+    bounded = isinstance(loss, FrobeniusLoss) and all(truth.known is None for truth in truths)
+    while True:
+        paths, errors, reached = [], [], 0.0
+        for problem, truth, count in zip(problems, truths, most):
+            vertices = hull_vertices(problem, *problem.extremes, count)
+            path = path_along(vertices, 0.0, (0.0, np.inf))
+            paths.append(path)
+            errors.append(np.array([loss(Partition(ends=ends), truth) for _, ends in vertices]))
+            if len(vertices) > 1 and path.n_segments[-2] >= count:  # not refined below this price
+                reached = max(reached, float(path.penalties[-2, 1]))
+        penalty, least = _best_above(reached, paths, errors, weights)
+        # Below that price every sequence has at least the segments that it has just above it.
+        fewest = [path.n_segments[path.positions(reached * (1 + 1e-9))] for path in paths]
+        shares = np.maximum(np.array(fewest) - true, 0) / [form.n_samples for form in forms]
+        if not bounded or reached == 0.0 or np.average(shares, weights=weights) >= least:
+            return penalty, least
+        most = np.minimum(possible, 2 * most)
+
+
+def _best_above(
+    reached: float,
+    paths: list[SegmentationPath],
+    errors: list[NDArray],
+    weights: NDArray | None,
+) -> tuple[float, float]:
+    """The best penalty above the price down to which all paths go, and its mean loss."""
     # Prices between which no sequence changes its segmentation, from high to low, as along a path.
     # The last one is that down to which all paths go, or a positive stand-in for 0.
     prices = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]

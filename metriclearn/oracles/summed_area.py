@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.problem.forms import Form
+from metriclearn.problem.forms import Form, center
 from metriclearn.problem.partition import Partition, check_count
 
 
@@ -43,9 +43,17 @@ class SummedArea(BaseEstimator):
 
     def _segment_worth(self, form: Form) -> NDArray:
         """(T+1, T+1): A's mean block sum over samples s … u−1, −inf where not allowed."""
+        # 1 belongs to every partition, so that A and CAC with C = I − 11ᵀ/T differ by the same for
+        # all of them; sums of the second keep their digits where the data have an offset.
         T = form.n_samples
+        centered = center(form.matvec(np.eye(T) - 1.0 / T))
         area = np.zeros((T + 1, T + 1))
-        area[1:, 1:] = np.cumsum(np.cumsum(form.matvec(np.eye(T)), axis=0), axis=1)
+        area[1:, 1:] = np.cumsum(np.cumsum(centered, axis=0), axis=1)
+        if not np.isfinite(area).all():
+            raise ValueError(
+                "SummedArea needs a form whose sums are finite, got NaN or infinity; change the "
+                "unit of the data."
+            )
         corner = np.diag(area)
         s, u = np.arange(T + 1)[:, None], np.arange(T + 1)[None, :]
         blocks = corner[:, None] + corner[None, :] - area - area.T

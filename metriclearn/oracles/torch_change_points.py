@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from metriclearn.oracles.change_points import truth_table
-from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.forms import LowRankForm, check_squares
 from metriclearn.problem.partition import Partition, check_count
 
 
@@ -63,6 +63,7 @@ class TorchChangePoints(BaseEstimator):
         counts = [None] * len(forms) if n_clusters is None else list(n_clusters)
         for form, count in zip(forms, counts, strict=True):
             check_count(type(self).__name__, form.n_samples, count, self.min_size)
+            check_squares(type(self).__name__, form.cumulative)
         n, most = len(forms), max(count or 0 for count in counts)
         n_positions = 1 + max(form.n_samples for form in forms)
         sums = np.zeros((n, n_positions, max(form.cumulative.shape[1] for form in forms)))

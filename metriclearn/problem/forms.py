@@ -52,9 +52,10 @@ class Form(Protocol):
 class LowRankForm:
     """A = ZZᵀ − κN + cI from factors Z, a reference partition N and two numbers.
 
-    ``at`` costs O(Tr) for general partitions and O(Kr) for contiguous ones, ``matvec`` O(Trk);
-    memory is that of Z. Z is given in one of three ways, and the others are made of it when they
-    are asked for.
+    Sums are of centered factors, so that an offset costs no digits: it adds T‖mean‖² to the value
+    of a partition, whichever it is. ``at`` costs O(Tr) for general partitions and O(Kr) for
+    contiguous ones, ``matvec`` O(Trk); memory is that of Z. Z is given in one of three ways, and
+    the others are made of it when they are asked for.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ class LowRankForm:
         self.truth, self.weight = truth, weight
         self.shift = shift
         self.subspace, self.components = subspace, components
-        self.centered = factors is None
+        self._has_mean = factors is not None
         if factors is not None:
             self.factors = np.asarray(factors)
             self.n_samples = len(self.factors)
@@ -116,29 +117,39 @@ class LowRankForm:
         return np.diff(self.cumulative, axis=0)
 
     @cached_property
+    def centered(self) -> NDArray:
+        """Z less its mean, (T, r)."""
+        factors = center(self.factors.astype(np.float64)) if self._has_mean else self.factors
+        return check_squares("LowRankForm", factors)
+
+    @cached_property
     def cumulative(self) -> NDArray:
-        """Cumulative sums of the centered factors, (T+1, r); centering keeps them accurate."""
+        """Cumulative sums of the centered factors, (T+1, r)."""
         return cumulative_sums(self.factors)
 
     @cached_property
-    def offset(self) -> float:
-        """⟨ZZᵀ, M⟩ minus the same for centered factors: T‖mean‖², whatever the partition."""
-        mean = np.zeros(1) if self.centered else np.mean(self.factors, axis=0)
-        return float(self.n_samples * np.dot(mean, mean))
+    def mean(self) -> NDArray:
+        """Mean of Z, (r,); or a single 0 for factors that were centered before."""
+        return np.mean(self.factors, axis=0, dtype=float) if self._has_mean else np.zeros(1)
 
     def at(self, partition: Partition | Projector) -> float:
-        if isinstance(partition, Partition) and partition.contiguous:
-            pooled = np.diff(self.cumulative[partition.ends], axis=0, prepend=0.0)
-            value = self.offset
-            value += float(np.sum(np.einsum("kr,kr->k", pooled, pooled) / partition.sizes))
-        else:
+        if not isinstance(partition, Partition):  # M1 need not be 1
             value = float(np.sum(partition.root(self.factors) ** 2))
+        else:
+            if partition.contiguous:
+                sums = np.diff(self.cumulative[partition.ends], axis=0, prepend=0.0)
+                value = float(np.sum(np.einsum("kr,kr->k", sums, sums) / partition.sizes))
+            else:
+                value = float(np.sum(partition.root(self.centered) ** 2))
+            value += self.n_samples * float(self.mean @ self.mean)
         if self.truth is not None and self.weight:
             value -= self.weight * partition.inner(self.truth)
         return value + self.shift * partition.n_clusters
 
     def matvec(self, V: NDArray) -> NDArray:
-        result = self.factors @ (self.factors.T @ V) + self.shift * V
+        mean = self.mean[:, None]
+        left = self.centered.T @ V + mean * V.sum(axis=0)
+        result = self.centered @ left + np.sum(mean * left, axis=0) + self.shift * V
         if self.truth is not None and self.weight:
             result -= self.weight * self.truth.project(V)
         return result
@@ -153,8 +164,8 @@ class LowRankForm:
             rows = subspace.rows @ self.components.T
         else:
             whole = Partition(ends=np.array([self.n_samples]))
-            subspace = Subspace(self.factors, truth or whole)
-            rows = subspace.rows
+            subspace = Subspace(self.centered, truth or whole)
+            rows = subspace.rows + np.outer(subspace.constant, self.mean * self.n_samples**0.5)
         matrix = rows @ rows.T
         if self.weight:  # the first K dimensions are the clusters of the truth
             np.einsum("kk->k", matrix)[: subspace.truth.n_clusters] -= self.weight
@@ -351,13 +362,36 @@ class LinearFeatures:
         return self.metric.coordinates(samples.pooled(partition))
 
 
+@np.errstate(invalid="ignore", over="ignore")
+def check_squares(who: str, values: NDArray) -> NDArray:
+    """The centered factors, or sums of them, where squares of them can be added and compared.
+
+    Raises
+    ------
+    ValueError
+        For NaN and infinity, and for numbers whose squares overflow, or vanish where they do not.
+    """
+    flat = values.ravel()
+    total = float(flat @ flat)  # NaN and infinity stay in it
+    if not 1e-240 <= total <= 1e240 and not (total == 0.0 and not flat.any()):
+        largest = float(np.abs(flat).max())
+        if not np.isfinite(largest):
+            raise ValueError(f"{who} needs finite factors, got NaN or infinity; remove them.")
+        raise ValueError(
+            f"{who} needs factors between 1e-120 and 1e120, whose squares can be added, got "
+            f"{largest:.3g}; change the unit."
+        )
+    return values
+
+
+@np.errstate(invalid="ignore", over="ignore")  # check_squares refuses them in a sentence
 def center(X: NDArray) -> NDArray:
     """X minus its column means, in two passes so that an offset of 1e8 leaves no residue."""
     X = X - np.mean(X, axis=0)
     return X - np.mean(X, axis=0)
 
 
-@np.errstate(invalid="ignore")  # sums of infinity are NaN, which oracles refuse in a sentence
+@np.errstate(invalid="ignore", over="ignore")  # check_squares refuses them in a sentence
 def cumulative_sums(
     X: NDArray, components: NDArray | None = None, block: int = 2**16
 ) -> NDArray[np.float64]:
