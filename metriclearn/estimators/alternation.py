@@ -210,7 +210,7 @@ class Turns(Iteration):
         super().__init__(settings)
         self.problem, self.solve = problem, solve
         self.hinge = problem.risk
-        self.omega = problem.regularizer.terms(problem.cone)
+        self.omega = problem.terms
         self.rows = np.empty((0, 3))  # completed, learned, changed
 
     def identity(self) -> Sequence[Any]:

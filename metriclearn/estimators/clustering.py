@@ -152,7 +152,8 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     certificate_ : Certificate
         What these say about the metric; with a local search, less than the solver's gap.
     scale_ : array (P,)
-        Standard deviations features were divided by (ones without ``standardize``).
+        Standard deviations features were divided by (one power of two near them without
+        ``standardize``).
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -267,7 +268,6 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         if problem.risk.terms.completion is None and self.oracle.relaxation is not self.oracle:
             terms = replace(problem.risk.terms, oracle=self.oracle.relaxation)
             relaxed = replace(problem.risk, terms=terms)
-            omega = self.regularizer.terms(problem.cone)
-            upper = relaxed(solution.w).mean + omega(solution.w)
+            upper = relaxed(solution.w).mean + problem.terms(solution.w)
         self.relaxed_objective_ = float(upper)
         return solution

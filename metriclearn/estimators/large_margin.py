@@ -161,7 +161,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
             truths = self._complete(data, truths, weights)
         self.scale_ = self._feature_scale(data, weights, truths)
         priced = not self._count_known and self.penalty == "learned"
-        cone = MetricCone(self.metric, data.n_features, priced)
+        cone = MetricCone(self.metric, data.n_features, priced, self._unit)
         risk = self._hinge(cone, self._samples(data, truths), truths, weights)
         start = self._start(cone, data, truths, weights)
         return Problem(risk, self.regularizer, cone, start)
@@ -191,7 +191,10 @@ class LargeMarginLearner(LearnedMetric, ABC):
         return read_data_sets(type(self).__name__, X, executor=self._executor)
 
     def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
-        """Pooled standard deviations around the data sets' means, all positive; or ones."""
+        """Pooled standard deviations around the data sets' means, all positive.
+
+        Or one power of two near the largest, which changes no digit of the data.
+        """
         who = type(self).__name__
         short = np.flatnonzero(data.lengths < 2)
         if len(short):
@@ -202,8 +205,13 @@ class LargeMarginLearner(LearnedMetric, ABC):
         scale = data.pooled_deviation(who, weights)
         if self.standardize:
             return scale
-        check_range(who, "standardize=True or features with standard deviations", scale, 1e50)
-        return np.ones(data.n_features)
+        check_range(who, "standardize=True or features with standard deviations", scale, 1e100)
+        return np.full(data.n_features, 2.0 ** np.round(np.log2(scale.max())))
+
+    @property
+    def _unit(self) -> float:
+        """What data were divided by where the metric is of data as they are given."""
+        return 1.0 if self.standardize else float(self.scale_[0])
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """Features, loss and oracles of the hinge."""

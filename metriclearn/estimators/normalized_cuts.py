@@ -106,7 +106,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     alternation_ : AlternationTrace or None
         Objective after every completion and every metric step, never rising.
     scale_ : array (P,)
-        Standard deviations features were divided by (ones without ``standardize``).
+        Standard deviations features were divided by (one power of two near them without
+        ``standardize``).
     eigenvalue_threshold_ : float
         Where K is not given, it is the number of eigenvalues of the normalized similarity above
         this, at most ``max_clusters_``.
@@ -185,8 +186,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     def _start(
         self, cone: MetricCone, data: Any, truths: Sequence[Any], weights: NDArray | None
     ) -> NDArray:
-        """What ``starts`` are multiples of."""
-        return self.metric.identity(cone.n_features)
+        """What ``starts`` are multiples of: the identity for features as they are measured."""
+        return self.metric.identity(cone.n_features) * cone.unit**2
 
     def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
         """Completions under a mean over first components, or equal weights of given ones."""
@@ -204,9 +205,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
                 counts = [knowns[i].counts[knowns[i].labeled] for i in used]
                 labeled = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
                 truths = [NodeLabels(one) for one in counts]
-                cone = MetricCone(self.metric, arrays[0].shape[1], priced=False)
+                cone = MetricCone(self.metric, arrays[0].shape[1], False, self._unit)
                 hinge = learner._hinge(cone, labeled, truths, shares[used])
-                start = self.metric.identity(cone.n_features)
+                start = self.metric.identity(cone.n_features) * cone.unit**2
                 problem = Problem(hinge, self.regularizer, cone, start)
                 components = self.metric.components(learner._solve(problem).w)
                 return components * np.sqrt(len(components))

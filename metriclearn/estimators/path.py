@@ -193,12 +193,14 @@ def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> ND
             "regularization_path needs labels that the data tell apart, but no segment's mean "
             "differs from that of its data set; pass strengths, or other labels."
         )
+    greatest *= problem.cone.unit**2
     return np.geomspace(greatest, ratio * greatest, int(strengths))  # type: ignore[arg-type]
 
 
 def _weights(problem: Problem, solution: Solution) -> NDArray:
     """Weights of the features, or decreasing eigenvalues of B, (P,)."""
-    matrix = problem.cone.metric.matrix(problem.cone.split(solution.w)[0])
+    metric, _ = problem.cone.split(solution.w)
+    matrix = problem.cone.metric.matrix(metric / problem.cone.unit**2)
     if problem.cone.metric.polyhedral:
         return np.diag(matrix)
     values = np.linalg.eigvalsh(matrix)[::-1]

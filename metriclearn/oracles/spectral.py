@@ -64,8 +64,9 @@ class SpectralRelaxation(BaseEstimator):
             If T samples cannot have that many clusters, or the form is not finite.
         """
         check_count(type(self).__name__, form.n_samples, n_clusters, 1)
-        compressed = form.compressed()
-        matrix, subspace, shift = compressed
+        if self.keep_constant and hasattr(form, "recentered"):  # the constant takes up the mean
+            form = form.recentered()
+        matrix, subspace, shift = form.compressed()
         if not np.all(np.isfinite(matrix)):
             raise ValueError(
                 "SpectralRelaxation needs a finite form, got NaN or infinity; remove them from "

@@ -171,6 +171,14 @@ class LowRankForm:
             np.einsum("kk->k", matrix)[: subspace.truth.n_clusters] -= self.weight
         return Compressed(matrix, subspace, self.shift)
 
+    def recentered(self) -> LowRankForm:
+        """The form of the centered factors: T‖mean‖² less on every partition."""
+        if not self.mean.any():
+            return self
+        form = copy.copy(self)
+        form.factors, form.mean = self.centered, np.zeros(1)
+        return form
+
     def shifted(self, shift: float) -> LowRankForm:
         """A + shift·I, with the factors of A and what has been made of them."""
         form = copy.copy(self)

@@ -21,7 +21,9 @@ from metriclearn.running.callbacks import Callback, Progress
 from metriclearn.running.checkpoint import Checkpoint
 from metriclearn.running.parameters import check_parameters
 from metriclearn.solvers.mahalanobis import MetricCone
+from metriclearn.solvers.regularizers import RegularizationTerms
 
+ROUNDING = 1e-15  # error of a product of vectors over the product of their lengths
 # shares of the cut at the start in the mixtures that limit the price
 _SHARES = (1.0, 0.1, 0.01, 0.001, 0.0)
 
@@ -192,6 +194,11 @@ class Problem:
     warm: Solution | None = None
     estimator: Callable[[NDArray], Any] | None = None
 
+    @property
+    def terms(self) -> RegularizationTerms:
+        """Ω in the unit of the cone."""
+        return self.regularizer.terms(self.cone).divided(self.cone.unit**2)
+
 
 @runtime_checkable
 class Solver(Protocol):
@@ -322,12 +329,13 @@ class Minimization(Iteration):
                     f"{type(settings).__name__} needs a regularizer with terms, linear plus "
                     f"squared, got {problem.regularizer!r}; use the solver CuttingPlane for others."
                 )
-            omega = self.terms = problem.regularizer.terms(problem.cone)
+            omega = self.terms = problem.terms
         self.omega = omega
         self.lower_bound = self.least
         self.price_limit = np.inf
         self.oracle_calls, self.cache_hits = 0, 0
         self.rows = np.empty((0, 5))
+        self.scale = np.inf
         self.seconds = 0.0
         self._clock = time.perf_counter()
 
@@ -371,7 +379,10 @@ class Minimization(Iteration):
         cuts = self.risk(w)
         self.oracle_calls += len(cuts.values)
         value = cuts.mean + self.omega(w)
-        if value < self.objective:
+        # Of a metric so large that its product with the slope may be rounding nothing is known.
+        rounding = ROUNDING * float(np.linalg.norm(cuts.slope) * np.linalg.norm(w))
+        known = rounding <= self.settings.tolerance * self.scale
+        if value < self.objective and known:
             self.objective, self.best = value, w
         return cuts, value
 

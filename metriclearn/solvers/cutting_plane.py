@@ -120,7 +120,7 @@ class _Planes(Minimization):
         """Ω(w) of the user's own."""
         import cvxpy as cp
 
-        B = cp.Constant(self.cone.metric.matrix(self.cone.split(w)[0]))
+        B = cp.Constant(self.cone.metric.matrix(self.cone.split(w)[0]) / self.cone.unit**2)
         return float(self.problem.regularizer.expression(B).value)
 
     def _expression(self, B: Any) -> Any:
@@ -128,7 +128,7 @@ class _Planes(Minimization):
         import cvxpy as cp
 
         if self.expressed:
-            return self.problem.regularizer.expression(B)
+            return self.problem.regularizer.expression(B / self.cone.unit**2)
         # the first coordinate of the identity is 1, in every family of metrics
         linear = self.terms.offset + float(self.terms.slope[0]) * cp.trace(B)
         squared = 0.5 * self.terms.curvature * cp.sum_squares(B)

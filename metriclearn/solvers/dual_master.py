@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import linprog
 
-from metriclearn.solvers.base import Cuts
+from metriclearn.solvers.base import ROUNDING, Cuts
 from metriclearn.solvers.mahalanobis import Jacobian, MetricCone
 
 _FIELDS = [("offset", float), ("rounding", float), ("weight", float), ("group", int), ("age", int)]
@@ -36,7 +36,10 @@ def table_of(cuts: Cuts, w: NDArray, units: NDArray | float = 1.0) -> NDArray:
     linear = cuts.slopes @ w
     table = np.zeros(len(linear), dtype=[("slope", float, w.shape), *_FIELDS])
     table["slope"], table["offset"] = cuts.slopes / units, cuts.values - linear
+    # where a metric is large along directions that the data lack, much cancels in the product
+    lengths = np.sqrt(np.einsum("ij,ij->i", cuts.slopes, cuts.slopes))
     table["rounding"] = 1e-14 * (np.abs(cuts.values) + np.abs(linear))
+    table["rounding"] += ROUNDING * lengths * np.linalg.norm(w)
     table["group"] = np.arange(len(table))
     return table
 

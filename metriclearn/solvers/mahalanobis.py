@@ -185,11 +185,15 @@ class MetricCone:
         P.
     priced : bool
         Whether w has λ as its last coordinate.
+    unit : float
+        What the data were divided by: w is B·unit² for the B of the data as they were given, of
+        which a regularizer speaks.
     """
 
     metric: Metric
     n_features: int
     priced: bool
+    unit: float = 1.0
 
     @cached_property
     def n_metric(self) -> int:

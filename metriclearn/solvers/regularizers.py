@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -38,8 +39,39 @@ class RegularizationTerms:
     def __call__(self, w: NDArray) -> float:
         """Ω(w)."""
         metric = w[: len(self.slope)]
-        quadratic = 0.5 * self.curvature * (metric @ metric)
-        return float(self.offset + self.slope @ metric + quadratic)
+        if self.curvature == 0.0:
+            return float(self.offset + self.slope @ metric)
+        away = metric - self.center
+        return float(self._least + 0.5 * self.curvature * (away @ away))
+
+    @cached_property
+    def center(self) -> NDArray:
+        """Where Ω is least without the cone, for μ > 0; around it nothing large cancels."""
+        return -self.slope / self.curvature
+
+    @cached_property
+    def _least(self) -> float:
+        """Ω at its center."""
+        lowered = 0.5 * self.curvature * float(self.center @ self.center)
+        rest = self.offset - lowered
+        return rest if abs(rest) > 1e-12 * lowered else 0.0
+
+    def divided(self, number: float) -> RegularizationTerms:
+        """Ω(w / number).
+
+        Raises
+        ------
+        ValueError
+            If nothing of the strength is left, or too much for a floating-point number.
+        """
+        parts = self.curvature / number / number, self.slope / number
+        sizes = np.abs(np.append(*parts)[np.append(self.curvature, self.slope) != 0])
+        if not 1e-250 <= sizes.min() <= sizes.max() <= 1e250:
+            raise ValueError(
+                f"A regularizer needs data of another unit: for a metric of data of about "
+                f"{number**0.5:.3g} its strength is {sizes.min():.3g}; standardize or rescale them."
+            )
+        return RegularizationTerms(*parts, self.offset)
 
     def gradient(self, w: NDArray) -> NDArray:
         """∇Ω, zero at the price."""
@@ -62,10 +94,12 @@ class RegularizationTerms:
         best : float
             F.
         """
-        total = slope[: cone.n_metric] + self.slope
         if self.curvature > 0:
-            point, _ = cone.metric.linearize(-total)
-            return self.offset - float(point @ point) / (2.0 * self.curvature)
+            slope = slope[: cone.n_metric]
+            point, _ = cone.metric.linearize(self.center - slope / self.curvature)
+            away = point - self.center
+            return self._least + float(slope @ point + 0.5 * self.curvature * (away @ away))
+        total = slope[: cone.n_metric] + self.slope
         return best / float(np.max(self.slope)) * min(0.0, cone.metric.least(total))
 
 

@@ -225,7 +225,7 @@ def test_errors_name_the_remedy() -> None:
         SpectralRelaxation()(form, 4)
     with pytest.raises(ValueError, match="at least one cluster"):
         SpectralRelaxation()(form, 0)
-    with pytest.raises(ValueError, match="finite data, got NaN"):
+    with pytest.raises(ValueError, match="finite factors, got NaN"):
         SpectralRelaxation()(LowRankForm(np.array([[1.0], [np.nan]])), 1)
 
 

@@ -1,0 +1,113 @@
+"""Objectives are what they say, and learned metrics the same in every unit of the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from metriclearn import (
+    L1,
+    BundleDual,
+    ChangePointMetricLearner,
+    CuttingPlane,
+    DiagonalMetric,
+    FullMetric,
+    SquaredFrobenius,
+    Trace,
+)
+from metriclearn.solvers.mahalanobis import MetricCone
+from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
+
+PAIRS = [(FullMetric(), SquaredFrobenius), (FullMetric(), Trace), (DiagonalMetric(), L1)]
+
+
+def objective_of(learner: Any, X: np.ndarray, labels: np.ndarray) -> float:
+    """The hinge by all segmentations of a few samples, plus Ω of B."""
+    T, N = len(X), equivalence_matrix(labels)
+    price = learner.penalty_ or 0.0
+    centered = X - X.mean(axis=0)
+    Z = (centered - centered.mean(axis=0)) @ learner.components_.T
+
+    def score(M: np.ndarray) -> float:
+        return float(np.sum((M @ Z) * Z) - price * np.trace(M))
+
+    projections = [equivalence_matrix(labels_of(ends)) for ends in all_segmentations(T)]
+    hinge = max(np.sum((M - N) ** 2) + score(M) for M in projections) - score(N)
+    B = learner.get_mahalanobis_matrix()
+    B = B if not learner.standardize else B * np.outer(learner.scale_, learner.scale_)
+    regularizer = learner.regularizer
+    if isinstance(regularizer, SquaredFrobenius):
+        return hinge / T + 0.5 * regularizer.strength * float(np.sum(B**2))
+    return hinge / T + regularizer.strength * float(np.trace(B))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_objectives_and_bounds_are_true_in_any_unit() -> None:
+    """Few samples of many features, collinear and shifted."""
+    random = np.random.default_rng(0)
+    for _ in range(100):
+        T, P = int(random.integers(2, 7)), int(random.integers(1, 6))
+        unit = 10.0 ** random.uniform(-3, 4)
+        X = unit * (random.normal(size=(T, P)) + random.choice([0.0, 1e3]))
+        X[:, -1] = X[:, 0] if random.random() < 0.2 else X[:, -1]
+        labels = np.sort(random.integers(0, 4, T))
+        metric, kind = PAIRS[random.integers(3)]
+        power = 4 if kind is SquaredFrobenius else 2
+        strength = 10.0 ** random.uniform(-6, 1) * unit**power
+        learner = ChangePointMetricLearner(
+            metric,
+            kind(strength),
+            standardize=bool(random.random() < 0.3),
+            penalty=["learned", 0.0, 1.0][random.integers(3)],
+            verbose=False,
+        ).fit(X, labels)
+        solution, value = learner.solution_, objective_of(learner, X, labels)
+        assert solution.objective >= 0.0
+        assert solution.lower_bound <= solution.objective + 1e-12
+        assert solution.objective == pytest.approx(value, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_nothing_converges_on_rounding() -> None:
+    """A strength that is nothing beside the unit, and more features than samples."""
+    X = np.random.default_rng(0).normal(size=(4, 5)) * 1e7
+    learner = ChangePointMetricLearner(
+        FullMetric(),
+        Trace(1e-3),
+        BundleDual(max_rounds=20),
+        standardize=False,
+        penalty=0.0,
+        verbose=False,
+    ).fit(X, [0, 1, 1, 2])
+    solution = learner.solution_
+    assert solution.objective == pytest.approx(objective_of(learner, X, np.array([0, 1, 1, 2])))
+    assert solution.lower_bound <= solution.objective
+    assert not solution.converged
+
+
+@pytest.mark.parametrize(("metric", "kind"), PAIRS, ids=["squared", "trace", "l1"])
+@pytest.mark.parametrize("solver", [None, CuttingPlane()], ids=["bundle", "planes"])
+def test_a_power_of_two_changes_no_digit(metric: Any, kind: Any, solver: Any) -> None:
+    random = np.random.default_rng(1)
+    labels = np.repeat(np.arange(4), 10)
+    data = [random.normal(size=(40, 4)) + random.normal(size=(4, 4))[labels] for _ in range(3)]
+    chosen = {} if solver is None else {"solver": solver}
+    matrices = []
+    for unit in (1.0, 2.0**-12, 2.0**12):
+        strength = 0.01 * unit ** (4 if kind is SquaredFrobenius else 2)
+        learner = ChangePointMetricLearner(
+            metric, kind(strength), **chosen, standardize=False, verbose=False
+        ).fit([unit * X for X in data], [labels] * 3)
+        matrices.append(learner.get_mahalanobis_matrix() * unit**2)
+    np.testing.assert_allclose(matrices[1:], [matrices[0]] * 2, rtol=1e-12, atol=1e-15)
+
+
+def test_a_strong_pull_to_a_center_keeps_its_digits() -> None:
+    cone = MetricCone(FullMetric(), 3, priced=False)
+    terms = SquaredFrobenius(1e6, center=2.0).terms(cone)
+    near = 2.0 * FullMetric().identity(3)
+    near[0] += 1e-6
+    assert terms(near) == pytest.approx(0.5e-6, rel=1e-9)
+    assert terms.minimum(np.zeros(cone.n_metric), cone, np.inf) < 1e-20
