@@ -83,7 +83,12 @@ class SpectralRelaxation(BaseEstimator):
         values, vectors = _leading(matrix, n_clusters)
         weights, filling = _shares(values, T - len(matrix), n_clusters, shift)
         kept = weights > 0
-        return Projector(vectors[:, kept], subspace, weights[kept], filling)
+        vectors, weights = vectors[:, kept], weights[kept]
+        if self.keep_constant:
+            # The constant tells no clusters apart: where ties leave more than K directions, of
+            # which a rounding takes the last K, others come before it.
+            vectors, weights = np.roll(vectors, 1, axis=1), np.roll(weights, 1)
+        return Projector(vectors, subspace, weights, filling)
 
 
 def _shares(

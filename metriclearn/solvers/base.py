@@ -381,8 +381,8 @@ class Minimization(Iteration):
         value = cuts.mean + self.omega(w)
         # Of a metric so large that its product with the slope may be rounding nothing is known.
         rounding = ROUNDING * float(np.linalg.norm(cuts.slope) * np.linalg.norm(w))
-        known = rounding <= self.settings.tolerance * self.scale
-        if value < self.objective and known:
+        known = max(self.settings.tolerance, 1e-9) * self.scale
+        if value < self.objective and rounding <= known:
             self.objective, self.best = value, w
         return cuts, value
 
