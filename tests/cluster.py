@@ -1,7 +1,5 @@
 """A real Dask scheduler and workers, each a process of its own, on loopback and free ports."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Settings of the whole suite."""
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import settings

@@ -1,7 +1,5 @@
 """References that owe nothing to the package: every partition of a few samples, dense matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Processes that are killed while they work."""
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
 import time

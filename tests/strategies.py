@@ -1,7 +1,5 @@
 """Hypothesis strategies for labels and segmentations."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from metriclearn.problem.knowledge import (

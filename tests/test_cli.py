@@ -1,7 +1,5 @@
 """The console command, on a folder of small recordings and on tables."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

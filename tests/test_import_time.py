@@ -1,7 +1,5 @@
 """``import metriclearn`` is quick and light."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

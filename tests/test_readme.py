@@ -1,7 +1,5 @@
 """README.md and CONTRIBUTING.md: the code runs, and every file they name exists."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

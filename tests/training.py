@@ -1,7 +1,5 @@
 """Small labeled sequences, and learners trained on them to a tight gap."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

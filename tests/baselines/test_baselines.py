@@ -1,7 +1,5 @@
 """Clustering baselines against closed forms, convex solvers, finite differences, invariances."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

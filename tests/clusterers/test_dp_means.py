@@ -1,7 +1,5 @@
 """DP-means: the blocked passes against the point-by-point algorithm, order, objective, errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

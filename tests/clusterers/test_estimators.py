@@ -1,7 +1,5 @@
 """A learned metric before the clusterers, and their documentation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone

@@ -1,7 +1,5 @@
 """Evidence accumulation against the full co-association matrix."""
 
-from __future__ import annotations
-
 import tracemalloc
 from itertools import product
 

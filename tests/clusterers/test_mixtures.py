@@ -1,7 +1,5 @@
 """The Gibbs sampler against enumeration, and its limit against DP-means."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The folder of the shared real data, for tests that need it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

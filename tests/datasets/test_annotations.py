@@ -1,7 +1,5 @@
 """Tables of segments in seconds: reading, rows, and the formats of other programs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Folders of images and label maps in several formats, and the two data sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

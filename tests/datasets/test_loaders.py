@@ -1,7 +1,5 @@
 """The loaders of real sequences: made files by hand, damaged ones, and the real files."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sequences on disk: the same arrays, the same metric, and no more of them in memory than used."""
 
-from __future__ import annotations
-
 import weakref
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Folders of recordings: features, labels, the cache, and the four data sets."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

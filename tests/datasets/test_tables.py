@@ -1,7 +1,5 @@
 """Tables: their sizes, classes and the sums of their columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

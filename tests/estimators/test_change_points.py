@@ -1,7 +1,5 @@
 """ChangePointMetricLearner: what it learns, how it is solved, and the same in ruptures."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ClusteringMetricLearner: what it learns, what it certifies, how it predicts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine

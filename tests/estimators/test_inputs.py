@@ -1,7 +1,5 @@
 """Data sets, labels, weights and parameters: which are fine, and what is refused in a sentence."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

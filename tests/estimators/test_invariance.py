@@ -1,7 +1,5 @@
 """What must not change the learned metric."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

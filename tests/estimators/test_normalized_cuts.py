@@ -1,7 +1,5 @@
 """NormalizedCutMetricLearner from end to end, on synthetic images and feature arrays."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

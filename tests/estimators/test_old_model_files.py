@@ -1,7 +1,5 @@
 """Model files of the version that wrote format 1 load, and predict what they predicted then."""
 
-from __future__ import annotations
-
 import wave
 from operator import attrgetter
 from pathlib import Path

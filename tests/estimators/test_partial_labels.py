@@ -1,7 +1,5 @@
 """Alternation, for sequences and tables: its objective, cuts, resuming, and what it teaches."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any

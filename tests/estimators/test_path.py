@@ -1,7 +1,5 @@
 """Warm-started paths and the learner that chooses its strength by cross-validation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -3,8 +3,6 @@
 Each is a few lines over public names, without a subclass of anything that learns.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 
@@ -120,7 +118,7 @@ class CauchyOperator(Operator):
         G = (F @ F.T) * self.W**2
         return 2.0 * self.X.T @ (G - np.diag(G.sum(axis=1))) @ self.X
 
-    def restricted(self, kept: NDArray) -> CauchyOperator:
+    def restricted(self, kept: NDArray) -> "CauchyOperator":
         return CauchyOperator(self.X[kept], self.components, self.root[kept])
 
 

@@ -1,7 +1,5 @@
 """scikit-learn's contract, over lists of sequences and over one array."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

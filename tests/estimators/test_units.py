@@ -1,26 +1,17 @@
 """Objectives are what they say, and learned metrics the same in every unit of the data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
 
-from metriclearn import (
-    L1,
-    BundleDual,
-    ChangePointMetricLearner,
-    CuttingPlane,
-    DiagonalMetric,
-    FullMetric,
-    SquaredFrobenius,
-    Trace,
-)
+import metriclearn as ml
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
-PAIRS = [(FullMetric(), SquaredFrobenius), (FullMetric(), Trace), (DiagonalMetric(), L1)]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+FULL, DIAGONAL = ml.FullMetric(), ml.DiagonalMetric()
+PAIRS = [(FULL, ml.SquaredFrobenius), (FULL, ml.Trace), (DIAGONAL, ml.L1)]
 
 
 def objective_of(learner: Any, X: np.ndarray, labels: np.ndarray) -> float:
@@ -38,12 +29,11 @@ def objective_of(learner: Any, X: np.ndarray, labels: np.ndarray) -> float:
     B = learner.get_mahalanobis_matrix()
     B = B if not learner.standardize else B * np.outer(learner.scale_, learner.scale_)
     regularizer = learner.regularizer
-    if isinstance(regularizer, SquaredFrobenius):
+    if isinstance(regularizer, ml.SquaredFrobenius):
         return hinge / T + 0.5 * regularizer.strength * float(np.sum(B**2))
     return hinge / T + regularizer.strength * float(np.trace(B))
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_objectives_and_bounds_are_true_in_any_unit() -> None:
     """Few samples of many features, collinear and shifted."""
     random = np.random.default_rng(0)
@@ -54,9 +44,9 @@ def test_objectives_and_bounds_are_true_in_any_unit() -> None:
         X[:, -1] = X[:, 0] if random.random() < 0.2 else X[:, -1]
         labels = np.sort(random.integers(0, 4, T))
         metric, kind = PAIRS[random.integers(3)]
-        power = 4 if kind is SquaredFrobenius else 2
+        power = 4 if kind is ml.SquaredFrobenius else 2
         strength = 10.0 ** random.uniform(-6, 1) * unit**power
-        learner = ChangePointMetricLearner(
+        learner = ml.ChangePointMetricLearner(
             metric,
             kind(strength),
             standardize=bool(random.random() < 0.3),
@@ -69,18 +59,13 @@ def test_objectives_and_bounds_are_true_in_any_unit() -> None:
         assert solution.objective == pytest.approx(value, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_nothing_converges_on_rounding() -> None:
     """A strength that is nothing beside the unit, and more features than samples."""
     X = np.random.default_rng(0).normal(size=(4, 5)) * 1e7
-    learner = ChangePointMetricLearner(
-        FullMetric(),
-        Trace(1e-3),
-        BundleDual(max_rounds=20),
-        standardize=False,
-        penalty=0.0,
-        verbose=False,
-    ).fit(X, [0, 1, 1, 2])
+    unscaled = {"standardize": False, "penalty": 0.0, "verbose": False}
+    few = ml.BundleDual(max_rounds=20)
+    learner = ml.ChangePointMetricLearner(FULL, ml.Trace(1e-3), few, **unscaled)
+    learner.fit(X, [0, 1, 1, 2])
     solution = learner.solution_
     assert solution.objective == pytest.approx(objective_of(learner, X, np.array([0, 1, 1, 2])))
     assert solution.lower_bound <= solution.objective
@@ -88,16 +73,15 @@ def test_nothing_converges_on_rounding() -> None:
 
 
 @pytest.mark.parametrize(("metric", "kind"), PAIRS, ids=["squared", "trace", "l1"])
-@pytest.mark.parametrize("solver", [None, CuttingPlane()], ids=["bundle", "planes"])
-def test_a_power_of_two_changes_no_digit(metric: Any, kind: Any, solver: Any) -> None:
+@pytest.mark.parametrize("chosen", [{}, {"solver": ml.CuttingPlane()}], ids=["bundle", "planes"])
+def test_a_power_of_two_changes_no_digit(metric: Any, kind: Any, chosen: Any) -> None:
     random = np.random.default_rng(1)
     labels = np.repeat(np.arange(4), 10)
     data = [random.normal(size=(40, 4)) + random.normal(size=(4, 4))[labels] for _ in range(3)]
-    chosen = {} if solver is None else {"solver": solver}
     matrices = []
     for unit in (1.0, 2.0**-12, 2.0**12):
-        strength = 0.01 * unit ** (4 if kind is SquaredFrobenius else 2)
-        learner = ChangePointMetricLearner(
+        strength = 0.01 * unit ** (4 if kind is ml.SquaredFrobenius else 2)
+        learner = ml.ChangePointMetricLearner(
             metric, kind(strength), **chosen, standardize=False, verbose=False
         ).fit([unit * X for X in data], [labels] * 3)
         matrices.append(learner.get_mahalanobis_matrix() * unit**2)
@@ -105,9 +89,9 @@ def test_a_power_of_two_changes_no_digit(metric: Any, kind: Any, solver: Any) ->
 
 
 def test_a_strong_pull_to_a_center_keeps_its_digits() -> None:
-    cone = MetricCone(FullMetric(), 3, priced=False)
-    terms = SquaredFrobenius(1e6, center=2.0).terms(cone)
-    near = 2.0 * FullMetric().identity(3)
+    cone = MetricCone(ml.FullMetric(), 3, priced=False)
+    terms = ml.SquaredFrobenius(1e6, center=2.0).terms(cone)
+    near = 2.0 * ml.FullMetric().identity(3)
     near[0] += 1e-6
     assert terms(near) == pytest.approx(0.5e-6, rel=1e-9)
     assert terms.minimum(np.zeros(cone.n_metric), cone, np.inf) < 1e-20

@@ -1,7 +1,5 @@
 """Learning after a linear map: whitened sequences and tables, and learning towards a reference."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

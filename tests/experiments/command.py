@@ -1,7 +1,5 @@
 """Run experiments inside the test's process, which saves imports: command lines and pieces."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The clustering experiment: what its cases hold, how choices are made, a tiny run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +95,7 @@ def test_features_that_never_vary_in_training_get_no_weight(tmp_path: Path) -> N
 
 
 class Nothing(Euclidean):
-    def fit(self, X: Any, y: Any = None) -> Nothing:
+    def fit(self, X: Any, y: Any = None) -> "Nothing":
         self.components_ = np.zeros((0, 4))
         return self
 

@@ -1,7 +1,5 @@
 """The choice of hyper-parameters and the evaluation, against what can be worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The choice of defaults: disjoint halves of draws, and tables of the losses of every setting."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

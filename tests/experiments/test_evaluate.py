@@ -1,7 +1,5 @@
 """Scoring saved models: measures against hand-worked values, and the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

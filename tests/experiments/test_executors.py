@@ -1,7 +1,5 @@
 """``executor=dask`` in an experiment: the results of ``executor=threads``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The experiment of Figure 1 at its tiny size, and its pieces."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

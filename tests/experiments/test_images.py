@@ -1,7 +1,5 @@
 """The experiment ``images``: losses by hand, paired tests, candidates, methods end to end."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The papers' examples: orders and values the paper states, and pictures that show them."""
 
-from __future__ import annotations
-
 import pytest
 
 from experiments.benchmarks import index_examples as examples

@@ -1,7 +1,5 @@
 """The tiny neuroblastoma experiment on made-up profiles: its table, its choices, its pictures."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

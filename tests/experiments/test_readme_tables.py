@@ -1,7 +1,5 @@
 """Tests of experiments/readme_tables.py, and that README.md holds the committed numbers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of experiments/report.py: schema, table, and the page as a browser shows it."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

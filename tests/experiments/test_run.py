@@ -1,7 +1,5 @@
 """Tiny runs of every experiment: the files they leave, and what is in them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

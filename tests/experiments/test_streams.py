@@ -1,7 +1,5 @@
 """Table 1 on generated videos and shows, from encoding to the table."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Small recordings for tests: signals, wave files and videos with known content."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

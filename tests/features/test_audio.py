@@ -1,7 +1,5 @@
 """Audio features: against librosa on the whole signal, streaming, and files that are not well."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random Fourier features: unbiased, error O(1/√D), and the kernel machine on top."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist

@@ -1,7 +1,5 @@
 """GIST against its definition, written out with NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Image features on pictures whose features are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

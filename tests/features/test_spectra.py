@@ -1,7 +1,5 @@
 """Contrast and pitch classes: against librosa, on spectra of all levels and on silence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Pictures at a rate, whatever the frame rate; color histograms; streams side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

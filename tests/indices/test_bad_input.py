@@ -1,7 +1,5 @@
 """What every function of the indices refuses, and what its sentence says."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Change-points: the merge against tables of labels, Hausdorff, precision and recall, regions."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

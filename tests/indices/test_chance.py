@@ -1,7 +1,5 @@
 """Correction for chance: closed forms, enumeration and sampling agree."""
 
-from __future__ import annotations
-
 import copy
 from itertools import permutations
 from typing import Any

@@ -1,7 +1,5 @@
 """The contingency table: hostile input, and every way to pass the same table."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pair counting, matching and information: enumeration, dense matrices, values worked by hand."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations, permutations
 

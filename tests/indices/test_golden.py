@@ -1,7 +1,5 @@
 """Every committed value of the golden file, which was made by independent programs."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

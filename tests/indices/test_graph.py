@@ -1,7 +1,5 @@
 """Graph-sensitive indices against literal references, and the helpers that build graphs."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """What every index of two partitions must satisfy, on random partitions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from inspect import signature

@@ -1,7 +1,5 @@
 """Rank association against enumeration of pairs, and the Mann–Whitney test against scipy."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

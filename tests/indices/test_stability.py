@@ -1,7 +1,5 @@
 """Bootstrap stability: stable and unstable methods, seeds, summaries and the picture."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from joblib import parallel_config

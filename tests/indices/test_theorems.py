@@ -1,7 +1,5 @@
 """Theorems 1 and 2 of the appendix of Lajugie, Arlot & Bach 2013, on random partitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Internal indices against scikit-learn, literal definitions and their edge cases."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Random segmentations, and signals and forms with changes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from metriclearn import LowRankForm, Partition

@@ -1,7 +1,5 @@
 """The pruned program against enumeration and Algorithm 1."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -182,15 +180,6 @@ def test_memory_layouts_and_types(change) -> None:
 def test_impossible_requests(oracle, K, min_size, message) -> None:
     with pytest.raises(ValueError, match=f"{oracle.__name__} {message}"):
         oracle(min_size=min_size)(LowRankForm(np.zeros((8, 1))), K)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("K", [None, 3])
-def test_factors_that_are_not_finite(value, K) -> None:
-    Z = np.zeros((8, 2))
-    Z[3, 1] = value
-    with pytest.raises(ValueError, match="ChangePoints needs finite factors, got NaN or infinity"):
-        ChangePoints()(LowRankForm(Z), K)
 
 
 def test_forms_it_cannot_segment() -> None:

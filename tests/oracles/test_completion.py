@@ -1,7 +1,5 @@
 """Seeded K-means against enumeration, and what it must keep."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

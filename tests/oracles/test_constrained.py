@@ -1,7 +1,5 @@
 """The constrained program against enumeration of all segmentations that agree."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Local search: between enumeration's best and the relaxation, never below its starts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """One very long sequence: sums in blocks, single precision as it is, bounded memory."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

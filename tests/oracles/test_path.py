@@ -1,7 +1,5 @@
 """The path of segmentations, and the best penalty, against fine grids of penalties."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,25 +1,11 @@
 """Oracles at every scale and offset of the data: the right answer, or a sentence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import pytest
 
-from metriclearn import (
-    ChangePointMetricLearner,
-    ChangePoints,
-    ConstrainedChangePoints,
-    LocalSearch,
-    LowRankForm,
-    PartialPartition,
-    Partition,
-    SpectralRelaxation,
-    SummedArea,
-    TorchChangePoints,
-    segmentation_path,
-)
+import metriclearn as ml
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.losses import FrobeniusLoss
@@ -28,34 +14,31 @@ from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 STEPS = np.repeat([0.0, 1.0, 0.0, 2.0], 5)[:, None]
 TOO_LARGE = r"needs factors between 1e-120 and 1e120, whose squares can be added, got .*; change"
 ORACLES = [
-    ChangePoints(),
-    ConstrainedChangePoints(),
-    SummedArea(),
-    TorchChangePoints(device="cpu"),
-    SpectralRelaxation(),
-    LocalSearch(),
+    ml.ChangePoints(),
+    ml.ConstrainedChangePoints(),
+    ml.SummedArea(),
+    ml.TorchChangePoints(device="cpu"),
+    ml.SpectralRelaxation(),
+    ml.LocalSearch(),
     ConstrainedKMeans(),
 ]
 
 
-def name_of(value: Any) -> str:
-    return type(value).__name__
-
-
-@pytest.mark.parametrize("size", [1e160, 1e-160])
-@pytest.mark.parametrize("oracle", ORACLES, ids=name_of)
+@pytest.mark.parametrize("size", [1e160, 1e-160, np.nan, np.inf])
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
 def test_factors_whose_squares_cannot_be_added_are_refused(oracle: Any, size: float) -> None:
-    Z = STEPS.copy() if size > 1 else STEPS * size
+    Z = STEPS * size if size < 1 else STEPS.copy()
     Z[7] = size
+    message = TOO_LARGE if np.isfinite(size) else "needs finite factors, got NaN or infinity"
     for count in (4, None):
-        with pytest.raises(ValueError, match=TOO_LARGE):
-            oracle(LowRankForm(Z), count)
+        with pytest.raises(ValueError, match=message):
+            oracle(ml.LowRankForm(Z), count)
 
 
 def test_learners_refuse_them_in_prediction() -> None:
     random = np.random.default_rng(0)
     X = STEPS + 0.1 * random.normal(size=STEPS.shape)
-    learner = ChangePointMetricLearner(verbose=False).fit(X, np.repeat(np.arange(4), 5))
+    learner = ml.ChangePointMetricLearner(verbose=False).fit(X, np.repeat(np.arange(4), 5))
     with pytest.raises(ValueError, match=TOO_LARGE):
         learner.predict_change_points(np.where(np.arange(20)[:, None] == 7, 1e160, X), 4)
 
@@ -74,8 +57,8 @@ def test_best_of_all_segmentations_from_1e_minus_100_to_1e100() -> None:
         unit = 2.0 ** random.integers(-330, 331)  # exact, so that no digit is lost
         price = 0.0 if random.random() < 0.2 else float(random.exponential())
         count = int(random.integers(1, T + 1)) if random.random() < 0.5 else None
-        form = LowRankForm((Z + random.choice([0.0, 0.0, 8.0, 1024.0])) * unit)
-        found = ChangePoints()(form.shifted(-price * unit**2), count)
+        form = ml.LowRankForm((Z + random.choice([0.0, 0.0, 8.0, 1024.0])) * unit)
+        found = ml.ChangePoints()(form.shifted(-price * unit**2), count)
         centered = Z - Z.mean(axis=0)
         values = np.einsum("nij,ik,jk->n", projections[T], centered, centered)
         sizes = np.array([len(ends) for ends in every[T]])
@@ -88,26 +71,26 @@ def test_best_of_all_segmentations_from_1e_minus_100_to_1e100() -> None:
 def test_an_offset_changes_no_answer(offset: float) -> None:
     random = np.random.default_rng(0)
     Z = 5.0 * STEPS + 0.1 * random.normal(size=STEPS.shape)
-    near, far = LowRankForm(np.hstack([Z, 2.0 * Z])), LowRankForm(np.hstack([Z, 2.0 * Z]) + offset)
-    for oracle in (ChangePoints(), SummedArea(), LocalSearch()):
+    near, far = (
+        ml.LowRankForm(np.hstack([Z, 2.0 * Z])),
+        ml.LowRankForm(np.hstack([Z, 2.0 * Z]) + offset),
+    )
+    for oracle in (ml.ChangePoints(), ml.SummedArea(), ml.LocalSearch()):
         assert oracle(far, 2) == oracle(near, 2)
     for kept in (False, True):
-        M = SpectralRelaxation(keep_constant=kept)(far, 3).to_array()
+        M = ml.SpectralRelaxation(keep_constant=kept)(far, 3).to_array()
         values = np.linalg.eigvalsh(M)
         np.testing.assert_allclose(values, np.clip(values, 0.0, 1.0), atol=1e-9)
-    assert far.at(Partition.from_change_points([10, 20])) == pytest.approx(
-        np.sum(np.add.reduceat(far.factors, [0, 10]) ** 2) / 10, rel=1e-12
-    )
 
 
 def test_negative_weights_of_a_truth_are_for_the_summed_area() -> None:
     random = np.random.default_rng(0)
     Z = random.normal(size=(7, 2))
-    form = LowRankForm(Z, Partition.from_change_points([3, 7]), weight=-1.5, shift=-0.5)
+    form = ml.LowRankForm(Z, ml.Partition.from_change_points([3, 7]), weight=-1.5, shift=-0.5)
     with pytest.raises(ValueError, match=r"ChangePoints needs a weight from 0 to .*, got -1\.5"):
-        ChangePoints()(form)
-    best = max(form.at(Partition.from_change_points(ends)) for ends in all_segmentations(7))
-    assert form.at(SummedArea()(form)) == pytest.approx(best)
+        ml.ChangePoints()(form)
+    best = max(form.at(ml.Partition.from_change_points(ends)) for ends in all_segmentations(7))
+    assert form.at(ml.SummedArea()(form)) == pytest.approx(best)
 
 
 @pytest.mark.parametrize("weight", [0.0, 1e-20, 1e-16, 1e-12])
@@ -115,44 +98,42 @@ def test_negative_weights_of_a_truth_are_for_the_summed_area() -> None:
 def test_constraints_at_small_scales(size: float, weight: float) -> None:
     random = np.random.default_rng(3)
     for _ in range(30):
-        known = PartialPartition(7, change_points=[int(random.integers(1, 7))])
-        truth = Partition.from_change_points([int(random.integers(1, 7)), 7])
-        form = LowRankForm(size * random.normal(size=(7, 2))).plus(truth, weight)
+        known = ml.PartialPartition(7, change_points=[int(random.integers(1, 7))])
+        truth = ml.Partition.from_change_points([int(random.integers(1, 7)), 7])
+        form = ml.LowRankForm(size * random.normal(size=(7, 2))).plus(truth, weight)
         for count in range(2, 8):
-            allowed = [
-                form.at(Partition.from_change_points(ends))
-                for ends in all_segmentations(7, count)
-                if known.allows(Partition.from_change_points(ends))
-            ]
-            value = form.at(ConstrainedChangePoints()(form, count, known))
-            assert value == pytest.approx(max(allowed), abs=1e-9 * (size**2 + weight))
+            every = map(ml.Partition.from_change_points, all_segmentations(7, count))
+            best = max(form.at(one) for one in every if known.allows(one))
+            value = form.at(ml.ConstrainedChangePoints()(form, count, known))
+            assert value == pytest.approx(best, abs=1e-9 * (size**2 + weight))
 
 
 def test_a_path_says_down_to_which_penalty_it_is_complete() -> None:
     random = np.random.default_rng(0)
     for _ in range(20):
         Z = (random.normal(size=50) + np.repeat([0, 4, 0, 4, 0], 10))[:, None]
-        path, form = segmentation_path(Z), LowRankForm(Z)
+        path, form = ml.segmentation_path(Z), ml.LowRankForm(Z)
         lowest = path.penalties[-1, 0]
         for penalty in lowest + np.append(0.0, random.exponential(size=5)):
-            best = ChangePoints()(form.shifted(-penalty))
-            value = form.at(Partition(ends=path.at(penalty))) - penalty * len(path.at(penalty))
+            best = ml.ChangePoints()(form.shifted(-penalty))
+            value = form.at(ml.Partition(ends=path.at(penalty))) - penalty * len(path.at(penalty))
             assert value == pytest.approx(form.at(best) - penalty * best.n_clusters)
-        with pytest.raises(ValueError, match=r"needs a penalty from .*; compute a wider path"):
-            path.at(0.5 * lowest)
 
 
 def test_the_best_penalty_lies_below_what_another_sequence_needs() -> None:
     """Noise whose path is cut at a high price, of little weight, beside clear steps."""
     random = np.random.default_rng(0)
     noise, steps = 100.0 * random.normal(size=(100, 1)), np.repeat([0.0, 1.0, 0.0, 1.0], 25)
-    forms = [LowRankForm(noise), LowRankForm(steps[:, None] + 0.1 * random.normal(size=(100, 1)))]
-    truths = [Partition.from_change_points(ends) for ends in ([100], [25, 50, 75, 100])]
+    forms = [
+        ml.LowRankForm(noise),
+        ml.LowRankForm(steps[:, None] + 0.1 * random.normal(size=(100, 1))),
+    ]
+    truths = [ml.Partition.from_change_points(ends) for ends in ([100], [25, 50, 75, 100])]
     weights = np.array([0.01, 0.99])
     penalty, loss = best_penalty(forms, truths, weights)
 
     def mean_loss(price: float) -> float:
-        answers = [ChangePoints()(form.shifted(-price)) for form in forms]
+        answers = [ml.ChangePoints()(form.shifted(-price)) for form in forms]
         return float(np.average(list(map(FrobeniusLoss(), answers, truths)), weights=weights))
 
     assert loss == pytest.approx(mean_loss(penalty))

@@ -1,7 +1,5 @@
 """Spectral relaxation against dense eigendecompositions and enumeration."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Algorithm 1 against enumeration of all segmentations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Pictures of annotated series, time lines, samples and images: what is drawn where."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from matplotlib.axes import Axes

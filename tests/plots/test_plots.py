@@ -1,7 +1,5 @@
 """Tests of metriclearn/plots: what is drawn, what the titles say, and what is refused."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Forms against dense matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What is known of a partition: reading, contradictions, and what agrees with it."""
 
-from __future__ import annotations
-
 import itertools
 from unittest import mock
 

@@ -1,7 +1,5 @@
 """The form of a data set under a metric, and its gradient."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

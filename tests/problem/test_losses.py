@@ -1,7 +1,5 @@
 """The Frobenius loss against its definition, at all pairs of small partitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

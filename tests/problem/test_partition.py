@@ -1,7 +1,5 @@
 """Partitions against their dense matrices."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from unittest import mock
 

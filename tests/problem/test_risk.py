@@ -1,7 +1,5 @@
 """The structured hinge against enumeration, finite differences and its own convexity."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Callbacks: what they see, how they stop a fit, what early stopping and logging do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Executors: any number of threads or Dask workers, also dying ones, give one machine's result."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What is said of damaged files is said of nothing else."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

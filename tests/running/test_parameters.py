@@ -1,7 +1,5 @@
 """Tables of parameters: what they accept, what they say, and that every estimator reads its own."""
 
-from __future__ import annotations
-
 import pkgutil
 from importlib import import_module
 from inspect import isabstract

@@ -1,7 +1,5 @@
 """Saved and loaded is the same estimator; anything else is refused; nothing is executed."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Small graphs whose nodes stand for several samples, and dense references over samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The hinge of normalized cuts against dense references over samples; full and partial labels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

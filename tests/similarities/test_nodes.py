@@ -1,7 +1,5 @@
 """Nodes of several samples: traces, inner products and losses are those over samples, exactly."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,19 +1,17 @@
 """Normalized cuts against definitions over samples and enumeration."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from metriclearn.oracles.rounding import Rounding
 from metriclearn.similarities import GaussianSimilarity, Nodes
 from metriclearn.similarities.normalized_cut import (
     Discretization,
     KMeansRounding,
     NormalizedCut,
-    Rounding,
     ThresholdCut,
 )
 from tests.exhaustive import all_partitions

@@ -1,7 +1,5 @@
 """Similarity operators against dense references and finite differences, at T ≤ 60."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable
 

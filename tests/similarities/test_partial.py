@@ -1,7 +1,5 @@
 """Partly labeled nodes: the loss over samples, completions, and learning from a few labels."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small training problem together with its exact optimum, from cuts of *all* segmentations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Thirty random problems: every solver within its own gap, all solvers at the same optimum."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

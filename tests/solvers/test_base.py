@@ -1,7 +1,5 @@
 """Tables of cuts keep what the master needs and give back what helps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """BundleDual between its bounds: objective ≥ true optimum ≥ lower bound, in every round."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

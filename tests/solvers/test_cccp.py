@@ -1,7 +1,5 @@
 """CCCP: objectives that never rise, whatever the inner solver does, and known optima."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +32,7 @@ class Quartic:
     def __call__(self, w: NDArray, chosen: NDArray | None = None) -> Cuts:
         return Cuts((w**2 - 1.0) ** 2, np.array([4.0 * w * (w**2 - 1.0)]), self.weights)
 
-    def linearized(self, w: NDArray) -> _Tangent:
+    def linearized(self, w: NDArray) -> "_Tangent":
         return _Tangent(w)
 
 
@@ -153,7 +151,7 @@ def test_an_interrupt_ends_everything_and_keeps_the_best_point(calls: int) -> No
     class Interrupted(Quartic):
         left = calls
 
-        def linearized(self, w: NDArray) -> _Tangent:
+        def linearized(self, w: NDArray) -> "_Tangent":
             tangent, parent = _Tangent(w), self
 
             class Counting(_Tangent):

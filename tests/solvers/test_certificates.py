@@ -1,7 +1,5 @@
 """Certificates that once were wrong, and checkpoints that once were taken for others'."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

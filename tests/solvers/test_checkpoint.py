@@ -1,7 +1,5 @@
 """Interrupted and resumed equals uninterrupted; other files are refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

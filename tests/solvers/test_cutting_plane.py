@@ -1,7 +1,5 @@
 """CuttingPlane: one slack or many, stabilized or plain, regularizers of the user's own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The master problem's dual against cvxpy on the primal."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """FactorDescent against certified optima of convex, smooth problems."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

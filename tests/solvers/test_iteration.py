@@ -1,7 +1,5 @@
 """What every solver has from the loop: certificates, callbacks, budgets, interruption."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

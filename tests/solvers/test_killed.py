@@ -1,7 +1,5 @@
 """SIGKILL at any moment: the resumed run ends where an uninterrupted one does."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Coordinates, projections, their derivatives and factors of the metric families."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Regularizers: values, gradients and what they refuse."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

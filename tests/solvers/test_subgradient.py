@@ -1,7 +1,5 @@
 """ProjectedSubgradient: the same optimum within its own, honest, gap."""
 
-from __future__ import annotations
-
 import pytest
 
 from metriclearn import (
