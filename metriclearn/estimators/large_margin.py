@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -150,7 +150,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         if weights is not None:
             used = np.flatnonzero(weights)
             data = data.subset(used)
-            truths, weights = [truths[i] for i in used], weights[used] / weights.max()
+            truths, weights = list(compress(truths, weights)), weights[used] / weights.max()
         if isinstance(truths[0], PartialPartition) or truths[0].known is not None:
             count_known, needed = self._COMPLETABLE
             if self._count_known != count_known or getattr(self.solver, "checkpoint", None):
@@ -161,7 +161,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
             truths = self._complete(data, truths, weights)
         self.scale_ = self._feature_scale(data, weights, truths)
         priced = not self._count_known and self.penalty == "learned"
-        cone = MetricCone(self.metric, data.n_features, priced, self._unit)
+        unit = 1.0 if self.standardize else float(self.scale_[0])
+        cone = MetricCone(self.metric, data.n_features, priced, unit)
         risk = self._hinge(cone, self._samples(data, truths), truths, weights)
         start = self._start(cone, data, truths, weights)
         return Problem(risk, self.regularizer, cone, start)
@@ -207,11 +208,6 @@ class LargeMarginLearner(LearnedMetric, ABC):
             return scale
         check_range(who, "standardize=True or features with standard deviations", scale, 1e100)
         return np.full(data.n_features, 2.0 ** np.round(np.log2(scale.max())))
-
-    @property
-    def _unit(self) -> float:
-        """What data were divided by where the metric is of data as they are given."""
-        return 1.0 if self.standardize else float(self.scale_[0])
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """Features, loss and oracles of the hinge."""
@@ -322,7 +318,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
             self.penalty_ = price if cone.priced else float(self.penalty)
 
     def _report(self) -> None:
-        solution, rounds = self.solution_, len(self.solution_.trace)
+        solution, rounds = self.solution_, len(self.solution_.trace.objective)
         gap = f" at a relative gap of {solution.relative_gap:.2g}" if self._CERTIFIED else ""
         _LOGGER.info(
             "%s after %d rounds%s: objective %.6g", solution.reason, rounds, gap, solution.objective

@@ -205,7 +205,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
                 counts = [knowns[i].counts[knowns[i].labeled] for i in used]
                 labeled = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
                 truths = [NodeLabels(one) for one in counts]
-                cone = MetricCone(self.metric, arrays[0].shape[1], False, self._unit)
+                unit = 1.0 if self.standardize else float(self.scale_[0])
+                cone = MetricCone(self.metric, arrays[0].shape[1], False, unit)
                 hinge = learner._hinge(cone, labeled, truths, shares[used])
                 start = self.metric.identity(cone.n_features) * cone.unit**2
                 problem = Problem(hinge, self.regularizer, cone, start)

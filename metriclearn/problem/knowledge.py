@@ -87,10 +87,11 @@ class SegmentRules(NamedTuple):
 
 
 class _Fact(NamedTuple):
-    """A region, and the words for the annotation that it comes from."""
+    """A region, and the annotation that it comes from: its sort, and what was given."""
 
     region: Region
-    words: str
+    sort: str
+    given: Any
 
 
 class PartialPartition:
@@ -163,15 +164,17 @@ class PartialPartition:
 
         needed = f"whole numbers start and stop, 0 ≤ start < stop ≤ {T}"
         cuts = _read("change-point", f"a whole number from 1 to {T - 1}", change_points, T, around)
-        spans = _read("same span", needed, same, T, lambda pair: _region(pair, NO_CHANGE))
+        spans = _read("same span", needed, same, T, lambda pair: Region(*pair, NO_CHANGE))
         needed += f", two samples for a change, and one of the kinds {_NAMES}"
-        annotated = _read("region", needed, regions, T, _region)
-        self.same: tuple[tuple[int, int], ...] = tuple((span.start, span.stop) for span, _ in spans)
-        self.regions: tuple[Region, ...] = tuple(region for region, _ in annotated)
+        annotated = _read("region", needed, regions, T, lambda triple: Region(*triple))
+        self.same: tuple[tuple[int, int], ...] = tuple(
+            (one.region.start, one.region.stop) for one in spans
+        )
+        self.regions: tuple[Region, ...] = tuple(one.region for one in annotated)
         given = [*_label_facts(self.labels), *sorted(set(cuts), key=_START), *spans, *annotated]
         facts = tuple(fact for fact in given if fact.region.stop - fact.region.start > 1)
         if not _feasible(facts, T):
-            named = ", ".join(fact.words for fact in _conflict(facts, T))
+            named = ", ".join(f"the {fact.sort} {fact.given}" for fact in _conflict(facts, T))
             raise ValueError(
                 "PartialPartition needs annotations that one segmentation can satisfy, but these "
                 f"contradict each other: {named}; change or remove one of them."
@@ -357,13 +360,9 @@ def _label_facts(codes: NDArray[np.int64]) -> list[_Fact]:
         pairs.append((last, first, AT_LEAST_ONE, "different"))
     facts = []
     for first, last, kind, relation in pairs:
-        words = f"the {relation} labels of samples {first} and {last}"
-        facts.append(_Fact(Region(int(first), int(last) + 1, kind), words))
+        region = Region(int(first), int(last) + 1, kind)
+        facts.append(_Fact(region, f"{relation} labels of samples", f"{first} and {last}"))
     return sorted(facts, key=_START)
-
-
-def _region(given: Any, *kind: ChangeCount) -> Region:
-    return given if isinstance(given, Region) else Region(*given, *kind)
 
 
 def _read(
@@ -378,7 +377,7 @@ def _read(
     for given in items:
         refusal = ValueError(f"PartialPartition needs every {word} as {needed}, got {given!r}.")
         try:
-            region: Any = region_of(given)
+            region: Any = given if isinstance(given, Region) else region_of(given)
         except TypeError:
             raise refusal from None
         start, stop, kind = region.start, region.stop, region.kind
@@ -387,7 +386,7 @@ def _read(
         least = 2 if kind in _KINDS and kind.fewest else 1
         if not (whole and kind in _KINDS and 0 <= start <= stop - least and stop <= n_samples):
             raise refusal
-        facts.append(_Fact(Region(int(start), int(stop), kind), f"the {word} {given}"))
+        facts.append(_Fact(Region(int(start), int(stop), kind), word, given))
     return facts
 
 

@@ -161,7 +161,8 @@ class Solution:
     @property
     def relative_gap(self) -> float:
         """gap over the objective with no metric."""
-        return self.gap / self.scale if self.scale > 0 else self.gap
+        gap = self.objective - self.lower_bound
+        return gap / self.scale if self.scale > 0 else gap
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,8 @@ class Problem:
     @property
     def terms(self) -> RegularizationTerms:
         """Ω in the unit of the cone."""
-        return self.regularizer.terms(self.cone).divided(self.cone.unit**2)
+        terms = self.regularizer.terms(self.cone)
+        return terms if self.cone.unit == 1.0 else terms.divided(self.cone.unit**2)
 
 
 @runtime_checkable
