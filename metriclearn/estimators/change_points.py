@@ -103,8 +103,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     solution_ : Solution
         Objective, lower bound, gap, trace and reason for stopping.
     scale_ : array (P,)
-        Standard deviations features were divided by (one power of two near them without
-        ``standardize``).
+        Standard deviations features were divided by (ones without ``standardize``).
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

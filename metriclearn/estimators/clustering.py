@@ -152,8 +152,7 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     certificate_ : Certificate
         What these say about the metric; with a local search, less than the solver's gap.
     scale_ : array (P,)
-        Standard deviations features were divided by (one power of two near them without
-        ``standardize``).
+        Standard deviations features were divided by (ones without ``standardize``).
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

@@ -159,11 +159,12 @@ class LargeMarginLearner(LearnedMetric, ABC):
                     "partial labels; alternation__checkpoint keeps the state instead."
                 )
             truths = self._complete(data, truths, weights)
-        self.scale_ = self._feature_scale(data, weights, truths)
+        scale = self._feature_scale(data, weights, truths)
+        unit = 1.0 if self.standardize else float(scale[0])
+        self.scale_ = scale / unit
         priced = not self._count_known and self.penalty == "learned"
-        unit = 1.0 if self.standardize else float(self.scale_[0])
         cone = MetricCone(self.metric, data.n_features, priced, unit)
-        risk = self._hinge(cone, self._samples(data, truths), truths, weights)
+        risk = self._hinge(cone, self._samples(data, truths, scale), truths, weights)
         start = self._start(cone, data, truths, weights)
         return Problem(risk, self.regularizer, cone, start)
 
@@ -194,7 +195,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
         """Pooled standard deviations around the data sets' means, all positive.
 
-        Or one power of two near the largest, which changes no digit of the data.
+        Or the power of 2²⁰ nearest to the largest, 1 for most data, which changes no digit.
         """
         who = type(self).__name__
         short = np.flatnonzero(data.lengths < 2)
@@ -207,7 +208,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         if self.standardize:
             return scale
         check_range(who, "standardize=True or features with standard deviations", scale, 1e100)
-        return np.full(data.n_features, 2.0 ** np.round(np.log2(scale.max())))
+        return np.full(data.n_features, 2.0 ** (20 * np.round(np.log2(scale.max()) / 20)))
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """Features, loss and oracles of the hinge."""
@@ -219,11 +220,11 @@ class LargeMarginLearner(LearnedMetric, ABC):
         """One scaled data set, with what its oracles need from it once."""
         return Samples(X, scale)
 
-    def _samples(self, data: Any, truths: list[Any]) -> Sequence[Any]:
+    def _samples(self, data: Any, truths: list[Any], scale: NDArray) -> Sequence[Any]:
         """All data sets, or where they are stored."""
         if isinstance(data.arrays, StoredArrays):
-            return StoredSamples(data.arrays, truths, self.scale_, self._sample)
-        return list(map(self._sample, data.arrays, truths, repeat(self.scale_)))
+            return StoredSamples(data.arrays, truths, scale, self._sample)
+        return list(map(self._sample, data.arrays, truths, repeat(scale)))
 
     def _start(
         self, cone: MetricCone, data: Any, truths: Sequence[Any], weights: NDArray | None
@@ -242,7 +243,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
                     gain = max(gain, float(charges(truth.known).slack.max()))
             return cone.join(np.zeros(cone.n_metric), self.loss_scale * gain * (1.0 + 1e-6))
         deviation = data.pooled_deviation(type(self).__name__, weights)
-        variance = float(np.sum((deviation / self.scale_) ** 2))
+        variance = float(np.sum((deviation / (self.scale_ * cone.unit)) ** 2))
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
         small = self.loss_scale * float(density) / variance if density < 1 else 0.0
         return cone.join(small * cone.metric.identity(cone.n_features), 0.0)
@@ -312,7 +313,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     def _set_metric(self, cone: MetricCone, w: NDArray) -> None:
         """Set metric and price to a point of the cone."""
         metric, price = cone.split(w)
-        self.components_ = self.metric.components(metric) / self.scale_
+        self.components_ = self.metric.components(metric) / (self.scale_ * cone.unit)
         self.penalty_: float | None = None
         if not self._count_known:
             self.penalty_ = price if cone.priced else float(self.penalty)

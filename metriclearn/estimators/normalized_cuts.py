@@ -106,8 +106,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     alternation_ : AlternationTrace or None
         Objective after every completion and every metric step, never rising.
     scale_ : array (P,)
-        Standard deviations features were divided by (one power of two near them without
-        ``standardize``).
+        Standard deviations features were divided by (ones without ``standardize``).
     eigenvalue_threshold_ : float
         Where K is not given, it is the number of eigenvalues of the normalized similarity above
         this, at most ``max_clusters_``.
@@ -171,7 +170,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
             return np.ones(data.n_features)
         return data.pooled_deviation(type(self).__name__, weights)
 
-    def _samples(self, data: Any, truths: list[Any]) -> list[Nodes]:
+    def _samples(self, data: Any, truths: list[Any], scale: NDArray) -> list[Nodes]:
         return [self._scaled(nodes) for nodes in data.arrays]
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
@@ -186,13 +185,13 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     def _start(
         self, cone: MetricCone, data: Any, truths: Sequence[Any], weights: NDArray | None
     ) -> NDArray:
-        """What ``starts`` are multiples of: the identity for features as they are measured."""
-        return self.metric.identity(cone.n_features) * cone.unit**2
+        """What ``starts`` are multiples of."""
+        return self.metric.identity(cone.n_features)
 
     def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
         """Completions under a mean over first components, or equal weights of given ones."""
         self.scale_ = self._feature_scale(data, weights, knowns)
-        nodes = self._samples(data, knowns)
+        nodes = self._samples(data, knowns, self.scale_)
         first = np.eye(data.n_features)
         if not self.similarity.given:
             shares = np.ones(len(knowns)) if weights is None else weights
@@ -205,10 +204,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
                 counts = [knowns[i].counts[knowns[i].labeled] for i in used]
                 labeled = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
                 truths = [NodeLabels(one) for one in counts]
-                unit = 1.0 if self.standardize else float(self.scale_[0])
-                cone = MetricCone(self.metric, arrays[0].shape[1], False, unit)
+                cone = MetricCone(self.metric, arrays[0].shape[1], priced=False)
                 hinge = learner._hinge(cone, labeled, truths, shares[used])
-                start = self.metric.identity(cone.n_features) * cone.unit**2
+                start = self.metric.identity(cone.n_features)
                 problem = Problem(hinge, self.regularizer, cone, start)
                 components = self.metric.components(learner._solve(problem).w)
                 return components * np.sqrt(len(components))
