@@ -49,6 +49,7 @@ from metriclearn.problem.partition import Partition, check_count
 # these were the fastest of a few on steps in noise, T = 5 000 and 40 000, with and without a truth.
 _EVALUATED, _HOT = 0.5, 0.1
 _REDUCTION = {"reassoc", "contract", "nsz"}
+_INTEGER: Any = np.int64
 _LARGEST = 1e280  # price or weight: 2³¹ segments of it can still be added up
 
 # Columns of the table of true segments, see truth_table, and rows of SegmentRules.
@@ -516,9 +517,11 @@ def best_segmentation(signal, c, min_size):
     expiry = np.empty(T + 1, dtype=np.int32)  # first u from which the start may be dropped
     block_max = np.empty(T + 1)
     block_start = np.empty(T + 2, dtype=np.int32)
-    n_old, n_blocks = 0, 0  # starts with a bound, and their blocks
-    checkpoint, fresh, incumbent = 0, 0, 0  # positions: starts from fresh on have no bound
-    work, cost = 0, 0  # since the last checkpoint, and of making it
+    # One type for all counts and positions: a literal 0, and positions as they are kept in 32 bits,
+    # would each have every kernel below compiled once more.
+    n_old = n_blocks = _INTEGER(0)  # starts with a bound, and their blocks
+    checkpoint = fresh = incumbent = _INTEGER(0)  # starts from fresh on have no bound
+    work = cost = _INTEGER(0)  # since the last checkpoint, and of making it
     for u in range(min_size, T + 1):
         newest = u - min_size
         low, high = _starts(rules, u, newest + 1)
@@ -543,7 +546,7 @@ def best_segmentation(signal, c, min_size):
                 continue
             work += 1
             for j in range(block_start[b], block_start[b + 1]):
-                s = starts[j]
+                s = _INTEGER(starts[j])
                 if bounds[j] + common > best and low <= s < high:
                     work += 1
                     value = F[s] + _value(S, weight, truth, charges, c, s, u)
@@ -586,9 +589,9 @@ def _renew(signal, c, min_size, u, low, common, F, starts, bounds, expiry, n):
     slack = _slack(slacks, weight, c, u)
     until = _legal_from(rules, u, min_size)
     tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
-    kept, evaluated = 0, 0
+    kept, evaluated = _INTEGER(0), 0
     for j in range(n):
-        s, bound, end = starts[j], bounds[j] + common, expiry[j]
+        s, bound, end = _INTEGER(starts[j]), bounds[j] + common, expiry[j]
         if s < low:
             continue
         if bound + _EVALUATED * slack > F[u] or slack <= 0.0:
