@@ -108,11 +108,11 @@ def test_feature_names_of_frames() -> None:
         (A[:, :0], r"array with 0 feature\(s\) .*minimum of 1 is required in the data set"),
         (np.zeros(5), r"\(n_samples, n_features\) data, got 1 dimension.*reshape\(-1, 1\)"),
         (3.0, r"\(n_samples, n_features\) data, got 0 dimension"),
-        (None, ""),
+        (None, "got 0 dimension"),
         ([["a", "b"], ["c", "d"]], "a rectangular array of real numbers in"),
         (A + 1j, "a rectangular array of real numbers in the data set.*Complex data"),
         ([A, np.zeros(3)], "data set 1"),
-        ([[1.0, 2.0], [3.0]], ""),
+        ([[1.0, 2.0], [3.0]], "a rectangular array of real numbers in the data set"),
     ],
 )
 def test_bad_data_sets(X, message) -> None:
