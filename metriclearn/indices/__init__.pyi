@@ -3,6 +3,8 @@
 from .boundaries import AnnotationError as AnnotationError
 from .boundaries import PrecisionRecall as PrecisionRecall
 from .boundaries import annotation_error as annotation_error
+from .boundaries import covering as covering
+from .boundaries import f_measure as f_measure
 from .boundaries import hausdorff as hausdorff
 from .boundaries import precision_recall as precision_recall
 from .chance import Estimate as Estimate

@@ -105,7 +105,8 @@ class Partition:
         if given.ndim != 1 or not whole or not np.all(np.isfinite(given)):
             raise ValueError(
                 "Partition needs integer change-points, a flat sequence of integers, got "
-                f"{type(change_points).__name__} of {given.dtype}; pass the ends of the segments."
+                f"{type(change_points).__name__} of {given.dtype}; pass the ends of the segments; of "
+                "labels, Partition.from_runs(labels)."
             )
         ends = np.sort(given.astype(np.int64), kind="stable")  # linear where they are sorted
         if n_samples is not None and (ends.size == 0 or ends[-1] < n_samples):
@@ -115,11 +116,14 @@ class Partition:
         if ends[0] < 1 or (n_samples is not None and ends[-1] > n_samples):
             raise ValueError(
                 f"Partition needs change-points from 1 to n_samples={n_samples}, "
-                f"got {ends[0]} to {ends[-1]}."
+                f"got {ends[0]} to {ends[-1]}; labels are segmented by Partition.from_runs."
             )
         if np.any(np.diff(ends) == 0):
             repeated = ends[1:][np.diff(ends) == 0][0]
-            raise ValueError(f"Partition needs distinct change-points, got {repeated} twice.")
+            raise ValueError(
+                f"Partition needs distinct change-points, got {repeated} twice; labels are "
+                "segmented by Partition.from_runs."
+            )
         return cls(ends=ends)
 
     def completing(self, known: PartialPartition | None) -> Partition:

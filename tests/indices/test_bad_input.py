@@ -95,9 +95,18 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     *(
         (lambda f=f, a=a, b=b, n=n: f(a, b, n), text)
         for a, b, n, text in CHANGE_POINTS
-        for f in (indices.hausdorff, indices.precision_recall)
+        for f in (
+            indices.hausdorff,
+            indices.precision_recall,
+            indices.covering,
+            indices.f_measure,
+        )
     ),
     (lambda: indices.precision_recall([5], [5], 10, margin=-1), "margin"),
+    (lambda: indices.f_measure([5], [5], 10, margin=NAN), "margin"),
+    (lambda: indices.covering({}, [5], 10), "annotator"),
+    (lambda: indices.f_measure({1: [5], 2: [5, 11]}, [5, 10]), "5 and 10"),
+    (lambda: indices.covering(["a", "a"], ["a", "b"]), "from_runs"),
     *(
         (lambda bad=bad: indices.annotation_error([5], [bad], 10), "annotation_error")
         for bad in [(5, 5, 1), (-1, 5, 1), (5, 11, 1), (5, 6)]

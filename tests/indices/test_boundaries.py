@@ -110,3 +110,65 @@ def test_annotated_regions() -> None:
     assert found == (3 / 5, 1, 2, 5)
     assert indices.annotation_error([5, 100], []) == (0.0, 0, 0, 0)
     assert indices.annotation_error([5], [(5, 6, 0)], 10) == (0.0, 0, 0, 1)
+
+
+def several_annotators(rng: np.random.Generator) -> tuple[dict[int, list[int]], list[int], int]:
+    """Change-points of one to four persons and predicted ones: near each other, none or all."""
+    n = int(rng.choice([1, 2, 7, 60, 300]))
+
+    def places() -> list[int]:
+        share = rng.choice([0.0, 0.05, 0.3, 1.0], p=[0.1, 0.4, 0.4, 0.1])
+        return (np.flatnonzero(rng.random(n - 1) < share) + 1).tolist()
+
+    return {person: places() for person in range(rng.integers(1, 5))}, places(), n
+
+
+def detected(true: set[int], pred: set[int], margin: int) -> int:
+    """True positives of the Turing benchmark: the nearest prediction that no other has taken."""
+    left, count = set(pred), 0
+    for place in true:
+        near = sorted((abs(place - x), x) for x in left if abs(place - x) <= margin)
+        left -= {x for _, x in near[:1]}
+        count += bool(near)
+    return count
+
+
+def test_measures_of_the_turing_benchmark_are_its_definitions() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(1000):
+        annotations, pred, n = several_annotators(rng)
+        margin = int(rng.integers(0, 8))
+        marked = [set(places) for places in annotations.values()]
+        for places in marked:
+            places.add(0)
+        every: set[int] = set()
+        for places in marked:
+            for place in places:
+                every.add(place)
+        predicted = {*pred, 0}
+        precision = detected(every, predicted, margin) / len(predicted)
+        recall = np.mean([detected(one, predicted, margin) / len(one) for one in marked])
+        expected = 2 * precision * recall / (precision + recall)
+        found = indices.f_measure(annotations, pred, n, margin=margin)
+        assert found == pytest.approx(expected, abs=1e-12)
+
+        pieces = [set(part) for part in np.split(np.arange(n), pred)]
+        covered = [
+            len(segment) / n * max(len(segment & p) / len(segment | p) for p in pieces)
+            for places in annotations.values()
+            for segment in map(set, np.split(np.arange(n), places))
+        ]
+        found = indices.covering(annotations, pred, n)
+        assert found == pytest.approx(sum(covered) / len(annotations), abs=1e-12)
+
+
+def test_examples_of_the_turing_benchmark() -> None:
+    three = {1: [10, 20], 2: [10], 3: [5]}
+    assert indices.covering(three, [10, 20], 45) == pytest.approx(0.7962962962962963)
+    assert indices.covering({1: [], 2: [10], 3: [40]}, [], 45) == pytest.approx(0.8189300411522634)
+    assert indices.f_measure({1: [], 2: [10], 3: [50]}, [10], 60) == pytest.approx(10 / 11)
+    assert indices.f_measure({1: [], 2: [10], 3: [50]}, [], 60) == pytest.approx(0.8)
+    labels, pred = list("aaabbaa"), Partition.from_change_points([3, 7])  # of runs: an "a" recurs
+    for index in (indices.covering, indices.f_measure):
+        one = index([3, 5], [3], 7)
+        assert index(Partition.from_runs(labels), pred) == index({"me": [3, 5, 7]}, pred) == one
