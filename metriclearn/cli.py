@@ -217,13 +217,19 @@ def info(model: Annotated[Path, "file that fit has written"]) -> None:
     import metriclearn
 
     fitted = metriclearn.load(model)
-    if isinstance(fitted, metriclearn.RecordingSegmenter):
+    if isinstance(fitted, metriclearn.RecordingSegmenter) and hasattr(fitted, "learner_"):
         _print_summary(fitted)
         return
-    print(f"{type(fitted).__name__} of {fitted.n_features_in_} features")
-    print(f"rank of the metric: {len(fitted.components_)}")
-    if getattr(fitted, "penalty_", None) is not None:
-        print(f"price of a segment: {fitted.penalty_:.4g}")
+    parts = [part for _, part in getattr(fitted, "steps", [("", fitted)])]
+    names = " → ".join(type(part).__name__ for part in parts)
+    if not hasattr(parts[-1], "components_"):
+        parameters = " ".join(str(fitted).split())
+        print(f"{names} without a metric: it learns none or is not fitted; {parameters}")
+        return
+    print(f"{names} of {parts[0].n_features_in_} features")
+    print(f"rank of the metric: {len(parts[-1].components_)}")
+    if getattr(parts[-1], "penalty_", None) is not None:
+        print(f"price of a segment: {parts[-1].penalty_:.4g}")
 
 
 def _positive(text: str) -> float:

@@ -3,11 +3,14 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
+import metriclearn as ml
 from metriclearn.cli import main
 from metriclearn.datasets.annotations import read_segments, save_segments
 from tests.features.sounds import RATE, write_wave
@@ -88,6 +91,30 @@ def test_info_tells_what_it_is(model: Path, capsys: pytest.CaptureFixture[str]) 
     text = capsys.readouterr().out
     assert "noise, tone" in text
     assert "3 recordings: r0, r1, r2" in text
+
+
+@pytest.mark.parametrize(
+    ("estimator", "sentence"),
+    [
+        (ml.ChangePointMetricLearner(), "ChangePointMetricLearner without a metric"),
+        (ml.HermiteMoments(2), "HermiteMoments without a metric"),
+        (make_pipeline(ml.HermiteMoments(2)), "HermiteMoments without a metric"),
+        (ml.RecordingSegmenter(), "RecordingSegmenter without a metric"),
+        (
+            make_pipeline(
+                ml.HermiteMoments(2),
+                ml.ChangePointMetricLearner(),
+            ).fit([np.arange(8.0)[:, None] ** 2], [[0, 0, 0, 0, 1, 1, 1, 1]]),
+            "HermiteMoments → ChangePointMetricLearner of 1 features",
+        ),
+    ],
+    ids=["unfitted", "transformer", "pipeline", "segmenter", "fitted pipeline"],
+)
+def test_info_on_what_holds_no_metric_is_a_sentence(
+    estimator: Any, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["info", str(ml.save(estimator, tmp_path / "m.npz"))]) == 0
+    assert capsys.readouterr().out.startswith(sentence)
 
 
 def test_tables_of_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
+from io import BufferedIOBase
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO
 from zipfile import BadZipFile
+
+try:
+    import fcntl
+except ImportError:  # on Windows, where a file that is open cannot be removed
+    fcntl = None  # type: ignore[assignment]
 
 # What readers raise for files that are cut or of another kind.
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error)
@@ -54,27 +61,57 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A stream that becomes the file ``path`` once the block ends without an error.
 
+    Until then it is a hidden file ``.NAME.*.tmp`` beside it, locked while its writer lives: what
+    a killed one has left behind goes when a file of that name is written again.
+
     Raises
     ------
     OSError
-        If the folder cannot be written; an older file stays as it was.
+        If the file cannot be written, such as for a full disk or a folder that may only be read;
+        an older file stays as it was.
     """
-    target = Path(path)
-    if target.is_dir() or not target.absolute().parent.is_dir():
-        raise FileNotFoundError(
-            f"{target} cannot be written: it needs a file name in an existing folder; create "
-            f"{target.absolute().parent} or choose another name."
+    target = Path(path).absolute()
+    if target.is_dir():
+        raise IsADirectoryError(
+            f"{path} is a folder; add the name of the file to write, as in {target / 'NAME'}."
         )
-    handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=target.absolute().parent)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"{path} cannot be written: there is no folder {target.parent}; make it first, or "
+            "choose another name."
+        )
+    temporary = f"{target.parent}/.{target.name}.{token_hex(4)}.tmp"
+    stream = None
     try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
+        for leftover in target.parent.glob(f".{escape(target.name)}.*.tmp"):
+            with suppress(OSError), open(leftover, "rb") as abandoned:
+                _lock(abandoned, wait=False)  # fails while its writer lives
+                leftover.unlink()
+        while stream is None or not os.path.exists(temporary):  # gone before it was locked
+            stream = open(temporary, "xb")
+            with suppress(OSError):  # a file system without locks
+                _lock(stream, wait=True)
+        yield stream
+        stream.flush()
+        os.fsync(stream.fileno())
+        if fcntl is None:
+            stream.close()
         os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    except OSError as error:
+        if not error.strerror or error.filename not in (None, temporary):
+            raise  # of another file, which the block reads
+        raise OSError(
+            f"{path} cannot be written: {error.strerror}; make room in {target.parent}, or choose "
+            "a folder that can be written to."
+        ) from error
+    finally:
+        if stream is not None:
+            with suppress(OSError):  # where the disk is full
+                stream.close()
+        with suppress(FileNotFoundError):  # as it is the file now
+            os.unlink(temporary)
+
+
+def _lock(stream: BufferedIOBase, wait: bool) -> None:
+    if fcntl is not None:
+        fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

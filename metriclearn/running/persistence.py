@@ -77,11 +77,18 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     if not Path(path).exists():
         raise FileNotFoundError(f"metriclearn.load needs a model file, but {path} does not exist.")
+    if Path(path).is_dir():
+        raise ValueError(
+            f"metriclearn.load needs a file written by metriclearn.save, but {path} is a folder; "
+            "add the name of the file."
+        )
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
         document = json.loads(str(arrays["metriclearn"]))
         version = int(document["format"])
+    except PermissionError:
+        raise
     except Exception as error:  # a damaged archive can fail in any of many ways
         raise ValueError(
             f"metriclearn.load needs a file written by metriclearn.save, but {path} is damaged or "

@@ -79,7 +79,9 @@ def write(folder: Path, name: str, rows: list[str] | None = None, arrays: Any = 
         np.savez(folder / npz, **(ARRAYS[name] if arrays is None else arrays))
     for file, lines in files.items():
         content = "".join(f"{line}\n" for line in lines).encode()
-        (folder / file).write_bytes(gzip.compress(content, mtime=0) if file.endswith(".gz") else content)
+        (folder / file).write_bytes(
+            gzip.compress(content, mtime=0) if file.endswith(".gz") else content
+        )
     return folder
 
 

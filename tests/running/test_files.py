@@ -1,10 +1,19 @@
-"""What is said of damaged files is said of nothing else."""
+"""What is said of damaged files is said of nothing else; files are the old one or the new one."""
 
 import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from metriclearn.running.files import reading
+import metriclearn as ml
+from metriclearn.running.checkpoint import Checkpoint
+from metriclearn.running.files import reading, replacing
 
 
 @pytest.mark.parametrize(
@@ -24,3 +33,63 @@ def test_errors_that_are_no_damage_stay_what_they_are(error: Exception) -> None:
     with pytest.raises(type(error)) as raised, reading("a.csv", "a table"):
         raise error
     assert raised.value is error
+
+
+def test_full_disk_names_file_and_remedy_and_keeps_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    path.write_text("old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    try:
+        with pytest.raises(
+            OSError, match=rf"{path} cannot be written: .*; make room in {tmp_path}"
+        ):
+            Checkpoint(str(path), "BundleDual").save({"w": np.zeros(10_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["model.npz"]
+
+
+def test_folder_that_may_only_be_read_names_file_and_remedy(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    # to the superuser, who may write everywhere, the kernel's folder is closed
+    folder = Path("/proc/self") if os.access(tmp_path, os.W_OK) else tmp_path
+    with pytest.raises(OSError, match=r"m\.npz cannot be written: .* choose a folder that can be"):
+        ml.save(ml.ChangePointMetricLearner(), folder / "m.npz")
+
+
+def test_error_of_another_file_stays_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="other"), replacing(tmp_path / "m.npz"):
+        (tmp_path / "other").read_text()
+    assert os.listdir(tmp_path) == []
+
+
+def test_folder_is_told_to_be_one(tmp_path: Path) -> None:
+    learner = ml.ChangePointMetricLearner(solver=ml.BundleDual(checkpoint=str(tmp_path)))
+    for call, sentence in (
+        (lambda: learner.fit([[0.0], [1.0]], [0, 1]), r"got the folder .*checkpoint\.npz'\."),
+        (lambda: ml.save(learner, tmp_path), r"is a folder; add the name of the file to write"),
+        (lambda: ml.load(tmp_path), r"is a folder; add the name of the file\."),
+    ):
+        with pytest.raises((OSError, ValueError), match=sentence) as raised:
+            call()
+        assert "remove" not in str(raised.value)
+
+
+def test_what_a_killed_writer_leaves_goes_with_the_next_file(tmp_path: Path) -> None:
+    path = tmp_path / "m[1].npz"  # brackets are wildcards
+    text = (
+        "import sys, time; from metriclearn.running.files import replacing\n"
+        f"with replacing({str(path)!r}) as stream: print('open', flush=True); time.sleep(60)"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE)
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == b"open\n"
+    for left in (2, 1):  # with the living writer's file, without that of the dead one
+        ml.save(ml.ChangePointMetricLearner(), path)
+        assert len(os.listdir(tmp_path)) == left
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+    writer.stdout.close()
+    assert isinstance(ml.load(path), ml.ChangePointMetricLearner)
