@@ -3,6 +3,7 @@
 from . import baselines as baselines
 from . import clusterers as clusterers
 from . import datasets as datasets
+from . import encoders as encoders
 from . import estimators as estimators
 from . import features as features
 from . import indices as indices

@@ -1,0 +1,5 @@
+"""Networks that learn features under the structured hinge; needs torch and safetensors."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

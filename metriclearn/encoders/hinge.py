@@ -1,0 +1,285 @@
+"""The structured hinge of any network's outputs, with its exact slope, for torch.
+
+With Z = f_θ(X) the outputs for a recording of T samples and A_Z a form of them, the hinge is that
+of the linear learners (Lajugie, Arlot & Bach, Eq. (9)),
+
+    L(Z, λ) = (1/T) { max_M [ ⟨A_Z, M⟩ + αT ℓ(M, N) − λ Tr M ] − ⟨A_Z, N⟩ + λ K }.
+
+Its maximum is found by the same oracles, exactly and without a T×T array. Wherever the maximizer
+M̂ is unique its slope is (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T, by Danskin's theorem, and (K − Tr M̂)/T
+for the price λ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from metriclearn.estimators.inputs import DataSets, read_labelings
+from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentation_oracle
+from metriclearn.problem.forms import LowRankForm, center
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
+from metriclearn.running.executors import ThreadExecutor
+from metriclearn.running.parameters import either, number
+from metriclearn.similarities.joint import GaussianSimilarity
+from metriclearn.similarities.nodes import NodeLabels, Nodes
+from metriclearn.similarities.operators import SimilarityForm
+
+
+class OutputForms(Protocol):
+    """What makes a form A_Z of outputs Z, and the derivative of its values.
+
+    Another one needs these two methods to be learned from by :class:`StructuredHingeLoss`.
+    """
+
+    def at(self, Z: NDArray, truth: Any) -> tuple[Any, float]:
+        """The form of outputs (T, r), and what its values are divided by to be scores."""
+
+    def slope(self, form: Any, Z: NDArray, partition: Any) -> NDArray:
+        """d⟨A_Z, M⟩/dZ at fixed M, (T, r)."""
+
+
+class InnerProducts:
+    """A_Z = ZZᵀ of centered outputs: ⟨A_Z, M⟩ = ‖MZ‖², with the slope 2MZ; O(Tr) for segments."""
+
+    def at(self, Z: NDArray, truth: Any) -> tuple[LowRankForm, float]:
+        return LowRankForm(Z), float(len(Z))
+
+    def slope(self, form: LowRankForm, Z: NDArray, partition: Any) -> NDArray:
+        return 2.0 * partition.project(Z)
+
+
+class GaussianSimilarities:
+    """A_Z = W/T with W_ij = exp(−‖z_i − z_j‖²) of the nodes of a graph: normalized cuts.
+
+    With M = FFᵀ and G = W∘M the slope is 4(GZ − Diag(G1)Z)/T, at fixed M: for the leading
+    eigenvectors of loss-augmented inference that is the slope through their projector. It takes
+    one product of W with K(r + 1) columns. Truths are
+    :class:`~metriclearn.similarities.NodeLabels`, whose nodes may stand for several samples.
+
+    Parameters
+    ----------
+    similarity : GaussianSimilarity, optional
+        How W is kept: all pairs, in blocks beyond its ``memory``.
+    """
+
+    def __init__(self, similarity: GaussianSimilarity | None = None) -> None:
+        self.similarity = GaussianSimilarity() if similarity is None else similarity
+
+    def at(self, Z: NDArray, truth: NodeLabels) -> tuple[SimilarityForm, float]:
+        sizes = truth.counts.sum(axis=1) if truth.sizes is None else truth.sizes
+        nodes = Nodes(Z, sizes)
+        return SimilarityForm(self.similarity.operator(nodes, np.eye(Z.shape[1]))), nodes.unit
+
+    def slope(self, form: SimilarityForm, Z: NDArray, partition: Any) -> NDArray:
+        operator = form.operator
+        F = operator.root[:, None] * partition.factor
+        columns = np.column_stack([Z, np.ones(len(Z))])
+        # G V = Σ_c f_c ∘ W (f_c ∘ V), all columns of F and V in one product
+        product = operator.product((F[:, :, None] * columns[:, None]).reshape(len(Z), -1))
+        GV = np.einsum("sk,skp->sp", F, product.reshape(len(Z), F.shape[1], -1))
+        return 4.0 * (GV[:, :-1] - GV[:, -1:] * Z)
+
+
+class HingeValue(NamedTuple):
+    """L of one recording, dL/dZ (T, r) and dL/dλ, with the partition M̂ that attains it."""
+
+    value: float
+    slope: NDArray
+    price_slope: float
+    partition: Any
+
+
+class HingeOfForms(torch.autograd.Function):
+    """Hinges (N,) of N recordings, from λ and their outputs; slopes are those of the hinge.
+
+    ``HingeOfForms.apply(evaluate, price, *outputs)``: ``evaluate(arrays, λ)`` returns a
+    :class:`HingeValue` for each float64 array, and is all that depends on form, loss and oracle.
+    Memory O(Σ T_i r).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        evaluate: Callable[[list[NDArray], float], Sequence[HingeValue]],
+        price: Tensor,
+        *outputs: Tensor,
+    ) -> Tensor:
+        arrays = [Z.detach().to("cpu", torch.float64).numpy() for Z in outputs]
+        found = evaluate(arrays, float(price))
+        ctx.save_for_backward(*(Z.new_tensor(hinge.slope) for Z, hinge in zip(outputs, found)))
+        ctx.price_slopes = price.new_tensor([hinge.price_slope for hinge in found])
+        return outputs[0].new_tensor([hinge.value for hinge in found])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, weights: Tensor) -> tuple[Any, ...]:
+        slopes = (weight * slope for weight, slope in zip(weights, ctx.saved_tensors))
+        return None, (weights.to(ctx.price_slopes) @ ctx.price_slopes), *slopes
+
+
+class StructuredHingeLoss(nn.Module):
+    """The mean structured hinge of outputs (T_i, r) against partitions, as a torch loss.
+
+    Inference is exact and runs on the processor, in threads over recordings outside Python's lock,
+    or on a device with ``oracle=TorchChangePoints(device)``. The backward pass takes O(T r): means
+    of the outputs over segments or clusters.
+
+    Parameters
+    ----------
+    loss_scale : float
+        α > 0, the scale of ℓ inside the margin. Outputs and price grow with √α and α.
+    penalty : "learned" or float
+        Price λ > 0 of a segment or cluster; "learned" makes it the parameter ``log_penalty``, for
+        which :meth:`parameter_groups` allows a learning rate of its own.
+    n_clusters : None or "given"
+        Whether inference knows their number, from the truth; there is no price then.
+    segments : bool
+        Whether every run of equal labels is a cluster, else equal labels are one.
+    min_size : int
+        Smallest number of samples in a segment.
+    oracle : Oracle, optional
+        argmax ⟨A, M⟩. For segments ``ChangePoints`` by default (which other knows partial labels,
+        it is constrained to them); for clusterings ``SpectralRelaxation()`` or ``LocalSearch()``,
+        for similarities ``TopEigenvectors()``.
+    forms : OutputForms, optional
+        ``InnerProducts()`` by default, or ``GaussianSimilarities()`` for normalized cuts.
+    n_jobs : int, optional
+        Threads over recordings, as in joblib.
+
+    Notes
+    -----
+    Partial labels (−1, or :class:`~metriclearn.PartialPartition`) of segments have the loss
+    :class:`~metriclearn.KnownLoss`; N is then the best segmentation that agrees with what is
+    known under the outputs of the moment, found by the constrained program in every call.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = StructuredHingeLoss()
+    >>> outputs = [torch.randn(50, 3, requires_grad=True)]
+    >>> loss(outputs, [[0] * 20 + [1] * 30]).backward()
+    >>> outputs[0].grad.shape
+    torch.Size([50, 3])
+    """
+
+    def __init__(
+        self,
+        *,
+        loss_scale: float = 1.0,
+        penalty: str | float = "learned",
+        n_clusters: str | None = None,
+        segments: bool = True,
+        min_size: int = 1,
+        oracle: Any = None,
+        forms: OutputForms | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__()
+        who = type(self).__name__
+        number(positive=True).check(who, "loss_scale", loss_scale)
+        either("learned", number()).check(who, "penalty", penalty)
+        either(None, "given").check(who, "n_clusters", n_clusters)
+        number(1, whole=True).check(who, "min_size", min_size)
+        if not segments and oracle is None:
+            raise ValueError(
+                f"{who} needs an oracle for clusters that are no segments, got None; pass "
+                "SpectralRelaxation(), LocalSearch() or, for similarities, TopEigenvectors()."
+            )
+        self.loss_scale, self.n_clusters, self.segments = loss_scale, n_clusters, segments
+        self.oracle = segmentation_oracle(oracle, min_size) if segments else oracle
+        self.completion = ConstrainedChangePoints(min_size)
+        self.forms = InnerProducts() if forms is None else forms
+        self.executor = ThreadExecutor(n_jobs)
+        # a price that begins at α leaves no gain to segments beyond those of the truth
+        learned = penalty == "learned"
+        first = torch.tensor(float(loss_scale if learned else penalty), dtype=torch.float64).log()
+        if learned and n_clusters is None:
+            self.log_penalty = nn.Parameter(first)
+        else:
+            self.register_buffer("log_penalty", first)
+
+    @property
+    def penalty(self) -> Tensor:
+        """λ, or 0 where the number of clusters is known."""
+        return self.log_penalty.exp() * (self.n_clusters is None)
+
+    def forward(self, outputs: Sequence[Tensor], truths: Sequence[Any]) -> Tensor:
+        """The mean hinge of recordings.
+
+        Parameters
+        ----------
+        outputs : sequence of N tensors (T_i, r)
+        truths : sequence of N labels (T_i,), Partition, PartialPartition or NodeLabels
+
+        Raises
+        ------
+        ValueError
+            If there are not as many truths, of as many samples, or they are partial and no
+            segments.
+        """
+        data = DataSets(list(outputs), False, None)  # type: ignore[arg-type]
+        if not all(isinstance(truth, NodeLabels) for truth in truths):
+            who = type(self).__name__
+            truths = read_labelings(
+                who, truths, data, segments=self.segments, partial=self.segments
+            )
+
+        def evaluate(arrays: list[NDArray], price: float) -> list[HingeValue]:
+            return self.evaluate(arrays, truths, price)
+
+        return HingeOfForms.apply(evaluate, self.penalty, *outputs).mean()
+
+    def evaluate(
+        self, arrays: Sequence[NDArray], truths: Sequence[Any], price: float
+    ) -> list[HingeValue]:
+        """The hinge of every recording, with its slopes, from float64 outputs (T_i, r)."""
+        posed = self.executor.each(list(zip(arrays, truths)), self._posed, price)
+        forms, counts = [item.augmented for item in posed], [item.n_clusters for item in posed]
+        if hasattr(self.oracle, "many"):  # together, on a device
+            answers = self.oracle.many(forms, counts)
+        else:
+            answers = self.executor.each(list(zip(forms, counts)), lambda ask: self.oracle(*ask))
+        return self.executor.each(list(zip(posed, answers)), self._valued, price)
+
+    def _posed(self, item: tuple[NDArray, Any], price: float) -> _Posed:
+        """Loss-augmented inference of one recording: max_M ⟨A + loss, M⟩ − λ Tr M."""
+        outputs, truth = item
+        Z = center(outputs)  # changes no value of a partition, and keeps digits
+        form, unit = self.forms.at(Z, truth)
+        loss: Any = FrobeniusLoss()
+        if isinstance(truth, PartialPartition):
+            loss = KnownLoss()
+            truth = self.completion(form.shifted(-price), None, truth).completing(truth)
+        augmented, _ = loss.augment(form, truth, self.loss_scale)
+        count = truth.n_clusters if self.n_clusters == "given" else None
+        return _Posed(Z, form, unit, loss, truth, augmented.shifted(-price), count)
+
+    def _valued(self, item: tuple[_Posed, Any], price: float) -> HingeValue:
+        """Value and slopes from the maximizer M̂."""
+        (Z, form, unit, loss, truth, _, _), answer = item
+        more = answer.n_clusters - truth.n_clusters
+        charge = self.loss_scale * loss(answer, truth) * truth.n_samples
+        value = charge + form.at(answer) - form.at(truth) - price * more
+        slope = self.forms.slope(form, Z, answer) - self.forms.slope(form, Z, truth)
+        slope -= slope.mean(axis=0)  # of the centering
+        return HingeValue(max(value, 0.0) / unit, slope / unit, -more / unit, answer)
+
+
+class _Posed(NamedTuple):
+    """A recording's centered outputs, its form and unit, loss and truth, and what to maximize."""
+
+    Z: NDArray
+    form: Any
+    unit: float
+    loss: Any
+    truth: Any
+    augmented: Any
+    n_clusters: int | None

@@ -1,0 +1,168 @@
+"""The hinge of outputs: slopes by finite differences, the linear learners' values, any oracle."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from metriclearn import (
+    EXACTLY_ONE,
+    ChangePoints,
+    FrobeniusLoss,
+    FullMetric,
+    LinearFeatures,
+    LocalSearch,
+    PartialPartition,
+    Partition,
+    SpectralRelaxation,
+    TorchChangePoints,
+)
+from metriclearn.datasets import make_change_points
+from metriclearn.oracles.spectral import TopEigenvectors
+from metriclearn.problem.forms import Samples
+from metriclearn.problem.risk import HingeTerms, StructuredHinge
+from metriclearn.similarities import NodeLabels
+from metriclearn.solvers.mahalanobis import MetricCone
+
+torch = pytest.importorskip("torch")
+
+from metriclearn.encoders import GaussianSimilarities, StructuredHingeLoss  # noqa: E402
+
+DATA = make_change_points(3, 40, 3, 2, (3, 5), noise=1.0, jump=1.5, random_state=0)
+OUTPUTS = DATA.sequences
+RUNS = [Partition.from_runs(labels) for labels in DATA.labels]
+SOME = [np.where(np.arange(len(y)) % 7 < 4, y, -1) for y in DATA.labels]
+REGION = PartialPartition(40, labels=[0] * 8 + [-1] * 32, regions=[(20, 30, EXACTLY_ONE)])
+CLUSTERS = [Partition.from_labels(np.random.default_rng(i).integers(0, 3, 40)) for i in range(3)]
+NODES = [NodeLabels(np.eye(3)[p.labels] * (1.0 + np.arange(40) % 4)[:, None]) for p in CLUSTERS]
+CASES: dict[str, tuple[dict[str, Any], Any]] = {
+    "change-points": ({}, RUNS),
+    "given price": ({"penalty": 0.7, "min_size": 2, "loss_scale": 3.0}, RUNS),
+    "given count": ({"n_clusters": "given"}, RUNS),
+    "partial labels": ({"penalty": 2.0}, [SOME[0], REGION, SOME[2]]),
+    "relaxation": ({"segments": False, "oracle": SpectralRelaxation()}, CLUSTERS),
+    "relaxation of known count": (
+        {"segments": False, "oracle": SpectralRelaxation(True), "n_clusters": "given"},
+        CLUSTERS,
+    ),
+    "local search": ({"segments": False, "oracle": LocalSearch()}, CLUSTERS),
+    "normalized cuts": (
+        {
+            "segments": False,
+            "oracle": TopEigenvectors(),
+            "forms": GaussianSimilarities(),
+            "n_clusters": "given",
+            "loss_scale": 0.05,
+        },
+        NODES,
+    ),
+}
+
+
+def tensors(arrays: list[NDArray]) -> list[Any]:
+    return [torch.tensor(array, dtype=torch.float64, requires_grad=True) for array in arrays]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_slopes_are_those_of_finite_differences(case: str) -> None:
+    options, truths = CASES[case]
+    loss = StructuredHingeLoss(**options)
+    with torch.no_grad():
+        loss.log_penalty += 0.2  # at λ = α all that is outside of a relaxation's span ties
+    outputs = tensors([0.4 * Z for Z in OUTPUTS])
+    value = loss(outputs, truths)
+    assert value > 1e-3
+    value.backward()
+    rng, step = np.random.default_rng(1), 1e-6
+    for i in range(6):
+        directions = [torch.tensor(rng.normal(size=Z.shape)) for Z in OUTPUTS]
+        with torch.no_grad():
+            up, down = (
+                loss([Z + s * D for Z, D in zip(outputs, directions)], truths)
+                for s in (step, -step)
+            )
+        slope = sum(float((Z.grad * D).sum()) for Z, D in zip(outputs, directions))
+        assert slope == pytest.approx(float(up - down) / (2 * step), rel=1e-6, abs=1e-6), i
+    if isinstance(loss.log_penalty, torch.nn.Parameter) and "n_clusters" not in options:
+        slope, values = float(loss.log_penalty.grad), []
+        for s in (step, -step):
+            with torch.no_grad():
+                loss.log_penalty += s
+                values.append(float(loss(outputs, truths)))
+                loss.log_penalty -= s
+        assert slope == pytest.approx((values[0] - values[1]) / (2 * step), abs=1e-6)
+
+
+@pytest.mark.parametrize("segments", [True, False])
+def test_a_linear_encoder_has_the_hinge_of_the_linear_learner(segments: bool) -> None:
+    """Value and slopes of (B, λ): dL/dL = 2 L dL/dB for B = LᵀL."""
+    truths = RUNS if segments else CLUSTERS
+    oracle: Any = ChangePoints() if segments else SpectralRelaxation()
+    metric = FullMetric()
+    root = 0.3 * np.random.default_rng(2).normal(size=(3, 3))
+    cone = MetricCone(metric, 3, True)
+    samples = [Samples(X, None, None if segments else N) for X, N in zip(OUTPUTS, truths)]
+    terms = HingeTerms(LinearFeatures(metric), FrobeniusLoss(), oracle, cone, loss_scale=2.0)
+    cuts = StructuredHinge(terms, samples, truths)(cone.join(metric.coordinates(root), 0.9))
+    loss = StructuredHingeLoss(loss_scale=2.0, segments=segments, oracle=oracle)
+    with torch.no_grad():
+        loss.log_penalty.fill_(np.log(0.9))
+    layer = torch.nn.Linear(3, 3, bias=False).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor(root))
+    value = loss([layer(X.detach()) for X in tensors(OUTPUTS)], truths)
+    value.backward()
+    assert float(value) == pytest.approx(cuts.mean, abs=1e-9)
+    slope, price = cone.split(cuts.slope)
+    expected = 2.0 * root @ metric.matrix(slope)
+    np.testing.assert_allclose(layer.weight.grad.numpy(), expected, atol=1e-9)
+    assert float(loss.log_penalty.grad) == pytest.approx(0.9 * price, abs=1e-9)
+
+
+def test_one_answer_in_threads_on_a_device_and_in_single_precision() -> None:
+    values, slopes = [], []
+    for options in ({}, {"n_jobs": 2}, {"oracle": TorchChangePoints("cpu")}):
+        outputs = tensors(OUTPUTS)
+        loss = StructuredHingeLoss(**options)
+        value = loss(outputs, DATA.labels)
+        value.backward()
+        values.append(float(value))
+        slopes.append(np.concatenate([Z.grad.numpy() for Z in outputs]))
+    np.testing.assert_allclose(values, values[0], rtol=1e-12)
+    for other in slopes[1:]:
+        np.testing.assert_allclose(other, slopes[0], atol=1e-12)
+    single = [Z.detach().float().requires_grad_() for Z in outputs]
+    value = StructuredHingeLoss()(single, DATA.labels)
+    value.backward()
+    assert value.dtype == single[0].grad.dtype == torch.float32
+    assert float(value) == pytest.approx(values[0], rel=1e-5)
+
+
+def test_a_perfect_separation_costs_nothing() -> None:
+    levels = [100.0 * (np.arange(40) // 10)[:, None] for _ in range(2)]
+    outputs = tensors(levels)
+    value = StructuredHingeLoss()(outputs, [np.arange(40) // 10] * 2)
+    value.backward()
+    assert float(value) == 0.0
+    assert not outputs[0].grad.any()
+
+
+@pytest.mark.parametrize(
+    ("options", "truths", "sentence"),
+    [
+        ({"segments": False}, None, "needs an oracle for clusters"),
+        ({"loss_scale": 0.0}, None, "needs a positive loss_scale"),
+        ({"penalty": "free"}, None, 'needs penalty="learned"'),
+        ({}, RUNS[:2], "one labeling per data set"),
+        ({}, [RUNS[0], RUNS[1], np.zeros(7)], "one label per sample"),
+        (
+            {"segments": False, "oracle": SpectralRelaxation()},
+            SOME,
+            "every sample of data set 0 labeled",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(options: Any, truths: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        StructuredHingeLoss(**options)(tensors(OUTPUTS), truths)
