@@ -10,12 +10,13 @@ ARGS ?=
 WORKERS ?= 2
 BENCHMARKS := $(basename $(notdir $(shell grep -l __main__ experiments/benchmarks/*.py)))
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test integrations lint bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo   learn a metric on embedded data and write a report (a minute)"
 	@echo "make test   run the tests"
+	@echo "make integrations  run the checks of aeon, sktime and skchange, in an environment of theirs"
 	@echo "make lint   ruff, mypy and the import rules"
 	@echo "make bench  time everything against its peers (long)"
 	@echo "make clean  remove the virtual environment and all caches; outputs/ stays"
@@ -26,6 +27,14 @@ demo: $(VENV)/.experiments
 	@report=$$(find outputs -name report.html -newer $(VENV)/.started | tail -n 1); \
 	test -n "$$report" || { echo "The run left no report.html in outputs/" >&2; exit 1; }; \
 	echo "Open the report: $(CURDIR)/$$report"
+
+# aeon needs an older numba than ours: its environment leaves those versions open.
+INTEGRATIONS := .venv-integrations
+PEERS := aeon sktime skchange
+
+integrations: $(INTEGRATIONS)/.created
+	SCIPY_ARRAY_API=1 $(INTEGRATIONS)/bin/python -m pytest -q tests/integrations $(ARGS)
+	$(INTEGRATIONS)/bin/python -m pytest -q --doctest-modules metriclearn/integrations
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
@@ -43,7 +52,7 @@ bench: $(VENV)/.bench
 	done
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(INTEGRATIONS) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find metriclearn experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -63,6 +72,15 @@ $(VENV)/.test: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) (about a minute the first time)"
 	$(INSTALL) -e '.[test]'
 	@touch $@ $(VENV)/.experiments
+
+$(INTEGRATIONS)/.created: pyproject.toml constraints.txt
+	@echo "Installing $(PEERS) into $(INTEGRATIONS) (about a minute the first time)"
+	rm -rf $(INTEGRATIONS)
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	grep -vE '^(llvmlite|numba|numpy|pandas)==' constraints.txt > $(INTEGRATIONS)/constraints.txt
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c $(INTEGRATIONS)/constraints.txt -e '.[aeon,sktime,skchange]' pytest hypothesis
+	@touch $@
 
 $(VENV)/.bench: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) (about a minute the first time)"

@@ -7,6 +7,7 @@ from . import encoders as encoders
 from . import estimators as estimators
 from . import features as features
 from . import indices as indices
+from . import integrations as integrations
 from . import oracles as oracles
 from . import plots as plots
 from . import problem as problem

@@ -75,6 +75,8 @@ class TunedSegmenter(MahalanobisSegmenter):
     n_segments : None or "given"
     min_size : int
         Smallest number of samples in a segment.
+    penalty : "tuned" or float ≥ 0
+        A given one needs no labels where the baseline needs none.
 
     Attributes
     ----------
@@ -83,27 +85,32 @@ class TunedSegmenter(MahalanobisSegmenter):
     penalty_ : float or None
         Of a segment; None where the number of segments is given.
     training_loss_ : float
-        Mean ‖M − N‖²_F / T of the training sequences with that penalty.
+        Mean ‖M − N‖²_F / T of the training sequences with the tuned penalty.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         "baseline": component(MetricEstimator, "Euclidean()"),
         "n_segments": either(None, "given"),
         "min_size": number(1, whole=True),
+        "penalty": either("tuned", number()),
     }
 
     baseline: BaseEstimator = Euclidean()  # noqa: RUF009
     _: KW_ONLY
     n_segments: str | None = None
     min_size: int = 1
+    penalty: str | float = "tuned"
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the metric, then choose the penalty on the same labeled sequences."""
-        data, truths = self._read_labeled(X, y, segments=True)
-        self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
+        needed = y is not None or self.penalty == "tuned"
+        data, truths = self._read_labeled(X, y, segments=True if needed else None)
+        self.baseline_ = clone(self.baseline).fit(data.arrays, truths or None)
         self.components_ = self.baseline_.components_
         self.penalty_ = None
-        if self.n_segments is None:
+        if self.n_segments is None and self.penalty != "tuned":
+            self.penalty_ = float(self.penalty)
+        elif self.n_segments is None:
             forms = [LowRankForm(center(array) @ self.components_.T) for array in data.arrays]
             self.penalty_, self.training_loss_ = best_penalty(forms, truths, min_size=self.min_size)
         return self

@@ -40,6 +40,8 @@ def tables() -> list[tuple[type[BaseEstimator], str]]:
     """Every parameter in a table of an estimator or a component of the package."""
     classes = set()
     for module in pkgutil.walk_packages(metriclearn.__path__, "metriclearn."):
+        if module.name.startswith("metriclearn.integrations."):
+            continue  # needs its library, and has parameters of that library's kind
         for value in vars(import_module(module.name)).values():
             if isinstance(value, type) and getattr(value, "PARAMETERS", None):
                 classes.add(value)

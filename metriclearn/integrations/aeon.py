@@ -1,0 +1,74 @@
+"""A segmenter of aeon that learns its metric from a labeled series."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from aeon.segmentation.base import BaseSegmenter
+from numpy.typing import NDArray
+
+from metriclearn.integrations.fitting import fit_segmenter
+
+
+class MetricSegmenter(BaseSegmenter):
+    """Segment a series under a metric, and a price of a segment, that are learned from labels.
+
+    ``fit(X, y)`` learns from a labeled series; y is −1 where nothing is known, so that a series
+    may be labeled in part and then be segmented as a whole. Several labeled series are learned
+    from beforehand: pass the fitted learner, in a :class:`sklearn.frozen.FrozenEstimator` where
+    aeon clones the segmenter, and call ``fit(X)``. Without labels and with a learner that is not
+    fitted, the metric is the Euclidean one of standardized channels.
+
+    Parameters
+    ----------
+    learner : estimator, optional
+        A :class:`~metriclearn.ChangePointMetricLearner`, or another segmenter of metriclearn.
+    penalty : float ≥ 0, optional
+        Price of a segment where there are neither labels nor a fitted learner, in units of squared
+        standard deviations; by default that of the BIC.
+
+    Attributes
+    ----------
+    segmenter_ : the fitted learner
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.integrations.aeon import MetricSegmenter
+    >>> noise = np.random.default_rng(0).normal(size=(2, 60))
+    >>> X = noise * [[1.0], [9.0]] + [np.repeat([0.0, 5.0, 0.0], 20), np.zeros(60)]
+    >>> y = np.repeat([0, 1, -1], [20, 20, 20])
+    >>> np.flatnonzero(np.diff(MetricSegmenter().fit(X, y).predict(X))) + 1
+    array([20, 40])
+    """
+
+    _tags: ClassVar[dict[str, Any]] = {
+        "X_inner_type": "np.ndarray",
+        "capability:multivariate": True,
+        "fit_is_empty": False,
+        "returns_dense": False,
+    }
+
+    def __init__(self, learner: Any = None, penalty: float | None = None) -> None:
+        self.learner = learner
+        self.penalty = penalty
+        super().__init__(axis=0, n_segments=None)
+
+    def _fit(self, X: NDArray, y: Any) -> Self:
+        labels = None if y is None else np.asarray(y).ravel()
+        if labels is not None and len(labels) != len(X):
+            warnings.warn(
+                f"MetricSegmenter needs one label for each of the {len(X)} time points, got "
+                f"{len(labels)}; the series is fitted as one without labels.",
+                stacklevel=2,
+            )
+            labels = None
+        labelings = None if labels is None else [labels]
+        self.segmenter_ = fit_segmenter(self.learner, self.penalty, [X], labelings)
+        return self
+
+    def _predict(self, X: NDArray) -> NDArray[np.int64]:
+        """Segment number of every time point, (T,)."""
+        return self.segmenter_.predict(X)

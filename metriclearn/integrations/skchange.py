@@ -1,0 +1,85 @@
+"""A cost of skchange: squared distances to the mean of a segment under a learned metric."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from skchange.interval_scorers import BaseCost
+from skchange.penalties import bic_penalty
+from skchange.utils.validation import check_interval_specs, check_is_fitted, validate_data
+
+from metriclearn.problem.forms import center
+from metriclearn.problem.metric import metric_factor
+
+
+class MahalanobisCost(BaseCost):
+    """Σ_t (x_t − x̄)ᵀ B (x_t − x̄) over the samples of a segment, for PELT and others of skchange.
+
+    With the learned ``penalty_`` skchange's PELT has the same optimum as the learner itself.
+    ``precompute`` is O(TPr) for a metric of rank r, then every segment O(r).
+
+    Parameters
+    ----------
+    metric : learner, (P, P) matrix B or (P,) weights, optional
+        A fitted estimator with ``get_mahalanobis_matrix``; the identity by default. In a
+        :class:`sklearn.frozen.FrozenEstimator` it stays fitted where a detector is cloned.
+
+    Attributes
+    ----------
+    factor_ : array (P, r)
+        L with B = LLᵀ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skchange.detectors import PELT
+    >>> from metriclearn.integrations.skchange import MahalanobisCost
+    >>> X = np.random.default_rng(0).normal(size=(40, 2)) * [1.0, 9.0]
+    >>> X[20:, 0] += 5.0
+    >>> PELT(MahalanobisCost([1.0, 0.0]), penalty=20.0).fit(X).predict(X)
+    array([20])
+    """
+
+    def __init__(self, metric: Any = None) -> None:
+        self.metric = metric
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.interval_scorer_tags.aggregated = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Take the metric, which has to be one of the features of X; y is not used."""
+        validate_data(self, X, ensure_2d=True, dtype=np.float64, reset=True)
+        L = metric_factor(type(self).__name__, self.metric, self.n_features_in_)
+        self.factor_ = L[:, np.any(L != 0, axis=0)]
+        return self
+
+    def precompute(self, X: ArrayLike) -> dict[str, NDArray]:
+        """Cumulative sums of Z = XL, and of its squared norms."""
+        check_is_fitted(self)
+        array = validate_data(self, X, ensure_2d=True, dtype=np.float64, reset=False)
+        Z = center(array) @ self.factor_  # a common shift changes nothing but the rounding
+        columns = np.column_stack([Z, np.sum(Z * Z, axis=1)])
+        return {"sums": np.cumsum(np.vstack([0.0 * columns[:1], columns]), axis=0)}
+
+    def evaluate(self, cache: dict[str, NDArray], interval_specs: ArrayLike) -> NDArray[np.float64]:
+        """Costs of segments [start, end), (n, 1)."""
+        check_is_fitted(self)
+        specs = check_interval_specs(
+            interval_specs, self.interval_specs_ncols, caller_name=type(self).__name__
+        )
+        starts, ends = specs.T
+        sums = cache["sums"][ends] - cache["sums"][starts]
+        means = np.sum(sums[:, :-1] ** 2, axis=1) / (ends - starts)
+        return np.maximum(sums[:, -1] - means, 0.0)[:, None]
+
+    def get_default_penalty(self) -> float:
+        """The learned price of a segment, or the BIC's with one parameter per rank of B."""
+        check_is_fitted(self)
+        learned = getattr(self.metric, "penalty_", None)
+        if learned:
+            return float(learned)
+        return float(bic_penalty(self.n_samples_in_, max(self.factor_.shape[1], 1)))

@@ -1,0 +1,66 @@
+"""The cost of skchange: its contract, all functions of it, and the learner's own optimum."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from metriclearn import ChangePointMetricLearner
+from tests.integrations.series import labeled_series
+
+pytest.importorskip("skchange", reason="skchange is not installed; make integrations runs these")
+
+from skchange.detectors import PELT, SeededBinarySegmentation
+from skchange.detectors.tests import test_all as detectors
+from skchange.interval_scorers import CostChangeScore
+from skchange.interval_scorers.tests import test_all as scorers
+from skchange.tests.test_all import _expected_failed_checks
+
+from metriclearn.integrations.skchange import MahalanobisCost
+
+COSTS = [MahalanobisCost()]
+DETECTORS = [PELT(MahalanobisCost()), SeededBinarySegmentation(CostChangeScore(MahalanobisCost()))]
+
+
+def cases(module, estimators):
+    """Every test function of a module of skchange, with every estimator."""
+    tests = [test for name, test in inspect.getmembers(module) if name.startswith("test_")]
+    return [
+        pytest.param(test, estimator, id=f"{test.__name__}-{type(estimator).__name__}")
+        for test in tests
+        for estimator in estimators
+    ]
+
+
+@pytest.mark.parametrize(
+    ("test", "estimator"), [*cases(scorers, COSTS), *cases(detectors, DETECTORS)]
+)
+def test_skchange_checks(test, estimator) -> None:
+    test(clone(estimator))
+
+
+@parametrize_with_checks(COSTS + DETECTORS, expected_failed_checks=_expected_failed_checks)
+def test_skchange_checks_of_sklearn(estimator, check) -> None:
+    check(estimator)
+
+
+def test_pelt_with_the_learned_metric_has_the_learners_change_points() -> None:
+    X, y = labeled_series(2)
+    learner = ChangePointMetricLearner().fit(X[:1], y[:1])
+    cost = MahalanobisCost(FrozenEstimator(learner))
+    detector = PELT(cost, penalty=learner.penalty_).fit(X[1])
+    np.testing.assert_array_equal(detector.predict(X[1]), learner.predict_change_points(X[1])[:-1])
+    assert cost.fit(X[1]).get_default_penalty() == learner.penalty_
+
+
+def test_the_cost_is_the_residual_under_the_metric() -> None:
+    (X,), _ = labeled_series(1)
+    B = np.cov(X.T)
+    cost = MahalanobisCost(B).fit(X)
+    (value,), (whole,) = cost.evaluate(cost.precompute(X), [[10, 50], [0, 120]])
+    rows = X[10:50] - X[10:50].mean(axis=0)
+    assert value == pytest.approx(np.einsum("ti,ij,tj", rows, B, rows))
+    assert whole == pytest.approx(120 * np.trace(B @ np.cov(X.T, bias=True)))

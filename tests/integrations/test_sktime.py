@@ -1,0 +1,63 @@
+"""The adapters of sktime: its own checks, all of them, and what they learn."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.frozen import FrozenEstimator
+
+from metriclearn import ChangePointMetricLearner
+from tests.integrations.series import labeled_series
+
+pytest.importorskip("sktime", reason="sktime is not installed; make integrations runs these tests")
+
+from sktime.utils.estimator_checks import check_estimator, parametrize_with_checks
+
+from metriclearn.integrations.sktime import MetricChangePointDetector, MetricSegmenter
+
+CHANGES = pd.DataFrame({"ilocs": [25, 60, 80]})
+SEGMENTS = pd.IntervalIndex.from_breaks([0, 25, 60, 80, 120], closed="left")
+
+
+@parametrize_with_checks([MetricChangePointDetector, MetricSegmenter])
+def test_sktime_checks(obj, test_name) -> None:
+    check_estimator(obj, tests_to_run=test_name, raise_exceptions=True, verbose=False)
+
+
+@pytest.mark.parametrize("y", [CHANGES, pd.DataFrame({"ilocs": SEGMENTS[:3]})])
+def test_events_of_a_series_are_learned_from(y: pd.DataFrame) -> None:
+    X = pd.DataFrame(labeled_series(1)[0][0])
+    detected = MetricChangePointDetector().fit(X, y).predict(X)
+    assert detected["ilocs"].tolist() == [25, 60, 80]
+    segments = MetricSegmenter().fit(X, y).predict(X)
+    assert segments["ilocs"].tolist() == SEGMENTS.tolist()
+    assert segments["labels"].tolist() == [0, 1, 2, 3]
+
+
+def test_panels_are_learned_from_and_segmented() -> None:
+    names = ["b", "a"]
+    arrays, labels = labeled_series(2)
+    X = pd.concat(dict(zip(names, map(pd.DataFrame, arrays))), names=["who", "time"])
+    y = pd.concat(dict.fromkeys(names, CHANGES))
+    detector = MetricChangePointDetector().fit(X, y)
+    predicted = detector.predict(X)
+    expected = ChangePointMetricLearner().fit(arrays, labels)
+    np.testing.assert_allclose(
+        detector.segmenter_.get_mahalanobis_matrix(), expected.get_mahalanobis_matrix()
+    )
+    for name, ends in zip(names, expected.predict_change_points(arrays)):
+        assert predicted.loc[name, "ilocs"].tolist() == ends[:-1].tolist()
+    points = detector.transform(X)
+    assert points.index.equals(X.index)
+    assert points["labels"].sum() == len(predicted)
+    with pytest.raises(ValueError, match="events of the 2 series of X, got 1"):
+        detector.fit(X, y.loc[["a"]])
+
+
+def test_a_fitted_learner_stays_fitted_and_without_one_the_metric_is_euclidean() -> None:
+    arrays, labels = labeled_series(2)
+    learner = ChangePointMetricLearner().fit(arrays[:1], labels[:1])
+    X = pd.DataFrame(arrays[1])
+    detected = MetricChangePointDetector(FrozenEstimator(learner)).clone().fit(X).predict(X)
+    assert detected["ilocs"].tolist() == learner.predict_change_points(arrays[1])[:-1].tolist()
+    assert len(MetricChangePointDetector(penalty=1e6).fit(X).predict(X)) == 0
+    assert len(MetricChangePointDetector().fit(X[[0]]).predict(X[[0]])) == 3
