@@ -48,7 +48,7 @@ def plot_contingency(table: ContingencyTable) -> Figure:
             "clusters; merge or leave out small ones."
         )
     # matched rows and columns first, in the same order, then those without a partner
-    matched_rows, matched_columns = _assignment(table.to_array())
+    matched_rows, matched_columns = assignment(table.to_array())
     rows = np.append(matched_rows, np.setdiff1d(np.arange(n_rows), matched_rows))
     columns = np.append(matched_columns, np.setdiff1d(np.arange(n_columns), matched_columns))
     counts = table.to_array()[np.ix_(rows, columns)]
@@ -90,14 +90,15 @@ def _matched(table: ContingencyTable) -> int:
     return total
 
 
-def _assignment(table: NDArray[np.int64]) -> tuple[NDArray, NDArray]:
+def assignment(table: NDArray[np.int64]) -> tuple[NDArray, NDArray]:
+    """Rows and columns of the heaviest one-to-one matching of a dense table, O(K³) at worst."""
     from scipy.optimize import linear_sum_assignment
 
     return linear_sum_assignment(table, maximize=True)
 
 
 def _matched_densely(table: NDArray[np.int64]) -> int:
-    return int(table[_assignment(table)].sum())
+    return int(table[assignment(table)].sum())
 
 
 def _by_component(table: ContingencyTable) -> tuple[NDArray, NDArray, NDArray, NDArray]:

@@ -105,8 +105,8 @@ class Partition:
         if given.ndim != 1 or not whole or not np.all(np.isfinite(given)):
             raise ValueError(
                 "Partition needs integer change-points, a flat sequence of integers, got "
-                f"{type(change_points).__name__} of {given.dtype}; pass the ends of the segments; of "
-                "labels, Partition.from_runs(labels)."
+                f"{type(change_points).__name__} of {given.dtype}; pass the ends of the segments, "
+                "or Partition.from_runs(labels)."
             )
         ends = np.sort(given.astype(np.int64), kind="stable")  # linear where they are sorted
         if n_samples is not None and (ends.size == 0 or ends[-1] < n_samples):

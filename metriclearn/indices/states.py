@@ -1,0 +1,275 @@
+"""Comparing two sequences of states: the label of every sample, in the order of time.
+
+A segment is a maximal run of equal labels, and a label may come back. Where names matter, those of
+labels count; the clusters of a :class:`~metriclearn.problem.partition.Partition` have none, so
+that predicted ones first get the names of the true ones which they overlap most, one to one
+(linear assignment), and new names beyond these. Segmentations come in as
+``Partition.from_change_points(ends)``, and each segment is a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.indices.contingency import Labels, differs, label_arrays
+from metriclearn.indices.information import entropy
+from metriclearn.indices.matching import assignment
+from metriclearn.problem.partition import Partition, factorize, label_values
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Runs = tuple[Partition, NDArray[np.int64]]  # segments between changes of state, and their states
+
+
+def segmental_f1(
+    labels_true: Labels,
+    labels_pred: Labels,
+    *,
+    overlap: float = 0.5,
+    ignore_label: Hashable = None,
+) -> float:
+    """F1 of segments: F1@10, F1@25, F1@50 of action segmentation at ``overlap`` .1, .25, .5.
+
+    A predicted segment is right when the true segment of its name with which it shares most, by
+    |A ∩ B| / |A ∪ B|, shares at least ``overlap``, and each true one counts once. In [0, 1], where
+    papers print percent; 1 where neither side has a segment. Boundaries may be off a little,
+    splitting a segment costs much. O(n) for labels; for partitions see the top of the module, the
+    assignment is O(K³) at worst.
+
+    Parameters
+    ----------
+    overlap : float in (0, 1]
+    ignore_label : hashable, optional
+        Segments of this name count on neither side: the background.
+
+    References
+    ----------
+    C. Lea, M. D. Flynn, R. Vidal, A. Reiter and G. D. Hager, "Temporal convolutional networks for
+    action segmentation and detection", CVPR 2017. Y. Abu Farha and J. Gall, "MS-TCN: multi-stage
+    temporal convolutional network for action segmentation", CVPR 2019, whose program sums true and
+    false segments over videos.
+    """
+    if not 0.0 < overlap <= 1.0:
+        raise ValueError(f"segmental_f1 needs an overlap above 0 and up to 1, got {overlap}.")
+    (true, true_names), (pred, pred_names) = _named(labels_true, labels_pred, ignore_label)
+    n_segments = int(np.sum(true_names >= 0) + np.sum(pred_names >= 0))
+    if n_segments == 0:
+        return 1.0
+    rows, columns, counts = true.intersections(pred)
+    alike = (true_names[rows] == pred_names[columns]) & (true_names[rows] >= 0)
+    rows, columns, counts = rows[alike], columns[alike], counts[alike]
+    shares = counts / (true.sizes[rows] + pred.sizes[columns] - counts)
+    # the best true segment of every predicted one, the first among equals
+    order = np.lexsort((rows, -shares, columns))
+    best = order[np.flatnonzero(np.diff(columns[order], prepend=-1))]
+    hits = np.unique(rows[best[shares[best] >= overlap]])
+    return 2.0 * len(hits) / n_segments
+
+
+def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashable = None) -> float:
+    """Edit score of action segmentation, 1 − d / max(K, K′), from the order of segments alone.
+
+    d is the least number of segments to insert, delete or rename (Levenshtein) that makes the names
+    of the K′ predicted segments those of the K true ones. In [0, 1], where papers print percent; 1
+    where neither side has a segment. Where boundaries lie does not matter. O(n + K K′).
+
+    Parameters
+    ----------
+    ignore_label : hashable, optional
+        Segments of this name count on neither side: the background.
+
+    References
+    ----------
+    C. Lea, A. Reiter, R. Vidal and G. D. Hager, "Segmental spatiotemporal CNNs for fine-grained
+    action segmentation", ECCV 2016.
+    """
+    (_, true), (_, pred) = _named(labels_true, labels_pred, ignore_label)
+    true, pred = true[true >= 0], pred[pred >= 0]
+    steps = np.arange(len(pred) + 1)
+    distances = steps  # from no true segment to the first predicted ones
+    for name in true:
+        changed = distances + 1
+        changed[1:] = np.minimum(changed[1:], distances[:-1] + (pred != name))
+        # insertions, one after the other: min over l' <= l of changed[l'] + l - l'
+        distances = np.minimum.accumulate(changed - steps) + steps
+    longest = max(len(true), len(pred))
+    return 1.0 - int(distances[-1]) / longest if longest else 1.0
+
+
+def state_matching_score(
+    labels_true: Labels,
+    labels_pred: Labels,
+    *,
+    delay: float = 0.1,
+    transition: float = 0.3,
+    missing: float = 0.5,
+    isolation: float = 0.8,
+) -> float:
+    """State matching score, 1 − Σ (1 + penalty) |error| / n over stretches of error, in [−1, 1].
+
+    Predicted states are matched with true ones, whatever their names are. A stretch is the longest
+    one with errors only and one predicted state, and its penalty
+
+    * ``delay``, where it lies within one true segment and its predicted one goes on beside it,
+    * ``isolation`` · 2d/n, where it lies within one and is a whole predicted segment,
+    * ``transition`` · 2d/n, where the true state changes once in it,
+    * ``missing`` · (1 + 3 (missing − 1) / m), where it has m > 2 true segments,
+
+    with d the distance of its middle from the nearest true change-point, 0 and n among them. 1 for
+    equal partitions only. O(n) for labels, O(K³) at worst for the matching.
+
+    Parameters
+    ----------
+    delay, transition, missing, isolation : float in [0, 1]
+        How much worse than an error of its length each kind is.
+
+    References
+    ----------
+    F. Chavelli, "tsseg-eval", version 0.1.4, on the Python Package Index, 2025.
+    """
+    (true, true_names), (pred, pred_names) = _matched(runs(labels_true), runs(labels_pred))
+    rows, columns, counts = true.intersections(pred)
+    wrong = true_names[rows] != pred_names[columns]
+    opens = wrong.copy()  # where a stretch begins: its last piece was right or in another segment
+    opens[1:] &= ~(wrong[:-1] & (columns[1:] == columns[:-1]))
+    if not opens.any():
+        return 1.0
+    stretch, firsts = np.cumsum(opens)[wrong] - 1, np.flatnonzero(opens)
+    n_segments, sizes = np.bincount(stretch), np.bincount(stretch, counts[wrong])
+    middles = (np.cumsum(counts) - counts)[firsts] + (sizes - 1.0) / 2.0
+    places = np.append(0, true.change_points)
+    after = np.searchsorted(places, middles)
+    gaps = np.minimum(places[after] - middles, np.abs(middles - places[np.maximum(after - 1, 0)]))
+    alone = sizes == pred.sizes[columns[firsts]]
+    kinds = [(n_segments == 1) & ~alone, n_segments == 1, n_segments == 2]
+    nearness = 2.0 * gaps / true.n_samples
+    penalties = [np.full(len(sizes), delay), isolation * nearness, transition * nearness]
+    several = missing * (1.0 + 3.0 * (missing - 1.0) / n_segments)
+    return 1.0 - float(sizes @ (1.0 + np.select(kinds, penalties, several))) / true.n_samples
+
+
+def weighted_adjusted_rand_score(
+    labels_true: Labels, labels_pred: Labels, *, slope: float = 0.1
+) -> float:
+    """Adjusted Rand index in which samples weigh more the farther they are from a true boundary.
+
+    A sample weighs 1 + slope·d, where d is the number of samples between it and the nearer end of
+    its true segment; the formula of :func:`adjusted_rand_score` then takes the weighted pairs,
+    their four sums cut to whole numbers as in tsseg-eval. At most 1, its value for equal
+    partitions; 0 by luck. Errors near boundaries cost less. O(n log n).
+
+    Parameters
+    ----------
+    slope : float ≥ 0
+        Weight per sample of distance.
+
+    References
+    ----------
+    F. Chavelli, "tsseg-eval", version 0.1.4, on the Python Package Index, 2025.
+    """
+    table, weight = _weighted_table(labels_true, labels_pred, slope)
+    rows, columns = table.sum(axis=1), table.sum(axis=0)
+    squares = np.sum(table.data**2)
+    pred_only, true_only = (table @ columns).sum() - squares, (table.T @ rows).sum() - squares
+    sums = squares - weight, true_only, pred_only, weight**2 - pred_only - true_only - squares
+    n11, n10, n01, n00 = map(int, sums)
+    if n10 == 0 and n01 == 0:
+        return 1.0
+    chance = (n11 + n10) * (n10 + n00) + (n11 + n01) * (n01 + n00)
+    return 2.0 * (n11 * n00 - n10 * n01) / chance
+
+
+def weighted_normalized_mutual_info_score(
+    labels_true: Labels, labels_pred: Labels, *, slope: float = 0.1
+) -> float:
+    """Mutual information of weighted samples over the mean of the two entropies, unweighted.
+
+    Weights are those of :func:`weighted_adjusted_rand_score`. At least 0. Because the entropies are
+    those of plain samples, as in tsseg-eval, equal partitions do not have 1 but where segments are
+    even (lengths 50 and 10: .72); 1 where both partitions have one cluster. O(n log n).
+
+    Parameters
+    ----------
+    slope : float ≥ 0
+        Weight per sample of distance.
+
+    References
+    ----------
+    F. Chavelli, "tsseg-eval", version 0.1.4, on the Python Package Index, 2025.
+    """
+    from sklearn.metrics import mutual_info_score
+
+    table, _ = _weighted_table(labels_true, labels_pred, slope)
+    if table.shape == (1, 1):
+        return 1.0
+    information = float(mutual_info_score(None, None, contingency=table))
+    mean = (entropy(labels_true) + entropy(labels_pred)) / 2.0
+    return information / mean if information else 0.0
+
+
+def runs(labels: Labels, ignore_label: Hashable = None) -> Runs:
+    """The segments of a labeling and their states, in the order of the labels; −1 to ignore."""
+    if isinstance(labels, Partition):
+        if ignore_label is not None:
+            raise ValueError(
+                "Comparing states needs labels, not Partition objects, to know which segments to "
+                "ignore; pass the two labelings."
+            )
+        if labels.contiguous:
+            return labels, np.arange(labels.n_clusters)
+    values = label_values(labels)
+    ordered = values.dtype != object
+    codes = np.unique(values, return_inverse=True)[1] if ordered else factorize(values)
+    return _runs(np.where(differs(values, ignore_label), codes, -1))
+
+
+def _named(labels_true: Labels, labels_pred: Labels, ignore_label: Hashable) -> tuple[Runs, Runs]:
+    """Both sides with names in common, −1 for those to ignore."""
+    if isinstance(labels_true, Partition) or isinstance(labels_pred, Partition):
+        return _matched(runs(labels_true, ignore_label), runs(labels_pred, ignore_label))
+    true, pred = label_arrays(labels_true, labels_pred)
+    both = label_values([*true.tolist(), *pred.tolist()])
+    codes = np.where(differs(both, ignore_label), factorize(both), -1)
+    return _runs(codes[: len(true)]), _runs(codes[len(true) :])
+
+
+def _runs(codes: NDArray[np.int64]) -> Runs:
+    """The runs of an array of states."""
+    segments = Partition.from_runs(codes)
+    return segments, codes[segments.change_points - 1]
+
+
+def _matched(true: Runs, pred: Runs) -> tuple[Runs, Runs]:
+    """The same with the predicted states named as the true ones which they overlap most."""
+    (segments, names), (others, old) = true, pred
+    rows, columns, counts = segments.intersections(others)
+    n_true = int(names.max()) + 1
+    overlaps = np.zeros((int(old.max()) + 1, n_true), dtype=np.int64)
+    np.add.at(overlaps, (old[columns], names[rows]), counts)
+    new = n_true + np.arange(len(overlaps))
+    matched, partners = assignment(overlaps)
+    new[matched] = partners
+    return true, (others, new[old])
+
+
+def _weighted_table(
+    labels_true: Labels, labels_pred: Labels, slope: float
+) -> tuple[csr_array, float]:
+    """Weights of samples by true and predicted state, and the weight of all."""
+    from scipy.sparse import coo_array
+
+    if not 0.0 <= slope < np.inf:
+        raise ValueError(f"A weighted index needs a finite slope of at least 0, got {slope}.")
+    label_arrays(labels_true, labels_pred)  # of the same samples
+    sides = runs(labels_true), runs(labels_pred)
+    true, pred = (np.repeat(names, segments.sizes) for segments, names in sides)
+    ends, sizes = sides[0][0].change_points, sides[0][0].sizes
+    samples = np.arange(len(true))
+    last, first = np.repeat(ends - 1, sizes), np.repeat(ends - sizes, sizes)
+    weights = 1.0 + slope * np.minimum(samples - first, last - samples)
+    return coo_array((weights, (true, pred))).tocsr(), float(weights.sum())

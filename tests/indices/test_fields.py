@@ -1,0 +1,188 @@
+"""Measures of states and of fields: each equals its reference on 1,000 random labelings."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
+
+import numpy as np
+import pytest
+
+import metriclearn.indices as indices
+from metriclearn.problem.partition import Partition
+
+N_CASES = 1000
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+def labelings(longest: int = 60) -> Iterator[Pair]:
+    """Pairs from one sample on: of one state, all different, without order, or recurring."""
+    rng = np.random.default_rng(1)
+    for _ in range(N_CASES):
+        n, n_states = int(rng.choice([1, 2, 5, longest // 2, longest])), int(rng.integers(1, 6))
+        kinds = [
+            np.zeros(n, dtype=int),
+            np.arange(n),
+            rng.integers(0, n_states, n),
+            np.repeat(rng.integers(0, n_states, n), rng.integers(1, 12, n))[:n],
+            np.repeat(rng.integers(0, n_states, n), rng.integers(1, 12, n))[:n],
+        ]
+        true, pred = (kinds[i] for i in rng.integers(0, len(kinds), 2))
+        yield true, np.where(rng.random(n) < 0.1, pred, true) if rng.random() < 0.4 else pred
+
+
+def test_indices_of_states_are_those_of_tsseg_eval() -> None:
+    reference = pytest.importorskip("tsseg_eval.metrics", reason="tsseg-eval is not installed")
+    names = (
+        "weighted_adjusted_rand_score",
+        "weighted_normalized_mutual_info_score",
+        "state_matching_score",
+    )
+    for true, pred in labelings():
+        for name in names:
+            expected = getattr(reference, name)(true, pred)
+            assert getattr(indices, name)(true, pred) == pytest.approx(expected, abs=1e-12), name
+        segmentations = Partition.from_runs(true), Partition.from_runs(pred)
+        expected = reference.covering(true, pred)
+        assert indices.covering(*segmentations) == pytest.approx(expected, abs=1e-12)
+
+
+def test_options_of_the_indices_of_states_are_those_of_tsseg_eval() -> None:
+    reference = pytest.importorskip("tsseg_eval.metrics", reason="tsseg-eval is not installed")
+    weights = {"delay": 0.4, "transition": 0.7, "missing": 0.2, "isolation": 0.9}
+    steep = {"distance": lambda d: reference.linear_distance(d, 2.0)}
+    for true, pred in islice(labelings(), 200):
+        expected = reference.state_matching_score(true, pred, weights)
+        found = indices.state_matching_score(true, pred, **weights)
+        assert found == pytest.approx(expected, abs=1e-12)
+        for name in ("weighted_adjusted_rand_score", "weighted_normalized_mutual_info_score"):
+            found = getattr(indices, name)(true, pred, slope=2.0)
+            assert found == pytest.approx(getattr(reference, name)(true, pred, **steep), abs=1e-12)
+
+
+def segments_of(labels: Sequence[int], background: int | None) -> list[tuple[int, set[int]]]:
+    """State and samples of every segment that counts."""
+    runs = [list(run) for _, run in groupby(enumerate(labels), lambda item: item[1])]
+    states = [(run[0][1], {place for place, _ in run}) for run in runs]
+    return [(state, samples) for state, samples in states if state != background]
+
+
+def segmental_f1(true: np.ndarray, pred: np.ndarray, overlap: float, background) -> float:
+    """As the program of MS-TCN counts: the best true segment of the same name, each once."""
+    wanted, given = segments_of(true, background), segments_of(pred, background)
+    used: set[int] = set()
+    for state, samples in given:
+        shares = [
+            len(samples & other) / len(samples | other) * (state == name) for name, other in wanted
+        ]
+        if shares and max(shares) >= overlap:
+            used.add(shares.index(max(shares)))
+    if not used:
+        return 0.0 if wanted or given else 1.0
+    precision, recall = len(used) / len(given), len(used) / len(wanted)
+    return 2 * precision * recall / (precision + recall)
+
+
+def edit_score(true: np.ndarray, pred: np.ndarray, background) -> float:
+    """One less the Levenshtein distance of the segments' names over the longer list."""
+    a, b = ([name for name, _ in segments_of(side, background)] for side in (true, pred))
+    table = np.add.outer(np.arange(len(a) + 1.0), np.arange(len(b) + 1.0))
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            renamed = table[i - 1, j - 1] + (a[i - 1] != b[j - 1])
+            table[i, j] = min(renamed, table[i - 1, j] + 1, table[i, j - 1] + 1)
+    return 1 - table[-1, -1] / max(len(a), len(b)) if a or b else 1.0
+
+
+@pytest.mark.parametrize("background", [None, 1])
+def test_measures_of_action_segmentation_are_their_definitions(background: int | None) -> None:
+    for true, pred in labelings():
+        found = indices.edit_score(true, pred, ignore_label=background)
+        assert found == pytest.approx(edit_score(true, pred, background), abs=1e-12)
+        for overlap in (0.1, 0.25, 0.5):
+            found = indices.segmental_f1(true, pred, overlap=overlap, ignore_label=background)
+            expected = segmental_f1(true, pred, overlap, background)
+            assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_partitions_have_no_names_and_labels_do() -> None:
+    true, pred = list("aaaabbbbaa"), list("bbbbaaaabb")
+    assert indices.segmental_f1(true, pred) == 0.0
+    assert indices.edit_score(true, pred) == pytest.approx(1 / 2 - 1 / 6)  # one of three stays: ba
+    renamed = Partition.from_labels(true), Partition.from_labels(pred)
+    assert indices.segmental_f1(*renamed) == indices.edit_score(*renamed) == 1.0
+    assert indices.state_matching_score(true, pred) == 1.0
+    # a stray first segment would shift all numbers, were clusters not matched
+    ends = [20, 40, 60, 80], [2, 20, 40, 60, 80]
+    segments = [Partition.from_change_points(e) for e in ends]
+    assert indices.segmental_f1(*segments) == pytest.approx(8 / 9)
+    assert indices.edit_score(*segments) == pytest.approx(4 / 5)
+    labels = [segmentation.labels for segmentation in segments]
+    for name in ("state_matching_score", "weighted_adjusted_rand_score"):
+        assert getattr(indices, name)(*segments) == getattr(indices, name)(*labels)
+
+
+def test_speech_is_that_of_pyannote() -> None:
+    core = pytest.importorskip("pyannote.core", reason="pyannote.metrics is not installed")
+    from pyannote.metrics.diarization import (
+        DiarizationCoverage,
+        DiarizationErrorRate,
+        DiarizationPurity,
+    )
+    from pyannote.metrics.segmentation import SegmentationCoverage, SegmentationPurity
+
+    metrics = {
+        "diarization_error_rate": DiarizationErrorRate(),
+        "diarization_purity": DiarizationPurity(),
+        "diarization_coverage": DiarizationCoverage(),
+        "segmentation_purity": SegmentationPurity(),
+        "segmentation_coverage": SegmentationCoverage(),
+    }
+    for place, pair in enumerate(labelings(12)):
+        silence, annotations = (None, 0)[place % 2], []
+        for labels in pair:
+            annotation = core.Annotation()
+            for i, label in enumerate(labels):
+                if label != silence:
+                    annotation[core.Segment(i / 4, (i + 1) / 4)] = f"speaker {label}"
+            annotations.append(annotation.support())
+        whole = core.Timeline([core.Segment(0, len(labels) / 4)])
+        values = indices.compare(*pair, field="speech", rate=4, ignore_label=silence)
+        assert values.keys() == metrics.keys()
+        for name, metric in metrics.items():
+            expected = metric(*annotations, uem=whole)
+            assert values[name] == pytest.approx(expected, abs=1e-12), name
+
+
+def test_music_is_that_of_mir_eval() -> None:
+    segment = pytest.importorskip("mir_eval.segment", reason="mir_eval is not installed")
+    for pair in labelings(30):
+        structure = []
+        for labels in pair:
+            runs = [list(run) for _, run in groupby(enumerate(labels), lambda item: item[1])]
+            intervals = np.array([[run[0][0] / 2, (run[-1][0] + 1) / 2] for run in runs])
+            structure += [intervals, [f"part {run[0][1]}" for run in runs]]
+        expected = [
+            *segment.detection(structure[0], structure[2], window=0.5),
+            *segment.detection(structure[0], structure[2], window=3),
+            *segment.pairwise(*structure),
+            *segment.nce(*structure),
+        ]
+        values = indices.compare(*pair, field="music", rate=2)
+        assert list(values.values()) == pytest.approx(expected, abs=1e-12)
+    alone = indices.compare([0, 1, 2], [0, 0, 0], field="music", rate=10)  # frames, all apart
+    assert (alone["pairwise_precision"], alone["pairwise_recall"]) == (0.0, 0.0)
+
+
+def test_measures_of_a_field_are_its_functions() -> None:
+    true, pred = [0, 0, 0, 1, 1, 0, 0, 2], [0, 0, 1, 1, 0, 0, 2, 2]
+    segments = Partition.from_runs(true), Partition.from_runs(pred)
+    values = indices.compare(true, pred, field="change_points")
+    assert values["covering"] == indices.covering(*segments)
+    assert values["f_measure"] == indices.f_measure(*segments)
+    assert values["state_matching_score"] == indices.state_matching_score(true, pred)
+    values = indices.compare(true, pred, field="video", ignore_label=1)
+    assert values["edit_score"] == indices.edit_score(true, pred, ignore_label=1)
+    for percent in (10, 25, 50):
+        expected = indices.segmental_f1(true, pred, overlap=percent / 100, ignore_label=1)
+        assert values[f"segmental_f1@{percent}"] == expected
+    frame = indices.compare(true, pred, field="speech", as_frame=True)
+    assert list(frame.loc[frame["better"] == "lower", "index"]) == ["diarization_error_rate"]
