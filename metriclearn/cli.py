@@ -11,6 +11,7 @@ import argparse
 import inspect
 import logging
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
 
 Cache = Annotated[Path | None, "folder for computed features"]
+_ERRORS = (ValueError, TypeError, OSError, ImportError)  # what a user can mend
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,12 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(_parser().parse_args(arguments))
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
-        options.pop("run")(**options)
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        text = str(error)
-        if isinstance(error, OSError) and error.filename is not None and error.strerror:
-            text = f"{error.filename} cannot be used: {error.strerror}."
-        print(f"Error: {' '.join(text.split())}", file=sys.stderr)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"Note: {message}", file=sys.stderr)
+            options.pop("run")(**options)
+    except _ERRORS as error:
+        print(f"Error: {_sentence(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("Interrupted; nothing was written half.", file=sys.stderr)
@@ -52,12 +53,24 @@ def fit(
     out: Annotated[Path, "file to write", "MODEL"],
     features: Annotated[
         Literal["audio", "video", "both"] | None,
-        "streams to use; by default audio, or both where all files are videos",
+        "streams to use; by default audio, and where all files are videos both, or video if the "
+        "table has no classes",
     ] = None,
-    rate: Annotated[float, "rows per second (default 1)"] = 1.0,
+    rate: Annotated[
+        float | None,
+        "rows per second; by default 1, for pictures without classes (shots) 8, for CSV files with "
+        "--time that of their times",
+    ] = None,
     segments: Annotated[str, "name of the table in FOLDER"] = "segments.csv",
-    label: Annotated[str, "column of the labels, for CSV files"] = "label",
-    gap: Annotated[str | None, "label of time that the table leaves out"] = None,
+    gap: Annotated[str | None, "label of time that the table leaves out", "LABEL"] = None,
+    label: Annotated[str, "column of the labels, in CSV files", "COLUMN"] = "label",
+    time: Annotated[
+        str | None, "column of seconds or time stamps in CSV files, no feature", "COLUMN"
+    ] = None,
+    ignore: Annotated[list[str] | None, "columns of CSV files, no features", "COLUMN"] = None,
+    unknown: Annotated[
+        str | None, "label of what nobody has labeled: it is not learned from", "LABEL"
+    ] = None,
     cache: Cache = None,
 ) -> None:
     """learn from a folder
@@ -68,18 +81,24 @@ def fit(
       monday,0.0,12.5,speech
       monday,12.5,47.0,music
 
-    with times in seconds; monday is the name of the file without its ending. Or FOLDER holds one
-    CSV file per sequence, a row per sample, with a column of labels (--label).
+    with times in seconds; monday is the name of the file without its ending. A table without
+    labels, or with labels of which none comes back, tells boundaries without classes, as of shots.
+
+    Or FOLDER holds one CSV file per sequence, a row per sample, with a column of labels (--label);
+    all other columns are features.
 
     examples:
       metriclearn fit songs --out songs.model
       metriclearn fit shows --out shows.model --features both --rate 2
       metriclearn fit gestures --out gestures.model --label phase --rate 30
+      metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
     """
-    from metriclearn.datasets.files import load_files
+    from metriclearn.datasets.annotations import read_segments
+    from metriclearn.datasets.files import load_files, sequence_files
     from metriclearn.datasets.recordings import load_recordings, recording_files
+    from metriclearn.datasets.sequences import name_classes
     from metriclearn.estimators.recordings import RecordingSegmenter
-    from metriclearn.features.media import VIDEO_SUFFIXES
+    from metriclearn.features.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 
     if not folder.is_dir():
         raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
@@ -88,43 +107,62 @@ def fit(
         raise FileNotFoundError(
             f"{str(out)!r} cannot be written: there is no folder {str(parent)!r}; make it first."
         )
-    extractor = None
-    if files := recording_files(folder):
-        all_videos = all(file.suffix.lower() in VIDEO_SUFFIXES for file in files.values())
-        extractor = _extractor(features or ("both" if all_videos else "audio"), rate)
+    kinds = {file.suffix.lower() for file in recording_files(folder).values()}
+    recorded = kinds & {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
+    extractor, no_features = None, [*(ignore or []), *([time] if time else [])]
+    if recorded or (folder / segments).is_file() or (kinds and not any(folder.glob("*.csv"))):
+        if no_features:
+            raise ValueError(
+                f"--time and --ignore name columns of CSV files, but {str(folder)!r} holds "
+                "recordings; leave them out."
+            )
+        spans = read_segments(folder / segments)
+        classes = name_classes([[name for *_, name in table] for table in spans.values()])
+        if features is None:
+            features = "audio" if not kinds <= {*VIDEO_SUFFIXES} else "both" if classes else "video"
+        extractor = _extractor(features, rate or (1.0 if classes or features == "audio" else 8.0))
         data = load_recordings(folder, extractor, segments, gap=gap, cache=cache)
     else:
-        data = load_files(folder, label, "*.csv")
-    model = RecordingSegmenter(extractor, rate=rate).fit(data)
+        data = load_files(folder, label, "*.csv", ignore=no_features)
+        if time and not rate:
+            rate = _rate(sequence_files("fit", folder, None, [".csv"]), time)
+    if unknown is not None:
+        data = data.without(unknown)
+    model = RecordingSegmenter(extractor, rate=rate or 1.0).fit(data)
     model.save(out)
     _print_summary(model)
     print(f"Model: {out}")
 
 
 def segment(
-    file: Annotated[Path, "the recording, or a CSV file of features"],
+    files: Annotated[list[Path], "recordings, CSV files of features, or folders of them", "FILE"],
     *,
     model: Annotated[Path, "file that fit has written"],
-    out: Annotated[Path | None, "folder to write to", "FOLDER"] = None,
-    truth: Annotated[Path | None, "table to draw above the result"] = None,
+    out: Annotated[
+        Path | None, "folder to write to; by default that of each FILE", "FOLDER"
+    ] = None,
+    truth: Annotated[Path | None, "table to draw above the results"] = None,
     cache: Cache = None,
 ) -> None:
-    """segment a recording
+    """segment recordings
 
-    Writes beside FILE, or to --out FOLDER:
+    Writes beside every FILE, or to --out FOLDER:
 
       NAME.segments.csv   recording,start,end,label in seconds
       NAME.labels.txt     label track: in Audacity File, Import, Labels
       NAME.vtt            WebVTT: subtitles for browsers and VLC
       NAME.timeline.png   the picture
 
+    For CSV files, seconds count from the first row. A FILE that cannot be read does not stop the
+    others.
+
     examples:
       metriclearn segment new.wav --model songs.model
       metriclearn segment show.mp4 --model shows.model --out results --truth show.segments.csv
-      metriclearn segment new.csv --model gestures.model
+      metriclearn segment new/*.csv archive --model gestures.model --out results
     """
     import metriclearn
-    from metriclearn.datasets import annotations
+    from metriclearn.datasets.annotations import read_segments
 
     segmenter = metriclearn.load(model)
     if not isinstance(segmenter, metriclearn.RecordingSegmenter):
@@ -132,30 +170,33 @@ def segment(
             f"{str(model)!r} is a {type(segmenter).__name__}, not a model of recordings; make one "
             "by metriclearn fit."
         )
-    folder, name = out or file.absolute().parent, file.stem
-    folder.mkdir(parents=True, exist_ok=True)
-    if segmenter.extractor is None:
-        segments = segmenter.segment_features(_rows(file, segmenter.feature_names_))
-    else:
-        segments = segmenter.segment(file, cache)
-    written = [
-        annotations.save_segments({name: segments}, folder / f"{name}.segments.csv"),
-        annotations.save_audacity(segments, folder / f"{name}.labels.txt"),
-        annotations.save_webvtt(segments, folder / f"{name}.vtt"),
-        folder / f"{name}.timeline.png",
-    ]
-    strips: dict[str, list[Segment]] = {}
-    if truth is not None:
-        tables = annotations.read_segments(truth)
-        if name not in tables:
-            raise ValueError(f"{str(truth)!r} has no segments of {name!r}.")
-        strips["truth"] = tables[name]
-    strips["predicted"] = segments
-    _draw(file, segmenter.extractor, strips, written[-1])
-    for start, end, label in segments:
-        print(f"{start:9.2f} {end:9.2f}  {label}")
-    for path in written:
-        print(f"Written: {path}")
+    paths = _listed(files, segmenter.extractor is None)
+    targets = [(out or path.absolute().parent) / path.stem for path in paths]
+    if twice := [path for path, target in zip(paths, targets) if targets.count(target) > 1]:
+        raise ValueError(
+            f"{', '.join(map(str, twice[:4]))} would be written to files of one name; segment them "
+            "with different folders --out, or rename one."
+        )
+    true = {} if truth is None else read_segments(truth)
+    if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
+        raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
+    failed = 0
+    for path, target in zip(paths, targets):
+        try:
+            found, written = _segment(path, target, segmenter, true.get(path.stem), cache)
+        except _ERRORS as error:
+            if len(paths) == 1:
+                raise
+            print(f"Error: {_sentence(error)}", file=sys.stderr)
+            failed += 1
+            continue
+        if len(paths) == 1:
+            for start, end, label in found:
+                print(f"{start:9.2f} {end:9.2f}  {label}".rstrip())
+        print(f"{path}: {len(found)} segment{'s' * (len(found) > 1)}")
+        print(f"Written: {written[0]}, {', '.join(file.name for file in written[1:])}")
+    if failed:
+        raise ValueError(f"{failed} of {len(paths)} files have no segments, see above.")
 
 
 def compare(
@@ -173,7 +214,7 @@ def compare(
     """
     import numpy as np
 
-    from metriclearn.datasets.annotations import read_segments, row_labels
+    from metriclearn.datasets.annotations import numbered, read_segments, row_labels
     from metriclearn.indices import partition_loss, precision_recall
     from metriclearn.problem.partition import Partition
 
@@ -188,19 +229,23 @@ def compare(
     for name in shared:
         tables = true[name], pred[name]
         n_rows = max(1, round(rate * max(table[-1][1] for table in tables)))
-        labels = [row_labels(table, n_rows, rate) for table in tables]
+        labeled = all(label for table in tables for *_, label in table)
+        labels = [row_labels(t if t[0][2] else numbered(t), n_rows, rate) for t in tables]
         M, N = map(Partition.from_runs, labels)
         margin = round(tolerance * rate)
         precision, recall = precision_recall(M.change_points, N.change_points, margin=margin)
         f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        same = float(np.mean(labels[0] == labels[1])) if labeled else np.nan
         loss = partition_loss(M, N, normalized=False)
-        rows.append((loss, f1, precision, recall, float(np.mean(labels[0] == labels[1]))))
-    print(f"{'recording':24s}    loss     F1 precision recall  labels")
+        rows.append((loss, M.n_clusters - 1, f1, precision, recall, same))
+    print(f"{'recording':24s}    loss (of none)     F1 precision recall  labels")
     for name, row in zip([*shared, "mean"], [*rows, np.mean(rows, axis=0)]):
-        print(f"{name:24.24s} {{:7.2f}} {{:6.2f}} {{:9.2f}} {{:6.2f}} {{:7.1%}}".format(*row))
+        text = "{:7.2f} {:9.2f} {:6.2f} {:9.2f} {:6.2f} {:7.1%}".format(*row)
+        print(f"{name:24.24s} {text.replace('nan%', '   -')}")
     print(
-        f"loss: ‖M − N‖² in steps of 0.1 s, 0 for equal segmentations; F1, precision, recall: "
-        f"boundaries within {tolerance:g} s; labels: time with the same label."
+        f"loss: ‖M − N‖² in steps of 0.1 s, 0 for equal segmentations (of none: without any "
+        f"boundary); F1, precision, recall: boundaries within {tolerance:g} s; labels: time with "
+        "the same label."
     )
     if left_out := sorted(set(true) ^ set(pred)):
         print(f"In one table only, left out: {', '.join(left_out[:10])}.")
@@ -266,14 +311,16 @@ def _parser() -> argparse.ArgumentParser:
 def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, Any]]:
     """What argparse is told of a command's parameter: its flag and the keywords that go with it.
 
-    The parameter is annotated by ``Annotated[kind, help]``. The kind is float, str, Path or a
-    Literal with the choices, each also as ``kind | None``. A third entry is what the help shows
-    in the place of a value, if not the parameter's name.
+    The parameter is annotated by ``Annotated[kind, help]``. The kind is float, str, Path, a list of
+    one of these or a Literal with the choices, each also as ``kind | None``. A third entry is what
+    the help shows in the place of a value, if not the parameter's name.
     """
     kind, text, *shown = get_args(parameter.annotation)
     optional = type(None) in get_args(kind)
     plain = get_args(kind)[0] if optional else kind
     settings: dict[str, Any] = {"help": text, "type": str}
+    if get_origin(plain) is list:
+        plain, settings["nargs"] = get_args(plain)[0], "+"
     if shown or parameter.kind is not parameter.KEYWORD_ONLY:
         settings["metavar"] = shown[0] if shown else name.upper()
     if plain is float:
@@ -287,6 +334,94 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
     if parameter.default is parameter.empty:
         return f"--{name}", {**settings, "required": True}
     return f"--{name}", {**settings, "default": parameter.default}
+
+
+def _sentence(error: BaseException) -> str:
+    """What an error says, in one line."""
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        text = f"{error.filename} cannot be used: {error.strerror}."
+    return " ".join(text.split())
+
+
+def _rate(files: Sequence[Path], time: str) -> float:
+    """Rows per second of CSV files, by their column of seconds or time stamps."""
+    import numpy as np
+    import pandas as pd
+
+    from metriclearn.datasets.files import read_text_table
+
+    steps = []
+    for file in files:
+        values = read_text_table(file, "a table as csv")[time]
+        seconds = pd.to_numeric(values, errors="coerce")
+        if seconds.isna().all():
+            stamps = pd.to_datetime(values, errors="coerce", format="mixed")
+            seconds = (stamps - stamps.iloc[0]).dt.total_seconds()
+        steps.append(np.diff(seconds))
+        if not np.all(steps[-1] > 0):
+            row = int(np.argmin(steps[-1] > 0))
+            raise ValueError(
+                f"{str(file)!r} needs increasing seconds or time stamps in column {time!r}, got "
+                f"{values[row]!r} and {values[row + 1]!r} in rows {row + 1} and {row + 2}; sort "
+                "the rows, or leave the column out by --ignore and give --rate."
+            )
+    every = np.concatenate(steps)
+    if not len(every):
+        raise ValueError(f"Files of one row have no rate in column {time!r}; give --rate.")
+    step = float(np.median(every))
+    if np.ptp(every) > step:
+        warnings.warn(
+            f"rows are {every.min():g} to {every.max():g} s apart by column {time!r}; results "
+            f"count {step:g} s for each, so resample rows evenly where times matter.",
+            stacklevel=2,
+        )
+    return 1 / step
+
+
+def _listed(files: Sequence[Path], tables: bool) -> list[Path]:
+    """The files, and those in folders among them: CSV files, or recordings."""
+    from metriclearn.datasets.files import sequence_files
+    from metriclearn.datasets.recordings import recording_files
+
+    listed: list[Path] = []
+    for file in files:
+        if not file.is_dir():
+            inside = [file]
+        elif tables:
+            inside = sequence_files("segment", file, None, [".csv"])
+        else:
+            inside = list(recording_files(file).values())
+        if not inside:
+            raise FileNotFoundError(f"{str(file)!r} holds no recording to segment.")
+        listed += inside
+    return listed
+
+
+def _segment(
+    path: Path, target: Path, segmenter: Any, true: list[Segment] | None, cache: Path | None
+) -> tuple[list[Segment], list[Path]]:
+    """The segments of a file, and where they were written: TARGET.segments.csv and so on."""
+    from metriclearn.datasets import annotations
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if segmenter.extractor is None:
+        found = segmenter.segment_features(_rows(path, segmenter.feature_names_))
+    else:
+        found = segmenter.segment(path, cache)
+    table, track, captions, picture = (
+        target.with_name(f"{target.name}.{ending}")
+        for ending in ("segments.csv", "labels.txt", "vtt", "timeline.png")
+    )
+    annotations.save_segments({path.stem: found}, table)
+    annotations.save_audacity(found, track)
+    annotations.save_webvtt(found, captions)
+    strips = {"predicted": found}
+    if true is not None:
+        blank = [(start, end, "") for start, end, _ in true]
+        strips = {"truth": true if segmenter.labels_ else blank, **strips}
+    _draw(path, segmenter.extractor, strips, picture)
+    return found, [table, track, captions, picture]
 
 
 def _extractor(kind: str, rate: float) -> Any:
@@ -333,34 +468,37 @@ def _print_summary(model: Any) -> None:
     weights = np.sqrt((learner.components_**2).sum(axis=0))
     heaviest = [names[i] for i in np.argsort(-weights, kind="stable")[:5]]
     kind = "tables" if model.extractor is None else type(model.extractor).__name__
-    held_out = "not known, one recording only"
-    if model.validation_loss_ is not None:
-        held_out = f"{model.validation_loss_:.2f} (mean ‖M − N‖² of held-out recordings)"
     more = " ..." if len(recordings) > 8 else ""
+    loss, found = "not known, one recording only", "not known, one recording only"
+    if model.validation_loss_ is not None:
+        loss = f"{model.validation_loss_:.2f} (mean ‖M − N‖² of recordings held out; 0 is perfect)"
+    if checked := getattr(model, "validation_", None):  # which older models lack
+        without = f"0 is perfect, {checked['one segment']:.2f} is that without any boundary"
+        loss = loss.replace("0 is perfect", without)
+        found = f"{checked['found']:.0%} of {checked['boundaries']:.0f} held-out ones within 1 s, "
+        found += f"{checked['right']:.0%} of those predicted are right"
     lines = {
-        "labels": ", ".join(model.labels_),
+        "labels": ", ".join(model.labels_)
+        or "none, boundaries only (no label comes back; give segments of one kind one label)",
         "trained on": f"{len(recordings)} recordings: {', '.join(recordings[:8])}{more}",
         "features": f"{kind}, {len(names)} columns, {model.rows_per_second:g} rows per second",
-        "validation loss": held_out,
+        "boundaries found": found,
+        "validation loss": loss,
         "metric": f"rank {len(learner.components_)}, price of a segment {learner.penalty_:.4g}, "
         f"certified gap {learner.solution_.relative_gap:.1e}",
         "most weight per unit": ", ".join(heaviest),
     }
     for title, text in lines.items():
-        print(f"{title + ':':19} {text}")
+        print(f"{title + ':':21} {text}")
 
 
 def _rows(path: Path, names: list[str]) -> Any:
     """The feature columns of a CSV file, finite, in the model's order, (T, P)."""
-    import pandas as pd
-
-    from metriclearn.datasets.files import finite_values
-    from metriclearn.running.files import reading
+    from metriclearn.datasets.files import finite_values, read_text_table
 
     if path.suffix.lower() != ".csv":
         raise ValueError(f"{str(path)!r} needs to be a CSV file: the model was made from tables.")
-    with reading(path, "a table as csv"):
-        table = pd.read_csv(path)
+    table = read_text_table(path, "a table as csv")
     missing = [name for name in names if name not in table.columns]
     if missing or table.empty:
         raise ValueError(

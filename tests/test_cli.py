@@ -73,7 +73,7 @@ def test_two_commands_from_a_folder_to_a_picture(
     row = capsys.readouterr().out.splitlines()[1].split()
     assert row[0] == "r3"
     assert float(row[1]) < 2.0
-    assert row[2] == "1.00"
+    assert row[3] == "1.00"
 
 
 def test_silent_and_very_short_recordings_are_one_segment(songs: Path, model: Path) -> None:
@@ -158,7 +158,7 @@ def test_compare_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["compare", str(a), str(b)]) == 0
     lines = capsys.readouterr().out.splitlines()
     # M has one segment more: ‖M − N‖² = 2 + 3 − 2 · 2
-    assert lines[1].split() == ["r", "1.00", "0.67", "0.50", "1.00", "75.0%"]
+    assert lines[1].split() == ["r", "1.00", "1.00", "0.67", "0.50", "1.00", "75.0%"]
     assert "only" in lines[-1]
     save_segments({"other": [(0.0, 1.0, "x")]}, b)
     assert main(["compare", str(a), str(b)]) == 1

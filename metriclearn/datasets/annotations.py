@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import pairwise
@@ -14,8 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.datasets.files import read_text_table
 from metriclearn.datasets.registry import PathLike
-from metriclearn.running.files import reading, replacing
+from metriclearn.running.files import replacing
 
 Segment = tuple[float, float, str]
 _COLUMNS = ("recording", "start", "end", "label")
@@ -23,6 +23,9 @@ _COLUMNS = ("recording", "start", "end", "label")
 
 def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     """Recording -> its (start, end, label) in seconds, in order, from a CSV file.
+
+    Without a column of labels, or with an empty one, all labels are empty: the table tells where
+    boundaries are, and no more.
 
     Raises
     ------
@@ -38,20 +41,21 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     if not Path(path).is_file():
         raise FileNotFoundError(
             f"A table of segments with columns {columns} is needed, but {name!r} does not exist; "
-            "write one, times in seconds."
+            "write one, times in seconds, or name yours (segments=…, --segments)."
         )
-    with reading(path, f"a table with columns {columns}", pd.errors.ParserWarning):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
-            # no value counts as missing: a label may be called NA
-            table = pd.read_csv(
-                path, dtype=str, index_col=False, encoding="utf-8-sig", na_filter=False
-            )[list(_COLUMNS)]
-        if table.empty:
-            raise ValueError("it needs one segment or more")
-    table = table.apply(lambda column: column.str.strip())
-    start, end = (pd.to_numeric(table[column], errors="coerce") for column in ("start", "end"))
-    named = (table["recording"] != "") & (table["label"] != "")
+    table = read_text_table(path, f"a table with columns {columns}", dtype=str)
+    missing = [column for column in _COLUMNS[:3] if column not in table.columns]
+    if missing or table.empty:
+        raise ValueError(
+            f"{name!r} needs columns {columns} (label where boundaries have classes) and one "
+            f"segment or more, but lacks {missing or 'segments'}; its columns are "
+            f"{list(table.columns)[:8]}."
+        )
+    table = table.reindex(columns=_COLUMNS, fill_value="").apply(lambda column: column.str.strip())
+    times = table[["start", "end"]].apply(lambda column: column.str.replace(",", "."))
+    start, end = (pd.to_numeric(times[column], errors="coerce") for column in times)
+    labeled = (table["label"] != "") | (table["label"] == "").all()
+    named = (table["recording"] != "") & labeled
     right = named & (start >= 0) & (start < end) & (end < np.inf)
     if not right.all():
         line = right.argmin()
@@ -60,7 +64,7 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
             f"got {table.iloc[line].tolist()} in line {line + 2}."
         )
     tables: dict[str, list[Segment]] = {}
-    for recording, first, last, label in table.itertuples(index=False):
+    for recording, first, last, label in zip(table["recording"], start, end, table["label"]):
         tables.setdefault(recording, []).append((float(first), float(last), label))
     for recording, segments in tables.items():
         segments.sort()
@@ -96,27 +100,47 @@ def row_labels(
     return np.where(outside, np.array(gap), names[place])
 
 
+def numbered(segments: Sequence[Segment]) -> list[Segment]:
+    """The segments with their numbers from 1 as labels."""
+    return [(start, end, str(i + 1)) for i, (start, end, _) in enumerate(segments)]
+
+
 def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Path:
-    """Write ``recording,start,end,label``, which :func:`read_segments` reads; one step."""
+    """Write ``recording,start,end,label``, which :func:`read_segments` reads; one step.
+
+    Without the last column, where no segment has a label.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    width = 4 if any(label for segments in tables.values() for _, _, label in segments) else 3
+    writer.writerow(_COLUMNS[:width])
     for recording, segments in tables.items():
-        writer.writerows([recording, f"{a:.3f}", f"{b:.3f}", label] for a, b, label in segments)
+        rows = [(recording, f"{a:.3f}", f"{b:.3f}", label) for a, b, label in segments]
+        writer.writerows(row[:width] for row in rows)
     return _write(path, text.getvalue())
 
 
 def save_audacity(segments: Sequence[Segment], path: PathLike) -> Path:
-    """Write a label track for Audacity (File, Import, Labels): start, end, label by tabs."""
-    lines = [f"{a:.6f}\t{b:.6f}\t{' '.join(label.split())}\n" for a, b, label in segments]
+    """Write a label track for Audacity (File, Import, Labels): start, end, label by tabs.
+
+    A segment without a label has its number.
+    """
+    lines = [f"{a:.6f}\t{b:.6f}\t{text}\n" for a, b, text in _texts(segments)]
     return _write(path, "".join(lines))
 
 
 def save_webvtt(segments: Sequence[Segment], path: PathLike) -> Path:
-    """Write WebVTT cues, which browsers and VLC show over the video."""
-    lines = [(a, b, escape(" ".join(label.split()), quote=False)) for a, b, label in segments]
-    cues = [f"{_clock(a)} --> {_clock(b)}\n{label}\n" for a, b, label in lines]
+    """Write WebVTT cues, which browsers and VLC show over the video, as :func:`save_audacity`."""
+    lines = [(a, b, escape(text, quote=False)) for a, b, text in _texts(segments)]
+    cues = [f"{_clock(a)} --> {_clock(b)}\n{text}\n" for a, b, text in lines]
     return _write(path, "\n".join(["WEBVTT\n", *cues]))
+
+
+def _texts(segments: Sequence[Segment]) -> list[Segment]:
+    """Segments with labels of one line, or their numbers from 1."""
+    return [
+        (a, b, " ".join(label.split()) or str(i + 1)) for i, (a, b, label) in enumerate(segments)
+    ]
 
 
 def _clock(seconds: float) -> str:

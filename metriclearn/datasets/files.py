@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,43 @@ from metriclearn.running.files import reading, replacing
 if TYPE_CHECKING:
     import pandas as pd
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
+SEPARATORS = {".csv": ",", ".tsv": "\t"}  # as written
+
+
+def read_text_table(path: PathLike, needed: str, **options: Any) -> pd.DataFrame:
+    """A table separated by what its first line has most of: commas, tabs or semicolons.
+
+    No value counts as missing: a label may be called NA. With semicolons numbers may have decimal
+    commas, as spreadsheets write them where the comma is one.
+
+    Parameters
+    ----------
+    path : path
+    needed : str
+        What the file should be, for errors.
+    **options
+        Of ``pandas.read_csv``.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or a row has too many values; the sentence names the file.
+    """
+    import pandas as pd
+
+    with reading(path, needed, pd.errors.ParserWarning), warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
+        with open(path, encoding="utf-8-sig") as stream:
+            separator = max(",\t;", key=stream.readline().count)
+        return pd.read_csv(
+            path,
+            sep=separator,
+            decimal="," if separator == ";" else ".",
+            index_col=False,
+            encoding="utf-8-sig",
+            na_filter=False,
+            **options,
+        )
 
 
 def load_files(
@@ -27,12 +63,14 @@ def load_files(
     label: str = "label",
     pattern: str | None = None,
     group: str | None = None,
+    ignore: Collection[str] = (),
 ) -> LabeledSequences:
     """Every sequence in a folder: one file each, one row per sample, one column of labels.
 
     ``.csv``, ``.tsv`` and ``.parquet`` files have the label in column ``label``; all other columns
-    are features. ``.npz`` files have arrays ``X`` (T, P) and ``y`` (T,), and may name the columns
-    in ``feature_names`` and the group in ``group``. Files are sorted by name, which without its
+    are features; semicolons or tabs may stand for the commas. ``.npz`` files have arrays ``X``
+    (T, P) and ``y`` (T,), and may name the columns in ``feature_names`` and the group in ``group``.
+    Files are sorted by name, which without its
     ending is the name of the sequence. In text files labels are compared as they are written,
     and given as integers where all of a file are.
 
@@ -47,6 +85,8 @@ def load_files(
     group : str, optional
         Column (npz: always the array ``group``) that holds the group of the sequence, one value
         per file; by default every sequence is a group of its own.
+    ignore : collection of str
+        Columns of every file that are no features, such as a time stamp.
 
     Raises
     ------
@@ -59,6 +99,13 @@ def load_files(
     folder = Path(path)
     files = sequence_files("load_files", folder, pattern, READERS)
     read = [READERS[file.suffix.lower()](file, label, group) for file in files]
+    for i, (file, (features, labels, name)) in enumerate(zip(files, read)):
+        if absent := [name for name in ignore if name not in features.columns]:
+            raise ValueError(
+                f"{os.fspath(file)!r} has no column {absent[0]!r} to ignore, got "
+                f"{list(features.columns)[:20]}."
+            )
+        read[i] = features.drop(columns=list(ignore)), labels, name
     feature_names = list(read[0][0].columns)
     sequences = []
     for file, (features, _, _) in zip(files, read):
@@ -84,7 +131,9 @@ def load_files(
 def sequence_files(
     who: str, folder: Path, pattern: str | None, endings: Collection[str]
 ) -> list[Path]:
-    """Files of a folder with one of the endings, by name; hidden ones are left out.
+    """Files of a folder with one of the endings, by name.
+
+    Hidden ones are left out, and tables of segments, ``NAME.segments.csv``.
 
     Raises
     ------
@@ -93,7 +142,7 @@ def sequence_files(
     """
     matching = sorted(folder.glob(pattern or "*"), key=lambda file: file.name)
     known = [file for file in matching if file.suffix.lower() in endings]
-    files = [file for file in known if not file.name.startswith(".")]
+    files = [file for file in known if not re.match(r"\.|.*\.segments\.csv$", file.name)]
     files = [file for file in files if file.is_file() or file.suffix.lower() == ".zarr"]
     if not files:
         raise FileNotFoundError(
@@ -109,22 +158,15 @@ Read = tuple["pd.DataFrame", NDArray, str]
 def _read_table(file: Path, label: str, group: str | None) -> Read:
     import pandas as pd
 
-    separator = SEPARATORS.get(file.suffix.lower())
-    too_many = pd.errors.ParserWarning  # values in a row
-    with reading(file, f"a table as {file.suffix[1:]}", too_many), warnings.catch_warnings():
-        warnings.simplefilter("error", too_many)
-        if separator is None:
+    text, needed = file.suffix.lower() in SEPARATORS, f"a table as {file.suffix[1:]}"
+    if text:
+        kinds = {label: str} | ({group: str} if group else {})
+        table = read_text_table(file, needed, dtype=kinds)
+    else:
+        with reading(file, needed):
             table = pd.read_parquet(file)
-        else:
-            table = pd.read_csv(
-                file,
-                sep=separator,
-                index_col=False,
-                dtype={label: str} | ({group: str} if group else {}),
-                na_filter=False,  # a label may be called NA
-            )
     features, labels, name = _divide(table, file, label, group)
-    if separator and all(re.fullmatch(r"0|-?[1-9]\d{0,17}", text) for text in labels):
+    if text and all(re.fullmatch(r"0|-?[1-9]\d{0,17}", text) for text in labels):
         labels = labels.astype(np.int64)
     return features, labels, name
 
@@ -158,13 +200,13 @@ def _divide(table: pd.DataFrame, file: Path, label: str, group: str | None) -> R
         if column not in table.columns:
             raise ValueError(
                 f"{os.fspath(file)!r} needs a column {column!r}, got {list(table.columns)[:20]}; "
-                "name the right one in load_files."
+                "name that of the labels (label=…, --label)."
             )
         blank = (table[column].isna() | (table[column].astype(str) == "")).to_numpy()
         if blank.any():
             raise ValueError(
                 f"{os.fspath(file)!r} needs a value in every row, got none in row "
-                f"{blank.argmax() + 1} of column {column!r}."
+                f"{blank.argmax() + 1} of column {column!r}; write a word such as unknown there."
             )
     if table.empty or table.shape[1] == len(special):
         raise ValueError(f"{os.fspath(file)!r} needs at least one row and one feature column.")
@@ -185,12 +227,16 @@ def finite_values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:
     import pandas as pd
 
     numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
-    if not np.isfinite(numbers).all():
-        row, column = np.argwhere(~np.isfinite(numbers))[0]
-        value = str(features.iat[row, column])
+    missing = ~np.isfinite(numbers)
+    if missing.any():
+        row, column = np.argwhere(missing)[0]
+        value, name = str(features.iat[row, column]), str(features.columns[column])
+        remedy = "fill or drop such rows"
+        if 2 * missing[:, column].sum() > len(missing):  # text or time stamps
+            remedy = f"leave the column out (ignore=[{name!r}], --ignore {name})"
         raise ValueError(
             f"{os.fspath(file)!r} needs finite numbers, got {value!r} in row {row + 1} of column "
-            f"{features.columns[column]!r}; fill or drop such rows."
+            f"{name!r}; {remedy}."
         )
     return numbers
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import PathLike, existing, files_by_name
 from metriclearn.datasets.sequences import Items
+from metriclearn.running.extras import optional
 from metriclearn.running.files import reading
 
 
@@ -134,7 +135,7 @@ def _match(photos: dict[str, Path], folder: Path) -> tuple[dict[str, list[Path]]
 
 
 def _image_files(folder: Path) -> list[Path]:
-    from PIL import Image
+    Image = optional("PIL.Image", "image")
 
     endings = Image.registered_extensions()
     return [
@@ -180,7 +181,7 @@ def _load(name: str, root: PathLike | None, images: str, masks: str) -> LabeledI
 
 def _read_rgb(path: Path) -> NDArray[np.uint8]:
     """8-bit RGB, turned as the camera was held."""
-    from PIL import Image, ImageOps
+    Image, ImageOps = optional("PIL.Image", "image"), optional("PIL.ImageOps", "image")
 
     bomb = Image.DecompressionBombError
     with reading(path, "an image by Pillow", SyntaxError, bomb), Image.open(path) as image:
@@ -195,7 +196,7 @@ def _read_rgb(path: Path) -> NDArray[np.uint8]:
 
 def _read_labels(path: Path, unlabeled: int | None) -> NDArray:
     """Gray values or palette indices; colors and fractions as numbers 0 … K-1."""
-    from PIL import Image
+    Image = optional("PIL.Image", "image")
 
     bomb = Image.DecompressionBombError
     with reading(path, "an image by Pillow", SyntaxError, bomb), Image.open(path) as image:

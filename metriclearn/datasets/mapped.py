@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.files import READERS, new_folder, sequence_files
 from metriclearn.datasets.registry import PathLike
+from metriclearn.running.extras import optional
 from metriclearn.running.files import reading
 
 
@@ -107,7 +108,7 @@ def _read(label: str, part: str, file: str) -> NDArray:
             with np.load(path, allow_pickle=False) as arrays:
                 return arrays[part]
         if kind == ".zarr":
-            import zarr
+            zarr = optional("zarr", "dask")
 
             return np.asarray(zarr.open_group(file, mode="r")[part])
         if kind == ".parquet":

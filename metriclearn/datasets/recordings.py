@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import warnings
 from collections.abc import Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from metriclearn.datasets.annotations import read_segments, row_labels
+from metriclearn.datasets.annotations import Segment, numbered, read_segments, row_labels
 from metriclearn.datasets.registry import PathLike, existing, files_by_name
-from metriclearn.datasets.sequences import LabeledSequences, of_parts
+from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.files import replacing
 
 _LOGGER = logging.getLogger(__name__)
@@ -72,7 +74,8 @@ def load_recordings(
     recordings : sequence of str, optional
         Only these, in this order; by default all of the table, by name.
     gap : str, optional
-        Label of time in no segment; by default that of the segment nearest in time.
+        Label of time in no segment; by default that of the segment nearest in time. A table with
+        labels that name no classes (:func:`~metriclearn.datasets.sequences.name_classes`) has none.
     groups : dict, optional
         Group of every recording; by default each is its own.
     cache : path, optional
@@ -85,7 +88,14 @@ def load_recordings(
     FileNotFoundError
         If the table, or a recording that it names, is missing.
     ValueError
-        If the table is not as it should be, or a recording is damaged.
+        If the table is not as it should be, a segment starts after the end of its recording, or a
+        recording is damaged.
+
+    Warns
+    -----
+    UserWarning
+        If segments end after their recording, are too short for a row, or touch one of the same
+        label, with what to do.
     """
     folder = Path(root)
     tables = read_segments(folder / segments)
@@ -101,17 +111,59 @@ def load_recordings(
             f"{os.fspath(folder)!r} needs a file for every recording of {segments}, but has none "
             f"for {missing[:5]}; add them, or take their lines out."
         )
+    labelings = [[label for *_, label in tables[recording]] for recording in chosen]
+    classes = name_classes(labelings)
+    one = len(set(chain(*labelings))) == 1  # for all: each boundary of the table is one
+    if gap is not None and not classes:
+        raise ValueError(
+            f"{os.fspath(folder / segments)!r} needs labels that come back where gaps have one, "
+            f"{gap!r}; label the segments, or leave gap out."
+        )
     shown = tqdm(chosen, "features", disable=None, unit="file", delay=2.0)
     rate, parts = float(extractor.rate), {}
     for recording in shown:
         X = cached_features(files[recording], extractor, cache)
-        parts[recording] = X, row_labels(tables[recording], len(X), rate, gap)
+        spans = tables[recording]
+        _check_times(folder / segments, recording, spans, len(X), rate)
+        y = row_labels(numbered(spans), len(X), rate)
+        seen = len(set(y.tolist()))
+        names = np.char.add(f"{recording} ", y)
+        parts[recording] = X, names if one else row_labels(spans, len(X), rate, gap)
+        equal = 0 if one else sum(a[1:] == (b[0], b[2]) for a, b in pairwise(spans))
+        if seen < len(spans):
+            warnings.warn(
+                f"{len(spans) - seen} of {len(spans)} segments of {recording!r} hold no row at "
+                f"{rate:g} rows per second and are lost; take a higher rate (--rate).",
+                stacklevel=2,
+            )
+        if equal:
+            warnings.warn(
+                f"{equal} segment(s) of {recording!r} have the label of the one before and are "
+                "read as one with it; to learn such boundaries, leave the labels out.",
+                stacklevel=2,
+            )
     return of_parts(
         name or folder.resolve().name,
         parts,
         list(extractor.get_feature_names_out()),
         [(groups or {}).get(recording, recording) for recording in chosen],
     )
+
+
+def _check_times(
+    table: Path, recording: str, spans: Sequence[Segment], n_rows: int, rate: float
+) -> None:
+    """An error for a segment that starts after the recording, a warning for one that ends there."""
+    length, slack = n_rows / rate, max(1.0, 3.0 / rate)  # tracks of a file differ by some rows
+    start, last = spans[-1][0], spans[-1][1]
+    told = f"{os.fspath(table)!r} has a segment of {recording!r} from {start:g} to {last:g} s, but "
+    told += f"the recording ends at {length:.1f} s; "
+    if start > length + slack:
+        raise ValueError(f"{told}give times in seconds (not in milliseconds or frames), or cut it.")
+    if last > length + slack:
+        warnings.warn(
+            f"{told}what is beyond is left out: check that times are in seconds.", stacklevel=3
+        )
 
 
 def recording_files(folder: PathLike) -> dict[str, Path]:

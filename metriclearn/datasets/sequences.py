@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -122,6 +123,41 @@ class LabeledSequences(Items):
         """Segment ends of every sequence as in ruptures: the last one is T_i."""
         return [Partition.from_runs(labels).change_points for labels in self.labels]
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels name kinds of segments, see :func:`name_classes`."""
+        return name_classes([runs(labels) for labels in self.labels])
+
+    def without(self, label: str) -> Self:
+        """The data set without the samples of a label, such as that of what nobody has labeled.
+
+        Every stretch between them is a sequence of its own, with the name and the group of the one
+        that it is from: no boundary is learned where the label begins or ends.
+
+        Raises
+        ------
+        ValueError
+            If no sample has the label, or all have it.
+        """
+        kept = [labels.astype(str) != label for labels in self.labels]
+        if all(map(np.all, kept)) or not any(map(np.any, kept)):
+            raise ValueError(
+                f"LabeledSequences {self.name!r} needs some samples, but not all, of label "
+                f"{label!r} to leave them out; its labels are "
+                f"{sorted({name for labels in self.labels for name in runs(labels)})[:10]}."
+            )
+        pieces = []  # sequence, first sample and the one after the last
+        for i, mask in enumerate(kept):
+            ends = Partition.from_runs(mask).change_points.tolist()
+            pieces += [(i, a, b) for a, b in pairwise([0, *ends]) if mask[a]]
+        return replace(
+            self,
+            sequences=[self.sequences[i][a:b] for i, a, b in pieces],
+            labels=[self.labels[i][a:b] for i, a, b in pieces],
+            groups=[self.groups[i] for i, _, _ in pieces],
+            names=[self.names[i] for i, _, _ in pieces],
+        )
+
     def split_by_group(
         self,
         fractions: Sequence[float] | None = None,
@@ -194,6 +230,31 @@ class LabeledSequences(Items):
             counts[counts.argmax()] -= 1
             counts[counts.argmin()] += 1
         return np.cumsum(counts)[:-1]
+
+
+def runs(labels: ArrayLike) -> list[str]:
+    """Label of every segment, that is of every run of equal labels, in order."""
+    values = np.asarray(labels)
+    return [str(value) for value in values[Partition.from_runs(values).change_points - 1]]
+
+
+def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
+    """Whether labels name classes, rather than single segments or nothing at all.
+
+    They do not where they are empty or one for all, where none comes back, and where there are
+    more than twelve that end with a number and none comes back in its sequence: shot 1, shot 2, …
+
+    Parameters
+    ----------
+    labelings : sequence of sequences of str
+        Labels of the segments of every sequence, in order.
+    """
+    every = [label for labels in labelings for label in labels]
+    names = set(every)
+    if len(names) == 1 or len(names) == len(every):
+        return False
+    once = all(len(set(labels)) == len(labels) for labels in labelings)
+    return not (once and len(names) > 12 and all(name[-1:].isdigit() for name in names))
 
 
 def of_parts(

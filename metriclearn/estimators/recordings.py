@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import KW_ONLY, dataclass
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,10 +19,12 @@ from tqdm import tqdm
 
 from metriclearn.datasets.annotations import Segment
 from metriclearn.datasets.recordings import cached_features
-from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.datasets.sequences import LabeledSequences, runs
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.estimators.whitened import WhitenedMetricLearner
 from metriclearn.features.media import duration
+from metriclearn.indices import precision_recall
+from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import ComponentParameters
 
@@ -35,7 +38,8 @@ class RecordingSegmenter(ComponentParameters):
     The metric is learned with large margin from the labelled recordings; strength and shrinkage
     are chosen by cross-validation over their groups. A found segment gets the label with the
     largest mean score over its rows, by linear discriminant analysis with shrinkage (Ledoit &
-    Wolf) of all training rows.
+    Wolf) of all training rows, and neighbors with one label are joined. Where labels name no
+    classes, as those of shots, it gets none.
 
     Parameters
     ----------
@@ -51,10 +55,16 @@ class RecordingSegmenter(ComponentParameters):
     ----------
     learner_ : fitted learner
     labels_ : list of str
+        Empty where labels name no classes, see
+        :func:`~metriclearn.datasets.sequences.name_classes`.
     label_weights_, label_intercepts_ : arrays (n labels, P) and (n labels,)
         Linear scores of the labels.
     validation_loss_ : float or None
         Mean ‖M − N‖² of held-out recordings with the choice made.
+    validation_ : dict or None
+        Of the same predictions, besides: "one segment", the mean loss without any boundary;
+        "found" and "right", the shares of true boundaries with a predicted one within a second, and
+        of predicted with a true one; "boundaries", the number of true ones.
     feature_names_ : list of str
     trained_on_ : list of str
         Names of the recordings.
@@ -75,35 +85,71 @@ class RecordingSegmenter(ComponentParameters):
             As :func:`metriclearn.datasets.load_recordings` reads it with the same extractor.
         progress : bool, optional
             Whether a bar is shown; None in a terminal only.
+
+        Raises
+        ------
+        ValueError
+            If no recording has a boundary.
         """
+        import pandas as pd
+
+        truths = [Partition.from_runs(labels) for labels in data.labels]
+        if all(truth.n_clusters == 1 for truth in truths):
+            raise ValueError(
+                f"RecordingSegmenter needs a boundary to learn from, but each of the {len(truths)} "
+                f"recording(s) of {data.name!r} is one segment, of label "
+                f"{', '.join(sorted({runs(labels)[0] for labels in data.labels})[:5])}; label the "
+                "segments that differ, within a recording."
+            )
+        # as tables, so that columns are told by their names
+        tables = [pd.DataFrame(X, columns=data.feature_names) for X in data.sequences]
         candidates = list(ParameterGrid(_GRID))
         n_folds = min(self.n_folds, len(set(data.groups)))
         chosen: dict[str, float] = {}
         self.validation_loss_: float | None = None
+        self.validation_: dict[str, float] | None = None
         if n_folds > 1:
             folds = list(GroupKFold(n_folds).split(data.names, groups=data.groups))
             losses = np.zeros(len(candidates))  # mean ‖M − N‖² of the recordings held out
+            counts = np.zeros((len(candidates), 4))  # true, found, predicted, right boundaries
             hidden = None if progress is None else not progress
             jobs = product(range(len(candidates)), folds)
             for i, (rest, held) in tqdm(list(jobs), desc="learning", disable=hidden):
-                train, test = data.select(rest), data.select(held)
+                train = data.select(rest)
                 learner = clone(self.learner).set_params(**candidates[i])
-                learner.fit(train.sequences, train.labels)
-                for X, y in zip(test.sequences, test.labels):
-                    losses[i] -= len(y) * learner.score(X, y) / len(data.names)
+                with warnings.catch_warnings():  # of the choice made they are told below
+                    warnings.simplefilter("ignore", UserWarning)
+                    learner.fit(train.sequences, train.labels)
+                for j in held:
+                    N = Partition(ends=learner.predict_change_points(data.sequences[j]))
+                    losses[i] += N.n_samples * FrobeniusLoss()(N, truths[j]) / len(truths)
+                    sizes = np.array([truths[j].n_clusters, N.n_clusters]) - 1
+                    right, found = precision_recall(truths[j], N, margin=self.rows_per_second)
+                    counts[i] += [sizes[0], found * sizes[0], sizes[1], right * sizes[1]]
             best = int(np.argmin(losses))
             chosen, self.validation_loss_ = candidates[best], float(losses[best])
+            true, found, predicted, right = counts[best].tolist()
+            self.validation_ = {
+                "one segment": true / len(truths),  # ‖M − N‖² = K − 1
+                "found": found / true,
+                "right": right / predicted if predicted else 1.0,
+                "boundaries": true,
+            }
         self.learner_ = clone(self.learner).set_params(**chosen)
-        self.learner_.fit(data.sequences, data.labels)
+        self.learner_.fit(tables, data.labels)
         self.feature_names_ = list(data.feature_names)
-        self.trained_on_ = list(data.names)
+        self.trained_on_ = list(dict.fromkeys(data.names))
         self._name_labels(data)
         return self
 
     def segment(
         self, path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None
     ) -> list[Segment]:
-        """Segments of a file as (start, end, label) in seconds."""
+        """Segments of a file as (start, end, label) in seconds.
+
+        The last row may be cut by the end of the file; what little of a segment begins there
+        belongs to the one before.
+        """
         if self.extractor is None:
             raise ValueError(
                 "RecordingSegmenter was fitted on tables; pass the rows to segment_features."
@@ -113,21 +159,32 @@ class RecordingSegmenter(ComponentParameters):
         length = duration(path)
         if start < length < end:  # the last row is not full
             segments[-1] = (start, length, label)
+            if (length - start) * self.rows_per_second < 1 and len(segments) > 1:
+                start, _, label = segments[-2]
+                segments[-2:] = [(start, length, label)]
         return segments
 
     def segment_features(self, X: NDArray[np.float64]) -> list[Segment]:
         """Segments of the features (T, P) of a recording, each with its best label.
 
-        That is the label with the largest mean score over the rows of the segment.
+        That is the label with the largest mean score over the rows of the segment; neighbors with
+        one label are joined. Without classes all labels are empty.
         """
         check_is_fitted(self, "learner_")
         ends = self.learner_.predict_change_points(X)
         partition = Partition(ends=ends)
+        times = np.append(0, ends) / self.rows_per_second
+        if not self.labels_:
+            return [(start, end, "") for start, end in pairwise(times.tolist())]
         means = partition.pool(np.asarray(X, dtype=np.float64)) / partition.sizes[:, None]
         scores = means @ self.label_weights_.T + self.label_intercepts_
-        times = np.append(0, ends) / self.rows_per_second
         names = [self.labels_[i] for i in np.argmax(scores, axis=1)]
-        return list(zip(times[:-1].tolist(), times[1:].tolist(), names))
+        segments: list[Segment] = []
+        for start, end, name in zip(times[:-1].tolist(), times[1:].tolist(), names):
+            if segments and segments[-1][2] == name:
+                start = segments.pop()[0]
+            segments.append((start, end, name))
+        return segments
 
     @property
     def rows_per_second(self) -> float:
@@ -145,10 +202,10 @@ class RecordingSegmenter(ComponentParameters):
         from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
         names = np.concatenate([np.asarray(labels).astype(str) for labels in data.labels])
-        self.labels_ = sorted(set(names.tolist()))
+        self.labels_ = sorted(set(names.tolist())) if data.has_classes else []
         self.label_weights_ = np.zeros((len(self.labels_), len(data.feature_names)))
         self.label_intercepts_ = np.zeros(len(self.labels_))
-        if len(self.labels_) == 1:
+        if not self.labels_:
             return
         analysis = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
         rows = np.vstack(data.sequences)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.stateless import StatelessTransformer
+from metriclearn.running.extras import optional
 
 _GRAY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 
@@ -84,7 +85,7 @@ class Gist(StatelessTransformer):
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Descriptors of pictures with values from 0 to 255, filter by filter, cell by cell."""
-        import torch
+        torch = optional("torch", "video")
 
         self.fit()
         pictures = _scaled(gray(X), self.size)
@@ -109,7 +110,7 @@ class Gist(StatelessTransformer):
 
     def _cells(self, response: Any, pad: int) -> Any:
         """Mean of the response in every cell of the grid, (n, blocks, blocks)."""
-        import torch
+        torch = optional("torch", "video")
 
         inner = response[:, pad : pad + self.size, pad : pad + self.size]
         edges = np.linspace(0, self.size, self.blocks + 1).astype(int)  # the program truncates
@@ -125,7 +126,7 @@ def prefilter(pictures: NDArray[np.float64], cutoff: float = 4.0) -> NDArray[np.
     With x = log(1 + picture), mirrored by 5 pixels at every side, and a Gaussian low pass L of
     ``cutoff`` cycles per picture: y = x − Lx, then y / (0.2 + √|L y²|).
     """
-    import torch
+    torch = optional("torch", "video")
 
     border = 5
     x = np.pad(np.log1p(pictures), ((0, 0), (border, border), (border, border)), mode="symmetric")
@@ -161,7 +162,7 @@ def _scaled(pictures: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     """Pictures of size × size pixels, by area averages or linear interpolation."""
     if pictures.shape[1:] == (size, size):
         return pictures
-    import torch
+    torch = optional("torch", "video")
 
     batch = torch.from_numpy(pictures)[:, None]
     kind = torch.nn.functional.interpolate(

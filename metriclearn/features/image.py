@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
+from metriclearn.running.extras import optional
 from metriclearn.running.parameters import ComponentParameters
 
 
@@ -51,7 +52,7 @@ class Picture:
     """
 
     def __init__(self, image: NDArray, segments: NDArray) -> None:
-        from skimage.color import rgb2lab
+        rgb2lab = optional("skimage.color", "image").rgb2lab
 
         self.lab, self.segments = rgb2lab(image), segments
         self.shape = segments.shape
@@ -159,7 +160,8 @@ class GaborEnergy(ComponentParameters):
 
     def __call__(self, picture: Picture) -> NDArray:
         from scipy.signal import fftconvolve
-        from skimage.filters import gabor_kernel
+
+        gabor_kernel = optional("skimage.filters", "image").gabor_kernel
 
         L = picture.lab[..., 0] - picture.lab[..., 0].mean()
         energies = np.zeros((*picture.shape, len(self.frequencies)))
@@ -249,7 +251,7 @@ class Superpixels(ComponentParameters):
     compactness: float = 10.0
 
     def __call__(self, image: NDArray) -> NDArray[np.int64]:
-        from skimage.segmentation import slic
+        slic = optional("skimage.segmentation", "image").slic
 
         segments = slic(image, self.n_segments, compactness=self.compactness, start_label=0)
         return np.unique(segments, return_inverse=True)[1].reshape(segments.shape)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib import import_module
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -17,21 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.running.extras import optional
 from metriclearn.running.files import reading
 
+AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".wma")
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".mpg", ".mpeg", ".m4v", ".ts")
 
 PathLike = str | os.PathLike[str]
-
-
-def optional(name: str, extra: str) -> Any:
-    """A module of an optional package; an ImportError that names the extra where it is missing."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f"Reading recordings needs {name}; pip install 'metriclearn[{extra}]'."
-        ) from error
 
 
 def audio_blocks(
@@ -152,7 +143,10 @@ def _av_blocks(path: Path, sampling_rate: int, seconds: float) -> Iterator[NDArr
     av = optional("av", "video")
     with av.open(os.fspath(path)) as container:
         if not container.streams.audio:
-            raise ValueError(f"{os.fspath(path)!r} holds no sound: it has no audio track.")
+            raise ValueError(
+                f"{os.fspath(path)!r} holds no sound: it has no audio track; take its pictures "
+                "alone (VideoFeatures, --features video)."
+            )
         resampler = av.AudioResampler(format="flt", layout="mono", rate=sampling_rate)
         waiting: list[NDArray[np.float32]] = []
         for frame in container.decode(audio=0):
@@ -172,7 +166,10 @@ def _shown(
     av = optional("av", "video")
     with av.open(os.fspath(path)) as container:
         if not container.streams.video:
-            raise ValueError(f"{os.fspath(path)!r} holds no pictures: it has no video track.")
+            raise ValueError(
+                f"{os.fspath(path)!r} holds no pictures: it has no video track; take its sound "
+                "alone (AudioFeatures, --features audio)."
+            )
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
         step = float(1 / stream.average_rate) if stream.average_rate else 0.04

@@ -30,8 +30,8 @@ def plot_timeline(
     """Strips of labelled segments under the sound or the pictures of a recording.
 
     Equal labels have one color in all strips and are written into segments that are wide enough;
-    a legend names the colors. The clock below is in seconds, or minutes:seconds beyond two
-    minutes. O(samples + segments).
+    a legend names the colors. Where labels are empty two colors take turns. The clock below is in
+    seconds, or minutes:seconds beyond two minutes. O(samples + segments).
 
     Parameters
     ----------
@@ -56,11 +56,13 @@ def plot_timeline(
             f"{ {name: len(segments) for name, segments in strips.items()} }."
         )
     end = max(segments[-1][1] for segments in strips.values())
+    message = _message(strips)
+    strips = {name: _taking_turns(segments) for name, segments in strips.items()}
     labels = sorted({label for segments in strips.values() for _, _, label in segments})
     colors = {label: draw.PALETTE[i % len(draw.PALETTE)] for i, label in enumerate(labels)}
     above = (waveform is not None) + (thumbnails is not None)
     height = 1.25 + 0.62 * len(strips) + 0.9 * above
-    ax = draw.canvas(ax, (11.0, height), _message(strips), title)
+    ax = draw.canvas(ax, (11.0, height), message, title)
     top = -draw.LABEL
     if waveform is not None:
         _draw_waveform(ax, np.asarray(waveform, dtype=np.float64), end, top)
@@ -77,18 +79,39 @@ def plot_timeline(
     ax.xaxis.set_major_locator(MultipleLocator(step))
     if end > 120:
         ax.xaxis.set_major_formatter(lambda s, _: f"{int(s) // 60}:{s % 60:02.0f}")
-    handles = [ax.barh(0, 0, color=colors[label], label=label) for label in labels]
+    named = [label for label in labels if label.strip()]
+    handles = [ax.barh(0, 0, color=colors[label], label=label) for label in named]
     anchor = (1, -0.16 if above else -0.3)
-    columns = min(len(labels), 6)
-    draw.legend(ax, handles=handles, loc="upper right", bbox_to_anchor=anchor, ncols=columns)
+    columns = min(len(named), 6)
+    if named:
+        draw.legend(ax, handles=handles, loc="upper right", bbox_to_anchor=anchor, ncols=columns)
     return draw.figure_of(ax)
 
 
+def _taking_turns(segments: Sequence[Segment]) -> Sequence[Segment]:
+    """Segments without labels with two blank ones in turn, others as they are."""
+    if any(label for _, _, label in segments):
+        return segments
+    return [(start, end, " " * (1 + i % 2)) for i, (start, end, _) in enumerate(segments)]
+
+
 def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
-    """Agreement of the last strip with the first in time, or what there is most of."""
+    """Agreement of the last strip with the first in time, or what there is most of.
+
+    Without labels the boundaries of the first that the last has within a second, both ends aside.
+    """
     names = list(strips)
     first, last = strips[names[0]], strips[names[-1]]
     total = sum(end - start for start, end, _ in first)
+    if not all(label for segments in (first, last) for _, _, label in segments):
+        if len(names) == 1:
+            return f"{len(first)} segments"
+        true, pred = ([start for start, _, _ in segments[1:]] for segments in (first, last))
+        near = sum(min((abs(a - b) for b in pred), default=np.inf) <= 1 for a in true)
+        return (
+            f"{names[-1]} has {near} of {len(true)} boundaries of {names[0]} within 1 s "
+            f"({len(pred)} in all)"
+        )
     if len(names) == 1:
         lengths: Counter[str] = Counter()
         for start, end, label in first:

@@ -88,7 +88,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 _lock(abandoned, wait=False)  # fails while its writer lives
                 leftover.unlink()
         while stream is None or not os.path.exists(temporary):  # gone before it was locked
-            stream = open(temporary, "xb")
+            stream = open(temporary, "xb")  # noqa: SIM115
             with suppress(OSError):  # a file system without locks
                 _lock(stream, wait=True)
         yield stream

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from metriclearn.running.extras import install
 from metriclearn.running.parameters import Needs, number
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 from metriclearn.solvers.dual_master import combination, table_of
@@ -76,8 +77,8 @@ class CuttingPlane(BaseEstimator):
             import cvxpy
         except ImportError as error:
             raise ImportError(
-                "CuttingPlane needs cvxpy, which is not installed: pip install 'metriclearn"
-                "[solvers]', or use BundleDual."
+                f"CuttingPlane needs cvxpy, which is not installed: {install('solvers')}, or use "
+                "BundleDual."
             ) from error
         if self.cvxpy_solver not in (None, *cvxpy.installed_solvers()):
             raise ValueError(

@@ -56,11 +56,11 @@ def test_rows_get_the_label_of_their_middle() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("recording,start,end\na,0,1\n", "label: .*'label'"),
+        ("recording,start,label\na,0,x\n", r"one segment or more, but lacks \['end'\]"),
         ("recording,start,end,label\n", "one segment or more"),
         ("recording,start,end,label\na,zero,1,x\n", "line 2"),
         ("recording,start,end,label\na,0,1,x\na,3,2,y\n", "line 3"),
-        ("recording,start,end,label\na,0,1,\n", "line 2"),
+        ("recording,start,end,label\na,0,1,\na,1,2,x\n", "line 2"),
         ("recording,start,end,label\na,0,2,x\na,1,3,y\n", "without overlap"),
         ("recording,start,end,label\na,0,2,x\na,2,3,y,z\n", "another kind .ParserError"),
         ("recording,start,end,label\na,0,2,x,z\na,2,3,y,z\n", "another kind .ParserWarning"),
@@ -82,6 +82,30 @@ def test_labels_and_recordings_may_be_called_like_missing_values(tmp_path: Path)
         "null": [(0.0, 1.0, "NA"), (1.0, 2.0, "None")],
         "nan": [(0.0, 1.0, "null")],
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "recording,start,end\nr,0,1.5\nr,1.5,2\n",
+        "recording,start,end,label\nr,0,1.5,\nr,1.5,2,\n",
+        "recording;start;end\nr;0;1,5\nr;1,5;2\n",
+        "recording\tstart\tend\nr\t0\t1.5\nr\t1.5\t2\n",
+    ],
+    ids=["no column", "empty column", "semicolons", "tabs"],
+)
+def test_boundaries_without_labels(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text(text)
+    tables = read_segments(path)
+    assert tables == {"r": [(0.0, 1.5, ""), (1.5, 2.0, "")]}
+    assert read_segments(save_segments(tables, path)) == tables
+    assert path.read_text().splitlines() == [
+        "recording,start,end",
+        "r,0.000,1.500",
+        "r,1.500,2.000",
+    ]
+    assert save_audacity(tables["r"], path).read_text().endswith("\t1\n1.500000\t2.000000\t2\n")
 
 
 def test_segments_may_come_in_any_order(tmp_path: Path) -> None:

@@ -30,6 +30,21 @@ def test_text_files(folder: Path) -> None:
     assert load_files(folder, pattern="*.csv").names == ["b"]
 
 
+def test_semicolons_decimal_commas_and_columns_to_ignore(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        "\ufefft;u;v;label\n10:00;1,5;-2.5;a,b\n10:01;2;7;c\n", encoding="utf-8"
+    )
+    (tmp_path / "a.segments.csv").write_text("recording,start,end\na,0,1\n")  # of the command
+    dataset = load_files(tmp_path, ignore=["t"])
+    assert (dataset.names, dataset.feature_names) == (["a"], ["u", "v"])
+    np.testing.assert_array_equal(dataset.sequences[0], [[1.5, -2.5], [2.0, 7.0]])
+    assert dataset.labels[0].tolist() == ["a,b", "c"]
+    with pytest.raises(ValueError, match=r"'10:00' in row 1 of column 't'; leave the column out"):
+        load_files(tmp_path)
+    with pytest.raises(ValueError, match=r"a\.csv' has no column 'time' to ignore"):
+        load_files(tmp_path, ignore=["time"])
+
+
 def test_labels_are_compared_as_written(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,label\n1,01\n2,1\n3,NA\n4,None\n5,nan\n6,1.0\n")
     dataset = load_files(tmp_path)

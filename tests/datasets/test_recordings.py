@@ -71,6 +71,41 @@ def test_what_does_not_fit_is_one_sentence(folder: Path) -> None:
         load_recordings(folder, Bytes())
 
 
+@pytest.mark.parametrize(
+    ("rows", "warning"),
+    [
+        ("one,0,1,x\none,1,9,y", "from 1 to 9 s, but .* ends at 3.0 s; what is beyond is left out"),
+        ("one,0,1,x\none,1,1.1,y\none,1.1,3,x", "1 of 3 segments of 'one' hold no row at 2 rows"),
+        ("one,0,1,x\none,1,2,y\none,2,3,y", "1 segment.s. of 'one' have the label of the one bef"),
+    ],
+    ids=["beyond the end", "too short", "equal neighbors"],
+)
+def test_what_a_table_loses_is_told(folder: Path, rows: str, warning: str) -> None:
+    (folder / "segments.csv").write_text(f"recording,start,end,label\n{rows}\ntwo,0,2,x\n")
+    with pytest.warns(UserWarning, match=warning):
+        load_recordings(folder, Bytes())
+
+
+def test_milliseconds_are_refused(folder: Path) -> None:
+    table = "recording,start,end,label\none,0,1000,x\none,1000,3000,y\ntwo,0,2000,x\n"
+    (folder / "segments.csv").write_text(table)
+    with pytest.raises(ValueError, match=r"'one' from 1000 to 3000 s, but .* times in seconds"):
+        load_recordings(folder, Bytes())
+
+
+@pytest.mark.parametrize("label", ["", ",cut", ",shot {}"], ids=["none", "one for all", "numbers"])
+def test_boundaries_without_classes(folder: Path, label: str) -> None:
+    spans = [("one", 0, 0.5), ("one", 0.5, 1), ("one", 1, 3), ("two", 0, 1), ("two", 1, 2)]
+    rows = [f"{r},{a},{b}{label.format(i)}" for i, (r, a, b) in enumerate(spans)]
+    head = "recording,start,end" + (",label" if label else "")
+    (folder / "segments.csv").write_text("\n".join([head, *rows, ""]))
+    data = load_recordings(folder, Bytes())
+    assert not data.has_classes
+    assert [ends.tolist() for ends in data.change_points] == [[1, 2, 6], [2, 4]]
+    with pytest.raises(ValueError, match="needs labels that come back where gaps have one"):
+        load_recordings(folder, Bytes(), gap="nothing")
+
+
 def test_cache_is_by_content_and_parameters(tmp_path: Path) -> None:
     file, cache, extractor = tmp_path / "a.wav", tmp_path / "cache", Bytes()
     file.write_bytes(b"abc")

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metriclearn.datasets import LabeledSequences
+from metriclearn.datasets.sequences import name_classes
 
 
 def build(people: list[str], **changes: object) -> LabeledSequences:
@@ -27,6 +28,32 @@ def test_change_points_are_run_ends() -> None:
     assert len(dataset) == 2
     assert [ends.tolist() for ends in dataset.change_points] == [[2, 3, 4], [2, 3, 4]]
     assert dataset.sequences[0].dtype == np.float64
+
+
+def test_without_a_label_the_stretches_between_are_sequences() -> None:
+    dataset = build(["g", "h"], labels=[np.array([0, 9, 1, 2]), np.array([3, 3, 4, 4])])
+    known = dataset.without("9")
+    assert [y.tolist() for y in known.labels] == [[0], [1, 2], [3, 3, 4, 4]]
+    assert (known.groups, known.names) == (["g", "g", "h"], [dataset.names[i] for i in (0, 0, 1)])
+    np.testing.assert_array_equal(known.sequences[1], dataset.sequences[0][2:])
+    with pytest.raises(ValueError, match=r"of label '7' to leave them out; its labels are \['0', "):
+        dataset.without("7")
+
+
+@pytest.mark.parametrize(
+    ("labelings", "classes"),
+    [
+        ([["a", "b", "a"]], True),
+        ([["a", "b"], ["a"]], True),
+        ([["a", "b"], ["c"]], False),  # none comes back
+        ([["a", "a"], ["a"]], False),
+        ([[str(i) for i in range(n)] for n in (13, 9)], False),  # numbers of segments
+        ([[str(i) for i in range(n)] for n in (12, 9)], True),
+        ([[*"0123456789", "10", "11", "12", "1"]], True),
+    ],
+)
+def test_labels_that_name_classes_come_back(labelings: list[list[str]], classes: bool) -> None:
+    assert name_classes(labelings) == classes
 
 
 def test_select_keeps_order_and_repeats() -> None:

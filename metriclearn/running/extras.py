@@ -1,0 +1,47 @@
+"""Packages that only a part of metriclearn needs, and the command that installs them."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+
+def optional(name: str, extra: str) -> Any:
+    """A module of an optional package.
+
+    Raises
+    ------
+    ImportError
+        Where it is missing; the sentence has the command that installs the extra.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"This needs {name.partition('.')[0]}, which is not installed: {install(extra)}"
+        ) from error
+
+
+def install(extra: str) -> str:
+    """The command that adds an extra to metriclearn as it is installed (PEP 610), or lies here."""
+    wanted, text = f"metriclearn[{extra}]", None
+    checkout = Path(__file__).parents[2]
+    try:
+        text = distribution("metriclearn").read_text("direct_url.json")
+    except PackageNotFoundError:
+        if (checkout / "pyproject.toml").is_file():
+            return f"pip install -e '{checkout}[{extra}]'"
+    origin = json.loads(text) if text else {}
+    url = origin.get("url", "")
+    if "dir_info" in origin:
+        editable = "-e " if origin["dir_info"].get("editable") else ""
+        return f"pip install {editable}'{url2pathname(urlparse(url).path)}[{extra}]'"
+    if "vcs_info" in origin:
+        version = origin["vcs_info"]
+        return f"pip install '{wanted} @ {version['vcs']}+{url}@{version['commit_id']}'"
+    return f"pip install '{wanted} @ {url}'" if url else f"pip install '{wanted}'"
