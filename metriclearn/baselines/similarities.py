@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.estimators.cutter import NormalizedCutSegmenter, read_graphs, read_node_labels
-from metriclearn.estimators.inputs import keep_features
+from metriclearn.estimators.inputs import keep_features, note_constant
 from metriclearn.running.parameters import check_parameters
 from metriclearn.similarities import NodeLabels, Nodes
 
@@ -33,6 +33,7 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         truths = read_node_labels(who, y, graphs)
         keep_features(self, graphs)
         self.scale_ = graphs.pooled_deviation(who)
+        note_constant(self, np.isfinite(self.scale_), stacklevel=3)
         nodes = [self._scaled(one) for one in graphs.arrays]
         self._accept(self._choose(nodes, truths))
         self._set_threshold(nodes, [truth.n_clusters for truth in truths])

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.estimators.learned_metric import LearnedMetric, spread
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 
@@ -30,9 +30,10 @@ class StandardizedMetric(LearnedMetric, ABC):
             For data, labels or parameters that cannot be used, in one sentence.
         """
         data, truths = self._read_labeled(X, y, segments=False)
+        data, varies = data.varying(self)
         scale = data.pooled_deviation(type(self).__name__)
         arrays = [center(array) / scale for array in data.arrays]
-        self.components_ = self._learn(arrays, truths) / scale
+        self.components_ = spread(self._learn(arrays, truths) / scale, varies)
         return self
 
     @abstractmethod

@@ -304,7 +304,8 @@ class NormalizedCutSegmenter(LearnedMetric):
         return float(np.mean(losses))
 
     def _cut(self, scaled: Nodes) -> NormalizedCut:
-        return NormalizedCut(self.similarity.operator(scaled, self.components_ * self.scale_))
+        scale = np.minimum(self.scale_, np.finfo(np.float64).max)  # ∞ times a weight of 0 is NaN
+        return NormalizedCut(self.similarity.operator(scaled, self.components_ * scale))
 
     def _scaled(self, nodes: Nodes) -> Nodes:
         """Features over ``scale_``, centered to keep distances accurate."""

@@ -5,6 +5,7 @@ Everything is checked here, once: what comes out of these functions is not check
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -104,6 +105,8 @@ class DataSets:
     def pooled_deviation(self, who: str, weights: NDArray | None = None) -> NDArray:
         """Standard deviations around the means of the data sets, pooled over samples, (P,).
 
+        ∞ where a feature is constant in every data set: divided by it, it has no weight.
+
         Parameters
         ----------
         who : str
@@ -114,23 +117,29 @@ class DataSets:
         Raises
         ------
         ValueError
-            If a feature is constant in every data set.
+            If all features are constant in every data set.
         """
         lengths, magnitudes, deviations = self.measures
         sizes = lengths * (1.0 if weights is None else weights)
         magnitude = magnitudes.max(axis=0)
         unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
         ratios = np.sqrt(np.average((deviations / unit) ** 2, axis=0, weights=sizes))
-        constant = np.flatnonzero(ratios <= 1e-13)
-        if len(constant):
-            named = constant if self.feature_names is None else self.feature_names[constant]
-            more = ", …" if len(constant) > 5 else ""
+        varies = ratios > 1e-13
+        if not varies.any():
             raise ValueError(
-                f"{who} needs features that vary within the data sets of {lengths.sum()} sample(s),"
-                f" but {len(constant)} are constant in each ({', '.join(map(str, named[:5]))}"
-                f"{more}); remove them."
+                f"{who} needs features that vary within some data set, but all {len(ratios)} are "
+                f"constant in each, of {lengths.sum()} sample(s) together; pass other features."
             )
-        return ratios * unit
+        return np.where(varies, ratios * unit, np.inf)
+
+    def varying(self, estimator: Any) -> tuple[Self, NDArray]:
+        """The data sets without features that are constant in each, and whether each is (P,)."""
+        varies = np.isfinite(self.pooled_deviation(type(estimator).__name__))
+        note_constant(estimator, varies)
+        if varies.all():
+            return self, varies
+        arrays: Any = [array[:, varies] for array in self.arrays]
+        return replace(self, arrays=arrays), varies
 
 
 def read_data_sets(
@@ -143,8 +152,9 @@ def read_data_sets(
     who : str
         Name used in errors.
     X : (T, P) array-like or data frame, (N, T, P) array, or a sequence of (T_i, P) ones
-        One that is no list or tuple, but has ``__len__`` and ``__getitem__``, is asked for its
-        data sets one at a time, and they are checked then.
+        A (T,) array is a signal with one feature, alone, in a list and in an array of objects.
+        A sequence that is no list or tuple, but has ``__len__`` and ``__getitem__``, is asked for
+        its data sets one at a time, and they are checked then.
     single_precision : bool
         Leave float32 arrays as they are; otherwise all become float64.
     executor : Executor, optional
@@ -198,9 +208,10 @@ def check_features(estimator: Any, data: Data) -> Data:
     check_is_fitted(estimator)
     who, expected = type(estimator).__name__, estimator.n_features_in_
     if data.n_features != expected:
+        one = " Reshape your data: a 1-D array is a signal of one feature, not a sample."
         raise ValueError(
             f"X has {data.n_features} features, but {who} is expecting {expected} features as "
-            f"input.{data.remedy}"
+            f"input.{data.remedy or one * (data.n_features == 1)}"
         )
     fitted = getattr(estimator, "feature_names_in_", None)
     names = data.feature_names
@@ -228,6 +239,20 @@ def keep_features(estimator: Any, data: DataSets) -> None:
         estimator.feature_names_in_ = data.feature_names
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
+
+
+def note_constant(estimator: Any, varies: NDArray, stacklevel: int = 4) -> None:
+    """Warn of features (P,) that get no weight because they do not vary, by their names."""
+    constant = np.flatnonzero(~varies)
+    if len(constant):
+        named = getattr(estimator, "feature_names_in_", np.arange(len(varies)))[constant]
+        warnings.warn(
+            f"{type(estimator).__name__} gives no weight to {len(constant)} feature(s) that are "
+            f"constant in every data set ({', '.join(map(str, named[:5]))}"
+            f"{', …' if len(constant) > 5 else ''}); remove them, or fit to data in which they "
+            "vary.",
+            stacklevel=stacklevel,
+        )
 
 
 def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
@@ -264,6 +289,9 @@ def read_labelings(
     who : str
         Name used in errors.
     y : sequence of (T_i,) labels, of Partition or of PartialPartition; or one
+        For segments also change-points as in ruptures, whole numbers that rise to T_i. No list
+        can be read in two ways: T_i of them, 1, 2, …, T_i, are change-points and labels of one
+        and the same partition.
     data : DataSets
     segments : bool
         Whether every run of equal labels is a cluster; else equal labels are one cluster,
@@ -283,11 +311,12 @@ def read_labelings(
     truths: list[Any] = []
     for i, (length, labels) in enumerate(zip(data.lengths, list_labelings(who, y, data))):
         place = "the data set" if data.single else f"data set {i}"
-        truth = _read_labeling(who, labels, place, partial, segments)
+        truth = _read_labeling(who, labels, place, partial, segments, length)
         if truth.n_samples != length:
+            ends = f"; change-points have to rise to {length}" if segments else ""
             raise ValueError(
                 f"{who} needs one label per sample, got {truth.n_samples} labels for the "
-                f"{length} samples of {place}."
+                f"{length} samples of {place}{ends}."
             )
         truths.append(truth)
     if PartialPartition in map(type, truths):
@@ -298,7 +327,7 @@ def read_labelings(
 
 
 def _read_labeling(
-    who: str, labels: Any, place: str, partial: bool, segments: bool
+    who: str, labels: Any, place: str, partial: bool, segments: bool, length: int
 ) -> Partition | PartialPartition:
     if isinstance(labels, Partition):
         return labels
@@ -309,6 +338,10 @@ def _read_labeling(
     if not isinstance(labels, PartialPartition):
         try:
             values = label_values(labels)
+            if segments and len(values) < length and values[-1] == length:
+                ends = values.astype(np.int64)
+                if values.dtype.kind in "iu" and np.all(np.diff(ends, prepend=0) > 0):
+                    return Partition(ends=ends)
             if not np.any(values == -1):
                 return Partition.from_runs(values) if segments else Partition.from_labels(values)
             labels = PartialPartition(len(values), values)
@@ -389,10 +422,15 @@ def _sort_of(X: Any) -> str:
     """Whether X is "one" data set, or a sequence of "several", or a "lazy" one.
 
     A lazy sequence has ``__len__`` and ``__getitem__``, but is no array, list or table. Several
-    data sets are a list with something of two dimensions in it, or an array of three.
+    data sets are a list, or an array of objects, with an array, a table or a list of lists in it,
+    or an array of three dimensions.
     """
-    if hasattr(X, "columns") or hasattr(X, "ndim"):
-        return "several" if not hasattr(X, "columns") and X.ndim == 3 else "one"
+    if hasattr(X, "columns"):
+        return "one"
+    if hasattr(X, "ndim"):
+        if X.ndim != 1 or X.dtype != object:
+            return "several" if X.ndim == 3 else "one"
+        X = list(X)
     listed = isinstance(X, (list, tuple, str, bytes, range, Mapping))
     if not listed and not hasattr(X, "toarray") and not hasattr(X, "__array__"):
         return "lazy" if hasattr(X, "__len__") and hasattr(X, "__getitem__") else "one"
@@ -400,7 +438,7 @@ def _sort_of(X: Any) -> str:
         return "one"
     for item in X:
         table = isinstance(item, Sequence) and len(item) > 0 and isinstance(item[0], Sequence)
-        if table or getattr(item, "ndim", 0) == 2:
+        if table or len(getattr(item, "shape", ())) in (1, 2):
             return "several"
     return "one" if len(X) > 0 else "several"
 
@@ -413,15 +451,17 @@ def _read_array(
         raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
     try:
         raw = np.asarray(item)
-        if raw.dtype.kind == "c":
-            raise ValueError("Complex data not supported")
+        if raw.dtype.kind in "cmM":
+            raise ValueError(f"Complex data not supported, nor {raw.dtype}")
         keep = single_precision and raw.dtype == np.float32
         array = raw if keep else np.asarray(raw, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{who} needs a rectangular array of real numbers in {place}, got something else "
-            f"({error}); convert it."
+            f"{_at_fault(item)}({error}); convert such columns, or drop them."
         ) from error
+    if array.ndim == 1:
+        array = array[:, None]
     if array.ndim != 2:
         raise ValueError(
             f"{who} needs (n_samples, n_features) data, got {array.ndim} dimension(s) in {place}. "
@@ -443,8 +483,25 @@ def _read_array(
         if not finite.all():
             row, feature = np.argwhere(~finite)[0] + [start, 0]
             value = "NaN" if np.isnan(array[row, feature]) else "inf"
+            remedy = "impute or remove such samples"
+            if not np.isfinite(array[:, feature]).any():
+                remedy = "no row has a number there, so drop this column"
             raise ValueError(
                 f"{who} needs finite numbers, got {value} at row {row}, feature {feature} of "
-                f"{place}; impute or remove such samples."
+                f"{place}; {remedy}."
             )
     return array
+
+
+def _at_fault(item: Any) -> str:
+    """The columns of a table that are no numbers, or nothing where it has none."""
+    faulty = []
+    for name in getattr(item, "columns", ()):
+        try:
+            column = np.asarray(item[name])
+            if column.dtype.kind in "cmM":
+                raise TypeError
+            column.astype(np.float64)
+        except (TypeError, ValueError):
+            faulty.append(str(name))
+    return f"in {', '.join(faulty[:5])} " if faulty else ""

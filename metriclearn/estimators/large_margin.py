@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import compress, repeat
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ from metriclearn.estimators.inputs import (
     DataSets,
     check_range,
     keep_features,
+    note_constant,
     read_data_sets,
     read_weights,
 )
@@ -58,6 +60,18 @@ from metriclearn.solvers.mahalanobis import Metric, MetricCone
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
 _LOGGER = logging.getLogger(__name__)
+_LEAST_SIZE = 1e-4  # of the price: far below it, no boundary can pay
+_CONCERNS = {  # what leaves nothing to learn, or nothing learned, and the remedy
+    "together": "was given labels that put all samples of a data set together, so that nothing "
+    "parts them; pass data sets with two clusters or segments and more",
+    "apart": "was given labels that differ for all samples, so that none belong together; give the "
+    "samples of a cluster or segment one label",
+    "metric": "learned a metric of 0, or nearly, which parts no samples: {regularizer!r} is too "
+    "strong; lower the strength",
+    "price": "learned a price of 0, which makes a cluster of every sample, as the labels say of no "
+    "samples that they belong together; add labels or spans (same) without a change, or end lists "
+    "of all change-points with T",
+}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -124,7 +138,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
         X : sequence of (T_i, P) arrays or data frames, or one (T, P) array
             An object that is no list or tuple but has ``__len__`` and ``__getitem__`` is asked
             for data sets one at a time, in every round; workers of Dask keep theirs.
+            A (T,) array is a signal with one feature.
         y : sequence of (T_i,) labels (any hashables) or Partition, or one
+            Of sequences also change-points as in ruptures, that is integers that rise to T_i.
         sample_weight : array (N,), optional
             Weight of every data set.
 
@@ -132,9 +148,17 @@ class LargeMarginLearner(LearnedMetric, ABC):
         ------
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
+
+        Warns
+        -----
+        UserWarning
+            If labels or the strength leave nothing to learn, or features are constant.
+        ConvergenceWarning
+            If the solver stops before its tolerance is reached.
         """
-        self._learn(self._problem(X, y, sample_weight))
-        self._report()
+        problem = self._problem(X, y, sample_weight)
+        self._learn(problem)
+        self._report(problem.risk.truths)
         return self
 
     def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Problem:
@@ -160,7 +184,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
                 )
             truths = self._complete(data, truths, weights)
         scale = self._feature_scale(data, weights, truths)
-        unit = 1.0 if self.standardize else float(scale[0])
+        unit = 1.0 if self.standardize else float(scale.min())
         self.scale_ = scale / unit
         priced = not self._count_known and self.penalty == "learned"
         cone = MetricCone(self.metric, data.n_features, priced, unit)
@@ -193,7 +217,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         return read_data_sets(type(self).__name__, X, executor=self._executor)
 
     def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
-        """Pooled standard deviations around the data sets' means, all positive.
+        """Pooled standard deviations around the data sets' means, ∞ for constant features.
 
         Or the power of 2²⁰ nearest to the largest, 1 for most data, which changes no digit.
         """
@@ -207,8 +231,10 @@ class LargeMarginLearner(LearnedMetric, ABC):
         scale = data.pooled_deviation(who, weights)
         if self.standardize:
             return scale
-        check_range(who, "standardize=True or features with standard deviations", scale, 1e100)
-        return np.full(data.n_features, 2.0 ** (20 * np.round(np.log2(scale.max()) / 20)))
+        varies = np.isfinite(scale)
+        needed = "standardize=True or features with standard deviations"
+        check_range(who, needed, scale[varies], 1e100)
+        return np.where(varies, 2.0 ** (20 * np.round(np.log2(scale[varies].max()) / 20)), scale)
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """Features, loss and oracles of the hinge."""
@@ -243,7 +269,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
                     gain = max(gain, float(charges(truth.known).slack.max()))
             return cone.join(np.zeros(cone.n_metric), self.loss_scale * gain * (1.0 + 1e-6))
         deviation = data.pooled_deviation(type(self).__name__, weights)
-        variance = float(np.sum((deviation / (self.scale_ * cone.unit)) ** 2))
+        varies = np.isfinite(deviation)
+        unit = self.scale_[varies] * cone.unit
+        variance = float(np.sum((deviation[varies] / unit) ** 2))
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
         small = self.loss_scale * float(density) / variance if density < 1 else 0.0
         return cone.join(small * cone.metric.identity(cone.n_features), 0.0)
@@ -318,16 +346,53 @@ class LargeMarginLearner(LearnedMetric, ABC):
         if not self._count_known:
             self.penalty_ = price if cone.priced else float(self.penalty)
 
-    def _report(self) -> None:
-        solution, rounds = self.solution_, len(self.solution_.trace.objective)
+    def _report(self, truths: Sequence[Any]) -> None:
+        """Log how fitting ended, and warn of what makes its result less than was asked for.
+
+        Truths are those that were learned from, completed where labels are partial.
+        """
+        solution, who = self.solution_, type(self).__name__
+        rounds = len(solution.trace.objective)
         gap = f" at a relative gap of {solution.relative_gap:.2g}" if self._CERTIFIED else ""
         _LOGGER.info(
             "%s after %d rounds%s: objective %.6g", solution.reason, rounds, gap, solution.objective
         )
-        if not solution.converged and solution.reason != "callback":
-            warnings.warn(
-                f"{type(self).__name__} stopped ({solution.reason}){gap} after {rounds} rounds; "
-                "the best metric so far is kept. Raise the solver's max_rounds or its tolerance.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        varies = np.isfinite(self.scale_)
+        if not varies.all():
+            note_constant(self, varies)
+        counts = np.array(list(map(attrgetter("n_clusters"), truths)))
+        lengths = np.array(list(map(attrgetter("n_samples"), truths)))
+        scaled = self.components_[:, varies] * self.scale_[varies]
+        ended = solution.converged or solution.reason == "callback"
+        concern = None
+        if np.all(counts == 1):
+            concern = "together"
+        elif np.all(counts == lengths) and self.completions_ is None:
+            concern = "apart"
+        elif not ended:  # which says enough of the metric
+            pass
+        elif not scaled.any() or (
+            self.standardize  # else the features have any unit
+            and lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (self.penalty_ or 0.0)
+        ):
+            concern = "metric"
+        elif self.penalty == "learned" and self.penalty_ == 0.0:
+            concern = "price"
+        if concern is not None:
+            sentence = _CONCERNS[concern].format(regularizer=self.regularizer)
+            warnings.warn(f"{who} {sentence}.", stacklevel=3)
+        if ended:
+            return
+        remedy = "raise the solver's max_rounds or its tolerance"
+        if solution.reason == "interrupted":
+            part = "solver" if self.alternation_ is None else "alternation"
+            file = getattr(getattr(self, part), "checkpoint", None)
+            remedy = f"fit again to go on from {file}"
+            if file is None:
+                remedy = f"fit again; with {part}__checkpoint=FILE it would go on from here"
+        warnings.warn(
+            f"{who} stopped ({solution.reason}){gap} after {rounds} rounds; the best metric so far "
+            f"is kept, {remedy}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

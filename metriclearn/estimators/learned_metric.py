@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
@@ -53,6 +54,12 @@ class LearnedMetric(  # type: ignore[call-arg]
     def transform(self, X: Any) -> Any:
         """X L, so that Euclidean distances are the learned ones, (T, P) -> (T, r)."""
         data = self._read(X)
+        if len(self.components_) == 0:
+            warnings.warn(
+                f"{type(self).__name__} transforms to tables without a column, as its metric is 0; "
+                "fit again with less regularization, or with labels that differ.",
+                stacklevel=2,
+            )
         results = [self._to_frame(array @ self.components_.T, X) for array in data.arrays]
         return results[0] if data.single else results
 
@@ -128,6 +135,13 @@ class LearnedMetric(  # type: ignore[call-arg]
 
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         return pd.DataFrame(Z, columns=self.get_feature_names_out(), index=index)
+
+
+def spread(components: NDArray, varies: NDArray) -> NDArray:
+    """Components of the features that vary, (r, Q), as those of all P, of which Q ``varies``."""
+    whole = np.zeros((len(components), len(varies)))
+    whole[:, varies] = components
+    return whole
 
 
 def covariances(

@@ -16,6 +16,7 @@ from metriclearn.estimators.learned_metric import (
     LearnedMetric,
     covariances,
     principal_components,
+    spread,
     whitening,
 )
 from metriclearn.oracles.completion import groups_of
@@ -29,8 +30,8 @@ class MetricOfData(LearnedMetric, ABC):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one (T, P) array or several, at most O(TP² + P³); y is not used."""
-        data, _ = self._read_labeled(X)
-        self.components_ = self._components(data)
+        data, varies = self._read_labeled(X)[0].varying(self)
+        self.components_ = spread(self._components(data), varies)
         return self
 
     @abstractmethod
@@ -80,7 +81,6 @@ class PrincipalComponents(MetricOfData):
 
     def _components(self, data: DataSets) -> NDArray:
         """Leading eigenvectors of the pooled correlation matrix, over the standard deviations."""
-        data.pooled_deviation(type(self).__name__)
         variances, components = principal_components(data.arrays, self.n_components)
         if not self.whiten:
             return components
@@ -140,14 +140,15 @@ class RelevantComponents(LearnedMetric):
                 f"{who} needs two samples or more in some chunklet, but no two of the "
                 f"{sum(data.lengths)} samples are labeled as belonging together; label some."
             )
-        data.pooled_deviation(who)
+        data, varies = data.varying(self)
         total, within = covariances(data.arrays, truths)
         within *= sum(data.lengths) / sum(counts)  # a mean over the samples in chunklets
         if self.diagonal:
             variances = np.maximum(np.diag(within), 1e-12 * np.diag(total))
-            self.components_ = np.diag(1.0 / np.sqrt(variances))
+            components = np.diag(1.0 / np.sqrt(variances))
         else:
-            self.components_ = whitening(total, within, self.shrinkage, self.n_components)
+            components = whitening(total, within, self.shrinkage, self.n_components)
+        self.components_ = spread(components, varies)
         return self
 
 

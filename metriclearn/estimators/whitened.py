@@ -24,6 +24,7 @@ from metriclearn.estimators.learned_metric import (
     LearnedMetric,
     MetricEstimator,
     covariances,
+    spread,
     whitening,
 )
 from metriclearn.estimators.linear import PrincipalComponents
@@ -83,23 +84,18 @@ class MappedLearner(LearnedMetric, ABC):
         weights = read_weights(who, sample_weight, len(truths))
         weights = np.ones(len(truths)) if weights is None else weights
         used = np.flatnonzero(weights)
-        spread = np.array([np.ptp(array, axis=0) for array in data.arrays])
-        varies = np.any(spread[used] > 0, axis=0)
-        if not varies.any():
-            raise ValueError(
-                f"{who} needs features that vary within some data set, but all {data.n_features} "
-                f"are constant over {len(data.arrays[0])} sample(s); pass other features."
-            )
-        check_range(who, "features with spreads", spread.max(axis=0)[varies], 1e50)
-        arrays = [array[:, varies] for array in data.arrays]
-        used_arrays, used_truths = [arrays[i] for i in used], [truths[i] for i in used]
-        W = self._map(used_arrays, used_truths, weights[used])
+        used_truths = [truths[i] for i in used]
+        data, varies = data.subset(used).varying(self)
+        arrays = list(data.arrays)
+        spreads = np.array([np.ptp(array, axis=0) for array in arrays])
+        check_range(who, "features with spreads", spreads.max(axis=0), 1e50)
+        W = self._map(arrays, used_truths, weights[used])
         mapped = [center(array) @ W.T for array in arrays]
-        self.learner_ = self._inner(mapped, truths).fit(mapped, truths, sample_weight)
+        weights = None if sample_weight is None else weights[used]
+        self.learner_ = self._inner(mapped, used_truths).fit(mapped, used_truths, weights)
         components = self.learner_.components_ @ W
-        self.components_: NDArray = np.zeros((len(components), data.n_features))
-        self.components_[:, varies] = components
-        self._finish(used_arrays, used_truths, components)
+        self.components_ = spread(components, varies)
+        self._finish(arrays, used_truths, components)
         return self
 
     def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:

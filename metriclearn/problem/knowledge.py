@@ -111,8 +111,8 @@ class PartialPartition:
     labels : sequence of T labels, optional
         Any hashables; −1 marks unlabeled samples.
     change_points : sequence of int
-        Known changes, each between the samples t−1 and t, 1 ≤ t < T. A final T is ignored, so
-        lists as in ruptures can be passed; not being listed says nothing.
+        Known changes, each between the samples t−1 and t, 1 ≤ t < T. A list that has T, as in
+        ruptures, is complete: there are no other changes. Else not being listed says nothing.
     same : sequence of (start, stop)
         Spans X[start:stop] that lie in one cluster or segment.
     regions : sequence of Region or of (start, stop, kind)
@@ -171,7 +171,13 @@ class PartialPartition:
             (one.region.start, one.region.stop) for one in spans
         )
         self.regions: tuple[Region, ...] = tuple(one.region for one in annotated)
-        given = [*_label_facts(self.labels), *sorted(set(cuts), key=_START), *spans, *annotated]
+        cuts = sorted(set(cuts), key=_START)
+        given = [*_label_facts(self.labels), *cuts, *spans, *annotated]
+        start = 0
+        for cut in cuts if cuts and cuts[-1].region.start == T - 1 else ():
+            stop = cut.region.start + 1
+            given.append(_Fact(Region(start, stop, NO_CHANGE), "segment", (start, stop)))
+            start = stop
         facts = tuple(fact for fact in given if fact.region.stop - fact.region.start > 1)
         if not _feasible(facts, T):
             named = ", ".join(f"the {fact.sort} {fact.given}" for fact in _conflict(facts, T))

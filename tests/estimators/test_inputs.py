@@ -1,6 +1,8 @@
 """Data sets, labels, weights and parameters: which are fine, and what is refused in a sentence."""
 
 import contextlib
+import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,17 +11,27 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold, cross_val_score
 
 from metriclearn import (
     L1,
+    BundleDual,
     ChangePointMetricLearner,
+    ChangePointMetricLearnerCV,
+    ClusteringMetricLearner,
     DiagonalMetric,
     FullMetric,
+    NormalizedCutMetricLearner,
+    PartialPartition,
     Partition,
     SquaredFrobenius,
     Trace,
+    WhitenedMetricLearner,
+    baselines,
 )
+from metriclearn.baselines.similarities import EuclideanSimilarity
 from metriclearn.estimators.inputs import read_data_sets, read_labelings, read_weights
+from metriclearn.running.callbacks import Callback
 from tests.training import PAIRS, XS, YS, learn
 
 A = np.arange(8.0).reshape(4, 2)
@@ -42,7 +54,21 @@ def refused(message: str, kind: type[Exception] = ValueError) -> Any:
     assert len(text) < 300
 
 
-def edited(array: np.ndarray, row: int, column: int, value: float) -> np.ndarray:
+@contextlib.contextmanager
+def warned(message: str) -> Any:
+    """One warning of one sentence, that points here."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    texts = [str(warning.message) for warning in caught]
+    assert len(texts) == 1, texts
+    assert re.search(message, texts[0]), texts
+    assert texts[0].endswith(".")
+    assert len(texts[0]) < 300
+    assert "metriclearn/metriclearn" not in caught[0].filename
+
+
+def edited(array: np.ndarray, row: Any, column: int, value: float) -> np.ndarray:
     array = array.copy()
     array[row, column] = value
     return array
@@ -80,6 +106,47 @@ def test_one_data_set(X) -> None:
     np.testing.assert_array_equal(stacked.arrays[2], A + 2.0)
 
 
+SIGNALS = [np.arange(4.0), np.arange(3.0)]
+FRAME = pd.DataFrame({"speed": [1.0, 2.0], "name": ["a", "b"], "day": pd.to_datetime([0, 1])})
+
+
+@pytest.mark.parametrize(
+    "X",
+    [SIGNALS, tuple(map(pd.Series, SIGNALS)), np.array(SIGNALS, dtype=object)],
+    ids=["arrays", "series", "array of objects"],
+)
+def test_arrays_of_one_dimension_are_signals_with_one_feature(X) -> None:
+    data = read_data_sets("Learner", X)
+    assert not data.single
+    for array, signal in zip(data.arrays, SIGNALS, strict=True):
+        np.testing.assert_array_equal(array, signal[:, None])
+    alone = read_data_sets("Learner", X[0])
+    assert alone.single
+    np.testing.assert_array_equal(alone.arrays[0], SIGNALS[0][:, None])
+    assert read_data_sets("Learner", [1.0, 2.0]).arrays[0].shape == (2, 1)
+
+
+class Frame:
+    """What data frames of polars have: columns, a shape and no number of dimensions."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.shape, self.columns = array, array.shape, ["speed", "heart"]
+
+    def __array__(self, *arguments: Any, **keywords: Any) -> np.ndarray:
+        return self.array
+
+
+@pytest.mark.parametrize("objects", [False, True])
+def test_frames_of_other_packages_and_arrays_of_objects(objects) -> None:
+    X: Any = [Frame(A), Frame(B)]
+    if objects:
+        X = np.fromiter(X, dtype=object)
+    data = read_data_sets("Learner", X)
+    assert (data.single, data.feature_names.tolist()) == (False, ["speed", "heart"])
+    np.testing.assert_array_equal(data.arrays[1], B)
+    assert read_data_sets("Learner", X[0]).single
+
+
 def test_feature_names_of_frames() -> None:
     frames = [pd.DataFrame(array, columns=["speed", "heart"]) for array in (A, B)]
     for X in (frames, frames[0]):
@@ -106,13 +173,15 @@ def test_feature_names_of_frames() -> None:
         ([A, B[:, :1]], "same features in every data set, got 2 in data set 0 and 1 in data set 1"),
         ([A, B[:0]], r"array with 0 sample\(s\) .*minimum of 1 is required in data set 1"),
         (A[:, :0], r"array with 0 feature\(s\) .*minimum of 1 is required in the data set"),
-        (np.zeros(5), r"\(n_samples, n_features\) data, got 1 dimension.*reshape\(-1, 1\)"),
         (3.0, r"\(n_samples, n_features\) data, got 0 dimension"),
         (None, "got 0 dimension"),
         ([["a", "b"], ["c", "d"]], "a rectangular array of real numbers in"),
         (A + 1j, "a rectangular array of real numbers in the data set.*Complex data"),
         ([A, np.zeros(3)], "data set 1"),
         ([[1.0, 2.0], [3.0]], "a rectangular array of real numbers in the data set"),
+        (FRAME, "in the data set, got something else in name, day .*convert such columns, or drop"),
+        (FRAME[["day"]], "something else in day .*datetime64.*convert such columns, or drop them"),
+        (edited(A, slice(None), 1, np.nan), "got NaN at row 0, feature 1 .*drop this column"),
     ],
 )
 def test_bad_data_sets(X, message) -> None:
@@ -145,6 +214,30 @@ def test_labels_are_read_as_runs(labels) -> None:
     assert read_labelings("Learner", labels, one, segments=True) == [expected]
     both = read_labelings("Learner", [labels, [0, 0, 1]], several, segments=True)
     assert both == [expected, Partition.from_change_points([2, 3])]
+
+
+@pytest.mark.parametrize(
+    ("change_points", "expected"),
+    [([2, 3, 4], [2, 3, 4]), ((4,), [4]), (range(1, 5), [1, 2, 3, 4])],
+)
+def test_change_points_that_rise_to_the_end_are_labels_too(change_points, expected) -> None:
+    truth = Partition.from_change_points(expected)
+    for y in (change_points, np.array(change_points, dtype=np.uint8)):
+        assert read_labelings("L", y, read_data_sets("L", A), segments=True) == [truth]
+    both = read_data_sets("L", [A, B])
+    truths = read_labelings("L", [change_points, [1, 3]], both, segments=True, partial=True)
+    assert truths == [truth, Partition.from_change_points([1, 3])]
+
+
+@pytest.mark.parametrize("y", [[0, 2, 4], [2, 2, 4], [3, 2, 4], [2, 3], [2.0, 4.0], [5], [-1, 4]])
+def test_lists_that_are_neither_labels_nor_change_points(y) -> None:
+    with refused(r"\d labels for the 4 samples of the data set; change-points have to rise to 4"):
+        read_labelings("L", y, read_data_sets("L", A), segments=True, partial=True)
+
+
+def test_clusterings_have_no_change_points() -> None:
+    with refused("got 2 labels for the 4 samples of the data set"):
+        read_labelings("L", [2, 4], read_data_sets("L", A), segments=False)
 
 
 FOUR = [0] * 4
@@ -222,9 +315,11 @@ def test_labels_that_return_start_new_segments(learner) -> None:
 )
 def test_a_metric_that_learned_nothing_still_predicts(metric, regularizer) -> None:
     """A huge strength leaves B = 0: no components, one segment, distances 0."""
-    learner = learn(metric=metric, regularizer=regularizer)
+    with warned("ChangePointMetricLearner learned a metric of 0, .*1000000.0.* lower the strength"):
+        learner = learn(metric=metric, regularizer=regularizer)
     assert learner.components_.shape == (0, 6)
-    assert learner.transform(XS[0]).shape == (120, 0)
+    with warned("transforms to tables without a column, as its metric is 0; fit again with less"):
+        assert learner.transform(XS[0]).shape == (120, 0)
     np.testing.assert_array_equal(learner.get_mahalanobis_matrix(), np.zeros((6, 6)))
     np.testing.assert_array_equal(learner.pair_distance(np.ones((2, 2, 6))), [0.0, 0.0])
     assert learner.predict_change_points(XS[0]).tolist() == [120]
@@ -234,9 +329,87 @@ def test_a_metric_that_learned_nothing_still_predicts(metric, regularizer) -> No
 @pytest.mark.parametrize("labels", [np.zeros(120), np.arange(120)], ids=["no change", "all"])
 @pytest.mark.parametrize(("metric", "regularizer"), PAIRS)
 def test_labels_that_never_change_or_at_every_sample(metric, regularizer, labels) -> None:
-    learner = learn(y=[labels] * 5, metric=metric, regularizer=regularizer)
+    with warned("was given labels that (put all samples.*pass data|differ for all .*give the)"):
+        learner = learn(y=[labels] * 5, metric=metric, regularizer=regularizer)
     assert learner.solution_.converged
     assert learner.score(XS, [labels] * 5) == 0.0
+
+
+def test_a_metric_that_is_nearly_zero() -> None:
+    with warned("learned a metric of 0, or nearly, .*SquaredFrobenius.* too strong; lower the"):
+        learn(regularizer=SquaredFrobenius(1e9))
+
+
+def test_a_price_of_zero_says_what_is_missing() -> None:
+    """Changes alone do not say where there is none; a list that ends with T does."""
+    ends = [np.append(np.flatnonzero(np.diff(labels)) + 1, 120) for labels in YS]
+    some = [PartialPartition(120, change_points=list(one[:-1])) for one in ends]
+    with warned("learned a price of 0, .*end lists of all change-points with T"):
+        assert learn(y=some).penalty_ == 0.0
+
+
+def test_constant_features_get_no_weight_and_a_note_with_their_names(learner) -> None:
+    names = ["a", "b", "steady", "d", "level", "f"]
+    varies = np.array([1, 1, 0, 1, 0, 1], dtype=bool)
+    X = [np.where(varies, X, i + np.arange(6.0)) for i, X in enumerate(XS)]
+    frames = [pd.DataFrame(array, columns=names) for array in X]
+    with warned(r"no weight to 2 feature\(s\) that are constant .*\(steady, level\); remove them"):
+        noted = learn(frames)
+    assert noted.scale_[~varies].tolist() == [np.inf, np.inf]
+    np.testing.assert_array_equal(noted.components_[:, ~varies], 0.0)
+    without = learn([array[:, varies] for array in X])
+    np.testing.assert_allclose(noted.components_[:, varies], without.components_, rtol=1e-7)
+    assert noted.score(XS, YS) == without.score([array[:, varies] for array in XS], YS)
+
+
+def test_a_feature_that_is_constant_in_the_training_part_only() -> None:
+    X = [np.column_stack([array, np.full(120, 3.0)]) for array in XS]
+    X[4][:, 6] = np.arange(120)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scores = cross_val_score(ChangePointMetricLearner(), X, YS, cv=KFold(5))
+        ChangePointMetricLearnerCV(strengths=2).fit(X, YS)
+    (note,) = [str(warning.message) for warning in caught]  # of the fold without the last sequence
+    assert "gives no weight to 1 feature(s) that are constant in every data set (6);" in note
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        *(baselines.Euclidean(), baselines.PrincipalComponents(6), baselines.RelevantComponents()),
+        *(baselines.RelevantComponents(diagonal=True), baselines.ClosedFormMetric()),
+        *(baselines.MMC(), baselines.NeighborhoodComponents(), EuclideanSimilarity()),
+        *(ClusteringMetricLearner(), NormalizedCutMetricLearner(), WhitenedMetricLearner()),
+    ],
+    ids=repr,
+)
+def test_constant_features_of_other_estimators(estimator) -> None:
+    X = [np.insert(array[:40], 3, 7.0, axis=1) for array in XS[:2]]
+    labels = np.repeat([0, 1], 20)
+    with warned(rf"{type(estimator).__name__} gives no weight to 1 feature.s. .*\(3\); remove"):
+        estimator.fit(X, [labels, labels])
+    assert estimator.components_.shape[1] == 7
+    np.testing.assert_array_equal(estimator.components_[:, 3], 0.0)
+    assert np.isfinite(estimator.components_).all()
+
+
+@pytest.mark.parametrize(
+    ("solver", "remedy"),
+    [
+        (BundleDual(), "fit again; with solver__checkpoint=FILE it would go on from here"),
+        (BundleDual(checkpoint="FILE.npz"), "fit again to go on from FILE.npz"),
+    ],
+)
+def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypatch) -> None:
+    class Interrupt(Callback):
+        def on_round(self, progress: Any) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    with warned(rf"stopped \(interrupted\) at .*the best metric so far is kept, {remedy}"):
+        learner = learn(solver=solver, callbacks=[Interrupt()])
+    assert learner.solution_.reason == "interrupted"
 
 
 # Bad input of a learner
@@ -268,7 +441,11 @@ NOTHING_KNOWN = [np.full(120, -1)] * 5
         (with_first(XS[0][:-1]), YS, "got 120 labels for the 119 samples of data set 0"),
         (with_first(XS[0][:1]), [YS[0][:1], *YS[1:]], "at least 2 samples in .*data set 0"),
         (XS, NOTHING_KNOWN, "nothing is known of any data set"),
-        ([X * [1, 1, 0, 1, 0, 1] for X in XS], YS, r"but 2 are constant in each \(2, 4\); remove"),
+        (
+            [X * 0.0 for X in XS],
+            YS,
+            r"all 6 are constant in each, of 600 sample\(s\) tog",
+        ),
     ],
 )
 def test_bad_data_leave_an_earlier_fit_untouched(learner, X, y, message) -> None:

@@ -38,6 +38,7 @@ WEIGHTS = "sample_weight weighs data sets, and the array of this check is a sing
 REFUSED = {
     "check_dtype_object": "values that are no numbers are refused in a sentence of our own, a "
     "ValueError that names the data set",
+    "check_fit1d": "an array of one dimension is a signal with one feature",
 }
 TRANSDUCTIVE = REFUSED | {
     "check_methods_subset_invariance": "what is predicted of a sample depends on the others",
