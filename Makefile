@@ -10,7 +10,7 @@ ARGS ?=
 WORKERS ?= 2
 BENCHMARKS := $(basename $(notdir $(shell grep -l __main__ experiments/benchmarks/*.py)))
 
-.PHONY: help demo test integrations lint bench clean
+.PHONY: help demo test integrations lint bench figures clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make integrations  run the checks of aeon, sktime and skchange, in an environment of theirs"
 	@echo "make lint   ruff, mypy and the import rules"
 	@echo "make bench  time everything against its peers (long)"
+	@echo "make figures  write numbers and pictures of README.md and docs/ from committed results"
 	@echo "make clean  remove the virtual environment and all caches; outputs/ stays"
 
 demo: $(VENV)/.experiments
@@ -50,6 +51,9 @@ bench: $(VENV)/.bench
 		echo "== python -m experiments.benchmarks.$$name"; \
 		$(BIN)/python -m experiments.benchmarks.$$name; \
 	done
+
+figures: $(VENV)/.experiments
+	$(BIN)/python -m experiments.figures
 
 clean:
 	rm -rf $(VENV) $(INTEGRATIONS) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,6 +1,6 @@
 """Passes and seconds of all solvers to the optimum and to its certificate.
 
-    python -m experiments.benchmarks.convergence [--out FOLDER] [--images FOLDER] [--seconds 15]
+    python -m experiments.benchmarks.convergence [--out FOLDER] [--seconds 15]
 
 Change-points with a squared regularizer. ``synthetic`` is 30 sequences of 150 samples and 20
 features (5 relevant, 3 to 8 segments), strength 0.1: full and diagonal metric with a learned price
@@ -49,6 +49,7 @@ TARGETS = (1e-1, 1e-2, 1e-3, 1e-4)
 _TOLERANCE, _ROUNDS = 1e-4, 300
 _BATCH = 5
 _UNGROUPED = "bundle, ungrouped"
+_DRAWN = ["objective", "lower_bound", "seconds", "passes"]
 _LIMITS: dict[str, Any] = {"tolerance": _TOLERANCE, "max_rounds": _ROUNDS}
 
 SOLVERS: dict[str, Any] = {
@@ -169,8 +170,9 @@ def report_on(
         report.table(f"{title}: {kind}", rows, f"Passes (seconds) to a {kind}. {note}")
 
 
-def draw(traces: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """Certified gap against passes and against seconds, a row for every problem."""
+def draw(record: Mapping[str, Any]) -> Figure:
+    """Certified gap against passes and against seconds, a row for every problem with curves."""
+    traces = record["traces"]
     figure = Figure(figsize=(12.0, 4.4 * len(traces)), layout="constrained")
     axes = figure.subplots(len(traces), 2, squeeze=False)
     for (left, right), (title, by_solver) in zip(axes, traces.items()):
@@ -182,7 +184,7 @@ def draw(traces: Mapping[str, Mapping[str, Any]]) -> Figure:
 
 
 def main() -> None:
-    """Solve everything; print, save and draw."""
+    """Solve everything; print and save."""
     parser = options_of(__doc__)
     parser.add_argument("--seconds", type=float, default=15.0, help="processor time of a run")
     parser.add_argument("--root", help="folder of HAPT; by default that of load_hapt")
@@ -199,10 +201,10 @@ def main() -> None:
         report_on(report, title, runs, reference)
         if "full metric, learned" in title:
             traces[title] = {
-                name: {**rounds, "scale": reference.scale} for name, (rounds, _) in runs.items()
+                name: rounds[_DRAWN].to_dict("list") | {"scale": reference.scale}
+                for name, (rounds, _) in runs.items()
             }
-    report.save()
-    report.picture(draw(traces))
+    report.save(traces=traces)
 
 
 if __name__ == "__main__":

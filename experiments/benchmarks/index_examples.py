@@ -1,10 +1,10 @@
 """The worked examples of graph-sensitive indices, with the paper's numbers beside ours.
 
-    python -m experiments.benchmarks.index_examples [--out FOLDER] [--images docs/images]
+    python -m experiments.benchmarks.index_examples [--out FOLDER]
 
 Chains and Gaussian points of Hussain & Meilă, "Graph-sensitive indices for comparing clusterings"
 (sections 5.1 and 5.2), thirteen points in four clusters each way, and the bootstrap
-stability of K-means. Prints the tables and writes the pictures of docs/indices.md.
+stability of K-means: the tables and pictures of docs/indices.md.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def draw_points(ax: Axes, points: NDArray, labels: ArrayLike, size: ArrayLike) -
     ax.axis("off")
 
 
-def draw_chains() -> Figure:
+def draw_chains(record: Any = None) -> Figure:
     """Figures 3 and 4 of the paper, with the distances of B and C from A."""
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     for ax, (name, chain) in zip(figure.subplots(2, 1), CHAINS.items()):
@@ -134,7 +134,7 @@ def draw_chains() -> Figure:
     return figure
 
 
-def draw_gaussian() -> Figure:
+def draw_gaussian(record: Any = None) -> Figure:
     """One simulation of section 5.2."""
     figure = Figure(figsize=(10, 3.4), layout="constrained")
     X, clusterings = gaussian_example(0)
@@ -146,7 +146,12 @@ def draw_gaussian() -> Figure:
     return figure
 
 
-def draw_stability() -> Figure:
+def draw_table(record: Any = None) -> Figure:
+    """Thirteen points in four clusters each way."""
+    return indices.plot_contingency(*THIRTEEN)
+
+
+def draw_stability(record: Any = None) -> Figure:
     """Bootstrap distances of K-means with the right and a wrong number of clusters."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2)) + 6 * np.array([[0, 0], [1, 0], [0.5, 1]])[np.arange(300) % 3]
@@ -163,7 +168,7 @@ def draw_stability() -> Figure:
 
 
 def main() -> None:
-    """Print the tables and write the pictures."""
+    """Print and save the tables."""
     options = options_of(__doc__).parse_args()
     n_simulations = 2 if options.tiny else 100
     report = Report("index_examples", options)
@@ -173,10 +178,6 @@ def main() -> None:
         gaussian_rows(gaussian_table(n_simulations)),
     )
     report.save()
-    report.picture(draw_chains(), "indices_chains")
-    report.picture(draw_gaussian(), "indices_gaussian")
-    report.picture(indices.plot_contingency(*THIRTEEN), "indices_table")
-    report.picture(draw_stability(), "indices_stability")
 
 
 if __name__ == "__main__":

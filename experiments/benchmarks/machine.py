@@ -1,4 +1,7 @@
-"""What every benchmark states and shares: the machine, timings taken in turns, saved tables."""
+"""What every benchmark states and shares: the machine, timings taken in turns, saved tables.
+
+A benchmark leaves ``docs/benchmarks/NAME.json``; ``make figures`` makes the page and the pictures.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,14 @@ import platform
 import re
 import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +29,7 @@ from matplotlib.figure import Figure
 
 from experiments.report import markdown_table
 from metriclearn.plots import plot_scaling
+from metriclearn.plots.canvas import number
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "ruptures", "ruptures-rs", "fastcpd")
 _PATIENCE = 10.0  # processor seconds
@@ -73,9 +80,7 @@ class Timing:
         return {"seconds": wall, "processor seconds": processor}
 
     def __str__(self) -> str:
-        """Milliseconds, with the number of runs where it is a single one."""
-        single = " (1 run)" if len(self.seconds) == 1 else ""
-        return f"{1e3 * self.median:.2f} ms{single}"
+        return cell(_plain(self))
 
 
 def in_turns(
@@ -157,24 +162,30 @@ def power_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def draw_scaling(
-    sizes: Sequence[int], curves: Mapping[str, Sequence[float]], **options: Any
+    rows: Sequence[Mapping[str, Any]], size: str, columns: Sequence[str], **options: Any
 ) -> Figure:
-    """Seconds against sizes, with a line of slope one through the last curve."""
-    ax, last = options.pop("ax", None), list(curves)[-1]
-    for label, seconds in curves.items():
-        slope = 1.0 if label == last else None
-        figure = plot_scaling(sizes, seconds, slope=slope, ax=ax, label=label, **options)
-        ax = ax or figure.axes[0]
+    """Seconds in columns of a saved table against sizes, a line of slope one through the last."""
+    sizes = [row[size] for row in rows]
+    curves = {name: [row[name] for row in rows] for name in columns}
+    ax = None
+    for name, cells in curves.items():
+        seconds = [c["median"] if isinstance(c, dict) else c for c in cells]
+        slope = 1.0 if name == columns[-1] else None
+        figure = plot_scaling(sizes, seconds, slope=slope, ax=ax, label=name, **options)
+        ax = figure.axes[0]
     return figure
 
 
 def describe() -> dict[str, Any]:
-    """Processor, cores, memory, load before the run and the versions that matter."""
+    """Command, commit, machine, load averages before the run and the versions that matter."""
     file = Path("/proc/cpuinfo")
     model = re.search(r"model name\s*: (.*)", file.read_text() if file.exists() else "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     versions = {package.name: package.version for package in metadata.distributions()}
+    module = Path(sys.argv[0]).stem
     return {
+        "command": " ".join([f"python -m experiments.benchmarks.{module}", *sys.argv[1:]]),
+        "commit": _commit(),
         "processor": model[1] if model else platform.processor(),
         "cores": os.cpu_count(),
         "memory": f"{memory / 2**30:.0f} GiB",
@@ -185,19 +196,20 @@ def describe() -> dict[str, Any]:
     }
 
 
-def options_of(description: str | None) -> argparse.ArgumentParser:
-    """The options of all benchmarks: where results go, ``--tiny`` and ``--repeats``.
+def _commit() -> str:
+    """The commit that is checked out, and whether files differ from it."""
+    call = ["git", "describe", "--always", "--dirty=, with changes"]
+    answer = subprocess.run(call, capture_output=True, text=True, cwd=Path(__file__).parent)
+    return answer.stdout.strip() or "unknown"
 
-    A tiny run leaves its pictures beside its tables, not among those of the documentation.
-    """
+
+def options_of(description: str | None) -> argparse.ArgumentParser:
+    """The options of all benchmarks: where results go, ``--tiny`` and ``--repeats``."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("outputs/benchmarks"), help="folder of the tables"
-    )
-    parser.add_argument(
-        "--images", type=Path, default=Path("docs/images"), help="folder of the pictures"
+        "--out", type=Path, help="folder of the results: docs/benchmarks, or outputs if tiny"
     )
     parser.add_argument("--tiny", action="store_true", help="seconds, to see that it works")
     parser.add_argument(
@@ -207,12 +219,12 @@ def options_of(description: str | None) -> argparse.ArgumentParser:
 
 
 class Report:
-    """Tables that are printed while they grow, then saved as markdown and JSON, and pictures.
+    """Tables that are printed while they grow, then saved as JSON.
 
     Parameters
     ----------
     name : str
-        Stem of the saved files.
+        Stem of the saved file.
     options : Namespace
         Of :func:`options_of`.
     facts : mapping, optional
@@ -220,50 +232,48 @@ class Report:
     """
 
     def __init__(self, name: str, options: argparse.Namespace, **facts: Any) -> None:
-        self.name, self.folder = name, options.out
-        self.images = options.out if options.tiny else options.images
-        self.facts = {**describe(), **facts}
-        self.parts: list[str] = []
-        self.tables: list[dict[str, Any]] = []
-        lines = [f"# {name}", "", *(f"* {key}: {value}" for key, value in self.facts.items())]
-        self._add("\n".join(lines))
-
-    def _add(self, text: str) -> None:
-        print(text, flush=True)
-        self.parts.append(text)
+        folder = options.out or Path("outputs" if options.tiny else "docs") / "benchmarks"
+        self.path = folder / f"{name}.json"
+        self.record: dict[str, Any] = {"machine": {**describe(), **facts}, "tables": []}
+        print(page_of(name, self.record), flush=True)
 
     def table(self, title: str, rows: Sequence[Mapping[str, Any]], note: str = "") -> None:
         """Print a table and keep it; timings are kept with every single run."""
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        cells = [[_cell(row.get(name, "")) for name in names] for row in rows]
-        lines = [f"\n## {title}\n", *markdown_table(names, cells)]
-        self._add("\n".join([*lines, "", note] if note else lines))
-        self.tables.append({"title": title, "note": note, "rows": rows})
+        plain = json.loads(json.dumps(rows, default=_plain))
+        self.record["tables"].append({"title": title, "note": note, "rows": plain})
+        print("\n".join(_table_lines(self.record["tables"][-1])), flush=True)
 
-    def picture(self, figure: Figure, name: str | None = None) -> None:
-        """Save a picture under its name, by default that of the report."""
-        self.images.mkdir(parents=True, exist_ok=True)
-        path = self.images / f"{name or self.name}.png"
-        figure.savefig(path, dpi=120)
-        print(f"Saved {path}")
+    def save(self, **curves: Any) -> None:
+        """Write NAME.json, with what its pictures need beside the tables."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(self.record | curves, indent=1, ensure_ascii=False, default=_plain)
+        self.path.write_text(text + "\n", encoding="utf-8")
+        print(f"Saved {self.path}; `make figures` makes its page and pictures")
 
-    def save(self) -> None:
-        """Write NAME.md and NAME.json."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"{self.name}.md"
-        path.write_text("\n".join(self.parts) + "\n", encoding="utf-8")
-        record = {"machine": self.facts, "tables": self.tables}
-        text = json.dumps(record, indent=1, ensure_ascii=False, default=_plain)
-        path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
-        print(f"\nSaved {path} and .json")
+
+def page_of(name: str, record: Mapping[str, Any]) -> str:
+    """The Markdown page of a saved benchmark."""
+    lines = [f"# {name}", "", *(f"* {key}: {value}" for key, value in record["machine"].items())]
+    return "\n".join([*lines, *chain(*map(_table_lines, record["tables"]))]) + "\n"
+
+
+def _table_lines(table: Mapping[str, Any]) -> list[str]:
+    names = list(dict.fromkeys(name for row in table["rows"] for name in row))
+    cells = [[cell(row.get(name, "")) for name in names] for row in table["rows"]]
+    lines = ["", f"## {table['title']}", "", *markdown_table(names, cells)]
+    return [*lines, "", table["note"]] if table["note"] else lines
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold of numpy's numbers, timings and anything else."""
+    """What JSON can hold of numpy's numbers and arrays, timings and anything else."""
     if isinstance(value, Timing):
         return {"median": value.median, "seconds": value.seconds, "processor": value.processor}
-    return value.item() if isinstance(value, np.generic) else str(value)
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A saved value as a reader sees it; of timings the median, and whether it is of one run."""
+    if isinstance(value, dict):
+        seconds, single = value["median"], " (1 run)" if len(value["seconds"]) == 1 else ""
+        return (f"{number(1e3 * seconds)} ms" if seconds < 1 else f"{number(seconds)} s") + single
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -6,8 +6,7 @@
 300×225 pixels from its superpixels, features included. ``large``: 20 000 nodes under a budget of
 1 GiB for similarities, of which one value with its slope and one normalized cut are computed, for
 all pairs (W alone would take 3 GiB), neighbors and random features. ``random features``: the
-relative error of the training objective against the number D of features, with the figure
-normalized_cuts.png.
+relative error of the training objective against the number D of features.
 
 The horses are read from METRICLEARN_DATA; without them, synthetic images of the same size.
 """
@@ -15,11 +14,12 @@ The horses are read from METRICLEARN_DATA; without them, synthetic images of the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 from sklearn.exceptions import ConvergenceWarning
@@ -161,8 +161,13 @@ def random_features(counts: Sequence[int], runs: int) -> tuple[list[dict[str, An
     return rows, errors
 
 
+def draw(record: Mapping[str, Any]) -> Figure:
+    """Error of the training objective against the number of random features."""
+    return plot_kernel_error(record["counts"], record["errors"], "the training objective")
+
+
 def main() -> None:
-    """Measure everything; print, save and draw."""
+    """Measure everything; print and save."""
     parser = machine.options_of(__doc__)
     parser.add_argument("--threads", type=int, default=2, help="threads over images")
     options = parser.parse_args()
@@ -176,8 +181,7 @@ def main() -> None:
     counts, runs = ((50, 100), 2) if tiny else ((50, 100, 200, 400, 800, 1600), 30)
     rows, errors = random_features(counts, runs)
     report.table("random features", rows, f"Objective of 3 images, {runs} draws each.")
-    report.save()
-    report.picture(plot_kernel_error(counts, errors, "the training objective"))
+    report.save(counts=counts, errors=errors)
 
 
 if __name__ == "__main__":

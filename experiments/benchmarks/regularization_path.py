@@ -1,6 +1,6 @@
 """Regularization paths on planted problems: does the path find the planted rank and support?
 
-    python -m experiments.benchmarks.regularization_path [--out FOLDER] [--images FOLDER]
+    python -m experiments.benchmarks.regularization_path [--out FOLDER]
 
 Ten sequences of 300 samples with 30 features and 3 to 6 segments for training, ten for
 validation. ``rank`` plants two relevant directions, random ones, in a full metric with the trace;
@@ -12,6 +12,7 @@ objective with no metric. "Exact" means the planted support, or two eigenvalues 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ import metriclearn as ml
 from experiments.benchmarks.machine import Report, Timing, options_of
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.path import RegularizationPath, regularization_path
+from metriclearn.plots import plot_regularization_path
 
 P, RANK, SUPPORT = 30, 2, (3, 8, 14, 21, 27)
 _SAMPLES, _TOLERANCE, _STRENGTHS = 300, 1e-4, 20
@@ -83,19 +85,38 @@ def row(name: str, timing: Timing, where: frozenset[int]) -> dict[str, Any]:
     }
 
 
-def draw(paths: dict[str, RegularizationPath]) -> Figure:
-    """Weights against strength over the validation loss, side by side."""
-    figure = Figure(figsize=(12.0, 5.2))
-    for i, (name, path) in enumerate(paths.items()):
-        ax = figure.add_axes((0.06 + 0.5 * i, 0.1, 0.42, 0.74))
-        path.plot(ax)
-        title = f"{name}; found {len(not_zero(path, path.best))}"
-        ax.set_title(title, loc="left", pad=38, fontsize=11, fontweight="bold")
+def draw(record: Mapping[str, Any]) -> Figure:
+    """Weights against strength, over the validation loss, side by side."""
+    figure = Figure(figsize=(12.0, 5.2), layout="constrained")
+    axes = figure.subplots(1, len(record["paths"]))
+    for ax, (title, path) in zip(axes, record["paths"].items()):
+        plot_regularization_path(**path, ax=ax, title=title)
     return figure
 
 
+def drawn(name: str, path: RegularizationPath, where: frozenset[int]) -> dict[str, Any]:
+    """What :func:`draw` needs of one path: its title with what was planted and what is kept."""
+    kept, diagonal = not_zero(path, path.best), path.diagonal
+    noun = "features" if diagonal else "eigenvalues"
+    names = [
+        f"{noun[:-1]} {p if diagonal else p + 1}{', planted' if p in where else ''}"
+        for p in range(P)
+    ]
+    title = f"{name} keeps the {len(where)} planted of {P} {noun}"
+    if kept != where:
+        title = f"{name} keeps {len(kept)} of {P} {noun}, {len(kept & where)} of them planted"
+    return {
+        title: {
+            "strengths": path.strengths,
+            "weights": path.weights,
+            "validation_loss": path.validation_loss,
+            "feature_names": names,
+        }
+    }
+
+
 def main() -> None:
-    """Follow all paths; print, save and draw those with noise."""
+    """Follow all paths; print and save, with what the picture of those with noise needs."""
     options = options_of(__doc__).parse_args()
     report = Report("regularization_path", options, tolerance=_TOLERANCE)
     names = (f"Trace: rank {RANK} of {P}", f"L1: {len(SUPPORT)} of {P} features")
@@ -111,9 +132,11 @@ def main() -> None:
         "own, the optimum keeps some of it at all but the strongest strengths, and the "
         "strength that validates best, being chosen for prediction, is weaker than those.",
     )
-    report.save()
-    paths = {name: timing.result for name, (timing, _) in results.items() if "noise" in name}
-    report.picture(draw(paths))
+    paths: dict[str, Any] = {}
+    for name, (timing, where) in results.items():
+        if "noise" in name:
+            paths |= drawn(name.partition(":")[0], timing.result, where)
+    report.save(paths=paths)
 
 
 if __name__ == "__main__":

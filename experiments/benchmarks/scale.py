@@ -1,7 +1,7 @@
 """Beyond one machine: workers, rounds, sequences on disk, and prediction of very long sequences.
 
     python -m experiments.benchmarks.scale [--parts workers rounds samples training prediction]
-        [--out FOLDER] [--data FOLDER] [--images FOLDER] [--repeats 7] [--tiny]
+        [--out FOLDER] [--data FOLDER] [--repeats 7] [--tiny]
 
 * workers: strong and weak scaling from one to two Dask workers.
 * rounds: seconds per round against the number of sequences, what a task and a machine add, and
@@ -13,17 +13,15 @@
   a million samples in memory, and ten million in a file. Every row has a process of its own,
   whose peak memory counts interpreter, compiled code and data.
 
-Every part saves its own tables when it is done; prediction draws scaling.png, and rounds and
-samples draw scale.png when both have been measured. Workers have one thread each.
+Every part saves its own tables when it is done. Workers have one thread each.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import pickle
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -250,7 +248,6 @@ def prediction(report: machine.Report, options: argparse.Namespace, folder: Path
         rows,
         f"Log-log slope in memory: {machine.power_of(sizes, seconds):.3f}.",
     )
-    report.picture(machine.draw_scaling(sizes, {"predict_change_points": seconds}), "scaling")
 
 
 def write_long(file: Path, n_samples: int, kind: np.dtype) -> None:
@@ -288,18 +285,22 @@ def predict(n_samples: int, file: str | None, repeats: int) -> dict[str, Any]:
     }
 
 
-def draw(folder: Path) -> Figure | None:
-    """Seconds per round against N and against T, where both parts have been saved."""
-    files = [folder / "scale_rounds.json", folder / "scale_samples.json"]
-    if not all(file.exists() for file in files):
-        return None
-    axes = Figure(figsize=(10.5, 3.8), layout="constrained").subplots(1, 2)
-    words = (("N", "number of sequences N"), ("T", "samples in one sequence T"))
-    for ax, file, (letter, what) in zip(axes, files, words):
-        rows = json.loads(file.read_text(encoding="utf-8"))["tables"][0]["rows"]
-        sizes, seconds = ([row[name] for row in rows] for name in (letter, "s per round"))
-        figure = machine.draw_scaling(sizes, {"one round": seconds}, ax=ax, xlabel=what)
-    return figure
+def draw_rounds(record: Mapping[str, Any]) -> Figure:
+    """Seconds per round against the number of sequences."""
+    rows, words = record["tables"][0]["rows"], "number of sequences N"
+    return machine.draw_scaling(rows, "N", ["s per round"], xlabel=words)
+
+
+def draw_samples(record: Mapping[str, Any]) -> Figure:
+    """Seconds per round against the length of one sequence."""
+    rows, words = record["tables"][0]["rows"], "samples in one sequence T"
+    return machine.draw_scaling(rows, "T", ["s per round"], xlabel=words)
+
+
+def draw_prediction(record: Mapping[str, Any]) -> Figure:
+    """Seconds of a prediction against the length of a sequence in memory."""
+    rows = [row for row in record["tables"][0]["rows"] if row["data"] == "in memory"]
+    return machine.draw_scaling(rows, "T", ["predict_change_points"])
 
 
 PARTS = {
@@ -322,9 +323,6 @@ def main() -> None:
             report = machine.Report(f"scale_{name}", options, repeats=options.repeats)
             PARTS[name](report, options, options.data or Path(temporary))
             report.save()
-    figure = draw(options.out)
-    if figure is not None:
-        report.picture(figure, "scale")
 
 
 if __name__ == "__main__":

@@ -46,9 +46,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     The defaults (one weight per feature, L1 of strength 1e-3 on standardized features, learned
     penalty) had the smallest loss relative to the best setting of each data set, in 3-fold
     cross-validation on the training parts of the synthetic sequences, HAPT and Gesture Phase:
-    ``python -m experiments.run experiment=default_settings``, table in docs/defaults.md. With
-    few, correlated features ``FullMetric()`` and ``SquaredFrobenius(0.1)`` were better (HAPT: 10.2
-    against 12.7).
+    ``python -m experiments.run experiment=default_settings``, docs/results/default_settings.md.
+    With few, correlated features ``FullMetric()`` and ``SquaredFrobenius(0.1)`` were better (HAPT:
+    10.2 against 12.7).
 
     Parameters
     ----------

@@ -160,9 +160,9 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     -----
     The strength was chosen on 60 small tables, 3 classes drawn from Letters, Digits or Libras or
     the two of Breast cancer, a few dozen samples of each for training and as many held out: the
-    largest within one standard error of the best (docs/clustering_defaults.md). There relaxation,
-    local search and their average do equally well; the relaxation is the fastest by far. On Digits
-    as a whole the average is better, as in
+    largest within one standard error of the best (docs/results/clustering_defaults.md). There
+    relaxation, local search and their average do equally well; the relaxation is the fastest by
+    far. On Digits as a whole the average is better, as in
     :class:`~metriclearn.estimators.whitened.WhitenedClusteringLearner`. That features are
     scaled within clusters, and not in all, was chosen on held-out quarters of Iris and of Wine.
 

@@ -246,8 +246,8 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     all those directions count alike, and the limit of strong regularization is near that of
     :class:`~metriclearn.baselines.ClosedFormMetric`. ``shrinkage=1`` is
     :class:`ClusteringMetricLearner` itself. The defaults had nearly the least loss on 60 small
-    tables (docs/clustering_defaults.md); their local search depends slightly on the order of the
-    samples. Cost: O(TP² + P³) and that of the inner learner.
+    tables (docs/results/clustering_defaults.md); their local search depends slightly on the order
+    of the samples. Cost: O(TP² + P³) and that of the inner learner.
 
     Parameters
     ----------

@@ -122,8 +122,8 @@ def plot_regularization_path(
 ) -> Figure:
     """Weights along the strengths of regularization, over the validation loss that chose one.
 
-    The six features with the largest weight on the path are colored and named; the others are
-    thin gray lines.
+    At most six features are colored and named: those of largest weight at the strength that
+    validates best, or on the whole path where nothing is validated. The others are gray.
 
     Parameters
     ----------
@@ -161,21 +161,27 @@ def plot_regularization_path(
     if strength[0] < 0 or np.any(np.diff(strength) == 0):
         raise ValueError(f"{who} needs distinct strengths of zero or more, got {strength}.")
     names = draw.named(who, feature_names, path.shape[1])
-    kept = np.count_nonzero(path, axis=1)
+    kept, leading = np.count_nonzero(path, axis=1), np.abs(path).max(axis=0)
     message = f"From {kept[0]} to {kept[-1]} of {path.shape[1]} {noun} as the strength grows"
     if losses is not None:
         # of the least mean losses, that of the strongest regularization
         best = len(losses) - 1 - int(np.argmin(losses.mean(axis=1)[::-1]))
         subject = f"Strength {draw.number(strength[best])} validates best"
         message = f"{subject} and keeps {kept[best]} of {path.shape[1]} {noun}"
+        leading = np.abs(path[best])
     ratios, height = ([1.0], 3.4) if losses is None else ([1.7, 1.0], 4.8)
     ax = draw.canvas(ax, (7.0, height), message, title)
     rows = draw.panels(ax, ratios, stacked=True, sharex=True)
-    _draw_path(rows[0], strength, path, names)
+    _draw_path(rows[0], strength, path, names, leading)
     if losses is not None:
         _draw_losses(rows[1], strength, losses, best)
         for row in rows:
             row.axvline(strength[best], color=draw.INK, lw=1, ls=(0, (3, 2)))
+        place = strength[best], rows[1].get_ylim()[1]
+        rows[1].annotate(
+            "least validation loss", place, xytext=(5, -9), textcoords="offset points",
+            color=_MARKED, fontsize=draw.TEXT_SIZE, fontweight="bold",
+        )  # fmt: skip
     if strength[0] > 0:
         rows[-1].set_xscale("log")
     else:
@@ -186,21 +192,24 @@ def plot_regularization_path(
 
 
 def _draw_path(
-    ax: Axes, strength: NDArray[np.float64], path: NDArray[np.float64], names: Sequence[str]
+    ax: Axes,
+    strength: NDArray[np.float64],
+    path: NDArray[np.float64],
+    names: Sequence[str],
+    leading: NDArray[np.float64],
 ) -> None:
-    order = np.argsort(-np.abs(path).max(axis=0), kind="stable")
-    rest = order[_MOST_COLORED:]
+    order = np.argsort(-leading, kind="stable")
+    count = min(_MOST_COLORED, max(1, np.count_nonzero(leading)))
+    rest = order[count:]
     if len(rest):
-        ax.plot(strength, path[:, rest], color=draw.MUTED, lw=0.6, alpha=0.45)
-    columns = 2 if draw.width_of(ax) < 4 else 3
-    length = int(draw.width_of(ax) * 14 / columns) - 6
-    for color, p in zip(draw.PALETTE, order[:_MOST_COLORED]):
+        ax.plot(strength, path[:, rest], color=draw.MUTED, lw=0.9, alpha=0.6)
+    length = int(draw.width_of(ax) * 6)
+    for color, p in zip(draw.PALETTE, order[:count]):
         ax.plot(strength, path[:, p], color=color, lw=2, label=draw.shorten(names[p], length))
     draw.tidy(ax, "", "weight", grid="y")
-    draw.legend(
-        ax, fontsize=draw.TEXT_SIZE - 1, loc="lower left", bbox_to_anchor=(-0.02, 1.0),
-        ncols=columns, handlelength=1.2, labelspacing=0.3,
-    )  # fmt: skip
+    # on the right all weights are small
+    style = {"fontsize": draw.TEXT_SIZE - 1, "handlelength": 1.2, "labelspacing": 0.3}
+    draw.legend(ax, loc="upper right", **style)
 
 
 def _draw_losses(

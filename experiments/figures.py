@@ -1,0 +1,322 @@
+"""Write every number, table, caption and picture of README.md and docs/ that a command makes.
+
+    python -m experiments.figures                                       # from committed results
+    python -m experiments.figures hapt=outputs/hapt/DATE/results.json   # commit those of a run
+    python -m experiments.figures --check                               # compare, change nothing
+
+Results are committed as ``docs/results/NAME.json`` (experiments) and ``docs/benchmarks/NAME.json``.
+Beside each its page ``NAME.md`` is made, which ends with the digest of the file, so that no page is
+older than its numbers. In all other pages what is made stands between ``<!-- made: EXPRESSION -->``
+and ``<!-- /made -->``, EXPRESSION being Jinja's, of the methods of :class:`Committed`; numbers that
+no command of this repository makes stand between ``<!-- said: SOURCE -->`` and ``<!-- /said -->``.
+The check refuses measured numbers anywhere else. A picture holds the digest of what it shows, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from itertools import zip_longest
+from pathlib import Path, PurePath
+from typing import Any
+
+import jinja2
+from matplotlib.figure import Figure, SubFigure
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from experiments.benchmarks.machine import cell, page_of
+from experiments.report import (
+    headline,
+    markdown_table,
+    read_results,
+    results_markdown,
+    results_table,
+)
+
+ROOT = Path(__file__).resolve().parents[1]
+# pictures of docs/images that are drawn here: what they show, and the function that draws it
+DRAWN = {
+    "convergence": ("benchmarks/convergence", "convergence.draw"),
+    "fourier_error": ("benchmarks/normalized_cuts", "normalized_cuts.draw"),
+    "indices_chains": ("benchmarks/index_examples", "index_examples.draw_chains"),
+    "indices_gaussian": ("benchmarks/index_examples", "index_examples.draw_gaussian"),
+    "indices_stability": ("benchmarks/index_examples", "index_examples.draw_stability"),
+    "indices_table": ("benchmarks/index_examples", "index_examples.draw_table"),
+    "regularization_path": (
+        "benchmarks/regularization_path",
+        "regularization_path.draw",
+    ),
+    "scaling": ("benchmarks/scale_prediction", "scale.draw_prediction"),
+    "scaling_clustering": ("benchmarks/clustering", "clustering.draw"),
+    "scaling_rounds": ("benchmarks/scale_rounds", "scale.draw_rounds"),
+    "scaling_samples": ("benchmarks/scale_samples", "scale.draw_samples"),
+}
+# those that a run draws, because its results do not hold its images or recordings
+TAKEN = {
+    "bsds500": ("results/bsds500", "segmentations.png"),
+    "clustering": ("results/clustering", "embeddings.png"),
+    "horses": ("results/images", "segmentations.png"),
+    "neuroblastoma": ("results/neuroblastoma", "1-profile-*.png"),
+}
+_NOT_WRITTEN = ("results", "benchmarks", "research")  # made, or kept as a record
+_MADE = re.compile(r"<!-- made: (.+?) -->(\n?)(.*?)<!-- /made -->", re.DOTALL)
+# what may hold any number: code, marked parts, links, numbers of sections and versions
+_FREE = re.compile(
+    r"```.*?```|`[^`\n]*`|<!-- (made|said): .*?<!-- /\1 -->|\]\([^)]*\)|<[^>]*>|"
+    r"(?:[Ss]ections?|[Ee]qs?\.|Python|Theorem|[a-z]+-[a-z]+) [\d.]+(?: and [\d.]+)?",
+    re.DOTALL,
+)
+_UNITS = r"%|±|×(?! ?\d)|ms|µs|s|min|minutes?|seconds?|hours?|[kKMG]i?B|times"
+_MEASURED = re.compile(rf"(?<![\w.^/-])(?:\d*\.\d+|\d[\d ]*(?=\s?(?:{_UNITS})(?!\w)))")
+_AWAITED = "Not run with this version yet (`{}`)."
+
+
+class Committed:
+    """What a page may ask of the committed results.
+
+    Parameters
+    ----------
+    docs : path
+        The folder of ``results``, ``benchmarks`` and ``images``.
+    folder : path
+        That of the page, where links begin.
+    """
+
+    def __init__(self, docs: Path, folder: Path) -> None:
+        self.docs, self.folder = docs, folder
+
+    def results(self, name: str) -> dict[str, Any]:
+        """Everything that an experiment has left."""
+        return read_results(self.docs / "results" / f"{name}.json")
+
+    def link(self, file: str, text: str) -> str:
+        """A link to a file of ``docs``."""
+        return f"[{text}]({os.path.relpath(self.docs / file, self.folder)})"
+
+    def headline(self, name: str) -> str:
+        """What an experiment has found, in one sentence, and the link to its page."""
+        page = f"results/{name}.md"
+        if (self.docs / "results" / f"{name}.json").is_file():
+            return f"{headline(self.results(name))} {self.link(page, 'All of it')}."
+        awaited = _AWAITED.format(f"python -m experiments.run experiment={name}")
+        earlier = self.link(page, "Numbers of an earlier version")
+        return f"{awaited} {earlier}." if (self.docs / page).is_file() else awaited
+
+    def table(self, name: str) -> str:
+        """The first table of an experiment."""
+        if not (self.docs / "results" / f"{name}.json").is_file():
+            return self.headline(name)
+        return re.findall(r"(?:^\|.*\n)+", results_markdown(self.results(name)), re.MULTILINE)[0]
+
+    def loss(self, name: str, method: str, column: str) -> str:
+        """Mean and standard error of a method in the first table of an experiment."""
+        return str(results_table(self.results(name))[method][column])
+
+    def rows(self, name: str, place: int) -> list[dict[str, Any]]:
+        """The rows of a table of a benchmark."""
+        text = (self.docs / "benchmarks" / f"{name}.json").read_text(encoding="utf-8")
+        return json.loads(text)["tables"][place]["rows"]
+
+    def benchmark(self, name: str, place: int = 0, columns: Sequence[str] = ()) -> str:
+        """A table of a benchmark; with ``columns`` only those whose names end like one of them."""
+        rows = self.rows(name, place)
+        names = list(dict.fromkeys(key for row in rows for key in row))
+        shown = [key for end in columns for key in names if key.endswith(end)] or names
+        cells = [[cell(row.get(key, "")) for key in shown] for row in rows]
+        return "\n".join(markdown_table(shown, cells))
+
+    def value(self, name: str, column: str, texts: str | Sequence[str], place: int = 0) -> str:
+        """One number of a benchmark, of the first row that has these texts in its cells."""
+        wanted = {texts} if isinstance(texts, str) else set(texts)
+        rows = self.rows(name, place)
+        return cell(next(row for row in rows if wanted <= set(map(cell, row.values())))[column])
+
+    def picture(self, name: str) -> str:
+        """A picture; its alternative text is the title that was drawn over it."""
+        path = self.docs / "images" / f"{name}.png"
+        return f"!{self.link(f'images/{name}.png', told(path).get('Title', name))}"
+
+
+def filled(text: str, committed: Committed) -> str:
+    """A page with everything between ``<!-- made: … -->`` and ``<!-- /made -->`` made anew."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
+    names = {name: getattr(committed, name) for name in dir(committed) if name[0] != "_"}
+
+    def made(match: re.Match[str]) -> str:
+        expression, line = match[1], match[2]
+        value = environment.from_string("{{ " + expression + " }}").render(names).strip()
+        return f"<!-- made: {expression} -->{line}{value}{line}<!-- /made -->"
+
+    return _MADE.sub(made, text)
+
+
+def unmarked(text: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every measured number that stands outside of the marks."""
+    kept = _FREE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    for place, line in enumerate(kept.splitlines(), start=1):
+        for match in _MEASURED.finditer(line):
+            yield place, match[0].strip()
+
+
+def digest(file: Path) -> str:
+    """The first twelve digits of the SHA-256 of a file."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+
+
+def told(picture: Path) -> dict[str, str]:
+    """The texts in a PNG file."""
+    with Image.open(picture) as image:
+        return dict(getattr(image, "text", {}))
+
+
+def drawn_pages(docs: Path) -> dict[Path, str]:
+    """The page of every committed result: its report, its pictures, and the digest of the file."""
+    pages = {}
+    for file in sorted([*docs.glob("results/*.json"), *docs.glob("benchmarks/*.json")]):
+        stem = f"{file.parent.name}/{file.stem}"
+        if file.parent.name == "results":
+            text = results_markdown(read_results(file))
+        else:
+            text = page_of(file.stem, json.loads(file.read_text(encoding="utf-8")))
+        committed = Committed(docs, file.parent)
+        images = [name for name, (source, _) in (DRAWN | TAKEN).items() if source == stem]
+        there = [name for name in images if (docs / "images" / f"{name}.png").is_file()]
+        parts = [text, *(f"{committed.picture(name)}\n" for name in there)]
+        parts.append(f"Made by `make figures` from [{file.name}]({file.name}), {digest(file)}.\n")
+        pages[file.with_suffix(".md")] = "\n".join(parts)
+    return pages
+
+
+def other_pages(root: Path) -> list[Path]:
+    """README.md and the guides, which people write: neither made as a whole nor records."""
+    docs = root / "docs"
+    guides = [page for page in docs.rglob("*.md") if page.parent.name not in _NOT_WRITTEN]
+    return [root / "README.md", *sorted(guides)]
+
+
+def stale_pictures(docs: Path) -> dict[str, Path]:
+    """Pictures that show other results than those that are committed, and these."""
+    stale = {}
+    for name, (source, _) in (DRAWN | TAKEN).items():
+        picture, results = docs / "images" / f"{name}.png", docs / f"{source}.json"
+        shown = told(picture).get("Source") if picture.is_file() else None
+        if results.is_file() and shown != f"{source}.json {digest(results)}":
+            stale[name] = results
+    return stale
+
+
+def draw(name: str, docs: Path) -> None:
+    """Draw one of :data:`DRAWN` from its results."""
+    source, function = DRAWN[name]
+    folder = "experiments.benchmarks" if source.startswith("benchmarks/") else "experiments"
+    module, _, call = f"{folder}.{function}".rpartition(".")
+    results = docs / f"{source}.json"
+    figure = getattr(import_module(module), call)(json.loads(results.read_text(encoding="utf-8")))
+    target = docs / "images" / f"{name}.png"
+    target.parent.mkdir(exist_ok=True)
+    texts = {"Title": title_of(figure), "Source": f"{source}.json {digest(results)}"}
+    figure.savefig(target, dpi=120, metadata=texts | {"Software": None})
+
+
+def title_of(figure: Figure | SubFigure) -> str:
+    """What is written over a figure and over its parts."""
+    titles = [figure.get_suptitle(), *map(title_of, figure.subfigs)]
+    titles += [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()]
+    words = [" ".join(title.replace(r"\$", "$").split()) for title in titles]
+    return "; ".join(dict.fromkeys(filter(None, words)))
+
+
+def portable(value: Any) -> Any:
+    """``value`` with every absolute path in it cut to its last part."""
+    kinds: dict[type, Callable[[Any], Any]] = {
+        dict: lambda items: {key: portable(item) for key, item in items.items()},
+        list: lambda items: [portable(item) for item in items],
+        str: lambda text: PurePath(text).name if PurePath(text).is_absolute() else text,
+    }
+    return kinds.get(type(value), lambda other: other)(value)
+
+
+def publish(name: str, source: Path, docs: Path) -> None:
+    """Copy results and pictures of a run to ``docs``: layout checked, paths of this machine cut.
+
+    Raises
+    ------
+    ValueError
+        If the file is no results.json, or of another experiment.
+    """
+    results = read_results(source)
+    if results["experiment"] != name:
+        raise ValueError(
+            f"figures needs the results of {name!r} for {name!r}, got those of "
+            f"{results['experiment']!r} in {source}."
+        )
+    target = docs / "results" / f"{name}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(portable(results), indent=1, ensure_ascii=False)
+    target.write_text(text + "\n", encoding="utf-8")
+    for picture, (file, pattern) in TAKEN.items():
+        for path in sorted(source.parent.glob(pattern))[:1] if file == f"results/{name}" else ():
+            texts = PngInfo()
+            texts.add_text("Title", told(path).get("Title", picture))
+            texts.add_text("Source", f"{file}.json {digest(target)}")
+            with Image.open(path) as image:
+                image.save(docs / "images" / f"{picture}.png", pnginfo=texts, optimize=True)
+
+
+def differences(text: str, made: str) -> str:
+    """Where two texts differ first, in words."""
+    pairs = enumerate(zip_longest(text.splitlines(), made.splitlines(), fillvalue=""), start=1)
+    place, (there, here) = next((p for p in pairs if p[1][0] != p[1][1]), (0, ("", "")))
+    return f"line {place} is\n    {there}\n  and committed results give\n    {here}"
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Write everything, or with ``--check`` say what differs and return 1 if something does."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("files", nargs="*", metavar="NAME=FILE", help="results.json of a run")
+    parser.add_argument("--check", action="store_true", help="change nothing, only compare")
+    options = parser.parse_args(arguments)
+    docs, problems = root / "docs", []
+    for item in options.files:
+        name, separator, file = item.partition("=")
+        if not separator:
+            parser.error(f"needs NAME=FILE, got {item!r}")
+        publish(name, Path(file), docs)
+    for name, results in stale_pictures(docs).items():
+        if name in DRAWN and not options.check:
+            draw(name, docs)
+        else:
+            problems.append(f"docs/images/{name}.png shows other results than {results.name}")
+    pages: dict[Path, str] = {}
+    try:
+        pages = drawn_pages(docs)
+        for page in other_pages(root):
+            text = page.read_text(encoding="utf-8")
+            pages[page] = filled(text, Committed(docs, page.parent))
+            for line, number in unmarked(text):
+                problems.append(f"{page.relative_to(root)}, line {line}: {number!r} has no mark")
+    except ValueError as error:  # results that contradict themselves
+        problems.append(str(error))
+    for page, made in pages.items():
+        text = page.read_text(encoding="utf-8") if page.is_file() else ""
+        if text == made:
+            continue
+        if options.check:
+            problems.append(f"{page.relative_to(root)}: {differences(text, made)}")
+        else:
+            page.write_text(made, encoding="utf-8")
+            print(f"{page.relative_to(root)} is made anew")
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

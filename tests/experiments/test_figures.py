@@ -1,0 +1,121 @@
+"""experiments/figures.py: what is shown in README.md and docs/ is what committed results give."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from experiments.figures import DRAWN, ROOT, TAKEN, digest, main, other_pages, told, unmarked
+
+DIGIT = re.compile(r"\d")
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """README.md and docs of the repository, in a folder that may be written to."""
+    root = tmp_path_factory.mktemp("copy")
+    shutil.copytree(ROOT / "docs", root / "docs")
+    shutil.copy(ROOT / "README.md", root)
+    return root
+
+
+def changed(text: str, place: int) -> str:
+    """The text with the digit at this place made another one."""
+    return f"{text[:place]}{(int(text[place]) + 1) % 10}{text[place + 1 :]}"
+
+
+def test_what_is_committed_is_what_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--check"], ROOT) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "README.md",
+        "docs/results/hapt.md",
+        "docs/results/hapt.json",
+        "docs/benchmarks/training.json",
+    ],
+)
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_one_other_digit_fails(
+    file: str, share: float, copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = copied / file
+    text = path.read_text(encoding="utf-8")
+    rows = [match.start() for match in re.finditer(r"(?<=\d\.)\d", text)]
+    if file == "README.md":  # numbers that a command makes
+        made = [m.span() for m in re.finditer(r"<!-- made: .*?<!-- /made -->", text, re.DOTALL)]
+        rows = [place for place in rows if any(start <= place < end for start, end in made)]
+    path.write_text(changed(text, rows[round(share * (len(rows) - 1))]), encoding="utf-8")
+    assert main(["--check"], copied) == 1
+    assert path.stem in capsys.readouterr().err
+    path.write_text(text, encoding="utf-8")
+
+
+def test_made_parts_are_made_again(copied: Path) -> None:
+    page = copied / "README.md"
+    text = page.read_text(encoding="utf-8")
+    emptied = re.sub(
+        r"(<!-- made: .+? -->)(\n?).*?<!-- /made -->", r"\1\2<!-- /made -->", text, flags=re.DOTALL
+    )
+    assert len(emptied) < len(text)
+    page.write_text(emptied, encoding="utf-8")
+    assert main([], copied) == 0
+    assert page.read_text(encoding="utf-8") == text
+
+
+def test_pictures_are_drawn_of_their_results(copied: Path) -> None:
+    source, _ = DRAWN["scaling"]
+    picture, results = copied / "docs/images/scaling.png", copied / f"docs/{source}.json"
+    before = picture.read_bytes()
+    assert told(picture)["Source"] == f"{source}.json {digest(results)}"
+    picture.unlink()
+    assert main(["--check"], copied) == 1
+    assert main([], copied) == 0
+    assert told(picture)["Title"].startswith("Time grows as T to the power 1.0")
+    assert told(picture)["Title"] in (copied / f"docs/{source}.md").read_text(encoding="utf-8")
+    again = picture.read_bytes()
+    picture.unlink()
+    main([], copied)
+    assert picture.read_bytes() == again
+    picture.write_bytes(before)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("It takes 3 s, or 12.5 % of 1 000 ms.", ["3", "12.5", "1 000"]),
+        ("`0.5` and section 6.1, Eq. (9), Python 3.11 and [a](b/1.5.md), 300 features", []),
+        ("<!-- made: x -->0.5<!-- /made --> of <!-- said: the paper -->1.5 s<!-- /said -->", []),
+        ("a ± of 3 ± 1", ["3"]),
+    ],
+)
+def test_measured_numbers_without_a_mark_are_named(text: str, numbers: list[str]) -> None:
+    assert [number for _, number in unmarked(text)] == numbers
+
+
+@pytest.mark.parametrize("page", [p.relative_to(ROOT).as_posix() for p in other_pages(ROOT)])
+def test_no_line_begins_with_a_mark_and_goes_on(page: str) -> None:
+    """Markdown takes such a line for HTML, and does not render what follows."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert re.findall(r"^ {0,3}<!-- (?:made|said): [^\n]*?-->[^\n]+$", text, re.MULTILINE) == []
+
+
+def test_a_run_is_published_without_paths_of_its_machine(copied: Path, tmp_path: Path) -> None:
+    results = json.loads((ROOT / "docs/results/hapt.json").read_text(encoding="utf-8"))
+    results["config"]["dataset"]["root"] = "/somewhere/on/this/machine/hapt"
+    (tmp_path / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"results of 'synthetic' .* got those of 'hapt'"):
+        main([f"synthetic={tmp_path / 'results.json'}"], copied)
+    assert main([f"hapt={tmp_path / 'results.json'}"], copied) == 0
+    published = (copied / "docs/results/hapt.json").read_text(encoding="utf-8")
+    assert json.loads(published)["config"]["dataset"]["root"] == "hapt"
+    assert main(["--check"], copied) == 0
+
+
+def test_every_picture_of_a_page_is_made_or_named() -> None:
+    pictures = {path.stem for path in (ROOT / "docs/images").glob("*.png")}
+    assert pictures - set(DRAWN) - set(TAKEN) <= {"segmentation", "timeline", "figure1"}
