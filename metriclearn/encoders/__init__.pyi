@@ -1,6 +1,18 @@
 """The public names of metriclearn.encoders, each told once."""
 
+from .augmentations import ChannelDropout as ChannelDropout
+from .augmentations import JoinedStretches as JoinedStretches
+from .augmentations import Noise as Noise
+from .augmentations import Recording as Recording
+from .augmentations import Scaling as Scaling
+from .augmentations import TimeReversal as TimeReversal
 from .hinge import GaussianSimilarities as GaussianSimilarities
 from .hinge import HingeOfForms as HingeOfForms
 from .hinge import InnerProducts as InnerProducts
 from .hinge import StructuredHingeLoss as StructuredHingeLoss
+from .learner import EncoderMetricLearner as EncoderMetricLearner
+from .networks import FrozenEncoder as FrozenEncoder
+from .networks import Standardization as Standardization
+from .networks import TemporalBlock as TemporalBlock
+from .networks import TemporalConvolution as TemporalConvolution
+from .networks import WindowEncoder as WindowEncoder

@@ -137,8 +137,8 @@ class StructuredHingeLoss(nn.Module):
     loss_scale : float
         α > 0, the scale of ℓ inside the margin. Outputs and price grow with √α and α.
     penalty : "learned" or float
-        Price λ > 0 of a segment or cluster; "learned" makes it the parameter ``log_penalty``, for
-        which :meth:`parameter_groups` allows a learning rate of its own.
+        Price λ > 0 of a segment or cluster; "learned" makes it the parameter ``log_penalty``,
+        the only one, which may have a learning rate of its own.
     n_clusters : None or "given"
         Whether inference knows their number, from the truth; there is no price then.
     segments : bool

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pkgutil
+import sys
 import warnings
 from contextlib import suppress
 from dataclasses import is_dataclass
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from itertools import chain
@@ -25,9 +27,9 @@ from metriclearn.running.files import replacing
 _FORMAT = 2
 # records that format 1 wrote without their name: kind in the file -> name of the dataclass
 _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
-# callbacks, executors and tensors on a device served the training, which is over; paths of
-# segmentations and of strengths are large and belong to it, too
-_LEFT_OUT = ("callbacks", "executor", "kept_", "path_", "paths_")
+# augmentations, callbacks, executors and tensors on a device served the training, which is over;
+# paths of segmentations and of strengths are large and belong to it, too
+_LEFT_OUT = ("augmentations", "callbacks", "executor", "kept_", "path_", "paths_")
 
 
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
@@ -74,6 +76,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         If there is no such file.
     ValueError
         If the file is damaged, was not written by :func:`save`, or is of a newer format.
+    ImportError
+        If the class of an encoder is not there, or a package that the estimator needs.
     """
     if not Path(path).exists():
         raise FileNotFoundError(f"metriclearn.load needs a model file, but {path} does not exist.")
@@ -104,6 +108,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         if kind != "object":
             raise ValueError("not an estimator")
         return _decode({kind: content}, arrays)
+    except ImportError:
+        raise
     except Exception as error:
         raise ValueError(
             f"metriclearn.load found incomplete contents in {path}; save the model again."
@@ -126,6 +132,8 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
         return {kind: [_encode(item, arrays) for item in value]}
     if isinstance(value, dict):
         return {"dict": [[str(k), _encode(v, arrays)] for k, v in value.items()]}
+    if isinstance(value, (type, partial)):
+        return {"class": _encode_class(value, arrays)}
     cls = type(value)
     if _is_public(cls):
         path = f"{cls.__module__}.{cls.__qualname__}"
@@ -137,8 +145,38 @@ def _encode(value: Any, arrays: dict[str, NDArray]) -> Any:
         return {"object": [path, _encode(parameters, arrays), _encode(fitted, arrays)]}
     raise TypeError(
         f"metriclearn.save knows estimators and components of metriclearn, got a "
-        f"{cls.__module__}.{cls.__qualname__}; leave it out or save it on its own."
+        f"{cls.__module__}.{cls.__qualname__}; leave it out or save it on its own, and in "
+        "place of a torch module pass its class, or a functools.partial of it."
     )
+
+
+def _encode_class(value: Any, arrays: dict[str, NDArray]) -> list[Any]:
+    """Path and arguments of a class of torch modules."""
+    given = value if isinstance(value, partial) else partial(value)
+    module, name = (getattr(given.func, key, "") for key in ("__module__", "__qualname__"))
+    cls = _module_class(f"{module}.{name}", "metriclearn.save")
+    return [f"{module}.{cls.__name__}", *(_encode(a, arrays) for a in (given.args, given.keywords))]
+
+
+def _module_class(path: str, who: str) -> type:
+    """The class of torch modules that a path names.
+
+    Only modules of metriclearn.encoders and torch.nn are imported; any other one has to be there
+    already, so that a file has nothing imported, let alone executed, that the user did not want.
+    """
+    import torch
+
+    home, _, name = path.rpartition(".")
+    if home.startswith(("metriclearn.encoders.", "torch.nn.")):
+        with suppress(ImportError):
+            import_module(home)
+    cls = getattr(sys.modules.get(home), name, None)
+    if not isinstance(cls, type) or not issubclass(cls, torch.nn.Module):
+        raise ImportError(
+            f"{who} needs the class {path}, a torch.nn.Module of an imported module, for the "
+            "encoder of a model, but it is not there; import the module that defines it first."
+        )
+    return cls
 
 
 def _is_public(cls: type) -> bool:
@@ -160,13 +198,19 @@ def _class_at(path: str, kind: str) -> type:
     if name == "Pipeline":
         return Pipeline
     homes = [home, "metriclearn"] if home.startswith("metriclearn.") else ["metriclearn"]
+    missing = ""
     walk = pkgutil.walk_packages(metriclearn.__path__, "metriclearn.")
     for module in chain(homes, (entry.name for entry in walk)):
-        with suppress(ImportError):  # of a package that only this module needs
+        try:
             cls: Any = getattr(import_module(module), name, None)
-            estimator = isinstance(cls, type) and issubclass(cls, BaseEstimator)
-            if estimator if kind == "object" else is_dataclass(cls) and not estimator:
-                return cls
+        except ModuleNotFoundError as error:  # of a package that only this module needs
+            missing = str(error.name) if module == home else missing
+            continue
+        estimator = isinstance(cls, type) and issubclass(cls, BaseEstimator)
+        if estimator if kind == "object" else is_dataclass(cls) and not estimator:
+            return cls
+    if missing:
+        raise ImportError(f"metriclearn.load needs the package {missing} for {name}; install it.")
     raise ValueError(f"metriclearn has no {name} that a model file can hold")
 
 
@@ -199,6 +243,10 @@ def _decode(value: Any, arrays: dict[str, NDArray]) -> Any:
             return tuple(_decode(item, arrays) for item in content)
         case "dict":
             return {key: _decode(item, arrays) for key, item in content}
+        case "class":
+            path, args, keywords = content
+            cls = _module_class(path, "metriclearn.load")
+            return partial(cls, *_decode(args, arrays), **_decode(keywords, arrays))
         case "object" | "record":
             path, parameters, *fitted = content
             instance = _made(_class_at(path, kind), _decode(parameters, arrays))

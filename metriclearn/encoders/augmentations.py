@@ -1,0 +1,158 @@
+"""Augmentations: callables from a batch of recordings to another, drawn anew for every batch.
+
+A recording is a pair of its samples (T, P) and its truth; ``augmentation(recordings, random)``
+returns as many, with a ``numpy.random.Generator`` for what is drawn. Rows may be windows: columns
+are then sample by sample, all ``n_channels`` channels of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.problem.partition import Partition
+
+
+class Recording(NamedTuple):
+    """Samples (T, P) and their truth, a Partition or PartialPartition."""
+
+    X: NDArray
+    truth: Any
+
+
+Recordings = Sequence[Recording]
+
+
+def _factors(X: NDArray, factors: NDArray) -> NDArray:
+    """Every channel times its factor."""
+    return X * np.tile(factors, X.shape[1] // len(factors))
+
+
+def _ends(who: str, recording: Recording) -> NDArray:
+    """Change-points of a truth that is known in full."""
+    if not isinstance(recording.truth, Partition):
+        raise ValueError(
+            f"{who} needs recordings whose labels are all known, got {recording.truth!r}; leave "
+            "this augmentation out."
+        )
+    return recording.truth.change_points
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Every channel of a recording times exp(s), s normal with a standard deviation.
+
+    Parameters
+    ----------
+    n_channels : int
+    deviation : float
+    """
+
+    n_channels: int
+    deviation: float = 0.1
+
+    def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
+        """The recordings, scaled."""
+        draws = random.normal(0.0, self.deviation, (len(recordings), self.n_channels))
+        return [r._replace(X=_factors(r.X, np.exp(d))) for r, d in zip(recordings, draws)]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Normal noise on every sample, as a share of the standard deviation of its column.
+
+    Parameters
+    ----------
+    deviation : float
+    """
+
+    deviation: float = 0.1
+
+    def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
+        """The recordings with noise."""
+        return [
+            r._replace(X=r.X + self.deviation * r.X.std(axis=0) * random.normal(size=r.X.shape))
+            for r in recordings
+        ]
+
+
+@dataclass(frozen=True)
+class ChannelDropout:
+    """Channels of a recording replaced by 0, each with a probability.
+
+    Parameters
+    ----------
+    n_channels : int
+    probability : float
+    """
+
+    n_channels: int
+    probability: float = 0.1
+
+    def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
+        """The recordings without some channels."""
+        kept = random.random((len(recordings), self.n_channels)) >= self.probability
+        return [r._replace(X=_factors(r.X, k)) for r, k in zip(recordings, kept)]
+
+
+@dataclass(frozen=True)
+class TimeReversal:
+    """Recordings that run backwards, inside windows too, each with a probability.
+
+    Parameters
+    ----------
+    n_channels : int
+    probability : float
+    """
+
+    n_channels: int
+    probability: float = 0.5
+
+    def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
+        """The recordings, some of them reversed."""
+        turned = random.random(len(recordings)) < self.probability
+        return [self._reversed(r) if t else r for r, t in zip(recordings, turned)]
+
+    def _reversed(self, recording: Recording) -> Recording:
+        ends, (T, P) = _ends("TimeReversal", recording), recording.X.shape
+        samples = recording.X.reshape(T, -1, self.n_channels)
+        starts = np.append(0, ends[:-1])
+        return Recording(samples[::-1, ::-1].reshape(T, P), Partition(ends=(T - starts)[::-1]))
+
+
+@dataclass(frozen=True)
+class JoinedStretches:
+    """The beginning of a recording and the end of the next one of the batch, with a probability.
+
+    Each is cut between a quarter and three quarters of its length; where they meet is a change.
+
+    Parameters
+    ----------
+    probability : float
+    """
+
+    probability: float = 0.5
+
+    def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
+        """The recordings, some of them joined with another."""
+        following = [*recordings[1:], *recordings[:1]]
+        places, chosen = (
+            random.uniform(0.25, 0.75, (len(recordings), 2)),
+            random.random(len(recordings)),
+        )
+        return [
+            self._joined(one, other, *place) if draw < self.probability else one
+            for one, other, place, draw in zip(recordings, following, places, chosen)
+        ]
+
+    @staticmethod
+    def _joined(one: Recording, other: Recording, before: float, after: float) -> Recording:
+        name = "JoinedStretches"
+        stop, start = max(1, int(before * len(one.X))), int(after * len(other.X))
+        first, last = _ends(name, one), _ends(name, other)
+        ends = np.concatenate([first[first < stop], [stop], last[last > start] - start + stop])
+        return Recording(np.vstack([one.X[:stop], other.X[start:]]), Partition(ends=ends))

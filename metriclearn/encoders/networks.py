@@ -1,0 +1,241 @@
+"""Encoders from samples with context to features: plain modules, to be used, copied and changed.
+
+Every module here takes the number of input features first, so that a learner can make it, and maps
+a batch (N, T, P) of N recordings to (N, T, r), one row of features for every row of the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Standardization(nn.Module):
+    """(X − mean) / scale of every column, with numbers that are saved with the weights.
+
+    Parameters
+    ----------
+    n_features : int
+        P. Until ``mean`` and ``scale`` are set, nothing is changed.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n_features))
+        self.register_buffer("scale", torch.ones(n_features))
+
+    def forward(self, X: Tensor) -> Tensor:
+        return (X - self.mean) / self.scale
+
+
+class TemporalBlock(nn.Module):
+    """x + dropout(relu(convolution over time of the normalized x)), (N, T, w) -> (N, T, w).
+
+    Parameters
+    ----------
+    width : int
+    kernel_size : int
+        Odd.
+    dilation : int
+        Rows between neighboring entries of the kernel.
+    dropout : float
+    causal : bool
+        Whether row t sees rows up to t only.
+    """
+
+    def __init__(
+        self, width: int, kernel_size: int, dilation: int, dropout: float, causal: bool
+    ) -> None:
+        super().__init__()
+        reach = (kernel_size - 1) * dilation
+        self.padding = (reach, 0) if causal else (reach // 2, reach - reach // 2)
+        self.norm = nn.LayerNorm(width)
+        self.convolution = nn.Conv1d(width, width, kernel_size, dilation=dilation)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, H: Tensor) -> Tensor:
+        columns = functional.pad(self.norm(H).transpose(1, 2), self.padding)
+        return H + self.dropout(functional.relu(self.convolution(columns)).transpose(1, 2))
+
+
+class TemporalConvolution(nn.Module):
+    """Features of windows of raw signals: convolutions inside every window, then over windows.
+
+    A row of the input is a window of raw samples, sample by sample with all channels of each, and
+    after them any columns that are features already. Two convolutions over the samples of a window
+    are pooled to their mean, their largest value and the logarithm of their standard deviation;
+    residual dilated convolutions over the rows, 1, 2, 4 … rows apart, add context. Without
+    ``n_given`` and with one row per sample (P channels) this is a temporal convolution alone.
+
+    Parameters
+    ----------
+    n_features : int
+        P, columns of the input: samples × channels, and those given.
+    n_channels : int, optional
+        Channels of the raw signals; by default every column is one, so that a row is one sample.
+    n_given : int
+        Columns at the end that are no raw samples.
+    n_outputs : int
+        r.
+    width : int
+        Channels of all convolutions.
+    n_blocks, kernel_size : int
+        Of the convolutions over rows; a row sees (kernel_size − 1)(2^n_blocks − 1) other ones.
+    dropout : float
+        Share of what blocks add that is left out in training.
+    causal : bool
+        Whether a row sees earlier rows only, for signals that are still coming in.
+
+    References
+    ----------
+    Bai, Kolter & Koltun, An empirical evaluation of generic convolutional and recurrent networks
+    for sequence modeling, arXiv:1803.01271, 2018.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_channels: int | None = None,
+        n_given: int = 0,
+        n_outputs: int = 24,
+        width: int = 32,
+        n_blocks: int = 3,
+        kernel_size: int = 5,
+        dropout: float = 0.1,
+        causal: bool = False,
+    ) -> None:
+        super().__init__()
+        self.n_raw = n_features - n_given
+        self.n_channels = self.n_raw if n_channels is None else n_channels
+        if self.n_raw < 1 or self.n_raw % self.n_channels or kernel_size % 2 == 0:
+            raise ValueError(
+                "TemporalConvolution needs whole windows of n_channels channels and an odd "
+                f"kernel_size, got {n_features} features, of which {n_given} are given, "
+                f"{n_channels} channels and a kernel of {kernel_size}."
+            )
+        inner = nn.ReLU()
+        if self.n_raw > self.n_channels:
+            self.window: nn.Module = nn.Sequential(
+                nn.Conv1d(self.n_channels, width, 5, padding=2),
+                inner,
+                nn.Conv1d(width, width, 5, padding=2, stride=2),
+                inner,
+            )
+            n_pooled = 3 * width
+        else:
+            self.window, n_pooled = nn.Identity(), self.n_channels
+        self.joined = nn.Linear(n_pooled + n_given, width)
+        self.blocks = nn.Sequential(
+            *(TemporalBlock(width, kernel_size, 2**i, dropout, causal) for i in range(n_blocks))
+        )
+        self.outputs = nn.Linear(width, n_outputs)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """(N, T, P) -> (N, T, r)."""
+        raw, given = X[..., : self.n_raw], X[..., self.n_raw :]
+        if self.n_raw > self.n_channels:
+            windows = raw.unflatten(2, (-1, self.n_channels)).flatten(0, 1).transpose(1, 2)
+            inside = self.window(windows)
+            spread = torch.log(inside.std(2) + 1e-2)
+            pooled = torch.cat([inside.mean(2), inside.amax(2), spread], 1)
+            raw = pooled.unflatten(0, X.shape[:2])
+        return self.outputs(self.blocks(self.joined(torch.cat([raw, given], 2))))
+
+
+class WindowEncoder(nn.Module):
+    """A perceptron over every row and its neighbors, for features that are there already.
+
+    Parameters
+    ----------
+    n_features : int
+        P.
+    n_outputs : int
+        r.
+    width : int
+        Units of the two hidden layers.
+    context : int
+        Rows on each side that are looked at, too; zeros beyond the ends.
+    dropout : float
+        Share of hidden units that is left out in training.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_outputs: int = 16,
+        width: int = 64,
+        context: int = 2,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.context = nn.Conv1d(n_features, width, 2 * context + 1, padding=context)
+        self.rest = nn.Sequential(
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(width, width),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(width, n_outputs),
+        )
+
+    def forward(self, X: Tensor) -> Tensor:
+        """(N, T, P) -> (N, T, r)."""
+        return self.rest(self.context(X.transpose(1, 2)).transpose(1, 2))
+
+
+class FrozenEncoder(nn.Module):
+    """Features of a pretrained module, which stays as it is, in front of layers that are trained.
+
+    Parameters
+    ----------
+    n_features : int
+        P, columns of the input.
+    module : nn.Module, or callable () -> nn.Module
+        From a batch of windows (n, *shape) to features, any shape (n, …). A class, or a
+        ``functools.partial`` of one, can be saved with a model; a module that is there already
+        cannot.
+    shape : sequence of int
+        Shape of the window that a row holds, row-major; (P,) by default.
+    head : callable (n_features) -> nn.Module, optional
+        Layers that are trained, such as ``partial(WindowEncoder, n_outputs=8)``.
+    batch_size : int
+        Windows at a time.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        module: nn.Module | Callable[[], nn.Module],
+        shape: Sequence[int] | None = None,
+        head: Callable[[int], nn.Module] | None = None,
+        batch_size: int = 256,
+    ) -> None:
+        super().__init__()
+        self.module = module if isinstance(module, nn.Module) else module()
+        self.module.requires_grad_(False).eval()
+        self.shape = (n_features,) if shape is None else tuple(shape)
+        self.batch_size = batch_size
+        width = self._features(torch.zeros(1, 1, n_features)).shape[2]
+        self.head = nn.Identity() if head is None else head(width)
+
+    def train(self, mode: bool = True) -> FrozenEncoder:
+        """Training mode, of the head only."""
+        super().train(mode)
+        self.module.eval()
+        return self
+
+    @torch.no_grad()
+    def _features(self, X: Tensor) -> Tensor:
+        windows = X.reshape(-1, *self.shape).split(self.batch_size)
+        features = torch.cat([self.module(window).flatten(1) for window in windows])
+        return features.unflatten(0, X.shape[:2])
+
+    def forward(self, X: Tensor) -> Tensor:
+        """(N, T, P) -> (N, T, r)."""
+        return self.head(self._features(X))

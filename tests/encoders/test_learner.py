@@ -1,0 +1,275 @@
+"""EncoderMetricLearner: optimum, repeatability, kill -9, files, validation, and what it refuses."""
+
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import metriclearn
+from metriclearn import (
+    BundleDual,
+    ChangePointMetricLearner,
+    EarlyStopping,
+    FullMetric,
+    SquaredFrobenius,
+)
+from metriclearn.datasets import make_change_points
+from metriclearn.problem.partition import Partition
+from tests.processes import kill_after_writing
+
+torch = pytest.importorskip("torch")
+
+from metriclearn.encoders import (  # noqa: E402
+    ChannelDropout,
+    EncoderMetricLearner,
+    FrozenEncoder,
+    JoinedStretches,
+    Noise,
+    Recording,
+    Scaling,
+    StructuredHingeLoss,
+    TemporalConvolution,
+    TimeReversal,
+    WindowEncoder,
+)
+
+DATA = make_change_points(5, 60, 6, 2, (3, 5), noise=1.0, jump=1.5, random_state=0)
+LENGTHS = (60, 45, 60, 52, 38)
+XS = [X[:T] for X, T in zip(DATA.sequences, LENGTHS)]
+YS = [y[:T] for y, T in zip(DATA.labels, LENGTHS)]
+SMALL = partial(TemporalConvolution, n_channels=2, width=4, n_outputs=3, n_blocks=1, kernel_size=3)
+
+
+def learner(encoder: Any = SMALL, **options: Any) -> EncoderMetricLearner:
+    defaults: dict[str, Any] = {"n_epochs": 3, "batch_size": 2, "random_state": 0, "verbose": False}
+    return EncoderMetricLearner(encoder, **{**defaults, **options})
+
+
+def test_a_linear_encoder_reaches_the_certified_optimum() -> None:
+    """min over L of the hinge and (μ/2)‖LᵀL‖² is the convex problem in B = LᵀL."""
+    strength = 0.1
+    convex = ChangePointMetricLearner(
+        FullMetric(), SquaredFrobenius(strength), BundleDual(1e-5), standardize=False
+    ).fit(XS, YS)
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(6, 6, bias=False).double()
+    loss = StructuredHingeLoss()
+    truths = [Partition.from_runs(y) for y in YS]
+    optimizer = torch.optim.Adam([*layer.parameters(), *loss.parameters()])
+    best, n_steps = np.inf, 400
+    for step in range(n_steps):
+        optimizer.param_groups[0]["lr"] = 0.2 * (1.0 - step / n_steps) ** 2 + 1e-4
+        metric = layer.weight.T @ layer.weight
+        objective = loss([layer(torch.as_tensor(X)) for X in XS], truths)
+        objective = objective + 0.5 * strength * (metric**2).sum()
+        optimizer.zero_grad()
+        objective.backward()
+        optimizer.step()
+        best = min(best, objective.item())
+    optimum = convex.solution_
+    assert optimum.lower_bound <= best <= 1.01 * optimum.objective
+
+
+def test_repeatable_and_like_an_estimator() -> None:
+    torch.set_num_threads(1)
+    state = torch.random.get_rng_state()
+    first = learner(augmentations=[Noise(0.1)]).fit(XS, YS)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    again = clone(first).fit(XS, YS)
+    assert first.weights_.tobytes() == again.weights_.tobytes()
+    np.testing.assert_array_equal(first.components_, again.components_)
+    other = clone(first).set_params(random_state=1, last_layer__regularizer__strength=1.0)
+    assert other.fit(XS, YS).weights_.tobytes() != first.weights_.tobytes()
+    assert first.last_layer.regularizer.strength == 1e-2
+    features = first.transform(XS)
+    assert [Z.shape for Z in features] == [(T, len(first.components_)) for T in LENGTHS]
+    np.testing.assert_array_equal(first.predict(XS[0]), first.predict(XS)[0])
+    assert [len(ends) for ends in first.predict_change_points(XS, 3)] == [3] * 5
+    # the last layer is the linear learner of the encoder's outputs, with its certificate
+    with torch.no_grad():
+        outputs = [first.encoder_(torch.tensor(X[None]).float())[0].double().numpy() for X in XS]
+    linear = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(1e-2)).fit(outputs, YS)
+    assert first.solution_.objective == pytest.approx(linear.solution_.objective, rel=1e-9)
+    assert first.solution_.relative_gap <= first.last_layer.solver.tolerance
+    np.testing.assert_allclose(features[0], outputs[0] @ first.components_.T, atol=1e-9)
+
+
+def test_training_learns() -> None:
+    fitted = learner(partial(WindowEncoder, width=8, n_outputs=3), n_epochs=15, learning_rate=0.02)
+    fitted.fit(XS, YS)
+    hinge = fitted.history_["hinge"]
+    assert len(hinge) == fitted.best_epoch_ == 15
+    assert hinge[-1] < 0.6 * hinge[0]
+    assert fitted.score(XS, YS) > -0.02
+    assert learner(n_segments="given", retune=False).fit(XS, YS).penalty_ is None
+
+
+def test_the_best_epoch_on_held_out_groups_is_kept() -> None:
+    groups = ["a", "a", "b", "c", "c"]
+    fitted = learner(n_epochs=8, validation=0.3, patience=2, learning_rate=0.05)
+    fitted.fit(XS, YS, groups=groups)
+    losses = fitted.history_["validation"]
+    assert fitted.best_epoch_ == np.argmin(losses) + 1
+    assert len(losses) in (8, fitted.best_epoch_ + 2)
+    with pytest.raises(ValueError, match="groups to train on beside"):
+        learner(validation=0.5).fit(XS, YS, groups=["a"] * 5)
+
+
+def test_callbacks_see_epochs_and_stop_them() -> None:
+    stopping = EarlyStopping(XS, YS, patience=1, min_improvement=10.0)
+    fitted = learner(n_epochs=9, callbacks=[stopping]).fit(XS, YS)
+    assert len(fitted.history_["hinge"]) == stopping.rounds_[-1] == 2
+
+
+def test_partial_labels_are_learned_from() -> None:
+    some = [np.where(np.arange(len(y)) % 9 < 6, y, -1) for y in YS]
+    fitted = learner(partial(WindowEncoder, width=8, n_outputs=3), n_epochs=10, learning_rate=0.02)
+    assert fitted.fit(XS, some).score(XS, YS) > -0.05
+
+
+def fit_and_keep(checkpoint: Path, out: Path) -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    fitted = learner(n_epochs=40, checkpoint=str(checkpoint), validation=0.2, patience=40).fit(
+        XS, YS
+    )
+    np.savez(out, weights=fitted.weights_, components=fitted.components_, **fitted.history_)
+
+
+def test_killed_and_resumed(tmp_path: Path) -> None:
+    state, out = tmp_path / "state", tmp_path / "out.npz"
+    assert kill_after_writing(state, 0.01, fit_and_keep, state, out)
+    assert int(np.load(state)["epoch"]) < 40
+    fit_and_keep(state, out)
+    fit_and_keep(tmp_path / "whole", tmp_path / "expected.npz")
+    expected, resumed = np.load(tmp_path / "expected.npz"), np.load(out)
+    for name in expected:
+        np.testing.assert_array_equal(resumed[name], expected[name], err_msg=name)
+    with pytest.raises(ValueError, match="other data, settings"):
+        learner(n_epochs=40, checkpoint=str(state), validation=0.2).fit([2.0 * X for X in XS], YS)
+
+
+class Doubled(torch.nn.Module):
+    """An encoder of a user."""
+
+    def __init__(self, n_features: int, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner(n_features)
+
+    def forward(self, X: Any) -> Any:
+        return 2.0 * self.inner(X)
+
+
+FROZEN = partial(
+    FrozenEncoder,
+    module=partial(torch.nn.Linear, 6, 4),
+    head=partial(WindowEncoder, width=4, n_outputs=2),
+)
+
+
+@pytest.mark.parametrize("encoder", [SMALL, WindowEncoder, partial(Doubled, inner=SMALL), FROZEN])
+def test_files_hold_weights_and_the_class_of_the_encoder(encoder: Any, tmp_path: Path) -> None:
+    fitted = learner(encoder, n_epochs=1, augmentations=[lambda batch, random: batch]).fit(XS, YS)
+    back = metriclearn.load(fitted.save(tmp_path / "model.npz"))
+    np.testing.assert_array_equal(back.transform(XS[0]), fitted.transform(XS[0]))
+    assert back.augmentations == ()
+    assert back.score(XS, YS) == fitted.score(XS, YS)
+
+
+def test_what_a_file_cannot_hold_or_find_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    module = torch.nn.Linear(6, 2)
+    fitted = learner(module, n_epochs=1).fit(XS, YS)
+    with pytest.raises(TypeError, match=r"pass its class, or a functools\.partial"):
+        fitted.save(tmp_path / "model.npz")
+    file = learner(partial(Doubled, inner=SMALL), n_epochs=1).fit(XS, YS).save(tmp_path / "m.npz")
+    monkeypatch.delattr(f"{__name__}.Doubled")
+    with pytest.raises(ImportError, match=r"needs the class .*Doubled.*import the module"):
+        metriclearn.load(file)
+
+
+def test_onnx_gives_what_transform_gives(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    from onnx.reference import ReferenceEvaluator
+
+    fitted = learner(n_epochs=1).fit(XS, YS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = fitted.export_onnx(tmp_path / "encoder.onnx")
+    session = ReferenceEvaluator(onnx.load(path))
+    for X in XS[:2]:
+        (Z,) = session.run(None, {"recording": X[None].astype(np.float32)})
+        np.testing.assert_allclose(Z[0], fitted.transform(X), atol=1e-4)
+
+
+def test_causal_convolutions_do_not_look_ahead() -> None:
+    torch.manual_seed(0)
+    X = torch.randn(1, 30, 6)
+    later = X.clone()
+    later[:, 20:] += 1.0
+    for causal in (True, False):
+        network = SMALL(6, causal=causal).eval()
+        same = torch.equal(network(X)[:, :20], network(later)[:, :20])
+        assert same == causal
+
+
+def test_a_frozen_module_stays_as_it_is() -> None:
+    fitted = learner(FROZEN, learning_rate=0.1)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Dropout(0.9))
+    before = {k: v.clone() for k, v in module.state_dict().items()}
+    fitted.set_params(encoder=partial(FrozenEncoder, module=module, batch_size=7))
+    fitted.encoder.keywords["head"] = partial(torch.nn.Linear, out_features=2)
+    encoder = fitted.fit(XS, YS).encoder_[1]
+    for name, tensor in encoder.module.state_dict().items():
+        assert torch.equal(tensor, before[name])
+    encoder.train()
+    assert not encoder.module.training
+
+
+def test_augmentations_move_truths_with_samples() -> None:
+    random = np.random.default_rng(0)
+    batch = [Recording(X, Partition.from_runs(y)) for X, y in zip(XS, YS)]
+    for one, (X, truth) in zip(batch, TimeReversal(2, probability=1.0)(batch, random)):
+        T = len(one.X)
+        np.testing.assert_array_equal(truth.change_points[:-1], T - one.truth.ends[-2::-1])
+        samples = one.X.reshape(T * 3, 2)
+        np.testing.assert_array_equal(X.reshape(T * 3, 2), samples[::-1])
+    for one, (X, truth) in zip(batch, JoinedStretches(1.0)(batch, random)):
+        assert truth.n_samples == len(X)
+        kept = int((X[: len(one.X)] == one.X[: len(X)]).all(axis=1).argmin())
+        assert kept in truth.ends
+        inside = one.truth.ends[one.truth.ends < kept]
+        np.testing.assert_array_equal(truth.ends[: len(inside)], inside)
+    scaled = Scaling(2, 0.5)(batch, random)[0].X / batch[0].X
+    assert len(np.unique(np.round(scaled, 9))) == 2
+    dropped = ChannelDropout(2, 0.5)(batch, random)
+    channels = np.concatenate([X.reshape(-1, 2) for X, _ in dropped])
+    assert 0 < (channels == 0).mean() < 1
+    partial_truth = [Recording(XS[0], metriclearn.PartialPartition(60))]
+    with pytest.raises(ValueError, match="JoinedStretches needs recordings whose labels"):
+        JoinedStretches(1.0)(partial_truth, random)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"encoder": "net"}, "needs an encoder such as WindowEncoder"),
+        ({"encoder": lambda n: torch.nn.Flatten()}, r"encoder from \(N, T, P\)"),
+        ({"n_epochs": 0}, "needs a whole n_epochs"),
+        ({"learning_rate": 1e30, "n_epochs": 9}, "needs finite outputs"),
+        ({"encoder": partial(TemporalConvolution, n_channels=4)}, "needs whole windows"),
+        ({"checkpoint": "/nowhere/state.npz"}, "cannot be written"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises((ValueError, OSError), match=sentence):
+        learner(**options).fit(XS, YS)
+
+
+def test_distances_of_single_samples_are_refused() -> None:
+    with pytest.raises(TypeError, match="needs whole recordings"):
+        learner().pair_distance(np.zeros((1, 2, 6)))
