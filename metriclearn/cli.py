@@ -67,7 +67,9 @@ def fit(
     time: Annotated[
         str | None, "column of seconds or time stamps in CSV files, no feature", "COLUMN"
     ] = None,
-    ignore: Annotated[list[str] | None, "columns of CSV files, no features", "COLUMN"] = None,
+    ignore: Annotated[
+        list[str] | None, "columns of CSV files that are no features", "COLUMN"
+    ] = None,
     unknown: Annotated[
         str | None, "label of what nobody has labeled: it is not learned from", "LABEL"
     ] = None,
@@ -108,9 +110,15 @@ def fit(
             f"{str(out)!r} cannot be written: there is no folder {str(parent)!r}; make it first."
         )
     kinds = {file.suffix.lower() for file in recording_files(folder).values()}
+    tables = list(folder.glob("*.csv"))
+    if not kinds and not tables:
+        raise FileNotFoundError(
+            f"{str(folder)!r} holds neither recordings nor CSV files; put them there, recordings "
+            f"with a table {segments}."
+        )
     recorded = kinds & {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
     extractor, no_features = None, [*(ignore or []), *([time] if time else [])]
-    if recorded or (folder / segments).is_file() or (kinds and not any(folder.glob("*.csv"))):
+    if recorded or (folder / segments).is_file() or not tables:
         if no_features:
             raise ValueError(
                 f"--time and --ignore name columns of CSV files, but {str(folder)!r} holds "

@@ -1,9 +1,11 @@
 """The console command, on a folder of small recordings and on tables."""
 
+import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import metriclearn as ml
+from metriclearn import cli
 from metriclearn.cli import main
 from metriclearn.datasets.annotations import read_segments, save_segments
 from tests.features.sounds import RATE, write_wave
@@ -151,6 +154,182 @@ def test_tables_of_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert repr(str(folder / name)) in error
 
 
+def write_tables(folder: Path, **columns: Any) -> Path:
+    """Three CSV files of 80 rows where column y tells phase a from b, and further columns."""
+    folder.mkdir()
+    for i in range(3):
+        random, phase = np.random.default_rng(i), np.repeat(["a", "b", "a", "b"], 20)
+        X = random.normal(size=(80, 2)) + 6.0 * np.outer(phase == "b", [0, 1])
+        table = pd.DataFrame(X, columns=["x", "y"]).assign(**columns, phase=phase)
+        table.to_csv(folder / f"s{i}.csv", index=False)
+    return folder
+
+
+def run(*arguments: Any, status: int = 0) -> None:
+    assert main(list(map(str, arguments))) == status
+
+
+def test_columns_of_tables_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stamps = pd.date_range("2024-01-01 23:59:50", periods=80, freq="250ms")
+    folder = write_tables(tmp_path / "t", stamp=stamps, who="bob", level=7.0)
+    model = tmp_path / "t.model"
+    fit = ("fit", folder, "--out", model, "--label", "phase")
+    run(*fit, status=1)
+    assert "leave out what is no feature (ignore=['stamp', 'who'], --ignore stamp who)" in (
+        capsys.readouterr().err
+    )
+    run(*fit, "--time", "stamp", "--ignore", "who")
+    told = capsys.readouterr()
+    assert "4 rows per second" in told.out
+    assert "constant in every data set (level)" in told.err
+    # what nobody has labeled: the first b of each file, and so its two boundaries
+    for file in folder.iterdir():
+        table = pd.read_csv(file)
+        table.loc[20:39, "phase"] = "open"
+        table.to_csv(file, index=False)
+    run(*fit, "--time", "stamp", "--ignore", "who", "--unknown", "open")
+    assert "of 3 held-out ones" in capsys.readouterr().out
+    run(*fit, "--time", "stamp", "--ignore", "who", "--unknown", "opne", status=1)
+    assert "its labels are ['a', 'b', 'open']" in capsys.readouterr().err
+    run(*fit, "--time", "level", "--ignore", "who", "stamp", status=1)
+    assert "needs increasing seconds or time stamps in column 'level'" in capsys.readouterr().err
+    late = pd.read_csv(file).assign(level=np.append(np.arange(79.0), 99.0))
+    late.to_csv(folder / file.name, index=False)
+    for other in set(folder.iterdir()) - {file}:
+        other.unlink()
+    run(*fit, "--time", "level", "--ignore", "who", "stamp")
+    assert "rows are 1 to 21 s apart by column 'level'" in capsys.readouterr().err
+
+
+def test_many_files_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, model, out = write_tables(tmp_path / "t"), tmp_path / "t.model", tmp_path / "out"
+    run("fit", folder, "--out", model, "--label", "phase")
+    (tmp_path / "bad.csv").write_text("x\n1\n")
+    capsys.readouterr()
+    run("segment", folder, tmp_path / "bad.csv", "--model", model, "--out", out, status=1)
+    told = capsys.readouterr()
+    assert "1 of 4 files have no segments, see above" in told.err
+    assert [f"s{i}.csv: 4 segments" in told.out for i in range(3)] == [True] * 3
+    found = [read_segments(out / f"s{i}.segments.csv")[f"s{i}"] for i in range(3)]
+    assert found == [[(20.0 * k, 20.0 * k + 20.0, "abab"[k]) for k in range(4)]] * 3
+    # results beside the files are no files to segment or to learn from
+    run("segment", folder, "--model", model)
+    run("segment", folder, "--model", model)
+    run("fit", folder, "--out", model, "--label", "phase")
+    run("segment", folder, folder / "s0.csv", "--model", model, status=1)
+    assert "would be written to files of one name" in capsys.readouterr().err
+    run("segment", folder, "--model", model, "--truth", out / "s0.segments.csv", status=1)
+    assert "has no segments of s1, s2" in capsys.readouterr().err
+
+
+def test_boundaries_without_classes(
+    songs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = read_segments(songs / "segments.csv")
+    blank = {name: [(a, b, "") for a, b, _ in spans] for name, spans in tables.items()}
+    save_segments(blank, songs / "cuts.csv")
+    model, cache = tmp_path / "cuts.model", ("--cache", songs / "cache")
+    run("fit", songs, "--out", model, "--segments", "cuts.csv", *cache)
+    told = capsys.readouterr().out
+    assert "none, boundaries only" in told
+    assert "100% of 15 held-out ones within 1 s" in told
+    assert "5.00 is that without any boundary" in told
+    wave, truth = songs / "new" / "r3.wav", songs / "new" / "truth.csv"
+    run("segment", wave, "--model", model, "--out", tmp_path, "--truth", truth, *cache)
+    assert (tmp_path / "r3.segments.csv").read_text().startswith("recording,start,end\nr3,0.000,")
+    assert (tmp_path / "r3.labels.txt").read_text().splitlines()[1].endswith("\t2")
+    capsys.readouterr()
+    run("compare", truth, tmp_path / "r3.segments.csv")
+    assert capsys.readouterr().out.splitlines()[1].split()[-4:] == ["1.00", "1.00", "1.00", "-"]
+
+
+def test_end_of_a_recording_is_no_segment(songs: Path, model: Path, tmp_path: Path) -> None:
+    """A tone with a click 0.05 s before the end, in a row that is not full."""
+    signal = np.append(np.sin(np.arange(6 * RATE) / 7), np.zeros(RATE // 10))
+    signal[-RATE // 20 :] = np.random.default_rng(0).normal(size=RATE // 20)
+    write_wave(tmp_path / "end.wav", 0.3 * signal)
+    segmenter = ml.load(model)
+    rows = segmenter.extractor.extract(tmp_path / "end.wav")
+    assert segmenter.learner_.predict_change_points(rows).tolist() == [6, 7]  # the sliver
+    ((start, end, _),) = segmenter.segment(tmp_path / "end.wav", tmp_path / "cache")
+    assert (start, end) == (0.0, 6.1)
+
+
+def test_neighbors_of_one_label_are_joined() -> None:
+    """A learner that parts three levels, of two labels."""
+    X = (
+        np.repeat([0.0, 4.0, 5.0, 0.0, 5.0, 4.0], 10)[:, None]
+        + 0.1 * np.sin(np.arange(60.0))[:, None]
+    )
+    y = np.repeat(["low", "high", "low", "high"], [10, 20, 10, 20])
+    data = ml.datasets.LabeledSequences("d", [X], [y], ["g"], ["s"], ["x"])
+    segmenter = ml.RecordingSegmenter().fit(data)
+    segmenter.learner_.penalty_ = 1e-3
+    assert len(segmenter.learner_.predict_change_points(X)) == 6
+    assert [label for *_, label in segmenter.segment_features(X)] == ["low", "high"] * 2
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ("r0,0,5000,a\nr0,5000,9000,b", "give times in seconds (not in milliseconds"),
+        ("r0,0,20,a\nr1,0,20,a", "needs a boundary to learn from, but each of the 2 recording(s)"),
+        ("r0,0,9,a\nr0,8,20,b", "cut them"),
+        ("r9,0,9,a\nr9,9,20,b", "has none for ['r9']; add them, or take their lines out"),
+    ],
+    ids=["milliseconds", "no boundary", "overlap", "no recording"],
+)
+def test_tables_that_cannot_be_meant(
+    songs: Path, table: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (songs / "wrong.csv").write_text(f"recording,start,end,label\n{table}\n")
+    cache, out = songs / "cache", songs / "wrong.model"
+    run("fit", songs, "--segments", "wrong.csv", "--out", out, "--cache", cache, status=1)
+    assert sentence in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ({}, "holds neither recordings nor CSV files"),
+        ({"a.wav": "x"}, "segments.csv' does not exist; write one, times in seconds, or name"),
+        ({"a.wav": "x", "cuts.csv": "recording,start,end\na,0,1\n"}, "or name yours (segments="),
+        ({"a.csv": "x,label\n1,a\n", "notes.docx": "x"}, "is a single segment"),
+        ({"segments.csv": "recording,start,end\na,0,1\na,1,2\n"}, "has none for ['a']"),
+    ],
+    ids=["empty", "no table", "table of another name", "other files", "no recordings"],
+)
+def test_folders_that_lack_something(
+    tmp_path: Path, files: dict[str, str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    run("fit", tmp_path, "--out", tmp_path / "m.model", status=1)
+    assert sentence in capsys.readouterr().err
+
+
+def test_missing_extra_is_told_with_its_command(
+    songs: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    run("segment", songs / "new" / "r3.wav", "--model", model, "--cache", tmp_path, status=1)
+    error = capsys.readouterr().err
+    assert "needs soundfile, which is not installed: pip install " in error
+    assert "[audio]'" in error
+
+
+@pytest.mark.parametrize("command", [cli.fit, cli.segment, cli.compare, cli.info])
+def test_every_option_has_help(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command.__name__, "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        text = get_args(parameter.annotation)[1]
+        assert len(text.split()) > 1, name
+        assert text in shown
+
+
 def test_compare_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = tmp_path / "a.csv", tmp_path / "b.csv"
     save_segments({"r": [(0.0, 10.0, "x"), (10.0, 20.0, "y")], "only": [(0.0, 1.0, "x")]}, a)
@@ -207,7 +386,32 @@ def test_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) -> N
         assert shown in capsys.readouterr().err
 
 
-def test_help_has_examples_and_is_quick() -> None:
-    command = [sys.executable, "-m", "metriclearn.cli", "segment", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "metriclearn segment new.wav --model songs.model" in done.stdout
+def test_installed_command(tmp_path: Path) -> None:
+    """From a folder of tables with a constant column to segments, as at a prompt."""
+    command = Path(sys.executable).with_name("metriclearn")
+    if not command.exists():
+        pytest.skip("metriclearn is not installed beside this Python")
+    write_tables(tmp_path / "t", level=7.0)
+
+    def at_prompt(line: str) -> tuple[int, str, str]:
+        environment = os.environ | {"PYTHONPATH": str(Path(ml.__file__).parents[1])}
+        done = subprocess.run(
+            [command, *line.split()], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    status, out, _ = at_prompt("segment --help")
+    assert status == 0
+    assert "metriclearn segment new.wav --model songs.model" in out
+    status, out, notes = at_prompt("fit t --out t.model --label phase --rate 10")
+    assert (status, out.splitlines()[-1]) == (0, "Model: t.model")
+    assert "9 held-out ones" in out
+    assert notes.startswith("Note: ")
+    assert "(level)" in notes
+    status, out, errors = at_prompt("segment t nothing.csv --model t.model --out found")
+    assert status == 1
+    assert out.count(": 4 segments") == 3
+    assert errors.splitlines() == [
+        "Error: nothing.csv cannot be used: No such file or directory.",
+        "Error: 1 of 4 files have no segments, see above.",
+    ]

@@ -231,9 +231,10 @@ def finite_values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:
     if missing.any():
         row, column = np.argwhere(missing)[0]
         value, name = str(features.iat[row, column]), str(features.columns[column])
-        remedy = "fill or drop such rows"
-        if 2 * missing[:, column].sum() > len(missing):  # text or time stamps
-            remedy = f"leave the column out (ignore=[{name!r}], --ignore {name})"
+        remedy, other = "fill or drop such rows", 2 * missing.sum(axis=0) > len(missing)
+        if other[column]:  # text or time stamps, and so in further columns
+            names = [str(name) for name in features.columns[other]]
+            remedy = f"leave out what is no feature (ignore={names}, --ignore {' '.join(names)})"
         raise ValueError(
             f"{os.fspath(file)!r} needs finite numbers, got {value!r} in row {row + 1} of column "
             f"{name!r}; {remedy}."

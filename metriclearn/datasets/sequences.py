@@ -142,8 +142,8 @@ class LabeledSequences(Items):
         kept = [labels.astype(str) != label for labels in self.labels]
         if all(map(np.all, kept)) or not any(map(np.any, kept)):
             raise ValueError(
-                f"LabeledSequences {self.name!r} needs some samples, but not all, of label "
-                f"{label!r} to leave them out; its labels are "
+                f"LabeledSequences {self.name!r} needs samples of label {label!r} to leave out, "
+                "and others to keep; its labels are "
                 f"{sorted({name for labels in self.labels for name in runs(labels)})[:10]}."
             )
         pieces = []  # sequence, first sample and the one after the last

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from metriclearn.datasets.annotations import Segment
 from metriclearn.datasets.recordings import cached_features
-from metriclearn.datasets.sequences import LabeledSequences, runs
+from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.estimators.whitened import WhitenedMetricLearner
 from metriclearn.features.media import duration
@@ -97,9 +97,8 @@ class RecordingSegmenter(ComponentParameters):
         if all(truth.n_clusters == 1 for truth in truths):
             raise ValueError(
                 f"RecordingSegmenter needs a boundary to learn from, but each of the {len(truths)} "
-                f"recording(s) of {data.name!r} is one segment, of label "
-                f"{', '.join(sorted({runs(labels)[0] for labels in data.labels})[:5])}; label the "
-                "segments that differ, within a recording."
+                f"recording(s) of {data.name!r} is a single segment; give every segment a line of "
+                "its own, or rows of another kind another label."
             )
         # as tables, so that columns are told by their names
         tables = [pd.DataFrame(X, columns=data.feature_names) for X in data.sequences]
