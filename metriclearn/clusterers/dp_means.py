@@ -115,21 +115,33 @@ class DPMeans(ClusterMixin, BaseEstimator):
     max_iter: int = 300
     random_state: int | np.random.RandomState | None = None
 
-    def fit(self, X: ArrayLike, y: Any = None) -> DPMeans:
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> DPMeans:
         """Cluster the rows of X, shape (n, d).
+
+        Parameters
+        ----------
+        sample_weight : array (n,), optional
+            Positive: a sample of weight w counts as w samples that stay together, whose w times
+            squared distance to every mean has to exceed λ.
 
         Raises
         ------
         ValueError
-            If a parameter is out of range, or squared distances overflow.
+            If a parameter or weight is out of range, or squared distances overflow.
         """
         X = read_rows(self, X)
+        weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
+        if weights.shape != (len(X),) or not np.all((weights > 0) & np.isfinite(weights)):
+            raise ValueError(
+                f"DPMeans needs one positive sample_weight for each of the {len(X)} samples; leave "
+                "samples without weight out."
+            )
         random = check_random_state(self.random_state)
         orders = (
-            _visits(X, self.order if run == 0 else "random", self.penalty, random)
+            _visits(X, weights, self.order if run == 0 else "random", self.penalty, random)
             for run in range(self.n_init)
         )
-        best = min((self._run(X, order) for order in orders), key=lambda run: run[0])
+        best = min((self._run(X, weights, order) for order in orders), key=lambda run: run[0])
         self.objective_, self.labels_, self.cluster_centers_, self.n_iter_, settled = best
         self.n_clusters_ = len(self.cluster_centers_)
         if not settled:
@@ -144,31 +156,39 @@ class DPMeans(ClusterMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """Nearest mean of every row of X, the older on ties; no cluster is opened. O(nKd)."""
         check_is_fitted(self)
-        return _assign(read_rows(self, X, reset=False), self.cluster_centers_, np.inf)[0]
+        rows = read_rows(self, X, reset=False)
+        return _assign(rows, np.ones(len(rows)), self.cluster_centers_, np.inf)[0]
 
     def _run(
-        self, X: NDArray, order: NDArray[np.intp] | slice
+        self, X: NDArray, weights: NDArray, order: NDArray[np.intp] | slice
     ) -> tuple[float, NDArray[np.int64], NDArray[np.float64], int, bool]:
         """Objective, labels, means, number of passes, and whether the last one changed nothing."""
-        visited = X[order]
-        labels, means = np.zeros(len(X), dtype=np.int64), visited.mean(axis=0, keepdims=True)
+        visited, mass = X[order], weights[order]
+        labels, means = np.zeros(len(X), dtype=np.int64), _mean(visited, mass)
         settled, n_iter = False, 0
         while not settled and n_iter < self.max_iter:
             before = labels
-            labels, count = _assign(visited, means, self.penalty)
-            sizes = np.bincount(labels, minlength=count)
+            labels, count = _assign(visited, mass, means, self.penalty)
+            sizes = np.bincount(labels, weights=mass, minlength=count)
             kept = sizes > 0  # the numbers of emptied clusters close up
             labels = (np.cumsum(kept) - 1)[labels]
-            sums = [np.bincount(labels, weights=column) for column in visited.T]
+            sums = [np.bincount(labels, weights=mass * column) for column in visited.T]
             means = np.column_stack(sums) / sizes[kept, None]
             settled, n_iter = np.array_equal(labels, before), n_iter + 1
         in_order = np.empty_like(labels)
         in_order[order] = labels
-        objective = penalized_kmeans_objective(X, in_order, self.penalty)
+        residual = np.sum((X - means[in_order]) ** 2, axis=1)
+        objective = float(weights @ residual + self.penalty * len(means))
         return objective, in_order, means, n_iter, settled
 
 
-def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int64], int]:
+def _mean(X: NDArray, weights: NDArray) -> NDArray:
+    return np.average(X, axis=0, weights=weights)[None]
+
+
+def _assign(
+    X: NDArray, weights: NDArray, means: NDArray, penalty: float
+) -> tuple[NDArray[np.int64], int]:
     """One pass: labels, where a label from len(means) on is a new cluster, and their number.
 
     A block of samples is compared with all means at once. Where one of them opens a cluster, it
@@ -180,10 +200,11 @@ def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int6
         rows = X[start : start + n_rows]
         distances = cdist(rows, means, "sqeuclidean")
         nearest = np.argmin(distances, axis=1)
-        least = np.min(distances, axis=1)
+        mass = weights[start : start + n_rows]
+        least = mass * np.min(distances, axis=1)
         while least.max() > penalty:
             first = int(np.argmax(least > penalty))
-            opened = cdist(rows[first:], rows[first, None], "sqeuclidean")[:, 0]
+            opened = mass[first:] * cdist(rows[first:], rows[first, None], "sqeuclidean")[:, 0]
             nearest[first:][opened < least[first:]] = len(means)
             least[first:] = np.minimum(opened, least[first:])
             means = np.vstack([means, rows[first]])
@@ -193,7 +214,7 @@ def _assign(X: NDArray, means: NDArray, penalty: float) -> tuple[NDArray[np.int6
 
 
 def _visits(
-    X: NDArray, order: Order, penalty: float, random: np.random.RandomState
+    X: NDArray, weights: NDArray, order: Order, penalty: float, random: np.random.RandomState
 ) -> NDArray[np.intp] | slice:
     """In which order the rows are visited; for "farthest-first", O(nKd)."""
     if order == "given":
@@ -201,10 +222,11 @@ def _visits(
     if order == "random":
         return random.permutation(len(X))
     first: list[np.intp] = []
-    nearest = cdist(X, X.mean(axis=0, keepdims=True), "sqeuclidean")
+    mass = weights[:, None]
+    nearest = mass * cdist(X, _mean(X, weights), "sqeuclidean")
     while nearest.max() > penalty:
         first.append(np.argmax(nearest))
-        nearest = np.minimum(nearest, cdist(X, X[first[-1:]], "sqeuclidean"))
+        nearest = np.minimum(nearest, mass * cdist(X, X[first[-1:]], "sqeuclidean"))
     rest = np.ones(len(X), dtype=bool)
     rest[first] = False
     return np.concatenate([np.array(first, dtype=np.intp), np.flatnonzero(rest)])

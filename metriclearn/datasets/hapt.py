@@ -56,14 +56,14 @@ def load_hapt(
     window: int = 25,
     features: str = "basic",
     unlabeled: str = "drop",
+    labels: str = "segments",
 ) -> LabeledSequences:
     """Recordings of everyday activities as windows of features, one segment per activity.
 
     A recording (50 Hz; acceleration in g, angular velocity in rad/s) is cut into windows of
     ``window`` samples that do not overlap; an incomplete last one is left out. A window belongs
-    to the segment, or to the unlabelled gap, that holds most of its samples. Labels are segment
-    numbers 0 … K−1 in order of time, not activities: two neighbors with the same activity stay
-    two segments. Groups are users (``user01``), names recordings (``exp01_user01``).
+    to the segment, or to the unlabelled gap, that holds most of its samples. Groups are users
+    (``user01``), names recordings (``exp01_user01``).
 
     Data: Reyes-Ortiz, Oneto, Sama, Parra & Anguita, Transition-Aware Human Activity Recognition
     Using Smartphones, Neurocomputing 2015 (UCI 341). Files: ``sequences_int16.npz`` and
@@ -84,6 +84,11 @@ def load_hapt(
     unlabeled : {"drop", "keep"}
         ``"drop"`` leaves out windows that belong to a gap and joins the rest; ``"keep"`` makes
         every gap a segment of its own.
+    labels : {"segments", "activities"}
+        ``"segments"``: numbers 0 … K−1 in order of time, so that two neighbors with the same
+        activity stay two segments. ``"activities"``: 1 walking, 2 upstairs, 3 downstairs,
+        4 sitting, 5 standing, 6 laying, 7 to 12 the transitions between the last three, which
+        come back, and −1 in gaps.
 
     Raises
     ------
@@ -92,22 +97,28 @@ def load_hapt(
     FileNotFoundError
         If the files are missing.
     """
-    if features not in FEATURE_SETS or unlabeled not in ("drop", "keep") or window < 2:
+    known = unlabeled in ("drop", "keep") and labels in ("segments", "activities")
+    if features not in FEATURE_SETS or not known or window < 2:
         raise ValueError(
-            f"load_hapt needs features among {sorted(FEATURE_SETS)}, unlabeled 'drop' or 'keep' "
-            f"and a window of 2 samples or more, got {features!r}, {unlabeled!r} and {window}."
+            f"load_hapt needs features among {sorted(FEATURE_SETS)}, unlabeled 'drop' or 'keep', "
+            "labels 'segments' or 'activities' and a window of 2 samples or more, got "
+            f"{features!r}, {unlabeled!r}, {labels!r} and {window}."
         )
     recordings = read("hapt", "sequences_int16.npz", root)
-    columns = {"sequence": str, "start": int, "end": int}
-    segments = read("hapt", "segments.csv", root, columns)
+    columns = {"sequence": str, "start": int, "end": int, "label": int}
+    segments = read("hapt", "segments.csv", root, columns).sort_values("start", kind="stable")
     channels, functions = FEATURE_SETS[features]
     parts = {}
     for name in sorted(recordings):
-        spans = segments.loc[segments["sequence"] == name, ["start", "end"]].to_numpy()
-        owner = _owners(name, spans, len(recordings[name]), window)
+        table = segments[segments["sequence"] == name]
+        owner = _owners(name, table[["start", "end"]].to_numpy(), len(recordings[name]), window)
         kept = (owner % 2 == 1) | (unlabeled == "keep")  # spans have odd numbers, gaps even ones
         X = _window_features(recordings[name], window, channels, functions)
-        parts[name] = X[kept], np.unique(owner[kept], return_inverse=True)[1]
+        numbers = np.unique(owner[kept], return_inverse=True)[1]
+        if labels == "activities":
+            gaps = np.full(len(table), -1)  # one before each span; one more after the last
+            numbers = np.append(np.column_stack([gaps, table["label"]]), -1)[owner[kept]]
+        parts[name] = X[kept], numbers
     feature_names = [f"{channel}_{function}" for function in functions for channel in channels]
     return of_parts("hapt", parts, feature_names, [name.rpartition("_")[2] for name in parts])
 
@@ -127,17 +138,16 @@ def _window_features(
 def _owners(name: str, spans: NDArray, n_samples: int, window: int) -> NDArray[np.int64]:
     """For every window the number of the span or gap with most samples.
 
-    Spans and gaps are numbered together in order of time: gap 0, span 1, gap 2, ….
+    Spans, in order of time, and gaps are numbered together: gap 0, span 1, gap 2, ….
     """
-    ordered = spans[np.argsort(spans[:, 0])] if len(spans) else spans
-    edges = ordered.ravel()
+    edges = spans.ravel()
     if not len(spans) or n_samples < window or edges[0] < 0 or edges[-1] > n_samples:
         raise ValueError(
             f"HAPT recording {name!r} of {n_samples} samples needs a window of {window} samples "
             f"and segments inside the recording, got {len(spans)} segments up to sample "
             f"{edges.max(initial=0)}; get the files again."
         )
-    if np.any(np.diff(edges) < 0) or np.any(ordered[:, 0] == ordered[:, 1]):
+    if np.any(np.diff(edges) < 0) or np.any(spans[:, 0] == spans[:, 1]):
         raise ValueError(f"HAPT recording {name!r} needs non-empty segments that do not overlap.")
     pieces = np.searchsorted(edges, np.arange(n_samples), side="right")
     rows = pieces[: n_samples // window * window].reshape(-1, window)

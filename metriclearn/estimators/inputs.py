@@ -233,8 +233,12 @@ def check_range(who: str, what: str, values: NDArray, most: float) -> None:
 
 
 def keep_features(estimator: Any, data: DataSets) -> None:
-    """Keep number and names of the features an estimator is fitted to, as scikit-learn does."""
+    """Keep number and names of the features an estimator is fitted to, as scikit-learn does.
+
+    What was learned of states in an earlier fit belongs to its metric, and is forgotten.
+    """
     estimator.n_features_in_ = data.n_features
+    vars(estimator).pop("states_", None)
     if data.feature_names is not None:
         estimator.feature_names_in_ = data.feature_names
     elif hasattr(estimator, "feature_names_in_"):

@@ -288,6 +288,8 @@ def test_windows_of_phones_by_hand(tmp_path: Path) -> None:
     assert kept.labels[1].tolist() == [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]
     assert dropped.labels[1].tolist() == [0, 0, 1, 1, 2, 2, 2]
     assert dropped.labels[0].tolist() == [0] * 5
+    activities = load_hapt(folder, 4, unlabeled="keep", labels="activities")
+    assert activities.labels[1].tolist() == [-1, 5, 5, 7, 7, -1, -1, 7, 7, 7]
     np.testing.assert_array_equal(dropped.sequences[1], kept.sequences[1][[1, 2, 3, 4, 7, 8, 9]])
     assert [ends.tolist() for ends in dropped.change_points] == [[5], [2, 4, 7]]
 

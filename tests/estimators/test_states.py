@@ -1,0 +1,97 @@
+"""Segments that come back get one name."""
+
+import numpy as np
+import pytest
+
+import metriclearn as ml
+from metriclearn.baselines import TunedSegmenter
+from metriclearn.indices import adjusted_mutual_info_score as agreement
+
+ACTIVITIES = np.repeat(["sit", "walk", "sit", "lie", "walk", "lie"], [20, 30, 10, 25, 15, 20])
+
+
+def recordings(n: int, noise: float = 0.3) -> tuple[list, list]:
+    """Two columns tell three activities apart, two are noise; every recording has another offset
+    in noise only.
+    """
+    random = np.random.default_rng(0)
+    places = {"sit": [0.0, 0.0], "walk": [4.0, 0.0], "lie": [0.0, 4.0]}
+    levels = np.array([places[name] for name in ACTIVITIES])
+    arrays = [
+        np.hstack([levels + noise * random.normal(size=(120, 2)), random.normal(size=(120, 2))])
+        for _ in range(n)
+    ]
+    return arrays, [ACTIVITIES] * n
+
+
+@pytest.fixture(scope="module")
+def learner() -> ml.ChangePointMetricLearner:
+    return ml.ChangePointMetricLearner().fit(*recordings(4))
+
+
+def test_labeled_states_have_their_names(learner: ml.ChangePointMetricLearner) -> None:
+    X, y = recordings(6)
+    learner.fit_states(X[:4], y[:4])
+    assert learner.states_.names.tolist() == ["lie", "sit", "walk"]
+    np.testing.assert_allclose(
+        learner.states_.means[1],
+        np.vstack(X[:4])[np.concatenate(y[:4]) == "sit"].mean(axis=0) @ learner.components_.T,
+    )
+    for array in X[4:]:
+        np.testing.assert_array_equal(learner.predict_states(array), ACTIVITIES)
+
+
+@pytest.mark.parametrize("way", ["counted", "learned price", "price of a segment"])
+def test_without_names_recurring_segments_have_one_number(way: str) -> None:
+    X, y = recordings(6)
+    learner = ml.ChangePointMetricLearner().fit(X[:4], y[:4])
+    if way == "learned price":
+        other_names = [[f"{i}{name}" for name in names] for i, names in enumerate(y[:4])]
+        learner.fit_states(X[:4], other_names, named=False)
+        assert learner.states_.names is None
+    states = learner.predict_states(X[4:], 3 if way == "counted" else None)
+    for numbers in states:
+        assert agreement(numbers, ACTIVITIES) == pytest.approx(1.0)
+
+
+def test_unknown_labels_are_left_out_and_a_metric_for_states_is_learned(learner) -> None:
+    X, _ = recordings(5)
+    codes = np.unique(ACTIVITIES, return_inverse=True)[1]
+    part = np.where(np.arange(120) < 85, codes, -1)
+    unknown = np.full(120, -1)
+    learner.fit_states(X[:3], [part, part, unknown], metric=ml.ClusteringMetricLearner())
+    expected = ml.ClusteringMetricLearner().fit([x[:85] for x in X[:2]], [codes[:85]] * 2)
+    np.testing.assert_allclose(learner.states_.components, expected.components_)
+    np.testing.assert_array_equal(learner.predict_states(X[4]), codes)
+    with pytest.raises(ValueError, match="needs labels of states, but nothing is known"):
+        learner.fit_states(X[:1], [unknown])
+
+
+def test_states_are_kept_in_files_and_forgotten_in_another_fit(tmp_path) -> None:
+    X, y = recordings(3)
+    learner = TunedSegmenter().fit(X[:2], y[:2]).fit_states(X[:2], y[:2])
+    loaded = ml.load(learner.save(tmp_path / "model.npz"))
+    np.testing.assert_array_equal(loaded.predict_states(X[2]), learner.predict_states(X[2]))
+    assert not hasattr(learner.fit(X[:1], y[:1]), "states_")
+
+
+def test_more_states_than_segments_are_warned_of(learner) -> None:
+    (X,), _ = recordings(1)
+    with pytest.warns(UserWarning, match="n_states=50 for a data set with 6 different"):
+        assert len(set(learner.predict_states(X, 50))) == 6
+    with pytest.raises(ValueError, match="whole n_states from 1 to 120"):
+        learner.predict_states(X, 0)
+
+
+def test_weights_of_dp_means_are_repetitions() -> None:
+    random = np.random.default_rng(1)
+    X, sizes = random.normal(size=(12, 2)), random.integers(1, 6, size=12)
+    weighted = ml.DPMeans(6.0, order="farthest-first").fit(X, sample_weight=sizes)
+    labels = weighted.labels_
+    repeated = np.repeat(X, sizes, axis=0)
+    objective = ml.clusterers.penalized_kmeans_objective(repeated, np.repeat(labels, sizes), 6.0)
+    assert weighted.objective_ == pytest.approx(objective)
+    centers = [np.average(X[labels == k], axis=0, weights=sizes[labels == k]) for k in set(labels)]
+    np.testing.assert_allclose(weighted.cluster_centers_, centers)
+    with pytest.raises(ValueError, match="one positive sample_weight for each of the 12"):
+        ml.DPMeans().fit(X, sample_weight=sizes[:3])
