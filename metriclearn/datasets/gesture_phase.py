@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.datasets.archives import lay_out
 from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
+from metriclearn.problem.partition import Partition
 
+FILES = ("sequences.npz", "segments.csv")
 FIRST_FRAME = 4  # row t of va3 is frame t + 4 of raw
 JOINTS = ("left_hand", "right_hand", "head", "spine", "left_wrist", "right_wrist")
 MOVING = ("left_hand", "right_hand", "left_wrist", "right_wrist")
@@ -27,6 +33,11 @@ DERIVED_NAMES = [
     for axis in "xyz"
 ] + [f"{joint}_step" for joint in MOVING]
 FEATURE_SETS = {"va3": ("va3",), "raw": ("raw",), "both": ("raw", "va3")}
+# beginnings of words, the first one that fits; an r alone is retraction
+PHASES = (
+    *(("rest", "rest"), ("d", "rest"), ("rep", "rest"), ("p", "preparation")),
+    *(("s", "stroke"), ("h", "hold"), ("r", "retraction")),
+)
 GROUPS = ("user", "story", "video")
 COLUMN_NAMES = {"raw": RAW_NAMES, "va3": VA3_NAMES, "derived": DERIVED_NAMES}
 
@@ -40,7 +51,8 @@ def load_gesture_phase(
     """Videos of gestures, every frame labelled rest, preparation, stroke, hold or retraction.
 
     Data: Madeo, Lima & Peres, Gesture unit segmentation using support vector machines, ACM SAC
-    2013 (UCI 302). Files: ``sequences.npz`` and ``segments.csv``. Cost O(frames).
+    2013 (UCI 302). Files: ``sequences.npz`` and ``segments.csv``, which are made from the
+    publisher's archive where that lies in the folder. Cost O(frames).
 
     Parameters
     ----------
@@ -69,6 +81,7 @@ def load_gesture_phase(
             f"load_gesture_phase needs features among {sorted(FEATURE_SETS)} and group among "
             f"{sorted(GROUPS)}, got {features!r} and {group!r}."
         )
+    lay_out("gesture_phase", root, FILES, "*_raw.csv", _convert)
     arrays = read("gesture_phase", "sequences.npz", root)
     columns = {"sequence": str, "features": str, "start": int, "end": int, "label": str}
     segments = read("gesture_phase", "segments.csv", root, columns)
@@ -86,6 +99,40 @@ def load_gesture_phase(
         [name for part in parts for name in COLUMN_NAMES[part]],
         [_group(video, group) for video in sequences],
     )
+
+
+def _convert(source: Path, folder: Path) -> None:
+    """The two files from the publisher's archive: VIDEO_raw.csv and VIDEO_va3.csv of every video.
+
+    Both have a row per frame and the phase in their last column, in words or initials (D, rest,
+    is Portuguese descanso); the former its time stamp in the column before.
+    """
+    import pandas as pd
+
+    arrays: dict[str, Any] = {}
+    rows = []
+    for file in sorted(source.glob("*_raw.csv")):
+        video = file.stem.removesuffix("_raw")
+        raw, va3 = (pd.read_csv(source / f"{video}_{kind}.csv") for kind in ("raw", "va3"))
+        arrays[f"{video}_raw"] = raw.iloc[:, :18].to_numpy(dtype=np.float32)
+        arrays[f"{video}_time"] = raw["timestamp"].to_numpy(dtype=np.int64)
+        arrays[f"{video}_va3"] = va3.iloc[:, :32].to_numpy(dtype=np.float32)
+        for kind, table in (("raw", raw), ("va3", va3)):
+            phases = [_phase(str(word)) for word in table.iloc[:, -1]]
+            ends = Partition.from_runs(phases).change_points.tolist()
+            for start, end in pairwise([0, *ends]):
+                rows.append((video, kind, start, end, phases[start]))
+    columns = ["sequence", "features", "start", "end", "label"]
+    np.savez_compressed(folder / FILES[0], **arrays)
+    pd.DataFrame(rows, columns=columns).to_csv(folder / FILES[1], index=False)
+
+
+def _phase(word: str) -> str:
+    """The phase that a word, English or Portuguese, or an initial means."""
+    for beginning, phase in PHASES:
+        if word.strip().lower().startswith(beginning):
+            return phase
+    raise ValueError(f"phase {word!r} is none of {sorted({phase for _, phase in PHASES})}")
 
 
 def _group(video: str, group: str) -> str:

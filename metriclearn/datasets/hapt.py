@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.datasets.archives import lay_out
 from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
 
+FILES = ("sequences_int16.npz", "segments.csv")
 SAMPLING_RATE = 50.0
 BAND_EDGE = 5.0
 CHANNELS = ("acc_x", "acc_y", "acc_z", "gyro_x", "gyro_y", "gyro_z")
@@ -67,7 +71,8 @@ def load_hapt(
 
     Data: Reyes-Ortiz, Oneto, Sama, Parra & Anguita, Transition-Aware Human Activity Recognition
     Using Smartphones, Neurocomputing 2015 (UCI 341). Files: ``sequences_int16.npz`` and
-    ``segments.csv``. Cost O(samples).
+    ``segments.csv``, which are made from the publisher's archive where that lies in the folder.
+    Cost O(samples).
 
     Parameters
     ----------
@@ -104,6 +109,7 @@ def load_hapt(
             "labels 'segments' or 'activities' and a window of 2 samples or more, got "
             f"{features!r}, {unlabeled!r}, {labels!r} and {window}."
         )
+    lay_out("hapt", root, FILES, "RawData/labels.txt", _convert)
     recordings = read("hapt", "sequences_int16.npz", root)
     columns = {"sequence": str, "start": int, "end": int, "label": int}
     segments = read("hapt", "segments.csv", root, columns).sort_values("start", kind="stable")
@@ -121,6 +127,39 @@ def load_hapt(
         parts[name] = X[kept], numbers
     feature_names = [f"{channel}_{function}" for function in functions for channel in channels]
     return of_parts("hapt", parts, feature_names, [name.rpartition("_")[2] for name in parts])
+
+
+def _convert(raw: Path, folder: Path) -> None:
+    """The two files from the folder RawData of the publisher's archive.
+
+    ``acc_expEE_userUU.txt`` has g, ``gyro_expEE_userUU.txt`` rad/s, three columns each, and
+    ``labels.txt`` number of experiment, user and activity, first and last sample, from 1.
+    """
+    import pandas as pd
+
+    spaced: dict[str, Any] = {"sep": r"\s+", "header": None}
+    recordings = {}
+    for file in sorted(raw.glob("acc_exp*_user*.txt")):
+        name = file.stem.removeprefix("acc_")
+        signals = [pd.read_csv(raw / f"{kind}_{name}.txt", **spaced) for kind in ("acc", "gyro")]
+        values = np.hstack([signal.to_numpy(dtype=np.float64) for signal in signals]) / UNITS
+        recordings[name] = np.rint(values).astype(np.int16)
+        if recordings[name].shape[1:] != (6,) or np.abs(values - recordings[name]).max() > 0.05:
+            raise ValueError(f"{name} needs multiples of 1/720 g and of 0.0175 degrees per second")
+    names = ["experiment", "user", "activity", "start", "end"]
+    table = pd.read_csv(raw / "labels.txt", names=names, **spaced)
+    activities = pd.read_csv(raw.parent / "activity_labels.txt", index_col=0, **spaced)[1]
+    made = pd.DataFrame(
+        {
+            "sequence": [f"exp{e:02d}_user{u:02d}" for e, u in table[names[:2]].to_numpy()],
+            "start": table["start"] - 1,
+            "end": table["end"],
+            "label": table["activity"],
+            "name": activities[table["activity"]].to_numpy(),
+        }
+    ).sort_values(["sequence", "start"])
+    np.savez_compressed(folder / FILES[0], **recordings)
+    made.to_csv(folder / FILES[1], index=False)
 
 
 def _window_features(

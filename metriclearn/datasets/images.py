@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.datasets.archives import lay_out
 from metriclearn.datasets.registry import PathLike, existing, files_by_name
 from metriclearn.datasets.sequences import Items
 from metriclearn.running.extras import optional
@@ -146,18 +147,35 @@ def _image_files(folder: Path) -> list[Path]:
 
 
 def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
-    """110 photographs of horses facing left, with figure/ground masks (labels 0 and 1).
+    """328 photographs of horses facing left, with figure/ground masks (labels 0 and 1).
 
     Parameters
     ----------
     root : folder, optional
-        That holds ``images`` and ``masks``; by default as in :func:`data_folder`.
+        That holds ``images`` and ``masks`` of all of them or some, or the publisher's archive
+        ``weizmann_horse_db.tar.gz``, from which they are made; by default as in
+        :func:`data_folder`.
 
     References
     ----------
     Borenstein & Ullman, Class-specific, top-down segmentation, ECCV 2002.
     """
+    lay_out("weizmann_horses", root, ("images", "masks"), "figure_ground", _convert_horses)
     return _load("weizmann_horses", root, "images", "masks")
+
+
+def _convert_horses(source: Path, folder: Path) -> None:
+    """Photographs of the size of their masks, and masks of 0 and 1, from the archive's folders."""
+    Image = optional("PIL.Image", "image")
+    for part in ("images", "masks"):
+        (folder / part).mkdir()
+    for file in sorted((source / "rgb").glob("*.jpg")):
+        with Image.open(source / "figure_ground" / file.name) as gray, Image.open(file) as photo:
+            mask = gray.convert("L").point(lambda value: 255 * (value > 127)).convert("1")
+            mask.save(folder / "masks" / f"{file.stem}.png")
+            resized = photo.convert("RGB").resize(mask.size, Image.Resampling.LANCZOS)
+            # without subsampling, so that colors end where the mask does
+            resized.save(folder / "images" / file.name, quality=95, subsampling=0)
 
 
 def load_bsds500(root: PathLike | None = None) -> LabeledImages:

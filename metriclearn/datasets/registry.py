@@ -141,11 +141,11 @@ def existing(name: str, part: str, root: PathLike | None = None) -> Path:
     folder = data_folder(name, root)
     if (folder / part).exists():
         return folder / part
-    advice = f"{SOURCES[name].advice}; then" if name in SOURCES else "put it there, or"
+    advice = SOURCES[name].advice if name in SOURCES else "put it there"
     raise FileNotFoundError(
         f"Data set {name!r} needs {part!r}, which is not in {str(folder)!r} and has no plain "
-        f"download: {advice} pass root=FOLDER or set METRICLEARN_DATA to the folder that holds "
-        f"{name!r}."
+        f"download: {advice}; or pass root=FOLDER, or set METRICLEARN_DATA to the folder that "
+        f"holds {name!r}."
     )
 
 
