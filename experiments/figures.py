@@ -64,6 +64,7 @@ TAKEN = {
     "clustering": ("results/clustering", "embeddings.png"),
     "horses": ("results/images", "segmentations.png"),
     "neuroblastoma": ("results/neuroblastoma", "1-profile-*.png"),
+    "timeline": ("benchmarks/console", "new.timeline.png"),
 }
 _NOT_WRITTEN = ("results", "benchmarks", "research")  # made, or kept as a record
 _MADE = re.compile(r"<!-- made: (.+?) -->(\n?)(.*?)<!-- /made -->", re.DOTALL)
@@ -263,11 +264,16 @@ def publish(name: str, source: Path, docs: Path) -> None:
     target.write_text(text + "\n", encoding="utf-8")
     for picture, (file, pattern) in TAKEN.items():
         for path in sorted(source.parent.glob(pattern))[:1] if file == f"results/{name}" else ():
-            texts = PngInfo()
-            texts.add_text("Title", told(path).get("Title", picture))
-            texts.add_text("Source", f"{file}.json {digest(target)}")
-            with Image.open(path) as image:
-                image.save(docs / "images" / f"{picture}.png", pnginfo=texts, optimize=True)
+            take(path, docs / "images" / f"{picture}.png", target, told(path).get("Title", name))
+
+
+def take(picture: Path, target: Path, results: Path, title: str) -> None:
+    """Copy a picture of a run, with its title and the digest of its results."""
+    texts = PngInfo()
+    texts.add_itxt("Title", title)
+    texts.add_text("Source", f"{results.parent.name}/{results.name} {digest(results)}")
+    with Image.open(picture) as image:
+        image.save(target, pnginfo=texts, optimize=True)
 
 
 def differences(text: str, made: str) -> str:

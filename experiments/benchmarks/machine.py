@@ -182,9 +182,10 @@ def describe() -> dict[str, Any]:
     model = re.search(r"model name\s*: (.*)", file.read_text() if file.exists() else "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     versions = {package.name: package.version for package in metadata.distributions()}
-    module = Path(sys.argv[0]).stem
+    parts = Path(sys.argv[0]).with_suffix("").parts
+    module = ".".join(parts[parts.index("experiments") :] if "experiments" in parts else parts)
     return {
-        "command": " ".join([f"python -m experiments.benchmarks.{module}", *sys.argv[1:]]),
+        "command": " ".join(["python -m", module, *sys.argv[1:]]),
         "commit": _commit(),
         "processor": model[1] if model else platform.processor(),
         "cores": os.cpu_count(),

@@ -61,17 +61,19 @@ def plot_annotations(
             "signal; end every list of change-points with T."
         )
     wrong = {name: [_verdict(r, strip) for r in regions] for name, strip in strips.items()}
-    counts = ", ".join(f"{name} {sum(map(bool, v))}" for name, v in wrong.items())
+    counts = {name: sum(map(bool, verdicts)) for name, verdicts in wrong.items()}
     many = f"{len(regions)} annotated region{'s' if len(regions) != 1 else ''}"
-    message = f"Contradicted of {many}: {counts}"
+    message = f"{' against '.join(map(str, counts.values()))} of {many} contradicted"
     ax = draw.canvas(ax, (9.0, 0.9 + 1.9 * len(strips)), message, title)
     rows = draw.panels(ax, [1.0] * len(strips), stacked=True, sharex=True)
     for row, (name, strip) in zip(rows, strips.items()):
         _draw_signal(row, x, strip)
         _draw_regions(row, len(x), regions, wrong[name])
         changes = f"{strip.n_clusters - 1} change{'s' if strip.n_clusters != 2 else ''}"
-        text = f"{name} · {changes}"
-        row.set_title(text, loc="left", size=draw.TEXT_SIZE, color=draw.INK, pad=3)
+        text = f"{name}: {changes}, {counts[name]} of {len(regions)} contradicted"
+        style = {"color": _ERROR, "weight": "bold"} if counts[name] else {"color": draw.INK}
+        text = draw.shorten(text, int(draw.width_of(row) * 13))
+        row.set_title(text, loc="left", size=draw.TEXT_SIZE, pad=3, parse_math=False, **style)
         draw.tidy(row, "samples" if row is rows[-1] else "", ylabel)
     handles = [
         Patch(color=_BLUE, alpha=0.35, label="no change here"),
@@ -79,7 +81,7 @@ def plot_annotations(
         Patch(facecolor="none", edgecolor=_ERROR, lw=1.8, label="contradicted"),
     ]
     draw.legend(
-        rows[0], handles=handles, loc="lower right", bbox_to_anchor=(1, 1), ncols=3,
+        rows[-1], handles=handles, loc="upper right", bbox_to_anchor=(1, -0.3), ncols=3,
         borderaxespad=0.1, handlelength=1.2, columnspacing=1.2,
     )  # fmt: skip
     return draw.figure_of(ax)
@@ -123,6 +125,10 @@ def _draw_regions(
         if middle - written < _CLOSE * n_samples:
             continue  # the frame says it; words would cover each other
         written = middle
-        place = float(np.clip(middle, 0.05 * n_samples, 0.95 * n_samples))
-        style = {"ha": "center", "va": "top", "color": _ERROR, "weight": "bold", "zorder": 5}
-        draw.words(ax, place, 0.97, verdict, transform=ax.get_xaxis_transform(), **style)
+        # beside the frame, on the side where there is room
+        left = middle + half > 0.85 * n_samples
+        place = middle + (-1 if left else 1) * (half + 0.006 * n_samples)
+        style = {"ha": "right" if left else "left", "va": "top", "color": _ERROR, "weight": "bold"}
+        ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8}
+        across = ax.get_xaxis_transform()
+        draw.words(ax, place, 0.97, verdict, transform=across, zorder=5, bbox=ground, **style)

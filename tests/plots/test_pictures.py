@@ -59,8 +59,13 @@ def test_pictures_and_sound_fill_the_whole_length() -> None:
 def test_regions_errors_and_message() -> None:
     found = {"good": [40, 80, 120], "bad": [100, 110, 120]}
     figure = plots.plot_annotations(SIGNAL[:, None], found, REGIONS, ylabel="log-ratio")
-    assert figure.get_suptitle() == "Contradicted of 3 annotated regions: good 0, bad 2"
+    assert figure.get_suptitle() == "0 against 2 of 3 annotated regions contradicted"
     top, bottom = figure.axes[1:]
+    titles = [ax.get_title(loc="left") for ax in (top, bottom)]
+    assert titles == [
+        "good: 2 changes, 0 of 3 contradicted",
+        "bad: 2 changes, 2 of 3 contradicted",
+    ]
     framed = [[p for p in rectangles(ax) if not p.get_fill()] for ax in (top, bottom)]
     assert [len(patches) for patches in framed] == [0, 2]
     assert {text.get_text() for text in bottom.texts} == {"missed", "too many"}
