@@ -61,7 +61,8 @@ def main() -> None:
         note = f"Four shows of {minutes:g} minutes, and another one of other people and songs."
         report.table("Commands", rows, note)
         report.save()
-        title = next(line for line in timing.result.splitlines() if line.startswith("new.mp4:"))
+        found = next(line for line in timing.result.splitlines() if line.startswith("new.mp4:"))
+        title = f"Pictures and sound of a new show above the segments found, {found}"
         images = report.path.parents[1] / "images"
         images.mkdir(exist_ok=True)
         take(Path(folder, "new.timeline.png"), images / "timeline.png", report.path, title)
