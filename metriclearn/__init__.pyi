@@ -37,6 +37,8 @@ from .oracles.averaged import Averaged as Averaged
 from .oracles.change_points import ChangePoints as ChangePoints
 from .oracles.change_points import ConstrainedChangePoints as ConstrainedChangePoints
 from .oracles.local_search import LocalSearch as LocalSearch
+from .oracles.margins import BoundaryMargins as BoundaryMargins
+from .oracles.margins import boundary_margins as boundary_margins
 from .oracles.path import best_penalty as best_penalty
 from .oracles.path import segmentation_path as segmentation_path
 from .oracles.spectral import SpectralRelaxation as SpectralRelaxation

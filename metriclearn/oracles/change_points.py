@@ -231,7 +231,7 @@ class PricedSegmentation:
         rules = None if known is None else np.array(segment_rules(known.constraints, T))
         self.form, self.n_samples = form, T
         self.min_size, self.known = min_size, known
-        self._signal = Signal(cumulative, weight, truth, charges, slack, rules)
+        self.signal = Signal(cumulative, weight, truth, charges, slack, rules)
 
     def solve(self, price: float) -> Vertex:
         """A maximizer of V(K) − price·K.
@@ -246,7 +246,7 @@ class PricedSegmentation:
                 f"ChangePoints needs a price per segment from -{_LARGEST:g} to {_LARGEST:g}, got "
                 f"{price:g}; change the unit."
             )
-        prefixes, value, ends = best_segmentation(self._signal, -float(price), self.min_size)
+        prefixes, value, ends = best_segmentation(self.signal, -float(price), self.min_size)
         if prefixes[-1] == -np.inf:
             raise ValueError(
                 "ConstrainedChangePoints needs a segmentation with segments of at least "
@@ -260,14 +260,14 @@ class PricedSegmentation:
         """The vertices of the smallest and of the largest possible K."""
         positions = np.arange(self.n_samples + 1)
         if self.known is None:
-            value = float(segment_values(self._signal, positions[:1], positions[-1:])[0])
+            value = float(segment_values(self.signal, positions[:1], positions[-1:])[0])
             coarsest = Vertex(value, positions[-1:])
             if self.min_size == 1:
-                values = segment_values(self._signal, positions[:-1], positions[1:])
+                values = segment_values(self.signal, positions[:-1], positions[1:])
                 return coarsest, Vertex(float(values.sum()), positions[1:])
         # At a price above the range of V the number of segments decides.
-        weight = self._signal.weight
-        price = float(np.sum(np.diff(self._signal.cumulative, axis=0) ** 2))
+        weight = self.signal.weight
+        price = float(np.sum(np.diff(self.signal.cumulative, axis=0) ** 2))
         if isinstance(self.form, ChargedForm):  # on a piece, a segment is charged 1 at most
             pieces = self.form.charges.pieces
             price += weight * self.n_samples * (1 + len(pieces.stretches) + 2 * len(pieces.regions))
@@ -305,8 +305,8 @@ class PricedSegmentation:
                 # If segments of high merged one by one, in the order of what each merger loses, a
                 # price between two of these losses would leave K: on clear data it hits.
                 starts = np.append(0, high.ends[:-1])
-                apart = segment_values(self._signal, starts, high.ends)
-                merged = segment_values(self._signal, starts[:-1], high.ends[1:])
+                apart = segment_values(self.signal, starts, high.ends)
+                merged = segment_values(self.signal, starts[:-1], high.ends[1:])
                 losses = np.sort(apart[:-1] + apart[1:] - merged)
                 place = len(high.ends) - n_segments
                 guess = self.solve(float(np.mean(losses[place - 1 : place + 1])))
@@ -337,17 +337,8 @@ class PricedSegmentation:
         # Both programs run at the price of the edge, so that V(K) − price·K of any segmentation
         # through t is at most through[t]; the segments before and after t share no charge.
         price, T = slope(low, high), self.n_samples
-        form, sums = self.form, self.form.cumulative
-        turned: Any = LowRankForm(cumulative=sums[-1] - sums[::-1])
-        if isinstance(form, ChargedForm):
-            turned = ChargedForm(turned, form.charges.mirrored(), form.scale)
-        elif form.truth is not None and form.weight:
-            # Ends of true segments are T minus their starts, turned around.
-            ends = T - np.append(form.truth.change_points[-2::-1], 0)
-            turned = turned.plus(Partition(ends=ends), form.weight)
-        known = None if self.known is None else self.known.mirrored()
-        mirrored = PricedSegmentation(turned, self.min_size, known)._signal
-        forward = best_segmentation(self._signal, -price, self.min_size)[0]
+        mirrored = self.mirrored().signal
+        forward = best_segmentation(self.signal, -price, self.min_size)[0]
         backward = best_segmentation(mirrored, -price, self.min_size)[0]
         backward = backward[::-1]  # from t on, where it was up to T − t
         through = forward + backward
@@ -358,7 +349,7 @@ class PricedSegmentation:
         positions = np.union1d(order[:count], [T])
         while True:
             value, ends = best_layers(
-                self._signal, -price, self.min_size, n_segments, positions, backward, floor
+                self.signal, -price, self.min_size, n_segments, positions, backward, floor
             )
             if value == -np.inf:
                 count *= 2
@@ -371,6 +362,19 @@ class PricedSegmentation:
             if floor >= forward[-1] - 2 * rounding or np.isin(needed, positions).all():
                 return ends
             positions = np.union1d(positions, needed)
+
+    def mirrored(self) -> PricedSegmentation:
+        """The same problem with the samples in reverse order."""
+        form, sums, T = self.form, self.form.cumulative, self.n_samples
+        turned: Any = LowRankForm(cumulative=sums[-1] - sums[::-1])
+        if isinstance(form, ChargedForm):
+            turned = ChargedForm(turned, form.charges.mirrored(), form.scale)
+        elif form.truth is not None and form.weight:
+            # Ends of true segments are T minus their starts, turned around.
+            ends = T - np.append(form.truth.change_points[-2::-1], 0)
+            turned = turned.plus(Partition(ends=ends), form.weight)
+        known = None if self.known is None else self.known.mirrored()
+        return PricedSegmentation(turned, self.min_size, known)
 
 
 def slope(low: Vertex, high: Vertex) -> float:
@@ -424,7 +428,7 @@ def _overlap(truth, s, u):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _value(S, weight, truth, charges, c, s, u):
+def segment_value(S, weight, truth, charges, c, s, u):
     """f(s, u)."""
     value = _energy(S, s, u)
     if truth is not None:  # settled at compile time, as below
@@ -436,7 +440,7 @@ def _value(S, weight, truth, charges, c, s, u):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _starts(rules, u, stop):
+def allowed_starts(rules, u, stop):
     """(low, high): segments (s, u] are allowed for low ≤ s < high, at most ``stop``."""
     if rules is None:
         return 0, stop
@@ -446,7 +450,7 @@ def _starts(rules, u, stop):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _slack(slack, weight, c, t):
+def split_slack(slack, weight, c, t):
     """slack(t) of (*)."""
     return weight - c if slack is None else slack[t] - c
 
@@ -486,7 +490,7 @@ def segment_values(signal, starts, ends):
     S, weight, truth, charges, _, _ = signal
     values = np.empty(len(ends))
     for k in range(len(ends)):
-        values[k] = _value(S, weight, truth, charges, 0.0, starts[k], ends[k])
+        values[k] = segment_value(S, weight, truth, charges, 0.0, starts[k], ends[k])
     return values
 
 
@@ -524,23 +528,23 @@ def best_segmentation(signal, c, min_size):
     work = cost = _INTEGER(0)  # since the last checkpoint, and of making it
     for u in range(min_size, T + 1):
         newest = u - min_size
-        low, high = _starts(rules, u, newest + 1)
+        low, high = allowed_starts(rules, u, newest + 1)
         if low >= high:
             continue
         # The last winner comes first: it often wins again, and a high incumbent spares bounds.
         best = -np.inf
         if low <= incumbent < high:
-            best = F[incumbent] + _value(S, weight, truth, charges, c, incumbent, u)
+            best = F[incumbent] + segment_value(S, weight, truth, charges, c, incumbent, u)
         # Starts that came up after the last checkpoint have no bound yet: all are evaluated.
         for s in range(max(fresh, low), high):
             if F[s] > -np.inf:
-                value = F[s] + _value(S, weight, truth, charges, c, s, u)
+                value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
                 if value > best:
                     best, incumbent = value, s
         work += newest + 1 - fresh
         # F(s) + f(s,u) ≤ bounds[s] + f(checkpoint,u): whole blocks are left out by their
         # largest bound, then single starts by their own.
-        common = _value(S, weight, truth, charges, c, checkpoint, u)
+        common = segment_value(S, weight, truth, charges, c, checkpoint, u)
         for b in range(n_blocks):
             if block_max[b] + common <= best:
                 continue
@@ -549,7 +553,7 @@ def best_segmentation(signal, c, min_size):
                 s = _INTEGER(starts[j])
                 if bounds[j] + common > best and low <= s < high:
                     work += 1
-                    value = F[s] + _value(S, weight, truth, charges, c, s, u)
+                    value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
                     if value > best:
                         best, incumbent = value, s
         F[u], last[u] = best, incumbent
@@ -586,7 +590,7 @@ def _renew(signal, c, min_size, u, low, common, F, starts, bounds, expiry, n):
     front, are hot, and what the work cost.
     """
     S, weight, truth, charges, slacks, rules = signal
-    slack = _slack(slacks, weight, c, u)
+    slack = split_slack(slacks, weight, c, u)
     until = _legal_from(rules, u, min_size)
     tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
     kept, evaluated = _INTEGER(0), 0
@@ -595,7 +599,7 @@ def _renew(signal, c, min_size, u, low, common, F, starts, bounds, expiry, n):
         if s < low:
             continue
         if bound + _EVALUATED * slack > F[u] or slack <= 0.0:
-            bound = F[s] + _value(S, weight, truth, charges, c, s, u)
+            bound = F[s] + segment_value(S, weight, truth, charges, c, s, u)
             evaluated += 1
         # Now bound = F(s) + f(s,u), or more; by (*) the slack makes it hold for every later end.
         if truth is not None and bound + slack > F[u] and (tight or bound - c <= F[u]):
@@ -666,9 +670,9 @@ def best_layers(signal, c, min_size, n_segments, positions, rest, floor):
     parent = np.full((n_segments, n), -1, dtype=np.int32)
     value = np.full(n, -np.inf)
     for j in range(n):
-        low, high = _starts(rules, positions[j], positions[j] - min_size + 1)
+        low, high = allowed_starts(rules, positions[j], positions[j] - min_size + 1)
         if low <= 0 < high:
-            value[j] = _value(S, weight, truth, charges, c, 0, positions[j])
+            value[j] = segment_value(S, weight, truth, charges, c, 0, positions[j])
     # value[j]: the best of the samples up to positions[j] in k segments, parent[k, j]: the place of
     # the end before; the first layer has the segments that begin at 0.
     for k in range(1, n_segments):
@@ -679,9 +683,9 @@ def best_layers(signal, c, min_size, n_segments, positions, rest, floor):
                 continue
             for j in range(i + 1, n):
                 u = positions[j]
-                low, high = _starts(rules, u, u - min_size + 1)
+                low, high = allowed_starts(rules, u, u - min_size + 1)
                 if low <= s < high:
-                    candidate = value[i] + _value(S, weight, truth, charges, c, s, u)
+                    candidate = value[i] + segment_value(S, weight, truth, charges, c, s, u)
                     if candidate > following[j]:
                         following[j], parent[k, j] = candidate, i
         value = following

@@ -1,0 +1,276 @@
+"""How sure every change-point is, exactly: max-marginals of the program that finds them.
+
+With F(t) the best value of the samples before t and B(t) that of the samples from t on, the best
+segmentation with a change at t is worth F(t) + B(t), and the best one without any from t−δ to t+δ
+
+    W(t) = max F(s) + f(s,u) + B(u)    over segments (s, u] with s < t − δ or s = 0, and so for u,
+
+f being the value of a segment, see :mod:`metriclearn.oracles.change_points`. One program runs
+forward and one backward; with a given number of segments, both have a layer for every number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from metriclearn.oracles.change_points import (
+    PricedSegmentation,
+    allowed_starts,
+    best_segmentation,
+    segment_value,
+    split_slack,
+)
+from metriclearn.problem.forms import LowRankForm
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.losses import ChargedForm
+from metriclearn.problem.partition import check_count
+from metriclearn.running.parameters import number
+
+_TOLERANCE = number(0, whole=True)
+_NARROW = 32  # ends
+
+
+@dataclass(frozen=True, eq=False)
+class BoundaryMargins:
+    """The best segmentation of T samples, and how sure its changes are.
+
+    Scores are values ⟨A, M⟩ of segmentations, in units of squared distance as the penalty is.
+
+    Attributes
+    ----------
+    change_points : int array (K,)
+        Segment ends, the last one T.
+    losses : array (K−1,)
+        What the score loses without any change within the tolerance of each change-point, at least
+        0; inf where there is no such segmentation.
+    gains : array (T,)
+        What the best segmentation with a change between the samples t−1 and t gains over the best
+        of all: 0 at its change-points, negative elsewhere, −inf where none may be; 0 at t = 0.
+    probabilities : array (K−1,) or None
+        That there is a true change within the tolerance, after ``calibrate``.
+    """
+
+    change_points: NDArray[np.int64]
+    losses: NDArray[np.float64]
+    gains: NDArray[np.float64]
+    probabilities: NDArray[np.float64] | None = None
+
+    def intervals(self, score: float) -> NDArray[np.int64]:
+        """First and last position to which each change-point can move for at most that score.
+
+        Parameters
+        ----------
+        score : float ≥ 0
+            In units of squared distance; the penalty is what an additional segment must bring.
+
+        Returns
+        -------
+        int array (K−1, 2)
+            All positions from the first to the last have gains of at least −score.
+        """
+        if not score >= 0:
+            raise ValueError(f"BoundaryMargins needs a score of at least 0, got {score}.")
+        inside = self.gains >= -score
+        inside[0] = False
+        inside[self.change_points[:-1]] = True  # whatever rounding left of 0
+        outside = np.append(np.flatnonzero(~inside), len(inside))
+        after = np.searchsorted(outside, self.change_points[:-1])
+        return np.column_stack([outside[after - 1] + 1, outside[after] - 1])
+
+
+def boundary_margins(
+    form: LowRankForm | ChargedForm,
+    n_clusters: int | None = None,
+    known: PartialPartition | None = None,
+    *,
+    min_size: int = 1,
+    tolerance: int = 0,
+) -> BoundaryMargins:
+    """The best segmentation, and what changes elsewhere, or not there, cost.
+
+    Without ``n_clusters`` little more than two pruned programs; with it O(T²(r + K)) time and
+    O(TK) memory.
+
+    Parameters
+    ----------
+    form : LowRankForm or ChargedForm
+        A, whose shift is minus the price of a segment.
+    n_clusters : int, optional
+        Number of segments of all segmentations that are compared.
+    known : PartialPartition, optional
+        Only segmentations that agree with it are compared.
+    min_size : int
+        Smallest number of samples in a segment.
+    tolerance : int ≥ 0
+        δ, in samples: a change so near is still the same.
+
+    Raises
+    ------
+    ValueError
+        As :class:`~metriclearn.oracles.change_points.ChangePoints` does.
+    """
+    who = "boundary_margins"
+    _TOLERANCE.check(who, "tolerance", tolerance)
+    check_count(who, form.n_samples, n_clusters, min_size)
+    problem = PricedSegmentation(form, min_size, known)
+    signal, turned = problem.signal, problem.mirrored().signal
+    if n_clusters is None:
+        price = -form.shift
+        forward, _, ends = best_segmentation(signal, -price, min_size)
+        if forward[-1] == -np.inf:
+            problem.solve(price)  # says why
+        backward = best_segmentation(turned, -price, min_size)[0][::-1]
+        through = forward + backward
+        without = _without(signal, -price, min_size, forward, backward, ends[:-1], tolerance)
+    else:
+        ends = problem.solve_count(n_clusters)
+        layers = _layers(signal, min_size, n_clusters)
+        rest = _layers(turned, min_size, n_clusters)[::-1]  # of the samples from t on
+        through = np.max(layers + rest[:, ::-1], axis=1)
+        without = _layers_without(signal, min_size, layers, rest, ends[:-1], tolerance)
+    best = through[-1]
+    return BoundaryMargins(
+        ends, np.maximum(best - without, 0.0), np.minimum(through[:-1] - best, 0)
+    )
+
+
+@njit(nogil=True, cache=True)
+def _without(signal, c, min_size, forward, backward, boundaries, tolerance):
+    """W of every boundary, the price being −c."""
+    T, n = len(forward) - 1, len(boundaries)
+    worth = np.full(n, -np.inf)
+    room = np.empty(T + 1), np.empty(T + 1), np.empty(T + 1, dtype=np.int64)
+    for k in range(n):
+        # where no change is; the ends of the samples are none
+        first, last = max(1, boundaries[k] - tolerance), min(T - 1, boundaries[k] + tolerance)
+        i = j = k
+        while i >= 0 and boundaries[i] >= first:
+            i -= 1
+        while j < n and boundaries[j] <= last:
+            j += 1
+        before, after = boundaries[i] if i >= 0 else 0, boundaries[j] if j < n else T
+        # One end of the new segment is mostly a neighboring boundary, which gives a first answer.
+        best = -np.inf
+        for u in range(last + 1, after + 1):
+            value = _pair(signal, c, min_size, forward, backward, before, u)
+            best = max(best, value if before < first else -np.inf)
+        for s in range(before, first if after > last else 0):
+            best = max(best, _pair(signal, c, min_size, forward, backward, s, after))
+        worth[k] = _improve(
+            signal, c, min_size, forward, backward, boundaries[k], first, last, best, room
+        )
+    return worth
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _pair(signal, c, min_size, forward, backward, s, u):
+    """F(s) + f(s,u) + B(u), −inf if the segment (s,u] is not allowed."""
+    S, weight, truth, charges, _, rules = signal
+    low, high = allowed_starts(rules, u, u - min_size + 1)
+    if not low <= s < high:
+        return -np.inf
+    return forward[s] + segment_value(S, weight, truth, charges, c, s, u) + backward[u]
+
+
+@njit(nogil=True, cache=True)
+def _improve(signal, c, min_size, forward, backward, t, first, last, best, room):
+    """The largest F(s) + f(s,u) + B(u) with s < first and last < u, where some pair has ``best``.
+
+    By (*) of the change-points a pair has at most left(s) + right(u) with left(s) = F(s) + f(s,t)
+    and right(u) = f(t,u) + B(u) + slack(t). Starts before s, and ends behind u, have no more than
+    the pair of s and u itself and the slack at it, because their segments may be split there: once
+    a start is too far below, all before it are, and a pair that is by both slacks rules out all
+    that lie around it.
+    """
+    S, weight, truth, charges, slacks, rules = signal
+    T, free = S.shape[0] - 1, rules is None  # under rules not every split is allowed
+    left, right, ceiling = room
+    slack = split_slack(slacks, weight, c, t)
+    most_left, most_right = forward[t], backward[t] + slack
+    for s in range(max(0, t - min_size + 1), t):  # too near t for a segment of the program
+        value = segment_value(S, weight, truth, charges, c, s, t)
+        most_left = max(most_left, forward[s] + value)
+    stop, u = T, last
+    while u < stop:
+        u += 1
+        value = segment_value(S, weight, truth, charges, c, t, u)
+        right[u] = value + backward[u] + slack
+        most_right = max(most_right, right[u])
+        beaten = right[u] + split_slack(slacks, weight, c, u) + most_left <= best
+        if free and beaten and backward[u] > -np.inf:
+            stop = min(stop, u + min_size - 1)
+    order, lowest, s = np.empty(0, dtype=np.int64), 0, first
+    while s > lowest:
+        s -= 1
+        # what rows of starts at least min_size farther right have ruled out
+        if s + min_size < first:
+            stop = min(stop, ceiling[s + min_size])
+        ceiling[s] = stop
+        if forward[s] == -np.inf:
+            continue
+        left[s] = forward[s] + segment_value(S, weight, truth, charges, c, s, t)
+        at_start = split_slack(slacks, weight, c, s)
+        if free and left[s] + at_start + most_right <= best:
+            lowest = max(lowest, s - min_size + 1)
+        # A narrow row is read from end to end, of a wide one only what may be better, best first.
+        narrow = stop - last <= _NARROW
+        if not narrow and len(order) == 0:
+            order = last + 1 + np.argsort(-right[last + 1 : stop + 1])
+        for place in range(stop - last if narrow else len(order)):
+            u = last + 1 + place if narrow else order[place]
+            bound = left[s] + right[u]
+            if bound <= best and not narrow:
+                break
+            if bound > best and u <= stop:
+                bound = _pair(signal, c, min_size, forward, backward, s, u)
+                best = max(best, bound)
+            both = at_start + split_slack(slacks, weight, c, u)
+            if free and bound + both <= best and bound > -np.inf:
+                ceiling[s] = min(ceiling[s], u + min_size - 1)
+    return best
+
+
+@njit(nogil=True, cache=True)
+def _layers(signal, min_size, n_segments):
+    """Best value of the samples before every t in 0 … K segments, (T+1, K+1), O(T²(r + K))."""
+    S, weight, truth, charges, _, rules = signal
+    T = S.shape[0] - 1
+    best = np.full((T + 1, n_segments + 1), -np.inf)
+    best[0, 0] = 0.0
+    for u in range(min_size, T + 1):
+        low, high = allowed_starts(rules, u, u - min_size + 1)
+        for s in range(low, high):
+            value = segment_value(S, weight, truth, charges, 0.0, s, u)
+            for k in range(n_segments):
+                best[u, k + 1] = max(best[u, k + 1], best[s, k] + value)
+    return best
+
+
+@njit(nogil=True, cache=True)
+def _layers_without(signal, min_size, layers, rest, boundaries, tolerance):
+    """W of every boundary among segmentations into K segments, O(T²(r + K))."""
+    S, weight, truth, charges, _, rules = signal
+    T, n_segments = S.shape[0] - 1, layers.shape[1] - 1
+    worth = np.full(len(boundaries), -np.inf)
+    stop = 0
+    for u in range(min_size, T + 1):
+        while stop < len(boundaries) and min(T - 1, boundaries[stop] + tolerance) < u:
+            stop += 1
+        low, high = allowed_starts(rules, u, u - min_size + 1)
+        first = 0
+        for s in range(low, high):
+            while first < stop and max(1, boundaries[first] - tolerance) <= s:
+                first += 1
+            if first == stop:  # no boundary is well inside, nor for later starts
+                break
+            best = -np.inf
+            for k in range(n_segments):
+                best = max(best, layers[s, k] + rest[u, n_segments - 1 - k])
+            best += segment_value(S, weight, truth, charges, 0.0, s, u)
+            for i in range(first, stop):
+                worth[i] = max(worth[i], best)
+    return worth
