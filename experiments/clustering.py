@@ -11,13 +11,14 @@ K-means seeds); in B on stratified splits of the training half, a third held out
 that hold out the classes of one of the training sets. The candidate of least mean ‖M−N‖² over these
 splits replaces the first of the grid if it is better by more than one standard error of their
 difference, corrected for splits that share samples (Nadeau & Bengio 2003), and is fitted to all of
-the training part.
+the training part. Every protocol and table has a table of results of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,10 @@ from experiments.procedure import (
     Row,
     Scores,
     Story,
-    grouped,
-    pooled_rows,
-    summary_rows,
+    tables_and_rows,
 )
-from experiments.report import MEASURE, Artifacts, compared, learned_metrics, page
+from experiments.report import MEASURE, OURS, Artifacts, learned_metrics, page
+from experiments.trivial import OneCluster
 from metriclearn import FrobeniusLoss, Partition
 from metriclearn.datasets import LabeledTable
 from metriclearn.indices import adjusted_rand_score
@@ -52,21 +52,32 @@ from metriclearn.problem.forms import center
 _SELECTION_SEED = 1001  # of K-means; never that of a result
 _RARE = 0.01  # share of samples up to which another value than the usual one tells nothing
 _DRAWN = {"A": "training data", "B": "held-out samples", "C": "held-out classes"}
+_TITLES = {
+    "A": "learned on all samples and clustered again, K-means from several seeds (training data)",
+    "B": "learned on one half of the samples, the other half clustered",
+    "C": "learned on half of the classes, the other classes clustered",
+}
 Tables = list[LabeledTable]
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A table to cluster once for every K-means seed."""
+    """A table to cluster once for every K-means seed; every clustering is a unit of its own."""
 
     table: LabeledTable
     seeds: Sequence[int]
+    units: Sequence[str]
 
 
 class Clustering(Procedure):
     """The procedure: a case is a protocol, a table and a repetition."""
 
     entries = "clustering_methods"
+    measures: Mapping[str, tuple[str, str]] = {
+        MEASURE: ("‖M − N‖²", "less"),
+        "adjusted_rand": ("adjusted Rand index", "more"),
+    }
+    titles: Mapping[str, str] = {"given": "K given"}
 
     def cases(self) -> list[Case]:
         cases = []
@@ -104,68 +115,47 @@ class Clustering(Procedure):
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         test: Repeated = case.test
         scores = [kmeans_scores(model, test.table, self.config.n_init, seed) for seed in test.seeds]
-        losses, rand = np.array(scores).T
-        split = _split(case)
-        return model, {(split, MEASURE): losses, (split, "adjusted_rand"): rand}
+        return model, dict(zip(self.measures, np.array(scores).T))
 
-    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
-        for outcome in outcomes:  # the processor's seconds of the last fit among the measures
-            seconds = np.array([outcome.fit_seconds])
-            outcome.scores["given"][_split(outcome.case), "seconds"] = seconds
-        rows = pooled_rows(outcomes)
-        groups = grouped(outcomes, lambda o: (o.name, *o.case.facts.values()))
-        for row in rows:
-            row["standard_deviation"] = row["standard_error"] * np.sqrt(len(row["values"]))
-            mine = groups[row["method"], row["protocol"], row["table"]]
-            row["choices"] = list(filter(None, map(_words, mine)))
-        text = page("clustering.md.j2", cells=_cells(rows))
-        (folder / "clustering.md").write_text(text, encoding="utf-8")
-        self._draw(outcomes, folder)
-        return [Story(summary_rows(rows) + rows, self._artifacts(outcomes))]
+    def units(self, data: Any) -> Sequence[str]:
+        return data.units if isinstance(data, Repeated) else ["split"]
 
-    def _draw(self, outcomes: Sequence[Outcome], folder: Path) -> None:
-        """Two dimensions of one test table under two methods: before and after learning."""
-        cases = [outcome.case for outcome in outcomes]
-        drawn = list(self.config.drawn)
-        case = next((c for c in cases if list(c.facts.values()) == drawn), cases[0])
-        split, table = _split(case), case.test.table
-        by_name = {outcome.name: outcome for outcome in outcomes if outcome.case is case}
-        panels = {}
-        for name in self.config.drawn_methods:
-            if name in by_name:
-                outcome = by_name[name]
-                loss = outcome.scores["given"][split, MEASURE].mean()
-                plane = _plane(_transformed(outcome.models["given"], table))
-                panels[f"{name}: ‖M−N‖² = {loss:.2f}"] = plane
-        if panels:
-            kind = _DRAWN[case.facts["protocol"]]
-            title = f"{table.name}, {kind}: before and after learning the metric"
-            figure = plot_embeddings(panels, table.y, title)
-            for suffix in ("png", "svg"):
-                figure.savefig(folder / f"clustering.{suffix}", dpi=160)
+    def table(self, name: str) -> Row:
+        protocol, _, table = name.partition("/")
+        fields = {"title": f"{protocol}, {table}: {_TITLES[protocol]}"}
+        if protocol == "A":
+            note = "The spread is that of K-means alone: this is no test."
+            return fields | {"unit": "seed of K-means", "note": note}
+        note = "The error is corrected for splits that share samples (Nadeau & Bengio 2003)."
+        return fields | {"unit": "split", "note": note}
 
-    def _artifacts(self, outcomes: Sequence[Outcome]) -> Artifacts:
-        first = outcomes[0].case
-        choices: dict[str, list[str]] = {}
-        for outcome in outcomes:
-            words = _words(outcome)
-            if words and outcome.case.name.endswith(" 0"):
-                where = ", ".join(outcome.case.facts.values())
-                choices.setdefault(outcome.name, []).append(f"{where}: {words}")
-        models = {o.name: o.models["given"] for o in outcomes if o.case is first}
-        return Artifacts(
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        drawn = "/".join(self.config.drawn)
+        first = next((o.case for o in outcomes if o.case.table == drawn), outcomes[0].case)
+        mine = {outcome.name: outcome for outcome in outcomes if outcome.case is first}
+        figures = {}
+        if panels := {n: _plane(mine[n], first) for n in self.config.drawn_methods if n in mine}:
+            protocol, _, name = first.table.partition("/")
+            title = f"{name}, {_DRAWN[protocol]}: before and after learning the metric"
+            labels = first.test.table.y
+            figures[title] = partial(plot_embeddings, dict(panels.values()), labels, title), 1.6
+        scale = np.vstack([center(table.X) for table in first.train]).std(axis=0)
+        artifacts = Artifacts(
+            figures=figures,
             feature_names=first.test.table.feature_names,
-            choices={method: "; ".join(texts) + "." for method, texts in choices.items()},
-            notes=page("clustering.notes.j2", facts=first.facts).splitlines(),
-            **learned_metrics(
-                models, np.vstack([center(table.X) for table in first.train]).std(axis=0)
-            ),
+            notes=[f"Pictures are of {first.name}; weights are those of standardized features."],
+            **learned_metrics({OURS: mine[OURS].models["given"]} if OURS in mine else {}, scale),
         )
+        protocol = page("clustering.protocol.j2").strip()
+        return Story(protocol, artifacts, tables_and_rows(self, outcomes))
 
 
-def _split(case: Case) -> str:
-    """Protocol A clusters the training data again."""
-    return "train" if case.facts["protocol"] == "A" else "test"
+def _plane(outcome: Outcome, case: Case) -> tuple[str, NDArray]:
+    """What stands over a panel, and the samples on their two leading principal components."""
+    Z = _transformed(outcome.models["given"], case.test.table)
+    Z = PCA(min(2, Z.shape[1])).fit_transform(Z)
+    loss = outcome.losses("given").mean()
+    return f"{outcome.name}: ‖M−N‖² = {loss:.2f}", np.pad(Z, ((0, 0), (0, 2 - Z.shape[1])))
 
 
 def cases_of(protocol: str, table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
@@ -179,7 +169,8 @@ def cases_of(protocol: str, table: LabeledTable, count: int, config: DictConfig)
     if protocol == "A":
         some = _thinned(table, config.inner_samples, config.seed)
         seeds = range(config.seed, config.seed + count)
-        return [_case("A", 0, [table], Repeated(table, seeds), [([some], [some])])]
+        test = Repeated(table, seeds, [f"seed {seed}" for seed in seeds])
+        return [_case("A", 0, [table], test, [([some], [some])])]
     if protocol == "B":
         return _halves(table, count, config)
     if protocol == "C":
@@ -195,17 +186,19 @@ def _case(
     folds: list[tuple[Tables, Tables]],
 ) -> Case:
     name = test.table.name
-    facts = {"protocol": protocol, "table": name}
     ratios = [sum(map(len, held_out)) / sum(map(len, part)) for part, held_out in folds]
-    label, title = f"/{protocol}/{name}", f"{protocol}, {name}, repetition {repetition}"
-    return Case(title, train, test, folds, label, facts, float(np.mean(ratios)))
+    title = f"{protocol}, {name}, repetition {repetition}"
+    shared = 0.0 if protocol == "A" else len(test.table) / sum(map(len, train))
+    place, overlap = f"{protocol}/{name}", float(np.mean(ratios))
+    return Case(title, train, test, folds, place, overlap=overlap, shared=shared)
 
 
 def _halves(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
     splits = StratifiedShuffleSplit(count, test_size=0.5, random_state=config.seed)
     cases = []
     for i, (train, test) in enumerate(splits.split(table.X, table.y)):
-        part, rest = table.select(train), Repeated(table.select(test), [config.seed + i])
+        part = table.select(train)
+        rest = Repeated(table.select(test), [config.seed + i], [f"split {i}"])
         n_inner, seed = config.inner_splits[table.name], config.seed + 7919 * (i + 1)
         inner = StratifiedShuffleSplit(n_inner, test_size=1 / 3, random_state=seed)
         folds = []
@@ -223,7 +216,7 @@ def _classes(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
         n_train = len(order) // 2
         parts = [table.of_classes(half) for half in np.array_split(order[:n_train], 2)]
         first, second = ([_thinned(part, config.inner_samples, i)] for part in parts)
-        test = Repeated(table.of_classes(order[n_train:]), [config.seed + i])
+        test = Repeated(table.of_classes(order[n_train:]), [config.seed + i], [f"split {i}"])
         cases.append(_case("C", i, parts, test, [(first, second), (second, first)]))
     return cases
 
@@ -244,7 +237,8 @@ def _share_of_others(X: NDArray) -> NDArray:
 def kmeans_scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tuple[float, float]:
     """‖M−N‖² and the adjusted Rand index of K-means, K given."""
     truth = Partition.from_labels(table.y)
-    clusters = _clusters(_transformed(model, table), truth.n_clusters, n_init, seed)
+    K = 1 if isinstance(model, OneCluster) else truth.n_clusters
+    clusters = _clusters(_transformed(model, table), K, n_init, seed)
     rand = adjusted_rand_score(truth.labels, clusters.labels)
     return FrobeniusLoss().squared_norm(clusters, truth), float(rand)
 
@@ -264,31 +258,6 @@ def _transformed(model: Any, table: LabeledTable) -> NDArray:
     """Centered samples under the metric; a zero column where its rank is 0."""
     Z = center(table.X) @ model.components_.T
     return Z if Z.shape[1] else np.zeros((len(table), 1))
-
-
-def _plane(Z: NDArray) -> NDArray:
-    """The two leading principal components; a zero second one for rank 1."""
-    Z = PCA(min(2, Z.shape[1])).fit_transform(Z)
-    return np.pad(Z, ((0, 0), (0, 2 - Z.shape[1])))
-
-
-def _words(outcome: Outcome) -> str:
-    """What was chosen, if there was something to choose."""
-    choice = outcome.choices["given"]
-    if not len(choice.losses):
-        return ""
-    return f"{choice} (loss {choice.losses.mean():.3g} on the inner splits)"
-
-
-def _cells(rows: Sequence[Row]) -> dict[str, Any]:
-    """Rows with their cells by protocol, measure, method and table; a table is a column."""
-    cells: dict[str, Any] = {}
-    for column in grouped(rows, lambda row: row["measure"]).values():
-        for row, cell in zip(column, compared(column)):
-            measures = cells.setdefault(row["protocol"], {})
-            methods = measures.setdefault(row["measure"].partition("/")[0], {})
-            methods.setdefault(row["method"], {})[row["table"]] = row, cell
-    return cells
 
 
 def load_table(config: DictConfig, name: str) -> LabeledTable:

@@ -1,21 +1,26 @@
-"""What the command lines share: where configurations are, ``${tiny:A,B}``, errors in a sentence."""
+"""What the command lines share: ``${tiny:A,B}``, checked overrides, errors in a sentence."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import hydra
+from hydra import compose, initialize_config_dir
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+
+from metriclearn.running.extras import install
 
 CONFIGS = str(Path(__file__).resolve().parents[1] / "configs")
 
@@ -44,7 +49,50 @@ def from_command_line(
             print(call(config, Path(settings.runtime.output_dir), shlex.join(command)))
 
     with one_sentence():
+        check_overrides(config_name, [text for text in sys.argv[1:] if not text.startswith("-")])
         task()
+
+
+_TYPES: dict[type, tuple[str, tuple[type, ...]]] = {
+    bool: ("true or false", (bool,)),
+    int: ("a whole number", (int,)),
+    float: ("a number", (int, float)),
+}
+
+
+def check_overrides(config_name: str, texts: Sequence[str]) -> None:
+    """Compare KEY=VALUE of a command line with the configuration that they change.
+
+    Raises
+    ------
+    ValueError
+        If there is no such key, or its value is of another type than the one that it replaces.
+    """
+    overrides = OverridesParser.create().parse_overrides(list(texts))
+    groups = [o for o in overrides if (Path(CONFIGS) / o.key_or_group).is_dir()]
+    with initialize_config_dir(CONFIGS, version_base="1.3"):
+        base = compose(config_name, [str(o.input_line) for o in groups])
+    for override in overrides:
+        key, value = override.key_or_group, override.value()
+        plain = not (override.is_add() or override.is_delete() or override.is_sweep_override())
+        if override in groups or key.startswith("hydra") or not plain:
+            continue
+        parent, _, last = key.rpartition(".")
+        holder = OmegaConf.select(base, parent) if parent else base
+        if not OmegaConf.is_config(holder) or last not in holder:
+            known = [str(name) for name in holder] if OmegaConf.is_config(holder) else []
+            near = difflib.get_close_matches(last, known, 1) or [", ".join(known) or "none"]
+            where = f" in {parent}" if parent else ""
+            remedy = (
+                f"did you mean {near[0]}" if len(near[0].split()) == 1 else f"there are {near[0]}"
+            )
+            if last == "test_root":
+                remedy = "this experiment reads no folder of test data"
+            raise ValueError(f"There is no {last}{where}; {remedy}.")
+        default = None if OmegaConf.is_missing(holder, last) else holder[last]
+        words, kinds = _TYPES.get(type(default), ("", ()))
+        if words and value is not None and type(value) not in kinds:
+            raise ValueError(f"{key} needs {words}, got {value}.")
 
 
 @contextmanager
@@ -55,13 +103,18 @@ def one_sentence() -> Iterator[None]:
             yield
     except (ValueError, TypeError, OSError, HydraException, OmegaConfBaseException) as error:
         raise SystemExit(f"Error: {' '.join(_text(error).split())}") from None
-    except KeyboardInterrupt:
-        print("Interrupted; results that were written are kept.", file=sys.stderr)
+    except KeyboardInterrupt as interruption:
+        print(str(interruption) or "Interrupted; nothing was written.", file=sys.stderr)
         raise SystemExit(130) from None
 
 
 def _text(error: Exception) -> str:
     if isinstance(error, MissingConfigException) and error.options:
+        if str(error.missing_cfg_file).startswith("hydra/launcher/"):
+            return (
+                f"There is no {error.missing_cfg_file} here; {install('sweeps')} brings the "
+                f"launchers joblib and submitit, or choose among {', '.join(error.options)}."
+            )
         return f"There is no {error.missing_cfg_file}; choose among {', '.join(error.options)}."
     if isinstance(error, OSError) and error.filename is not None and error.errno is not None:
         return f"{error.filename} cannot be used: {error.strerror}."

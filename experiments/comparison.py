@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import joblib
 import numpy as np
 from hydra.utils import instantiate
 from numpy.typing import NDArray
@@ -27,12 +28,12 @@ from experiments.procedure import (
     Procedure,
     Scores,
     Story,
-    grouped,
-    pooled_rows,
+    tables_and_rows,
 )
 from experiments.report import (
     COLUMNS,
     MEASURE,
+    OURS,
     Artifacts,
     Strip,
     file_name,
@@ -54,18 +55,21 @@ class Comparison(Procedure):
 
     A method with ``learns_penalty`` has, for every candidate, the choice between the penalty that
     ``fit`` leaves and the one of :func:`with_tuned_penalty`; without it ``fit`` has tuned the
-    penalty itself. ``draws_metrics`` says whether the report has learned weights and convergence.
+    penalty itself. The option ``columns`` of a method leaves out columns.
     """
 
     backend = "threads"
     validates_one = True
-    draws_metrics = True
+    reads_test_root = True
 
     def cases(self) -> list[Case]:
         return read_cases(self.config)
 
     def columns(self, method: Method) -> Sequence[str]:
-        return tuple(COLUMNS)
+        return tuple(method.options.get("columns", COLUMNS))
+
+    def units(self, data: Any) -> Sequence[str]:
+        return data.groups
 
     def fit(self, estimator: Any, data: Any, method: Method) -> Any:
         return estimator.fit(data.sequences, data.labels)
@@ -81,30 +85,60 @@ class Comparison(Procedure):
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         if option == TUNED:
             model = with_tuned_penalty(model, case.train)
-        return model, {("test", MEASURE): sequence_losses(model, case.test, column)}
+        return model, {MEASURE: sequence_losses(model, case.test, column)}
 
-    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
-        """Saves ``model.npz``, the best of ours by the training data, and ``models/``, all."""
-        first = [outcome for outcome in outcomes if outcome.case.name == outcomes[0].case.name]
-        best, rival = best_outcome(first), best_outcome(first, ours=False)
+    def words(self, outcome: Outcome, column: str) -> str:
+        choice = outcome.choices[column]
+        words = str(choice)
+        if column == "estimated" and choice.option is not None:
+            words += f", penalty {'as learned' if choice.option == LEARNED else 'tuned afterwards'}"
+        if len(choice.losses):
+            words += f" (loss held out {choice.losses.mean():.3g})"
+        return words
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        """Saves ``model.npz``, that of the row ours, and ``models/``, all; pictures are of ours."""
+        cases = list({outcome.case.name: outcome.case for outcome in outcomes}.values())
+        first = [outcome for outcome in outcomes if outcome.case is cases[0]]
+        mine, rival = best_outcome(first), best_outcome(first, ours=False)
         (folder / "models").mkdir(parents=True, exist_ok=True)
-        cases = list(dict.fromkeys(outcome.case.name for outcome in outcomes))
         for outcome in outcomes:
             name = f"{outcome.name}-{outcome.case.name}" if len(cases) > 1 else outcome.name
-            save(outcome.models["estimated"], folder / "models" / f"{file_name(name)}.npz")
-        save(best.models["estimated"], folder / "model.npz")
-        made = self.config.dataset is not None and "root" not in self.config.dataset
-        facts = {"best": best.name, "case": best.case, "cases": cases, "made": made}
-        notes = page("comparison.notes.j2", **facts)
+            save_model(outcome, folder / "models" / f"{file_name(name)}.npz")
+        save_model(mine, folder / "model.npz")
+        facts = {
+            "case": cases[0],
+            "cases": [case.name for case in cases],
+            "made": self.config.dataset is not None and "root" not in self.config.dataset,
+            "unit": self.config.unit,
+            "model": mine.choices["estimated"].method or mine.name,
+        }
         artifacts = Artifacts(
-            strips=_typical_strips(best, rival),
-            feature_names=best.case.train.feature_names,
-            choices=_choices(outcomes),
+            strips=_typical_strips(mine, rival),
+            feature_names=cases[0].train.feature_names,
             model_file="model.npz",
-            notes=notes.splitlines(),
-            **learned_metrics({o.name: o.models["estimated"] for o in first if self.draws_metrics}),
+            notes=page("comparison.notes.j2", **facts).splitlines(),
+            **learned_metrics({mine.name: mine.models["estimated"]}),
         )
-        return [Story(pooled_rows(outcomes, held_out=True), artifacts)]
+        protocol = page("comparison.protocol.j2", **facts).strip()
+        return Story(protocol, artifacts, tables_and_rows(self, outcomes))
+
+
+def save_model(outcome: Outcome, file: Path) -> None:
+    """Save the model of the column "estimated", which then knows the sequences it was trained on.
+
+    What has learned no metric (equal cuts, say) is not saved.
+    """
+    model, train = outcome.models["estimated"], outcome.case.train
+    if hasattr(model, "components_"):
+        known = copy.copy(model)
+        known.training_sequences_ = dict(zip(train.names, fingerprints(train)))
+        save(known, file)
+
+
+def fingerprints(data: LabeledSequences) -> list[str]:
+    """A hash of the features of every sequence, which names and folders do not change."""
+    return [joblib.hash(np.ascontiguousarray(X), "sha1") for X in data.sequences]
 
 
 def with_tuned_penalty(learner: Segmenter, data: LabeledSequences) -> Segmenter:
@@ -190,11 +224,11 @@ def case_of(
     train: LabeledSequences,
     test: LabeledSequences,
     folds: Sequence[tuple[NDArray, NDArray]],
-    label: str = "",
+    table: str = "test",
 ) -> Case:
     """A case from folds (training, held out) of positions in ``train``."""
     parts = [(train.select(rest), train.select(held_out)) for rest, held_out in folds]
-    return Case(name, train, test, parts, label)
+    return Case(name, train, test, parts, table)
 
 
 def joined(a: LabeledSequences, b: LabeledSequences) -> LabeledSequences:
@@ -261,12 +295,14 @@ def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDA
 
 
 def best_outcome(outcomes: Sequence[Outcome], ours: bool = True) -> Outcome:
-    """The least validation loss among ours or among baselines (all, where there is no such).
-
-    Of equals the one with the least loss for the given number of segments.
-    """
+    """The row ours, or the baseline of the least loss on held-out data (of all, without such)."""
+    chosen = [outcome for outcome in outcomes if outcome.name == OURS]
+    if ours and chosen:
+        return chosen[0]
     some = [outcome for outcome in outcomes if outcome.is_ours == ours]
-    return min(some or outcomes, key=lambda o: [o.held_out(column) for column in COLUMNS])
+    if not some:  # any with a metric
+        some = [o for o in outcomes if hasattr(o.models["estimated"], "components_")]
+    return min(some, key=lambda outcome: outcome.held_out())
 
 
 def _typical_strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
@@ -282,7 +318,8 @@ def _typical_strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
     for place in sorted(words):
         i = int(order[place])
         X, truth = data.sequences[i], Partition.from_runs(data.labels[i])
-        ends = {o.name: o.models["estimated"].predict_change_points(X) for o in (ours, baseline)}
+        pair = {o.name: o.models["estimated"] for o in (ours, baseline)}
+        ends = {name: one.predict_change_points([X])[0] for name, one in pair.items()}
         strips.append(
             Strip(
                 f"{data.names[i]} ({words[place]} of ours)",
@@ -292,31 +329,3 @@ def _typical_strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
             )
         )
     return strips
-
-
-def _choices(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    several = len({outcome.case.name for outcome in outcomes}) > 1
-    sentences = {}
-    for method, mine in grouped(outcomes, lambda outcome: outcome.name).items():
-        texts = [
-            (f"[{outcome.case.name} held out] " if several else "")
-            + "; ".join(_sentence(outcome, column) for column in COLUMNS)
-            for outcome in mine
-        ]
-        sentences[method] = ". ".join(texts) + "."
-    return sentences
-
-
-def _sentence(outcome: Outcome, column: str) -> str:
-    choice, solution = outcome.choices[column], getattr(outcome.models[column], "solution_", None)
-    words = str(choice)
-    if column == "estimated" and choice.option is not None:
-        learned = "as learned" if choice.option == LEARNED else "tuned after learning"
-        words = f"{words}, penalty {learned}" if choice.parameters else f"penalty {learned}"
-    text = f"K {column}: {words}, validation loss {choice.losses.mean():.3g}"
-    if solution is not None:
-        text += (
-            f", training stopped after {len(solution.trace)} rounds ({solution.reason}) with a "
-            f"certified gap of {100 * solution.relative_gap:.2g} % of the objective without metric"
-        )
-    return text

@@ -8,7 +8,7 @@ out, sixty times; Iris and Wine, the small tables of the results, take no part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,16 @@ from scipy.stats import gmean
 
 from experiments.clustering import Clustering, Repeated, load_table
 from experiments.comparison import Comparison, group_folds
-from experiments.procedure import Case, Method, Outcome, Procedure, Story, grouped, pooled_rows
+from experiments.procedure import (
+    Case,
+    Method,
+    Outcome,
+    Procedure,
+    Row,
+    Story,
+    grouped,
+    tables_and_rows,
+)
 from experiments.report import Artifacts, page
 from metriclearn.datasets import LabeledTable
 
@@ -26,28 +35,40 @@ MOST_PER_CLASS, MOST_FEATURES = 27, 16
 
 
 class Settings(Procedure):
-    """A setting is a method with one candidate, and the label of a case says where its data are of.
+    """A setting is a method with one candidate, and the column of a case its data set.
 
-    ``NAME.md`` has the mean losses on what is held out, every label in a column.
+    ``NAME.md`` has the mean losses on what is held out, every data set in a column.
     """
 
     entries = "settings"
     each_candidate = True
+    validates_one = False
+    reads_test_root = False
+    titles: Mapping[str, str] = {}
 
-    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
+    def table(self, name: str) -> Row:
+        note = "Units share samples where they come from one data set."
+        return {"title": "settings", "unit": "held-out unit", "note": note}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         means: dict[str, dict[str, float]] = {}
-        groups = grouped(outcomes, lambda outcome: (outcome.name, outcome.case.label))
-        for (setting, label), mine in groups.items():
-            (column,) = mine[0].choices  # these procedures have a single one
-            losses_of_cases = [outcome.losses(column).mean() for outcome in mine]
-            means.setdefault(setting, {})[label.strip("/")] = np.mean(losses_of_cases)
-        losses = np.array([list(by_label.values()) for by_label in means.values()])
+        groups = grouped(outcomes, lambda outcome: (outcome.name, outcome.case.column))
+        for (setting, column), mine in groups.items():
+            (only,) = mine[0].choices  # these procedures have a single one
+            means.setdefault(setting, {})[column] = np.mean([o.losses(only).mean() for o in mine])
+        losses = np.array([list(by_column.values()) for by_column in means.values()])
         # geometric means over the columns of the loss over the best one of the column
         ratios = dict(zip(means, gmean(losses / losses.min(axis=0), axis=1)))
-        rows = pooled_rows([replace(o, case=replace(o.case, label="", facts={})) for o in outcomes])
+        whole = [replace(o, case=replace(o.case, column="all")) for o in outcomes]
+        told = tables_and_rows(self, [*whole, *outcomes])
+        rows = [row for row in told["rows"] if row["column"] == "all"]
         text = page(f"{self.config.name}.md.j2", means=means, ratios=ratios, rows=rows)
         (folder / f"{self.config.name}.md").write_text(text, encoding="utf-8")
-        return [Story(rows + pooled_rows(outcomes), Artifacts(markdown=text))]
+        protocol = (
+            "Every setting is fitted to parts of the training data and scored on the rest of them; "
+            "data that are for test in the results take no part."
+        )
+        return Story(protocol, Artifacts(), told)
 
 
 class SegmenterSettings(Settings, Comparison):
@@ -61,7 +82,7 @@ class SegmenterSettings(Settings, Comparison):
             data = data.select([i for i, g in enumerate(data.groups) if g not in entry.without])
             for i, (train, rest) in enumerate(group_folds(data, self.config.n_folds)):
                 parts = data.select(train), data.select(rest)
-                cases.append(Case(f"{name}, fold {i}", *parts, [], f"/{name}"))
+                cases.append(Case(f"{name}, fold {i}", *parts, [], column=name))
         return cases
 
     def columns(self, method: Method) -> Sequence[str]:
@@ -74,11 +95,10 @@ class ClusteringSettings(Settings, Clustering):
     def cases(self) -> list[Case]:
         cases = []
         for name, count in self.config.draws.items():
-            facts = {"protocol": "B", "table": name}
             for seed in range(count):
                 train, rest = draw(load_table(self.config, name), seed)
-                halves = [train], Repeated(rest, [0])
-                cases.append(Case(f"{name}, draw {seed}", *halves, [], f"/{name}", facts))
+                halves = [train], Repeated(rest, [0], [f"{name}, draw {seed}"])
+                cases.append(Case(f"{name}, draw {seed}", *halves, [], column=name))
         return cases
 
 

@@ -1,13 +1,15 @@
 """Score a saved model: ``python -m experiments.evaluate model=FILE dataset=NAME dataset.root=DIR``.
 
-All sequences of the folder are scored (of the synthetic data, the test sequences). The table is
-printed, and written as ``results.json`` and ``results.md`` to Hydra's run directory.
+All sequences of the folder are scored (of the synthetic data, the test sequences), but for those
+that the model was trained on, by the hashes in its file. The table is printed, and written with
+``results.json``, ``results.md`` and ``report.html`` to Hydra's run directory.
 """
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +17,20 @@ from omegaconf import DictConfig, OmegaConf
 from scipy.stats import hmean
 
 from experiments.command_line import from_command_line
-from experiments.comparison import load_sequences, segmented, synthetic_sequences
-from experiments.procedure import grouped, statistics
-from experiments.report import COLUMNS, Artifacts, page, write_report
+from experiments.comparison import fingerprints, load_sequences, segmented, synthetic_sequences
+from experiments.procedure import statistics
+from experiments.report import COLUMNS, MEASURE, page, write_report
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.indices import hausdorff, partition_loss, precision_recall
 
 MEASURES = {
-    "partition_loss": "‖M − N‖²_F",
-    "relative_loss": "ℓ = ‖M − N‖²_F / T",
-    "hausdorff": "Hausdorff distance, samples",
-    "f1": "F1 of change-points",
-    "n_segments": "predicted number of segments",
+    MEASURE: ("‖M − N‖²", "less"),
+    "relative_loss": ("ℓ = ‖M − N‖² / T", "less"),
+    "hausdorff": ("Hausdorff distance, samples", "less"),
+    "f1": ("F1 of change-points, margin {margin:g}", "more"),
+    "n_segments": ("predicted number of segments", "less"),
 }
 
 
@@ -51,7 +53,7 @@ def score(
 
 def evaluate(config: DictConfig, folder: Path, command: str) -> str:
     """Score ``config.model`` on ``config.dataset``; writes the results and returns the table."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     model = load(config.model)
     if "root" in config.dataset:
         data = load_sequences(config, config.dataset.root)
@@ -66,27 +68,50 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
     words = [model, getattr(model, "baseline", None) or getattr(model, "metric", None)]
     words += [getattr(model, "regularizer", None)]
     name = " ".join(type(word).__name__ for word in words if word is not None)
-    rows = [
-        {"method": name, "split": "test", "n_clusters": column} | statistics(values, measure)
-        for column in COLUMNS
-        for measure, values in score(model, data, column, config.margin).items()
-    ]
+    scored, protocol = _unseen(model, data)
+    rows, tables = [], []
+    for column in COLUMNS:
+        for measure, values in score(model, scored, column, config.margin).items():
+            place = {"table": "test", "measure": measure, "method": name, "column": column}
+            numbers = statistics(values, scored.names)
+            nothing = {"choice": "", "held_out": None, "gap": None, "stopped": "", "seconds": 0.0}
+            rows.append(numbers | place | nothing)
+    for measure, (title, better) in MEASURES.items():
+        head = {"name": "test", "measure": measure, "title": data.name, "columns": COLUMNS}
+        text = {"words": title.format(margin=config.margin), "better": better, "note": ""}
+        tables.append(head | text | {"unit": "sequence", "main": measure == MEASURE})
     results = {
-        "experiment": f"{name} on {data.name}",
+        "name": "evaluate",
+        "protocol": f"{name} on {data.name}. {protocol}",
+        "command": command,
+        "tables": tables,
         "rows": rows,
-        "sequences": data.names,
-        "seconds": time.perf_counter() - begun,
+        "seconds": time.process_time() - begun,
         "config": OmegaConf.to_container(config, resolve=True),
     }
-    table = page(
-        "evaluation.md.j2",
-        rows=grouped(rows, lambda row: row["measure"]),
-        words=MEASURES,
-        margin=config.margin,
-        n_sequences=len(data),
+    write_report(folder, results)
+    return page("evaluation.md.j2", rows=rows, tables=tables, protocol=results["protocol"])
+
+
+def _unseen(model: Any, data: LabeledSequences) -> tuple[LabeledSequences, str]:
+    """The sequences that are new to the model, all where there are none; and a sentence."""
+    known = getattr(model, "training_sequences_", None)
+    if known is None:
+        return data, (
+            "The model file does not say what it was trained on: sequences of its training may be "
+            "among these."
+        )
+    prints = fingerprints(data)
+    new = [i for i, print_ in enumerate(prints) if print_ not in known.values()]
+    if not new:
+        return data, "The model was trained on every one of these sequences: this is no test."
+    seen = [name for name, print_ in zip(data.names, prints) if print_ in known.values()]
+    if not seen:
+        return data, "The model was trained on none of these sequences."
+    return data.select(new), (
+        f"{len(seen)} of {len(data)} sequences are left out, because the model was trained on "
+        f"them: {', '.join(seen)}."
     )
-    write_report(folder, results, Artifacts(markdown=table), command)
-    return table
 
 
 def main() -> None:

@@ -10,11 +10,13 @@ methods are chosen on validation sequences of which the same fraction is labeled
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -27,14 +29,18 @@ from experiments.procedure import (
     Row,
     Scores,
     Story,
-    grouped,
-    pooled_rows,
+    tables_and_rows,
 )
-from experiments.report import MEASURE, Artifacts, page
+from experiments.report import MEASURE, Artifacts
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import PALETTE, TEXT_SIZE, canvas, figure_of, tidy
 
 Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, fractions)
+_PROTOCOL = (
+    "In each draw a part of every training and validation sequence is labeled; test sequences are "
+    "scored whole. Hyper-parameters have the least loss on the labeled parts of the validation "
+    "sequences. Ours completes the labels and learns in turns."
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,10 @@ class Stretches:
 class Figure1(Comparison):
     """The procedure: a case is a seed and a fraction; a method may be told the true number."""
 
+    validates_one = False
+    reads_test_root = False
+    titles: Mapping[str, str] = {}
+
     def cases(self) -> list[Case]:
         return [
             self._case(seed, float(fraction))
@@ -81,11 +91,14 @@ class Figure1(Comparison):
 
     def _case(self, seed: int, fraction: float) -> Case:
         train, validation, test = synthetic_sequences(self.config, seed, feature_seed=seed)
-        part = Stretches.draw(train, fraction, seed)
+        part, test = Stretches.draw(train, fraction, seed), replace(test, name=f"draw {seed}")
         folds = [(part, Stretches.draw(validation, fraction, seed + 1))]
-        label = "" if fraction == 1 else f" at {fraction:g}"
-        name = f"seed {seed}, {100 * fraction:g} % labeled"
-        return Case(name, part, test, folds, label, {"fraction": fraction})
+        column = f"{100 * fraction:g} % labeled"
+        return Case(f"seed {seed}, {column}", part, test, folds, column=column)
+
+    def units(self, data: Any) -> Sequence[str]:
+        """A draw is one unit, whose sequences share the relevant features."""
+        return [data.name] if isinstance(data, LabeledSequences) else ["validation"]
 
     def columns(self, method: Method) -> Sequence[str]:
         return ("given",) if method.options["told"] else ("estimated",)
@@ -102,41 +115,41 @@ class Figure1(Comparison):
         return {column: {None: np.array([loss])} for column in self.columns(method)}
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        mean = sequence_losses(model, case.test, column).mean()
-        return model, {("test", MEASURE): np.array([mean])}
+        return model, {MEASURE: np.array([sequence_losses(model, case.test, column).mean()])}
 
-    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
-        rows = pooled_rows(outcomes)
-        names = [method.name for method in self.methods()]
-        rows.sort(key=lambda row: names.index(row["method"]))
-        curves = _curves(rows)
-        text = page(
-            "figure1.md.j2",
-            n_seeds=self.config.n_seeds,
-            methods=list(curves),
-            rows=grouped(rows, lambda row: row["fraction"]),
-        )
+    def table(self, name: str) -> Row:
+        title = "by the labeled part of each training sequence"
+        note = "Ours estimates the number of segments; where the name says K given, it is told."
+        return {"title": title, "unit": "draw of all sequences", "note": note}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        tables = tables_and_rows(self, outcomes)
+        curves = _curves(tables["rows"], [method.name for method in self.methods()])
         figure = plot_information(curves)
         figure.savefig(folder / "figure1.png", dpi=160)
         figure.savefig(folder / "figure1.svg", metadata={"Date": None})
-        return [Story(rows, Artifacts(markdown=text))]
+        drawn = {"Loss by labeled part": (partial(plot_information, curves), 1.3)}
+        artifacts = Artifacts(figures=drawn)
+        return Story(_PROTOCOL, artifacts, tables)
 
 
-def _curves(rows: Sequence[Row]) -> Curves:
-    """Fractions, means and standard errors of every method."""
-    keys = ("fraction", "mean", "standard_error")
-    return {
-        name: np.array([[row[key] for key in keys] for row in mine]).T
-        for name, mine in grouped(rows, lambda row: row["method"]).items()
-    }
+def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
+    """Labeled parts, means and standard errors of every method."""
+    curves = {}
+    for name in names:
+        mine = [row for row in rows if row["method"] == name]
+        parts = [float(row["column"].removesuffix(" % labeled")) / 100 for row in mine]
+        errors = [row["standard_error"] or 0.0 for row in mine]
+        curves[name] = np.array([parts, [row["mean"] for row in mine], errors])
+    return curves
 
 
-def plot_information(curves: Curves) -> Figure:
+def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
     """Loss against the labeled fraction with error bars; the first method is ours."""
     first, *others = (mean[-1] for _, mean, _ in curves.values())
     message = f"With all labels the learned metric errs {min(others) / first:.0f} times less"
     message += " than the best baseline, which knows the number of segments"
-    ax = canvas(None, (6.4, 4.2), message)
+    ax = canvas(ax, (9.0, 4.6), message)
     ends = []
     for place, (name, (x, mean, error)) in enumerate(curves.items()):
         color = PALETTE[place % 6]

@@ -38,6 +38,7 @@ from experiments.report import (
     read_results,
     results_markdown,
     results_table,
+    table_markdown,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,10 +61,10 @@ DRAWN = {
 }
 # those that a run draws, because its results do not hold its images or recordings
 TAKEN = {
-    "bsds500": ("results/bsds500", "segmentations.png"),
-    "clustering": ("results/clustering", "embeddings.png"),
-    "horses": ("results/images", "segmentations.png"),
-    "neuroblastoma": ("results/neuroblastoma", "1-profile-*.png"),
+    "bsds500": ("results/bsds500", "01-figure-*.png"),
+    "clustering": ("results/clustering", "01-figure-*.png"),
+    "horses": ("results/images", "01-figure-*.png"),
+    "neuroblastoma": ("results/neuroblastoma", "01-figure-*.png"),
     "timeline": ("benchmarks/console", "new.timeline.png"),
 }
 _NOT_WRITTEN = ("results", "benchmarks", "research")  # made, or kept as a record
@@ -114,7 +115,8 @@ class Committed:
         """The first table of an experiment."""
         if not (self.docs / "results" / f"{name}.json").is_file():
             return self.headline(name)
-        return re.findall(r"(?:^\|.*\n)+", results_markdown(self.results(name)), re.MULTILINE)[0]
+        results = self.results(name)
+        return "\n".join(table_markdown(results, results["tables"][0]))
 
     def loss(self, name: str, method: str, column: str) -> str:
         """Mean and standard error of a method in the first table of an experiment."""
@@ -253,10 +255,10 @@ def publish(name: str, source: Path, docs: Path) -> None:
         If the file is no results.json, or of another experiment.
     """
     results = read_results(source)
-    if results["experiment"] != name:
+    if results["name"] != name:
         raise ValueError(
             f"figures needs the results of {name!r} for {name!r}, got those of "
-            f"{results['experiment']!r} in {source}."
+            f"{results['name']!r} in {source}."
         )
     target = docs / "results" / f"{name}.json"
     target.parent.mkdir(parents=True, exist_ok=True)

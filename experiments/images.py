@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,10 @@ from typing import Any
 import numpy as np
 from hydra.utils import instantiate
 from joblib import Parallel, delayed
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from omegaconf import DictConfig
 from pandas import DataFrame, concat
 from scipy.stats import ttest_rel
 from sklearn.metrics.cluster import contingency_matrix
@@ -31,12 +35,13 @@ from experiments.procedure import (
     Method,
     Outcome,
     Procedure,
+    Row,
     Scores,
     Story,
     grouped,
-    pooled_rows,
+    tables_and_rows,
 )
-from experiments.report import MEASURE, Artifacts, learned_metrics, page
+from experiments.report import MEASURE, OURS, Artifacts, learned_metrics, page
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import ImageFeatures, ImageNodes
 from metriclearn.indices import jaccard_score, partition_loss
@@ -51,46 +56,51 @@ def _overlaps(predicted: NDArray, truth: NDArray) -> NDArray:
     return table / (table.sum(axis=1, keepdims=True) + table.sum(axis=0) - table)
 
 
-def foreground_distance(predicted: NDArray, truth: NDArray) -> float:
-    """One less the intersection over union with the label 1, for the cluster that has the most."""
-    return 1.0 - float(_overlaps(predicted, truth)[np.unique(truth) == 1].max(initial=0.0))
+def foreground_overlap(predicted: NDArray, truth: NDArray) -> float:
+    """Intersection over union with the label 1, for the region that has the most."""
+    return float(_overlaps(predicted, truth)[np.unique(truth) == 1].max(initial=0.0))
 
 
-def covering_distance(predicted: NDArray, truth: NDArray) -> float:
-    """One less the covering of the true regions by the best predicted ones.
+def covering(predicted: NDArray, truth: NDArray) -> float:
+    """Intersection over union of the true regions with the best predicted ones, by their size.
 
     Arbeláez, Maire, Fowlkes & Malik, Contour detection and hierarchical image segmentation, IEEE
     TPAMI 33, 2011.
     """
     _, sizes = np.unique(truth, return_counts=True)
-    return 1.0 - float(sizes @ _overlaps(predicted, truth).max(axis=1)) / truth.size
+    return float(sizes @ _overlaps(predicted, truth).max(axis=1)) / truth.size
 
 
-LOSSES: dict[str, tuple[str, Callable[[NDArray, NDArray], float]]] = {
-    MEASURE: ("‖M−N‖²", lambda M, N: partition_loss(N.ravel(), M.ravel(), normalized=False)),
-    "jaccard": (
-        "pairwise Jaccard distance",
-        lambda M, N: 1.0 - float(jaccard_score(N.ravel(), M.ravel())),
+MEASURES: dict[str, tuple[str, str, Callable[[NDArray, NDArray], float]]] = {
+    "foreground": ("intersection over union", "more", foreground_overlap),
+    "covering": ("covering (intersection over union)", "more", covering),
+    MEASURE: (
+        "‖M − N‖²",
+        "less",
+        lambda M, N: partition_loss(N.ravel(), M.ravel(), normalized=False),
     ),
-    "foreground": ("foreground IoU distance", foreground_distance),
-    "covering": ("covering distance", covering_distance),
+    "jaccard": (
+        "pairwise Jaccard index",
+        "more",
+        lambda M, N: float(jaccard_score(N.ravel(), M.ravel())),
+    ),
 }
 
 
-def image_losses(
+def image_scores(
     model: Any,
     nodes: Sequence[ImageNodes],
     label_maps: Sequence[Sequence[NDArray]],
-    losses: Sequence[str] = (MEASURE,),
+    measures: Sequence[str] = (MEASURE,),
 ) -> dict[str, NDArray]:
-    """Losses of every image, averaged over its annotators, each with their own K."""
+    """Measures of every image, averaged over its annotators, each with their own K."""
     values = []
     for image, maps in zip(nodes, label_maps):
         counts = [len(np.unique(truth)) for truth in maps]
         predicted = {K: model.predict([image], n_clusters=[K])[0] for K in sorted(set(counts))}
         pairs = [(predicted[K], truth) for K, truth in zip(counts, maps)]
-        values.append([np.mean([LOSSES[loss][1](*pair) for pair in pairs]) for loss in losses])
-    return dict(zip(losses, np.array(values).T))
+        values.append([np.mean([MEASURES[name][2](*pair) for pair in pairs]) for name in measures])
+    return dict(zip(measures, np.array(values).T))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,28 +125,45 @@ class Pictures:
 
 
 class Images(Procedure):
-    """The procedure: a case is a seed, which divides the images."""
+    """The procedure: a case is a seed, which divides the images; no bound is known (CCCP)."""
 
     entries = "image_methods"
+    reads_test_root = True
+    certified = False
+    titles: Mapping[str, str] = {"given": "K given"}
+
+    def __init__(self, config: DictConfig) -> None:
+        super().__init__(config)
+        self.measures = {name: MEASURES[name][:2] for name in config.measures}
 
     def cases(self) -> list[Case]:
         config, dataset = self.config, self.config.dataset
-        data = instantiate(dataset.loader, _partial_=True)(dataset.root)
-        data = data.select(np.arange(len(data))[: dataset.n_images])
-        features: ImageFeatures = instantiate(config.features)
-        jobs = (delayed(features.nodes)(image) for image in data.images)
-        everything = Pictures(data, Parallel(config.n_jobs)(jobs))
-        sizes = [len(image.sizes) for image in everything.nodes]
-        text = "%s: %d images of %d to %d nodes, %d features"
-        _logger.info(text, data.name, len(data), min(sizes), max(sizes), len(features.names))
+        everything = self._read(dataset.root, dataset.n_images)
+        unseen = dataset.test_root and self._read(dataset.test_root, None)
         cases = []
         for seed in range(config.seed, config.seed + config.n_seeds):
             train, test = split(everything, config.n_train, config.n_test, seed)
+            test = unseen or test
             cutter = KFold(min(config.n_folds, len(train.nodes)), shuffle=True, random_state=0)
             pairs = cutter.split(train.nodes)
             folds = [(train.select(part), train.select(rest)) for part, rest in pairs]
             cases.append(Case(f"seed {seed}", train, test, folds))
         return cases
+
+    def _read(self, root: str | None, most: int | None) -> Pictures:
+        """The first images of a folder."""
+        data = instantiate(self.config.dataset.loader, _partial_=True)(root)
+        data = data.select(np.arange(len(data))[:most])
+        features: ImageFeatures = instantiate(self.config.features)
+        jobs = (delayed(features.nodes)(image) for image in data.images)
+        pictures = Pictures(data, Parallel(self.config.n_jobs)(jobs))
+        sizes = [len(image.sizes) for image in pictures.nodes]
+        text = "%s: %d images of %d to %d nodes, %d features"
+        _logger.info(text, data.name, len(data), min(sizes), max(sizes), len(features.names))
+        return pictures
+
+    def units(self, data: Pictures) -> Sequence[str]:
+        return data.data.names
 
     def fit(self, estimator: Any, data: Pictures, method: Method) -> Any:
         return estimator.fit(data.nodes, data.labels)
@@ -146,77 +173,76 @@ class Images(Procedure):
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         test = case.test
-        losses = image_losses(model, test.nodes, test.data.label_maps, self.config.losses)
-        scores = {("test", name): values for name, values in losses.items()}
-        return model, scores | {("train", MEASURE): _losses_of_median_maps(model, case.train)}
+        return model, image_scores(model, test.nodes, test.data.label_maps, list(self.measures))
 
-    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
-        rows = pooled_rows(outcomes)
+    def table(self, name: str) -> Row:
+        note = (
+            f"An image counts once, by its mean over the {self.config.n_seeds} seeds that test it."
+        )
+        return super().table(name) | {"note": note if self.config.n_seeds > 1 else ""}
+
+    def words(self, outcome: Outcome, column: str) -> str:
+        return words_of(outcome)
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         tested = [outcome.case.test.data.names for outcome in outcomes]
         every_seed = set.intersection(*map(set, tested))  # what no seed trains on
         names = sorted(set().union(*tested))
         sets = {"all": names, "never for training": [n for n in names if n in every_seed]}
-        tests = paired_tests(losses_by_image(outcomes), self.config.compared, sets)
-        text = page(
-            "images.md.j2",
-            rows=grouped(rows, lambda row: row["method"]),
-            outcomes=grouped(outcomes, lambda outcome: outcome.name),
-            every=outcomes,
-            tests=tests,
-            titles=LOSSES,
-            words=words_of,
-        )
-        _logger.info("\n%s", text)
+        tests = paired_tests(scores_by_image(outcomes), self.config.compared, sets)
+        text = page("images.md.j2", tests=tests, titles=MEASURES)
         (folder / "images.md").write_text(text, encoding="utf-8")
-        self._draw([o for o in outcomes if o.case is outcomes[0].case], folder)
-        return [Story(rows, self._artifacts(outcomes), {"tests": tests})]
-
-    def _draw(self, outcomes: Sequence[Outcome], folder: Path) -> None:
-        """Eight test images of the first seed, from the best to the worst of the first method."""
-        by_name = {outcome.name: outcome for outcome in outcomes}
-        first, second = (by_name[name] for name in self.config.drawn_methods)
-        order = np.argsort(first.losses("given"), kind="stable")
-        steps = np.linspace(0, len(order) - 1, self.config.n_drawn).round().astype(int)
-        places = order[np.unique(steps)]
-        shown = first.case.test.select(places)
-        counts = [len(np.unique(labels)) for labels in shown.labels]
-        maps: dict[str, list[NDArray]] = {"people": shown.labels}
-        captions = {}
-        for outcome in (first, second):
-            model, losses = outcome.models["given"], outcome.losses("given")
-            maps[outcome.name] = model.predict(shown.nodes, n_clusters=counts)
-            captions[outcome.name] = [f"loss {losses[i]:.2f}" for i in places]
-        words = [""] * len(places)
-        words[0], words[len(places) // 2], words[-1] = " (best)", " (median)", " (worst)"
-        means = [outcome.losses("given").mean() for outcome in (first, second)]
-        figure = plot_image_segmentations(
-            shown.data.images,
-            maps,
-            captions,
-            [f"{name}{word}" for name, word in zip(shown.data.names, words)],
-            f"Learned similarity: mean loss {means[0]:.2f} on test images, {second.name}: "
-            f"{means[1]:.2f}",
+        first = {o.name: o for o in outcomes if o.case is outcomes[0].case}
+        mine, features = first[OURS].models["given"], instantiate(self.config.features).names
+        weights, scales = np.diag(mine.get_mahalanobis_matrix()), mine.scale_
+        artifacts = Artifacts(
+            figures={
+                "Test images from the best to the worst of ours": (self._segmented(first), 1),
+                "What counts in the similarity": (
+                    partial(plot_learned_scales, weights, scales, features),
+                    1.6,
+                ),
+            },
+            feature_names=features,
+            notes=page("images.notes.j2").splitlines(),
+            **learned_metrics({OURS: mine}),
         )
-        figure.savefig(folder / "segmentations.png", dpi=110)
-        model, names = first.models["given"], instantiate(self.config.features).names
-        weights = np.diag(model.get_mahalanobis_matrix())
-        plot_learned_scales(weights, model.scale_, names).savefig(folder / "scales.png", dpi=110)
+        protocol = page("images.protocol.j2", config=self.config, n_test=len(tested[0])).strip()
+        return Story(protocol, artifacts, tables_and_rows(self, outcomes), {"tests": tests})
 
-    def _artifacts(self, outcomes: Sequence[Outcome]) -> Artifacts:
-        config = self.config
-        first = [outcome for outcome in outcomes if outcome.case is outcomes[0].case]
-        words = {outcome.name: words_of(outcome) for outcome in first}
-        notes = page("images.notes.j2", config=config, n_test=len(first[0].case.test.nodes))
-        return Artifacts(
-            feature_names=instantiate(config.features).names,
-            choices={name: f"seed {config.seed}: {text}" for name, text in words.items() if text},
-            notes=notes.splitlines(),
-            **learned_metrics({outcome.name: outcome.models["given"] for outcome in first}),
-        )
+    def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
+        """Draws some test images of the first seed, from the best to the worst of ours.
+
+        For a narrow screen three: the best, the median and the worst.
+        """
+        pair = [by_name[name] for name in self.config.drawn_methods]
+        measure = next(iter(self.measures))
+        words, better, _ = MEASURES[measure]
+        values = [outcome.scores["given"][measure] for outcome in pair]
+        order = np.argsort(values[0] if better == "less" else -values[0], kind="stable")
+        means = ", ".join(f"{o.name} {v.mean():.2f}" for o, v in zip(pair, values))
+        title = f"Mean {words} of the test images: {means}"
+
+        def draw(ax: Axes | None = None) -> Figure:
+            count = 3 if ax is not None else self.config.n_drawn
+            steps = np.unique(np.linspace(0, len(order) - 1, count).round().astype(int))
+            places = order[steps]
+            shown = pair[0].case.test.select(places)
+            counts = [len(np.unique(labels)) for labels in shown.labels]
+            maps: dict[str, list[NDArray]] = {"people": shown.labels}
+            captions = {}
+            for outcome, mine in zip(pair, values):
+                maps[outcome.name] = outcome.models["given"].predict(shown.nodes, n_clusters=counts)
+                captions[outcome.name] = [f"{mine[i]:.2f}" for i in places]
+            signs = {0: " (best)", (len(order) - 1) // 2: " (median)", len(order) - 1: " (worst)"}
+            names = [f"{n}{signs.get(step, '')}" for n, step in zip(shown.data.names, steps)]
+            return plot_image_segmentations(shown.data.images, maps, captions, names, title)
+
+        return draw
 
 
 def _losses_of_median_maps(model: Any, data: Pictures) -> NDArray:
-    return image_losses(model, data.nodes, [[labels] for labels in data.labels])[MEASURE]
+    return image_scores(model, data.nodes, [[labels] for labels in data.labels])[MEASURE]
 
 
 def split(everything: Pictures, n_train: int, n_test: int | None, seed: int) -> list[Pictures]:
@@ -236,7 +262,7 @@ def words_of(outcome: Outcome) -> str:
     choice, model = outcome.choices["given"], outcome.models["given"]
     words = []
     if len(choice.losses):
-        words.append(f"{choice} (held-out loss {choice.losses.mean():.3f})")
+        words.append(f"{choice} (loss held out {choice.losses.mean():.3f})")
     search = model[-1] if isinstance(model, Pipeline) else model
     if hasattr(search, "losses_"):
         position, color = search.scales_
@@ -255,21 +281,17 @@ def words_of(outcome: Outcome) -> str:
     return "; ".join(words)
 
 
-def losses_by_image(outcomes: Sequence[Outcome]) -> dict[str, DataFrame]:
-    """For every method images × losses, means over the seeds in which an image is for test."""
+def scores_by_image(outcomes: Sequence[Outcome]) -> dict[str, DataFrame]:
+    """For every method images × measures, means over the seeds in which an image is for test."""
     means = {}
     for name, mine in grouped(outcomes, lambda outcome: outcome.name).items():
-        frames = []
-        for outcome in mine:
-            scores = outcome.scores["given"].items()
-            losses = {loss: values for (split, loss), values in scores if split == "test"}
-            frames.append(DataFrame(losses, index=outcome.case.test.data.names))
+        frames = [DataFrame(o.scores["given"], index=o.case.test.data.names) for o in mine]
         means[name] = concat(frames).groupby(level=0).mean()
     return means
 
 
 def paired_tests(
-    losses: Mapping[str, DataFrame],
+    scores: Mapping[str, DataFrame],
     pairs: Sequence[Sequence[str]],
     names: Mapping[str, Sequence[str]],
 ) -> list[dict[str, Any]]:
@@ -277,31 +299,31 @@ def paired_tests(
 
     Parameters
     ----------
-    losses : dict
-        Method → images × losses.
+    scores : dict
+        Method → images × measures.
     pairs : sequence of (first, second)
         Methods to compare.
     names : dict
         Sets of images by their description; those of a single image are left out.
     """
     tests = []
-    for (first, second), (description, chosen), loss in product(
-        pairs, names.items(), next(iter(losses.values()))
+    for (first, second), (description, chosen), measure in product(
+        pairs, names.items(), next(iter(scores.values()))
     ):
         if len(chosen) < 2:
             continue
-        a, b = (losses[name][loss].loc[list(chosen)].to_numpy() for name in (first, second))
+        a, b = (scores[name][measure].loc[list(chosen)].to_numpy() for name in (first, second))
         test = ttest_rel(a, b)
         tests.append(
             {
                 "first": first,
                 "second": second,
                 "images": description,
-                "loss": loss,
+                "measure": measure,
                 "n": len(a),
                 "mean": float((a - b).mean()),
                 "deviation": float((a - b).std(ddof=1)),
-                "relative": float(1.0 - a.mean() / b.mean()),
+                "relative": float(a.mean() / b.mean() - 1.0),
                 "t": float(test.statistic),
                 "p": float(test.pvalue),
             }

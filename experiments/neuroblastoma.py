@@ -10,8 +10,9 @@ out one training annotation at a time in profiles held out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from hydra.utils import instantiate
 from numpy.typing import NDArray
 from omegaconf import DictConfig
+from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
 from experiments.procedure import (
@@ -30,10 +32,9 @@ from experiments.procedure import (
     Row,
     Scores,
     Story,
-    grouped,
-    statistics,
+    tables_and_rows,
 )
-from experiments.report import Artifacts, page
+from experiments.report import OURS, Artifacts
 from metriclearn import PartialPartition, Partition
 from metriclearn.datasets import AnnotatedProfiles
 from metriclearn.estimators.penalty import (
@@ -44,7 +45,16 @@ from metriclearn.estimators.penalty import (
 from metriclearn.oracles.path import SegmentationPath
 from metriclearn.plots import plot_annotations
 
-COLUMNS = {"free": "without", "constrained": "with training annotations as constraints"}
+COLUMNS = {
+    "free": "segmented without training annotations",
+    "constrained": "segmented with training annotations as constraints",
+}
+_PROTOCOL = (
+    "The annotations of one fold train what is tested on those of the other, both ways{unseen}. "
+    "Candidates, and how far the annotations of a sequence move its penalty, have the least error "
+    "on profiles held out of the training fold; nothing is chosen on the test fold."
+)
+_UNSEEN = "; or, as here, all of {} train what is tested on {}"
 
 
 @dataclass(frozen=True)
@@ -66,28 +76,61 @@ class Profiles:
         known = [self.known[i] for i in places]
         return Profiles(self.data.select(places), known, self.members[places])
 
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """The numbers of annotations of all sequences."""
+        return np.array([len(known.regions) for known in self.known], dtype=float)
+
+
+@dataclass(frozen=True)
+class Segmentations:
+    """Change-points of all test sequences, and the solution of the metric that made them."""
+
+    ends: list[NDArray]
+    solution_: Any
+
+
+def _rates(errors: NDArray, data: Profiles) -> NDArray:
+    """Errors in percent of a sequence's annotations; zero without any, which then weigh nothing."""
+    return 100 * errors / np.maximum(data.counts, 1)
+
 
 class Neuroblastoma(Procedure):
-    """The procedure: a case is a direction; a column is with or without constraints."""
+    """The procedure: a case is a direction; a table is with or without constraints."""
 
     backend = "threads"
     validates_one = True
+    reads_test_root = True
+    measures: Mapping[str, tuple[str, str]] = {
+        "label_error": ("label error in %", "less"),
+        "false_positives": ("false positives in %", "less"),
+        "false_negatives": ("false negatives in %", "less"),
+        "hindsight": (
+            "label error in % at the best penalty of every sequence, in hindsight",
+            "less",
+        ),
+    }
+    titles: Mapping[str, str] = {}
 
     def __init__(self, config: DictConfig) -> None:
-        dataset = config.dataset
-        data = instantiate(dataset.loader, _partial_=True)(dataset.root)
+        super().__init__(config)
+        self.data = self._read(config.dataset.root)
+        self._paths: dict[str, Sequence[SegmentationPath]] = {}
+
+    def _read(self, root: str | None) -> AnnotatedProfiles:
+        """The sequences of a folder that are not too long."""
+        dataset = self.config.dataset
+        data = instantiate(dataset.loader, _partial_=True)(root)
         lengths = np.array([len(X) for X in data.sequences])
         chosen = np.flatnonzero(lengths <= (dataset.longest or lengths.max()))
-        super().__init__(config)
-        self.data = data.select(chosen[: dataset.n_sequences])
-        self._paths: dict[str, Sequence[SegmentationPath]] = {}
+        return data.select(chosen[: dataset.n_sequences])
 
     def methods(self) -> list[Method]:
         methods = super().methods()
         for method in methods:  # paths without a learned metric are those of the representation
             for parameters in method.candidates:
                 model = method.with_parameters(parameters)
-                key = repr(model.representation)
+                key = self._kind(model)
                 if key not in self._paths:
                     self._paths[key] = model.identity_paths(self.data.sequences)
         return methods
@@ -98,22 +141,52 @@ class Neuroblastoma(Procedure):
         short = np.flatnonzero([len(X) <= longest for X in self.data.sequences])
         groups = [self.data.groups[i] for i in short]
         folds = list(GroupKFold(self.config.n_folds).split(short, groups=groups))
+        everything = np.arange(len(self.data))
         cases = []
-        for source, target in ((1, 2), (2, 1)):
-            train = Profiles(self.data, self.data.known(source), np.arange(len(self.data)))
+        for source, target in ((1, 2), (2, 1)) if self._unseen is None else ((None, None),):
+            train = Profiles(self.data, self.data.known(source), everything)
             parts = [(train.select(short[a]), train.select(short[b])) for a, b in folds]
-            test = self.data.known(target)
-            cases.append(Case(f"trained on {source}, tested on {target}", train, test, parts))
+            test = Profiles(self.data, self.data.known(target), everything)
+            name = f"trained on fold {source}, tested on fold {target}"
+            if self._unseen is not None:
+                data, name = self._read(self._unseen), "tested on unseen profiles"
+                test = Profiles(data, data.known(), np.arange(len(data)))
+            cases.append(Case(name, train, test, parts, column=name))
         return cases
 
+    @property
+    def _unseen(self) -> str | None:
+        """The folder of test profiles that are not those of the training."""
+        return self.config.dataset.test_root
+
     def columns(self, method: Method) -> Sequence[str]:
-        return tuple(COLUMNS)
+        """Sequences that are unseen have no annotations to constrain them."""
+        columns = method.options.get("columns", COLUMNS)
+        return [name for name in columns if name == "free" or self._unseen is None]
+
+    def units(self, data: Profiles) -> Sequence[str]:
+        return data.data.groups
+
+    def weights(self, data: Profiles) -> NDArray:
+        return data.counts
+
+    def place(self, outcome: Outcome, column: str) -> tuple[str, str]:
+        return column, outcome.case.column
+
+    def table(self, name: str) -> Row:
+        note = "A profile counts by the number of its annotations."
+        return {"title": COLUMNS[name], "unit": "profile", "note": note}
 
     def fit(self, estimator: Any, data: Profiles, method: Method) -> Any:
         return estimator.fit(data.data.sequences, data.known, self._paths_of(estimator, data))
 
     def _paths_of(self, model: Any, data: Profiles) -> list[SegmentationPath]:
-        return [self._paths[repr(model.representation)][i] for i in data.members]
+        return [self._paths[self._kind(model)][i] for i in data.members]
+
+    @staticmethod
+    def _kind(model: Any) -> str:
+        """What decides the paths before a metric is learned."""
+        return f"{model.representation!r}, {model.min_size}"
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Profiles) -> Losses:
         """Errors on profiles held out, for every weight of a sequence's own annotations."""
@@ -132,69 +205,57 @@ class Neuroblastoma(Procedure):
         return {"free": {0.0: np.array(free)}, "constrained": constrained}
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        """False positives and negatives of every sequence, and the ends found."""
+        """Label errors of every sequence, and the ends found."""
+        test: Profiles = case.test
         known = case.train.known if column == "constrained" else None
         model.set_params(own_weight=option)
-        ends = model.predict_change_points(self.data.sequences, known, model.paths_)
-        errors = [truth.label_errors(Partition(ends=e)) for e, truth in zip(ends, case.test)]
-        least = [path_errors(*pair).min() for pair in zip(model.paths_, case.test)]
-        return ends, {
-            ("test", "errors"): np.array(errors),
-            ("test", "hindsight"): np.array(least),
-        }
+        if test.data is self.data:
+            paths = model.paths_
+        else:
+            learned = hasattr(model, "learner_")
+            paths = (model.paths if learned else clone(model).identity_paths)(test.data.sequences)
+        ends = model.predict_change_points(test.data.sequences, known, paths)
+        pairs = zip(ends, test.known)
+        errors = np.array([k.label_errors(Partition(ends=e)) for e, k in pairs], dtype=float)
+        least = np.array([path_errors(*pair).min() for pair in zip(paths, test.known)])
+        solution = getattr(getattr(model, "learner_", None), "solution_", None)
+        counts = [errors.sum(axis=1), *errors.T, least]
+        rates = {name: _rates(count, test) for name, count in zip(self.measures, counts)}
+        return Segmentations(ends, solution), rates
 
-    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
-        order = list(dict.fromkeys(outcome.name for outcome in outcomes))
-        outcomes.sort(key=lambda outcome: (order.index(outcome.name), outcome.case.name))
-        rows = [self._row(outcome, column) for outcome in outcomes for column in COLUMNS]
-        self._draw(outcomes, folder)
-        tables = {
-            column: grouped(mine, lambda row: row["method"])
-            for column, mine in grouped(rows, lambda row: row["column"]).items()
-        }
-        text = page("neuroblastoma.md.j2", columns=COLUMNS, tables=tables, rows=rows)
-        return [Story(rows, Artifacts(markdown=text))]
+    def words(self, outcome: Outcome, column: str) -> str:
+        choice = outcome.choices[column]
+        text = f"{choice}, own_weight = {choice.option:g}" if choice.option else f"{choice}"
+        return f"{text} (errors held out {choice.losses.sum():g})"
 
-    def _row(self, outcome: Outcome, column: str) -> Row:
-        case, choice = outcome.case, outcome.choices[column]
-        n = sum(len(truth.regions) for truth in case.test)
-        n_known = sum(len(known.regions) for _, part in case.folds for known in part.known)
-        positives, negatives = outcome.scores[column]["test", "errors"].sum(axis=0).tolist()
-        error = (positives + negatives) / n
-        return {
-            "method": outcome.name,
-            "split": "test",
-            "n_clusters": "estimated",
-            "direction": case.name,
-            "column": column,
-            "false_positives": positives,
-            "false_negatives": negatives,
-            "n_regions": n,
-            "error": error,
-            "held_out_error": choice.losses.sum() / n_known,
-            "hindsight": int(outcome.scores["free"]["test", "hindsight"].sum()),
-            "chosen": dict(choice.parameters) | {"own_weight": choice.option},
-            "seconds": outcome.seconds,
-            **statistics(np.array([error]), f"label_error/{column}/{case.name}"),
-        }
-
-    def _draw(self, outcomes: Sequence[Outcome], folder: Path) -> None:
-        """Sequences of the first direction where the best of ours and of the others differ most."""
-        first = [outcome for outcome in outcomes if outcome.case.name.endswith("2")]
-        first.sort(key=lambda outcome: not outcome.is_ours)
-        parts = grouped(first, lambda outcome: outcome.is_ours).values()
-        pair = [min(some, key=lambda outcome: outcome.held_out("free")) for some in parts]
-        totals = [outcome.scores["free"]["test", "errors"].sum(axis=1) for outcome in pair]
-        order = np.argsort(totals[-1] - totals[0], kind="stable")
-        places = dict.fromkeys([order[-1], order[-2], order[0], totals[0].argmax()])
-        for place, i in enumerate(places, start=1):
-            figure = plot_annotations(
-                self.data.sequences[i],
-                {outcome.name: outcome.models["free"][i] for outcome in pair},
-                pair[0].case.test[i].regions,
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        """Pictures: sequences of the first direction where ours and the best of others differ."""
+        first = [outcome for outcome in outcomes if outcome.case is outcomes[0].case]
+        mine = next(outcome for outcome in first if outcome.name == OURS)
+        others = [outcome for outcome in first if not outcome.is_ours]
+        pair = [mine, min(others, key=lambda outcome: outcome.held_out("free"))]
+        test: Profiles = mine.case.test
+        totals = [outcome.scores["free"]["label_error"] * test.counts for outcome in pair]
+        order = np.argsort(totals[1] - totals[0], kind="stable")
+        figures = {}
+        for i in dict.fromkeys([order[-1], order[-2], order[0], totals[0].argmax()]):
+            draw = partial(
+                plot_annotations,
+                test.data.sequences[i],
+                {outcome.name: outcome.models["free"].ends[i] for outcome in pair},
+                test.known[i].regions,
                 ylabel="log-ratio",
             )
-            figure.savefig(folder / f"{place}-profile-{self.data.names[i]}.png", dpi=160)
+            figures[f"Profile {test.data.names[i]}"] = draw, 1.2
+        unseen = self._unseen and _UNSEEN.format(
+            self.config.dataset.root or "the data", self._unseen
+        )
+        protocol = _PROTOCOL.format(unseen=unseen or "")
+        both = [replace(o, case=replace(o.case, column="both directions")) for o in outcomes]
+        told = tables_and_rows(
+            self, outcomes if len({o.case.name for o in outcomes}) == 1 else [*both, *outcomes]
+        )
+        return Story(protocol, Artifacts(figures=figures), told)
 
 
 def _left_out(

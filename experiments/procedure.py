@@ -4,8 +4,9 @@ A procedure says what its methods and cases are, how one is fitted to data, what
 held out is, and what the report tells. Everything else is here and the same for all experiments:
 every candidate of a method is fitted on every fold of the training data; the candidate of least
 mean loss held out is fitted again to all training data; then the test data are looked at once.
-Every fit is on disk as soon as it is done, so that the same command in the same folder goes on
-where it was stopped.
+The row "ours" is the simplest of our methods that is within one standard error of the best of them
+on the data held out: what the training data alone would have chosen.
+Every fit is on disk as soon as it is done, so that the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,7 +30,6 @@ import numpy as np
 from hydra.utils import instantiate
 from numpy.typing import NDArray
 from omegaconf import DictConfig
-from scipy.stats import sem
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
@@ -36,14 +37,15 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 import metriclearn
-from experiments.report import MEASURE, Artifacts
+from experiments.report import COLUMNS, MEASURE, OURS, Artifacts, is_ours
 from metriclearn.running.files import replacing
 
 Item = TypeVar("Item")
 Losses = dict[str, dict[Any, NDArray]]  # by column, then by option of the fitted model
-Scores = dict[tuple[str, str], NDArray]  # by (split, measure)
+Scores = dict[str, NDArray]  # by measure
 Row = dict[str, Any]
 _Task = tuple[list[str], tuple[Any, ...]]  # what names a result, and the call that makes it
+_SILENCE = 30  # seconds between lines of progress where there is no terminal
 _logger = logging.getLogger(__name__)
 
 
@@ -86,34 +88,42 @@ class Case:
 
     Attributes
     ----------
-    label : str
-        Behind the measure's name in the rows; cases of the same label are pooled.
-    facts : mapping
-        Further fields of those rows.
+    table : str
+        Where the results stand; cases of the same table are averaged over.
+    column : str
+        The same, where a table has a column for each case.
     overlap : float, optional
-        Held-out over fitted samples. With it, the best candidate replaces the first one only where
-        it is clearly better, see :func:`choose`.
+        Held-out over fitted samples, where splits share samples. With it, the best candidate
+        replaces the first one only where it is clearly better, see :func:`choose`.
+    shared : float
+        Test over training samples, where the cases of a table are drawn from the same samples.
     """
 
     name: str
     train: Any
     test: Any
     folds: Sequence[tuple[Any, Any]]
-    label: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    table: str = "test"
+    column: str = ""
     overlap: float | None = None
+    shared: float = 0.0
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A candidate, the option of its fitted model, and its losses on the data held out."""
+    """A candidate, the option of its fitted model, and its losses on the data held out.
+
+    ``method`` is the one of ours that the row "ours" takes.
+    """
 
     parameters: Mapping[str, Any]
     option: Any
     losses: NDArray
+    method: str = ""
 
     def __str__(self) -> str:
-        return in_words(self.parameters) or "nothing to choose"
+        words = in_words(self.parameters) or ("" if self.method else "nothing to choose")
+        return ", ".join(filter(None, [self.method, words]))
 
 
 def in_words(parameters: Mapping[str, Any]) -> str:
@@ -129,7 +139,7 @@ def in_words(parameters: Mapping[str, Any]) -> str:
 class Outcome:
     """One method in one case; dictionaries are by column, "estimated" or "given" segments.
 
-    ``seconds`` is that of all fits, ``fit_seconds`` the processor's for the last one.
+    Seconds are the processor's: ``seconds`` for all fits, ``fit_seconds`` for the last one.
     """
 
     method: Method
@@ -148,28 +158,29 @@ class Outcome:
     @property
     def is_ours(self) -> bool:
         """Whether the metric is learned by this package."""
-        return self.name.startswith("ours")
+        return is_ours(self.name)
 
     def losses(self, column: str = "estimated") -> NDArray:
         """The partition loss on the test data."""
-        return self.scores[column]["test", MEASURE]
+        return self.scores[column][MEASURE]
 
     def held_out(self, column: str = "estimated") -> float:
-        """Mean loss of the choice on the data held out."""
-        return float(self.choices[column].losses.mean())
+        """Mean loss of the choice on the data held out; infinite where nothing was chosen."""
+        losses = self.choices[column].losses
+        return float(losses.mean()) if len(losses) else np.inf
 
 
 @dataclass(frozen=True)
 class Story:
-    """What a procedure tells: rows of results.json, further fields of it, pictures and sentences.
+    """What a procedure tells: its protocol in sentences, pictures, numbers and further fields.
 
-    ``folder`` is a subfolder of the run's, for reports of parts.
+    ``numbers`` has the ``tables`` and ``rows`` of results.json, see :mod:`experiments.report`.
     """
 
-    rows: list[Row]
+    protocol: str
     artifacts: Artifacts
+    numbers: Mapping[str, list[Row]]
     fields: Mapping[str, Any] = field(default_factory=dict)
-    folder: str = ""
 
 
 class Procedure(Protocol):
@@ -182,11 +193,20 @@ class Procedure(Protocol):
     backend : "threads" or "processes"
         Where fits run at the same time.
     validates_one : bool
-        Whether a method with a single candidate is fitted on the folds, too.
+        Whether a method with a single candidate is fitted on the folds, too; ours always are.
     entries : str
         The part of the configuration that describes the methods.
     each_candidate : bool
         Whether every candidate is a method of its own, with nothing to choose.
+    reads_test_root : bool
+        Whether ``dataset.test_root`` is the folder of the test data.
+    certified : bool
+        Whether the solvers' lower bounds hold.
+    measures : mapping
+        Name → what a reader calls it, and whether "less" or "more" is better; tables of the first
+        one are the main ones.
+    titles : mapping
+        Column → title; the column itself where it is missing.
     """
 
     config: DictConfig
@@ -194,6 +214,10 @@ class Procedure(Protocol):
     validates_one: bool = False
     entries: str = "methods"
     each_candidate: bool = False
+    reads_test_root: bool = False
+    certified: bool = True
+    measures: Mapping[str, tuple[str, str]] = {MEASURE: ("‖M − N‖²", "less")}
+    titles: Mapping[str, str] = COLUMNS
 
     def __init__(self, config: DictConfig) -> None:
         self.config = config
@@ -231,8 +255,32 @@ class Procedure(Protocol):
         """The columns of a method."""
         return ("given",)
 
-    def stories(self, outcomes: list[Outcome], folder: Path) -> list[Story]:
-        """The report, the main one first; may write further files to the folder."""
+    def units(self, data: Any) -> Sequence[str]:
+        """The independent unit (a user, an image …) of every loss on the data."""
+
+    def weights(self, data: Any) -> NDArray | None:
+        """How much every loss on the data counts; all the same by default."""
+        return None
+
+    def place(self, outcome: Outcome, column: str) -> tuple[str, str]:
+        """Table and column where a column of an outcome stands."""
+        return outcome.case.table, outcome.case.column or column
+
+    def table(self, name: str) -> Row:
+        """Fields of a table: its title, the unit and a note; ``test`` has the experiment's name."""
+        title = self.config.name if name == "test" else name
+        return {"title": title, "unit": f"test {self.config.get('unit', 'unit')}", "note": ""}
+
+    def words(self, outcome: Outcome, column: str) -> str:
+        """How the hyper-parameters came out."""
+        choice = outcome.choices[column]
+        if not choice.method and not choice.parameters and choice.option is None:
+            return ""
+        loss = f" (loss held out {choice.losses.mean():.3g})" if len(choice.losses) else ""
+        return f"{choice}{loss}"
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        """The report; may write further files to the folder."""
 
 
 class Finished:
@@ -248,6 +296,10 @@ class Finished:
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.folder, self.settings = folder, json.dumps(settings, sort_keys=True)
         folder.mkdir(parents=True, exist_ok=True)
+
+    def __len__(self) -> int:
+        """How many results there are."""
+        return sum(1 for _ in self.folder.glob("*.joblib"))
 
     def __call__(self, key: Sequence[str], call: Callable[..., Any], *arguments: Any) -> Any:
         """What ``call(*arguments)`` returned in this or an earlier run."""
@@ -290,13 +342,46 @@ def compare(procedure: Procedure, finished: Finished, n_jobs: int = 1) -> list[O
         finals.append(([*key, "final"], (_finish, procedure, method, case, tried[start:stop])))
         start = stop
     results = _run("fit again", finals, finished, procedure.backend, n_jobs)
-    return [Outcome(method, case, *result) for (method, case), result in zip(pairs, results)]
+    outcomes = [Outcome(method, case, *result) for (method, case), result in zip(pairs, results)]
+    for case in cases:
+        mine = [outcome for outcome in outcomes if outcome.case is case and outcome.is_ours]
+        if mine and all(outcome.name != OURS for outcome in mine):
+            outcomes.append(chosen(procedure, mine))
+    return outcomes
+
+
+def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
+    """What the training data choose among our methods in a case, for every column.
+
+    The first one, from simple to complex as they are configured, that is no worse than the best on
+    the data held out by more than one standard error of their paired differences over units.
+    """
+    case = mine[0].case
+    fields: dict[str, Any] = {"choices": {}, "models": {}, "scores": {}}
+    for column in mine[0].choices:
+        held_out = [outcome.choices[column].losses for outcome in mine]
+        place = 0
+        if len(held_out[0]):
+            units = [
+                f"{i} {u}" for i, part in enumerate(case.folds) for u in procedure.units(part[1])
+            ]
+            means = np.array([statistics(losses, units)["values"] for losses in held_out])
+            excess = means - means[means.mean(axis=1).argmin()]
+            errors = [standard_error(row, overlap=case.overlap or 0.0) or 0.0 for row in excess]
+            place = int(np.argmax(excess.mean(axis=1) <= np.array(errors) + 1e-12))
+        best = mine[place]
+        fields["choices"][column] = replace(best.choices[column], method=best.name)
+        fields["models"][column] = best.models[column]
+        fields["scores"][column] = best.scores[column]
+    fields["seconds"] = sum(outcome.seconds for outcome in mine)
+    return Outcome(Method(OURS, None), case, **fields, fit_seconds=best.fit_seconds)
 
 
 def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) -> list[_Task]:
     """A fit of every candidate to every fold, by candidate; none where nothing is to be chosen."""
     tasks: list[_Task] = []
-    if len(method.candidates) == 1 and not procedure.validates_one:
+    validated = procedure.validates_one or (is_ours(method.name) and not procedure.each_candidate)
+    if len(method.candidates) == 1 and not validated:
         return tasks
     for i in range(len(method.candidates)):
         for j, (train, held_out) in enumerate(case.folds):
@@ -316,7 +401,13 @@ def _run(
         results = parallel(
             joblib.delayed(_call)(finished, backend, key, *call) for key, call in tasks[::-1]
         )
-        return list(tqdm(results, title, len(tasks), disable=None, unit="fit"))[::-1]
+        made, told = [], time.monotonic()
+        for result in tqdm(results, title, len(tasks), disable=None, unit="fit"):
+            made.append(result)
+            if time.monotonic() > told + _SILENCE and not sys.stderr.isatty():
+                told = time.monotonic()
+                _logger.info("%s: %d of %d fits are done", title, len(made), len(tasks))
+        return made[::-1]
 
 
 def _call(finished: Finished, backend: str, key: list[str], *call: Any) -> Any:
@@ -338,10 +429,10 @@ def _try(
     procedure: Procedure, method: Method, candidate: int, train: Any, held_out: Any, whole: bool
 ) -> _Trial:
     """Fit a candidate to a fold; keep the model where that is the whole of the training data."""
-    begun = time.perf_counter()
+    begun = time.thread_time()
     model, fit_seconds = _fitted(procedure, method, candidate, train)
     losses = procedure.validate(method, model, train, held_out)
-    seconds = time.perf_counter() - begun
+    seconds = time.thread_time() - begun
     return _Trial(losses, seconds, fit_seconds, model if whole else None)
 
 
@@ -363,7 +454,7 @@ def _finish(
 
     The fields of an Outcome but the first two.
     """
-    begun = time.perf_counter()
+    begun = time.thread_time()
     n_folds = len(case.folds) or 1
     tried = [trials[i : i + n_folds] for i in range(0, len(trials), n_folds)]
     fitted = {
@@ -379,7 +470,7 @@ def _finish(
         models[column], scores[column] = procedure.score(
             fitted[place][0], choices[column].option, column, case
         )
-    seconds = time.perf_counter() - begun + sum(trial.seconds for trial in trials)
+    seconds = time.thread_time() - begun + sum(trial.seconds for trial in trials)
     return choices, models, scores, seconds, fitted[place][1]
 
 
@@ -413,47 +504,100 @@ def choose(
     return best if gains.mean() > error else options[0]
 
 
-def statistics(values: NDArray, measure: str = MEASURE) -> Row:
-    """Measure, mean, standard error and values: the numbers of a row."""
-    return {
-        "measure": measure,
-        "mean": float(values.mean()),
-        "standard_error": float(sem(values)) if len(values) > 1 else 0.0,
-        "values": values.tolist(),
-    }
+def standard_error(
+    values: NDArray, weights: NDArray | None = None, overlap: float = 0.0
+) -> float | None:
+    """Of a mean over independent units, None for a single one.
 
-
-def pooled_rows(outcomes: Sequence[Outcome], held_out: bool = False) -> list[Row]:
-    """Rows of results.json: every method and measure, over all cases of the same label.
-
-    With ``held_out`` the losses of the choices follow, as split "validation".
+    Weighted means are ratios of sums, whose error is that of weighted residuals (to first order);
+    units that share training samples make it larger, see :func:`choose`.
     """
-    rows = []
-    for (label, name), mine in grouped(outcomes, lambda o: (o.case.label, o.name)).items():
-        seconds = sum(outcome.seconds for outcome in mine)
-        for column, scores in mine[0].scores.items():
-            head = {"method": name, "n_clusters": column, "seconds": seconds, **mine[0].case.facts}
-            parts = {key: [o.scores[column][key] for o in mine] for key in scores}
-            if held_out:
-                parts["validation", MEASURE] = [o.choices[column].losses for o in mine]
-            for (split, measure), values in parts.items():
-                numbers = statistics(np.concatenate(values), f"{measure}{label}")
-                rows.append(head | {"split": split} | numbers)
-    return rows
+    n = len(values)
+    if n < 2:
+        return None
+    w = np.ones(n) if weights is None else weights / weights.mean()
+    residuals = w * (values - np.average(values, weights=w))
+    return float(residuals.std(ddof=1) * np.sqrt(1 / n + overlap))
 
 
-def summary_rows(rows: Sequence[Row]) -> list[Row]:
-    """One row per method and column: the mean partition losses of all labels, one value each."""
-    losses = [
-        row
-        for row in rows
-        if row["measure"].startswith(f"{MEASURE}/") and row["split"] != "validation"
+def statistics(
+    values: NDArray, units: Sequence[str], weights: NDArray | None = None, overlap: float = 0.0
+) -> Row:
+    """The numbers of a row: means of every unit, their mean and its standard error."""
+    names = list(dict.fromkeys(units))
+    place = np.array([names.index(unit) for unit in units])
+    counts = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=float)
+    sizes = np.bincount(place, counts)
+    some = np.flatnonzero(sizes)  # a unit of no weight tells nothing
+    means = np.bincount(place, counts * values)[some] / sizes[some]
+    by_size = None if weights is None else sizes[some]
+    row = {
+        "mean": float(np.average(means, weights=by_size)),
+        "standard_error": standard_error(means, by_size, overlap),
+        "units": [names[i] for i in some],
+        "values": means.tolist(),
+    }
+    return row if by_size is None else row | {"weights": by_size.tolist()}
+
+
+def tables_and_rows(procedure: Procedure, outcomes: Sequence[Outcome]) -> dict[str, list[Row]]:
+    """``tables`` and ``rows`` of results.json: every measure of every method, over its cases."""
+    places: dict[tuple[str, str, str, str], list[tuple[Outcome, str]]] = {}
+    for outcome in outcomes:
+        for column, scores in outcome.scores.items():
+            table, title = procedure.place(outcome, column)
+            for measure in scores:
+                key = (measure, table, outcome.name, title)
+                places.setdefault(key, []).append((outcome, column))
+    rows: list[Row] = []
+    columns: dict[tuple[str, str], dict[str, str]] = {}
+    for (measure, table, method, column), mine in places.items():
+        columns.setdefault((table, measure), {})[column] = procedure.titles.get(column, column)
+        rows.append(
+            {"table": table, "measure": measure, "method": method, "column": column}
+            | _numbers(procedure, mine, measure)
+        )
+    order, first = list(procedure.measures), next(iter(procedure.measures))
+    tables = [
+        {"name": table, "measure": measure}
+        | dict(zip(("words", "better"), procedure.measures[measure]))
+        | {"columns": titles, "main": measure == first}
+        | procedure.table(table)
+        for (table, measure), titles in sorted(columns.items(), key=lambda i: order.index(i[0][1]))
     ]
-    summary = []
-    groups = grouped(losses, lambda row: (row["method"], row["n_clusters"]))
-    for (method, column), mine in groups.items():
-        numbers = statistics(np.array([row["mean"] for row in mine]))
-        seconds = sum(row["seconds"] for row in mine)
-        head = {"method": method, "split": "test", "n_clusters": column}
-        summary.append(head | numbers | {"seconds": seconds})
-    return summary
+    return {"tables": tables, "rows": rows}
+
+
+def _numbers(procedure: Procedure, mine: Sequence[tuple[Outcome, str]], measure: str) -> Row:
+    """The fields of a row for one method's outcomes and their columns."""
+    tests = [outcome.case.test for outcome, _ in mine]
+    values = np.concatenate([outcome.scores[column][measure] for outcome, column in mine])
+    weights = [some for test in tests if (some := procedure.weights(test)) is not None]
+    numbers = statistics(
+        values,
+        [unit for test in tests for unit in procedure.units(test)],
+        np.concatenate(weights) if weights else None,
+        mine[0][0].case.shared,
+    )
+    choices = {outcome.case.name: outcome.choices[column] for outcome, column in mine}
+    held_out = [choice.losses for choice in choices.values() if len(choice.losses)]
+    texts = {
+        name: procedure.words(outcome, column) for name, (outcome, column) in zip(choices, mine)
+    }
+    if len(set(texts.values())) > 1:
+        texts = {name: f"[{name}] {text}" for name, text in texts.items()}
+    fitted = (getattr(outcome.models[column], "solution_", None) for outcome, column in mine)
+    solutions = [solution for solution in fitted if solution is not None]
+    reasons = [solution.reason for solution in solutions if not solution.converged]
+    stopped = ""
+    if reasons:
+        which = ", ".join(sorted(set(reasons)))
+        stopped = f"{len(reasons)} of {len(solutions)} fits ({which})"
+    gaps = [solution.relative_gap for solution in solutions] if procedure.certified else []
+    return numbers | {
+        "choice": "; ".join(dict.fromkeys(texts.values())),
+        "held_out": float(np.concatenate(held_out).mean()) if held_out else None,
+        "gap": float(max(gaps)) if gaps else None,
+        "stopped": stopped,
+        "seconds": float(sum(outcome.seconds for outcome, _ in mine)),
+    }

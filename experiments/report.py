@@ -2,6 +2,42 @@
 
 ``write_report`` leaves in its folder ``results.json``, ``results.md``, every figure as PNG and
 SVG, and ``report.html``, which needs no other file and no network.
+
+The layout of ``results.json`` is the same for every experiment; the committed ones are
+``docs/results/NAME.json``:
+
+========= ======================================================================================
+name      of the experiment: ``python -m experiments.run experiment=NAME`` makes it again
+protocol  sentences: what was trained on, tested on, and how hyper-parameters were chosen
+headline  the sentence about the row "ours" that stands over the report
+command   the command line
+tables    the tables in their order, see below
+rows      one for each number of a table, see below
+seconds   of the processor, all fits together
+versions  of metriclearn, Python and the packages that decide numbers
+config    the configuration
+========= ======================================================================================
+
+Every other field belongs to one experiment. A *table* has ``name`` and ``measure`` (the two name
+it), ``title``, ``words`` (the measure as a reader knows it), ``better`` ("less" or "more"),
+``columns`` (name → title), ``unit`` (what is independent of each other, in the singular: "test
+user"), ``main`` (whether the headline is about it) and ``note``. A *row* has
+
+============== =================================================================================
+table, measure the table where it stands
+method, column the place in it; the method "ours" is what the training data alone choose among
+               ours, the methods "ours/…" are what was chosen from
+mean           over the units, weighted where ``weights`` are given
+standard_error of that mean over independent units, null for a single unit
+units, values  names of the units, and the mean of each
+weights        of the units, where they count by their size (annotations, say)
+choice         how the hyper-parameters came out, in words
+held_out       the mean loss on data held out of training that decided the choice, or null
+gap            the largest certified gap of its fits: (objective − lower bound) over the objective
+               without metric; null where nothing is learned or no bound is known
+stopped        empty, or how many fits stopped before their tolerance, and why
+seconds        of the processor, for all fits behind the row
+============== =================================================================================
 """
 
 from __future__ import annotations
@@ -16,7 +52,6 @@ import platform
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -37,24 +72,50 @@ from metriclearn.plots import (
 from metriclearn.plots.canvas import number
 
 MEASURE = "partition_loss"
+OURS = "ours"
 COLUMNS = {"estimated": "number of segments estimated", "given": "number of segments given"}
-_SPLITS = ("test", "validation", "train")
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
-_KINDS = {str: "a text", list: "a list", dict: "an object", float: "a number"}
-_TOP = {"experiment": str, "rows": list, "seconds": float, "config": dict}
-_ROW = {
-    "method": str,
-    "split": str,
-    "n_clusters": str,
-    "measure": str,
-    "mean": float,
-    "standard_error": float,
-    "values": list,
+_NUMBER, _NULLABLE = (int, float), (int, float, type(None))
+_KINDS = {str: "a text", list: "a list", dict: "an object", bool: "true or false"}
+_KINDS |= {_NUMBER: "a number", _NULLABLE: "a number or null"}  # type: ignore[dict-item]
+_TOP: dict[str, Any] = {
+    "name": str,
+    "protocol": str,
+    "headline": str,
+    "command": str,
+    "tables": list,
+    "rows": list,
+    "seconds": _NUMBER,
+    "versions": dict,
+    "config": dict,
 }
-_FOOTNOTE = (
-    "Mean ± standard error of the loss ‖M − N‖²_F over the {split} sequences; smaller is better. "
-    "Bold: the best of a column. †: within one standard error of it."
-)
+_TABLE: dict[str, Any] = {
+    "name": str,
+    "measure": str,
+    "title": str,
+    "words": str,
+    "better": str,
+    "columns": dict,
+    "unit": str,
+    "main": bool,
+    "note": str,
+}
+_ROW: dict[str, Any] = {
+    "table": str,
+    "measure": str,
+    "method": str,
+    "column": str,
+    "mean": _NUMBER,
+    "standard_error": _NULLABLE,
+    "units": list,
+    "values": list,
+    "choice": str,
+    "held_out": _NULLABLE,
+    "gap": _NULLABLE,
+    "stopped": str,
+    "seconds": _NUMBER,
+}
+_MOST_UNITS = 12  # a table of every unit has as many columns at most
 _logger = logging.getLogger(__name__)
 
 
@@ -76,20 +137,18 @@ class Strip:
 class Artifacts:
     """What the figures and the notes of a report are made from; every part may be left out.
 
-    ``weights`` maps methods to (P,) diagonals or (P, P) matrices, ``traces`` methods to tables as
-    in :func:`metriclearn.plots.plot_convergence`, and ``choices`` methods to a sentence that says
-    how their hyper-parameters were chosen. With ``markdown`` it stands in ``results.md`` in place
-    of the table, and there is no page.
+    ``figures`` maps captions to functions that draw, with ``ax`` for a narrow screen, and how many
+    times as high that one is. ``weights`` maps methods to (P,) diagonals or (P, P) matrices,
+    ``traces`` methods to tables as in :func:`metriclearn.plots.plot_convergence`.
     """
 
     strips: Sequence[Strip] = ()
+    figures: Mapping[str, tuple[Callable[..., Figure], float]] = field(default_factory=dict)
     weights: Mapping[str, ArrayLike] = field(default_factory=dict)
     feature_names: Sequence[str] | None = None
     traces: Mapping[str, Mapping[str, ArrayLike]] = field(default_factory=dict)
-    choices: Mapping[str, str] = field(default_factory=dict)
     model_file: str | None = None
     notes: Sequence[str] = ()
-    markdown: str | None = None
 
 
 def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -> dict[str, Any]:
@@ -114,40 +173,46 @@ def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
 
 @dataclass(frozen=True)
 class Cell:
-    """Mean and standard error of one method; ``tied`` if within one standard error of the best."""
+    """One number of a table; ``tied`` if within one standard error of the best of its column."""
 
     mean: float
-    standard_error: float
+    standard_error: float | None
     best: bool
     tied: bool
+    stopped: bool = False
 
     def mark(self, text: str) -> str:
-        """A text about the cell for Markdown: the best one bold, a tied one with a dagger."""
-        if self.best:
-            return f"**{text}**"
-        return f"{text} †" if self.tied else text
+        """A text about the cell for Markdown: the best one bold, † a tied, ‡ an unfinished fit."""
+        return (f"**{text}**" if self.best else text) + (f" {self.signs}" if self.signs else "")
+
+    @property
+    def signs(self) -> str:
+        """† and ‡, where they apply."""
+        return "†" * self.tied + "‡" * self.stopped
 
     def __str__(self) -> str:
-        if not 1e-4 <= self.standard_error < 1e5:
-            return f"{number(self.mean)} ± {number(self.standard_error)}"
-        digits = max(0, 1 - math.floor(math.log10(self.standard_error)))
-        return f"{self.mean:.{digits}f} ± {self.standard_error:.{digits}f}"
+        error = self.standard_error
+        if error is None:
+            return number(self.mean)
+        if not 1e-4 <= error < 1e5:
+            return f"{number(self.mean)} ± {number(error)}"
+        digits = max(0, 1 - math.floor(math.log10(error)))
+        return f"{self.mean:.{digits}f} ± {error:.{digits}f}"
 
 
 @dataclass(frozen=True)
 class _Picture:
-    """One figure: its section, text, width in CSS pixels, data URIs for wide and narrow screens."""
+    """One figure: its section, text, and data URIs for wide and narrow screens."""
 
     section: str
     caption: str
     alt: str
-    width: int
     wide: str
     narrow: str
 
 
 def read_results(path: str | Path) -> dict[str, Any]:
-    """The content of a ``results.json``, its schema checked.
+    """The content of a ``results.json``, its layout checked.
 
     Raises
     ------
@@ -159,121 +224,215 @@ def read_results(path: str | Path) -> dict[str, Any]:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"read_results needs JSON text in {path}, got: {error}.") from error
     _check_fields(results, _TOP, str(path))
+    columns: dict[tuple[str, str], Any] = {}
+    for place, table in enumerate(results["tables"]):
+        _check_fields(table, _TABLE, f"{path}, tables[{place}],")
+        columns[table["name"], table["measure"]] = table["columns"]
     seen = set()
     for place, row in enumerate(results["rows"]):
-        _check_row(row, f"{path}, rows[{place}],")
-        key = (row["method"], row["split"], row["n_clusters"], row["measure"])
+        where = f"{path}, rows[{place}],"
+        _check_row(row, where)
+        key = (row["table"], row["measure"], row["method"], row["column"])
+        if row["column"] not in columns.get(key[:2], ()):
+            raise ValueError(f"{where} needs a table with its column, got {key}.")
         if key in seen:
-            raise ValueError(f"{path} needs one row per method and measure, got {key} twice.")
+            raise ValueError(f"{path} needs one row per method and column, got {key} twice.")
         seen.add(key)
     if not seen:
         raise ValueError(f"{path} needs at least one row of results, got none.")
     return results
 
 
-def _check_fields(holder: Any, kinds: Mapping[str, type], where: str) -> None:
+def _check_fields(holder: Any, kinds: Mapping[str, Any], where: str) -> None:
     if not isinstance(holder, dict):
         raise ValueError(f"{where} needs an object with {', '.join(kinds)}, got {holder!r:.60}.")
     for key, kind in kinds.items():
-        accepted = (int, float) if kind is float else kind
-        if not isinstance(holder.get(key), accepted):
+        if key not in holder or not isinstance(holder[key], kind):
             got = f"{holder[key]!r:.60}" if key in holder else "nothing"
             raise ValueError(f"{where} needs {key!r} as {_KINDS[kind]}, got {got}.")
 
 
 def _check_row(row: Any, where: str) -> None:
     _check_fields(row, _ROW, where)
-    for key, allowed in (("split", _SPLITS), ("n_clusters", tuple(COLUMNS))):
-        if row[key] not in allowed:
-            raise ValueError(f"{where} needs {key!r} among {allowed}, got {row[key]!r}.")
     mean, error, values = row["mean"], row["standard_error"], row["values"]
-    numbers = [mean, error, row.get("seconds", 0), *values]
-    if not values or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in numbers):
+    numbers = [mean, error or 0, row["gap"] or 0, row["seconds"], *values]
+    if not values or not all(isinstance(v, _NUMBER) and math.isfinite(v) for v in numbers):
         raise ValueError(
-            f"{where} needs finite numbers in mean, standard_error, seconds and one or more "
+            f"{where} needs finite numbers in mean, standard_error, gap, seconds and one or more "
             f"values, got {numbers!r:.100}."
         )
     slack = 1e-9 + 1e-6 * abs(mean)
-    if error < 0 or not min(values) - slack <= mean <= max(values) + slack:
+    if (error or 0) < 0 or not min(values) - slack <= mean <= max(values) + slack:
         raise ValueError(
             f"{where} needs a mean within its values and a standard error of zero or more, got "
             f"{mean} ± {error} of values from {min(values)} to {max(values)}."
         )
-
-
-def results_table(results: Mapping[str, Any]) -> dict[str, dict[str, Cell]]:
-    """Cells by method and by "estimated" and "given", the method of the smallest loss first.
-
-    They hold the partition loss on test data, or validation data, or training data: the first
-    that there are. A method has no cell in a column without a result.
-
-    Raises
-    ------
-    ValueError
-        If there is no row of the partition loss.
-    """
-    key = (_first_split(results), MEASURE)
-    rows = [row for row in results["rows"] if (row["split"], row["measure"]) == key]
-    if not rows:
+    if len(row["units"]) != len(values):
         raise ValueError(
-            f"results_table needs rows of measure {MEASURE!r}, got "
-            f"{sorted({(row['measure'], row['split']) for row in results['rows']})}."
+            f"{where} needs one unit for each value, got {len(row['units'])} and {len(values)}."
         )
+
+
+def rows_of(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of one of the tables."""
+    key = table["name"], table["measure"]
+    return [row for row in results["rows"] if (row["table"], row["measure"]) == key]
+
+
+def results_table(
+    results: Mapping[str, Any], table: Mapping[str, Any] | None = None
+) -> dict[str, dict[str, Cell]]:
+    """Cells of a table, by default the first one, by method and column.
+
+    "ours" stands first, what it was chosen from below it, then all others, each the best first. A
+    method has no cell in a column without a result.
+    """
+    table = results["tables"][0] if table is None else table
     cells: dict[str, dict[str, Cell]] = {}
-    for column in COLUMNS:
-        members = [row for row in rows if row["n_clusters"] == column]
-        for row, cell in zip(members, compared(members)):
+    for column in table["columns"]:
+        members = [row for row in rows_of(results, table) if row["column"] == column]
+        for row, cell in zip(members, compared(members, table["better"])):
             cells.setdefault(row["method"], {})[column] = cell
-    return dict(sorted(cells.items(), key=lambda item: [_mean(item[1], c) for c in COLUMNS]))
+    sign = -1 if table["better"] == "more" else 1
+
+    def place(item: tuple[str, dict[str, Cell]]) -> list[float]:
+        method, mine = item
+        means = [sign * mine[c].mean if c in mine else math.inf for c in table["columns"]]
+        return [method != OURS, not is_ours(method), *means]
+
+    return dict(sorted(cells.items(), key=place))
 
 
-def compared(rows: Sequence[Mapping[str, Any]]) -> list[Cell]:
+def is_ours(method: str) -> bool:
+    """Whether the metric of a method is learned by this package."""
+    return method == OURS or method.startswith(f"{OURS}/")
+
+
+def compared(rows: Sequence[Mapping[str, Any]], better: str = "less") -> list[Cell]:
     """Cells of rows that stand below each other in a column."""
-    numbers = [(row["mean"], row["standard_error"]) for row in rows]
-    least, error = min(numbers, default=(0.0, 0.0))
-    least += 1e-12  # losses that are the same but for rounding
-    return [Cell(*pair, pair[0] <= least, least < pair[0] <= least + error) for pair in numbers]
+    sign = -1 if better == "more" else 1
+    best = min(rows, key=lambda row: sign * row["mean"], default=None)
+    cells = []
+    for row in rows:
+        excess = sign * (row["mean"] - best["mean"])  # type: ignore[index]
+        equal = excess <= 1e-12  # numbers that are the same but for rounding
+        tied = not equal and excess <= (best["standard_error"] or 0)  # type: ignore[index]
+        stopped = bool(row["stopped"])
+        cells.append(Cell(row["mean"], row["standard_error"], equal, tied, stopped))
+    return cells
 
 
-def _mean(cells: Mapping[str, Cell], column: str) -> float:
-    return cells[column].mean if column in cells else math.inf
+def counted(count: int, noun: str) -> str:
+    """ "1 test user", "2 test users", "3 test stories"."""
+    return f"{count} {noun if count == 1 else plural(noun)}"
 
 
-def _first_split(results: Mapping[str, Any]) -> str:
-    present = {row["split"] for row in results["rows"] if row["measure"] == MEASURE}
-    return next((split for split in _SPLITS if split in present), _SPLITS[0])
+def plural(noun: str) -> str:
+    """ "test users", "draws of all sequences", "stories"."""
+    first, of, rest = noun.partition(" of ")
+    ending = f"{first[:-1]}ies" if re.search("[^aeiou]y$", first) else f"{first}s"
+    return f"{ending}{of}{rest}"
+
+
+def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+    """What a table says in its first column: ours (or else the best) against the best of others."""
+    cells = results_table(results, table)
+    column = next(c for c in table["columns"] if any(c in mine for mine in cells.values()))
+    sign = -1 if table["better"] == "more" else 1
+    ranked = sorted(
+        ((method, mine[column]) for method, mine in cells.items() if column in mine),
+        key=lambda pair: sign * pair[1].mean,
+    )
+    name, cell = next((pair for pair in ranked if pair[0] == OURS), ranked[0])
+    count = next(len(r["values"]) for r in rows_of(results, table) if r["column"] == column)
+    text = f"{name} has {table['words']} = {cell} over {counted(count, table['unit'])}"
+    if len(table["columns"]) > 1:
+        text += f", {table['columns'][column]}"
+    others = [pair for pair in ranked if not is_ours(pair[0]) and pair[0] != name]
+    if not others:
+        return f"{text}."
+    other, rival = others[0]
+    gain = sign * (rival.mean - cell.mean)
+    text += f"; the best of the others, {other}, has "
+    if abs(gain) <= 1e-12:
+        return f"{text}the same."
+    text += f"{rival}" if gain > 0 else f"{table['better']}, {rival}"
+    error = (cell if gain > 0 else rival).standard_error
+    if error is not None and abs(gain) <= error:
+        return f"{text}, which is within one standard error."
+    if gain > 0 and min(cell.mean, rival.mean) > 0:
+        return f"{text}, {number(rival.mean / cell.mean)} times as much."
+    return f"{text}."
 
 
 def headline(results: Mapping[str, Any]) -> str:
-    """One sentence: the best method and its loss, against the best baseline (or the best of ours).
-
-    It reads the column where the number of segments is estimated, if there is one.
-    """
-    table = results_table(results)
-    column = next(c for c in COLUMNS if any(c in cells for cells in table.values()))
-    ranked = [(method, cells[column]) for method, cells in table.items() if column in cells]
-    name, best = ranked[0]
-    ours = name.startswith("ours")
-    sentence = (
-        f"{name} has the smallest loss, {best}, on {_first_split(results)} data with the "
-        f"{COLUMNS[column]}"
-    )
-    rivals = [pair for pair in ranked if pair[0].startswith("ours") != ours]
-    if not rivals:
-        return f"{sentence}."
-    name, rival = rivals[0]
-    sentence += f"; the best {'baseline' if ours else 'learned metric'}, {name}, has {rival}"
-    if rival.tied or rival.best:
-        return f"{sentence}, which is within one standard error."
-    if best.mean == 0:
-        return f"{sentence}."
-    return f"{sentence} ({number(rival.mean / best.mean)} times as much)."
+    """The sentence of the main table, or in how many of several ours is the best."""
+    main = [table for table in results["tables"] if table["main"]]
+    if len(main) == 1:
+        return sentence(results, main[0])
+    places = {"the best or as good": 0, "within one standard error of the best": 0, "behind": 0}
+    for table in main:
+        cells = results_table(results, table)
+        column = next(iter(table["columns"]))
+        if OURS not in cells or column not in cells[OURS]:
+            continue
+        rivals = [row for row in rows_of(results, table) if row["column"] == column]
+        rivals = [row for row in rivals if row["method"] == OURS or not is_ours(row["method"])]
+        marks = compared(rivals, table["better"])
+        cell = next(mark for row, mark in zip(rivals, marks) if row["method"] == OURS)
+        places[list(places)[0 if cell.best else 1 if cell.tied else 2]] += 1
+    parts = [f"{words} in {count}" for words, count in places.items() if count]
+    if not parts:
+        return f"{results['name']}: {counted(len(main), 'table')}."
+    return f"{OURS} is {', '.join(parts)} of {counted(len(main), 'table')}."
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
     """The lines of a Markdown table, its first column to the left, the others to the right."""
     lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
     return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
+
+
+def table_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
+    """The lines of one table in Markdown: what a README or a page of results shows of it."""
+    lines = []
+    for method, cells in results_table(results, table).items():
+        texts = [c.mark(str(c)) if (c := cells.get(name)) else "–" for name in table["columns"]]
+        lines.append([method.replace("|", "\\|"), *texts])
+    return markdown_table(["method", *table["columns"].values()], lines)
+
+
+def footnote(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+    """What the numbers and signs of a table mean."""
+    rows = rows_of(results, table)
+    cells = [cell for mine in results_table(results, table).values() for cell in mine.values()]
+    count = counted(max(len(row["values"]) for row in rows), table["unit"])
+    errors = any(cell.standard_error is not None for cell in cells)
+    spread = f"mean ± standard error over {count}" if errors else f"of {count}: no standard error"
+    texts = [f"{table['words']}, {spread}; {table['better']} is better. Bold: best of its column."]
+    if any(cell.tied for cell in cells):
+        texts.append("†: within one standard error of it.")
+    unfinished = [row for row in rows if row["stopped"]]
+    if unfinished:
+        words = []
+        for row in unfinished:
+            gap = "" if row["gap"] is None else f", certified gap {100 * row['gap']:.2g} %"
+            words.append(f"{row['method']} in {row['stopped']}{gap}")
+        told = "; ".join(dict.fromkeys(words))
+        texts.append(f"‡: training stopped before its tolerance: {told}.")
+    return " ".join(filter(None, [*texts, table["note"]]))
+
+
+def unit_table(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """Methods × units in the first column of a table; empty where there are too many units."""
+    column = next(iter(table["columns"]))
+    rows = [row for row in rows_of(results, table) if row["column"] == column]
+    units = rows[0]["units"] if rows else []
+    if not 1 < len(units) <= _MOST_UNITS or any(row["units"] != units for row in rows):
+        return {}
+    values = {row["method"]: row["values"] for row in rows}
+    order = [method for method in results_table(results, table) if method in values]
+    return {"units": units, "values": {method: values[method] for method in order}}
 
 
 def page(template: str, **content: Any) -> str:
@@ -284,35 +443,68 @@ def page(template: str, **content: Any) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters["mean"] = fmean
+    environment.filters |= {"mean": fmean, "plural": plural, "counted": counted}
     return environment.get_template(template).render(content).rstrip() + "\n"
 
 
-def results_markdown(
-    results: Mapping[str, Any], artifacts: Artifacts | None = None, command: str | None = None
-) -> str:
-    """The table as Markdown, what produced it, and how the hyper-parameters were chosen."""
-    artifacts = artifacts or Artifacts()
-    return _rendered("results.md.j2", results, artifacts=artifacts, command=command)
+def results_markdown(results: Mapping[str, Any], artifacts: Artifacts | None = None) -> str:
+    """The tables as Markdown, what produced them, and how the hyper-parameters were chosen."""
+    return _rendered("results.md.j2", results, artifacts=artifacts or Artifacts())
 
 
 def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
     """A template with everything that there is to tell of a run."""
-    versions = {"metriclearn": metriclearn.__version__, "Python": platform.python_version()}
     return page(
         template,
         results=results,
-        headline=headline,
-        results_table=results_table,
-        columns=COLUMNS,
-        footnote=_FOOTNOTE.format(split=_first_split(results)),
+        results_table=partial(results_table, results),
+        table_markdown=partial(table_markdown, results),
+        rows_of=partial(rows_of, results),
+        sentence=partial(sentence, results),
+        footnote=partial(footnote, results),
+        unit_table=partial(unit_table, results),
+        explanation=_explanation(results),
+        choices=_choices(results),
         number=number,
         duration=_duration(results["seconds"]),
         config=json.dumps(results["config"], indent=2, ensure_ascii=False),
-        versions=versions | {name: importlib.metadata.version(name) for name in _PACKAGES},
-        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **content,
     )
+
+
+def _explanation(results: Mapping[str, Any]) -> str:
+    """‖M − N‖² in words, with what a single segment would cost."""
+    rows = [row for row in results["rows"] if row["measure"] == MEASURE]
+    if not rows:
+        return ""
+    text = (
+        "‖M − N‖² compares two partitions, K + K′ − 2 Σ |C ∩ C′|² / (|C| |C′|) over all pairs of a "
+        "part C of one and C′ of the other: 0 where they are the same, about 1 for each part too "
+        "many or missed, less than K + K′ always."
+    )
+    trivial = [row for row in rows if re.fullmatch("one (segment|region|cluster)", row["method"])]
+    if not trivial:
+        return text
+    single = trivial[0]
+    where = "" if len(results["tables"]) == 1 else " in the first table"
+    cost = f"{single['method'].capitalize()} for everything costs {number(single['mean'])}{where}."
+    return f"{text} {cost}"
+
+
+def _choices(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """By method what was chosen in every table and column of its first measure."""
+    firsts = {table["name"]: table["measure"] for table in reversed(results["tables"])}
+    titles = {(t["name"], t["measure"]): t for t in results["tables"]}
+    choices: dict[str, list[str]] = {}
+    for row in results["rows"]:
+        if not row["choice"] or firsts[row["table"]] != row["measure"]:
+            continue
+        table = titles[row["table"], row["measure"]]
+        place = [table["title"]] if len(firsts) > 1 else []
+        place += [table["columns"][row["column"]]] if len(table["columns"]) > 1 else []
+        start = f"{', '.join(place)}: " if place else ""
+        choices.setdefault(row["method"], []).append(f"{start}{row['choice']}")
+    return choices
 
 
 def _duration(seconds: float) -> str:
@@ -325,55 +517,51 @@ def _duration(seconds: float) -> str:
 
 
 def write_report(
-    folder: str | Path,
-    results: Mapping[str, Any],
-    artifacts: Artifacts | None = None,
-    command: str | None = None,
+    folder: str | Path, results: Mapping[str, Any], artifacts: Artifacts | None = None
 ) -> Path:
     """Write results.json, results.md, the figures and report.html; returns the page's path.
 
-    The page is results.md where that has text of its own.
-
-    The numbers are written first, as they came, so that no error here loses them; a figure whose
-    data are inconsistent is replaced by a sentence that says so.
+    The numbers are written first, so that no error here loses them; a figure whose data are
+    inconsistent is replaced by a sentence that says so.
 
     Parameters
     ----------
     folder : path
         Made if missing.
     results : dict
-        As in ``results.json``; NumPy numbers and arrays and paths are allowed.
+        As in ``results.json`` but for headline and versions, which are added here; NumPy numbers
+        and arrays and paths are allowed.
     artifacts : Artifacts, optional
         What to draw and tell.
-    command : str, optional
-        The command line that produced the results.
 
     Raises
     ------
     ValueError
-        If the results do not follow the schema or hold no partition loss.
+        If the results do not follow the layout.
     """
     folder, artifacts = Path(folder), artifacts or Artifacts()
     folder.mkdir(parents=True, exist_ok=True)
+    versions = {"metriclearn": metriclearn.__version__, "Python": platform.python_version()}
+    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
+    first = {"name": results["name"], "headline": headline(results)}
+    whole = first | dict(results) | {"versions": versions}
     text = json.dumps(
-        results, indent=2, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)
+        whole, indent=1, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)
     )
     (folder / "results.json").write_text(text + "\n", encoding="utf-8")
     checked = read_results(folder / "results.json")
-    page = folder / "results.md"
-    page.write_text(results_markdown(checked, artifacts, command), encoding="utf-8")
-    if artifacts.markdown is not None:
-        return page
+    (folder / "results.md").write_text(results_markdown(checked, artifacts), encoding="utf-8")
     page, (pictures, problems) = folder / "report.html", _pictures(folder, artifacts)
     content = {"artifacts": artifacts, "pictures": pictures, "problems": problems}
-    text = _rendered("report.html.j2", checked, command=command, **content)
-    page.write_text(text, encoding="utf-8")
+    page.write_text(_rendered("report.html.j2", checked, **content), encoding="utf-8")
     return page
 
 
 def _pictures(folder: Path, artifacts: Artifacts) -> tuple[list[_Picture], list[str]]:
     """Draw every figure; those that cannot be drawn become sentences."""
     names, jobs = artifacts.feature_names, []
+    for caption, (draw, shape) in artifacts.figures.items():
+        jobs.append(("figure", caption, caption, draw, shape))
     for strip in artifacts.strips:
         draw = partial(plot_segmentation, strip.segmentations, strip.signal, strip.losses)
         jobs.append(("segmentation", strip.name, f"Segmentations of {strip.name}", draw, 1.1))
@@ -407,15 +595,14 @@ def _picture(
     """Save the figure as PNG and SVG and embed it twice: as saved, and 3.5 inches wide."""
     figure = draw()
     figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(path.with_suffix(".png"), dpi=160)
+    message = " ".join(figure.get_suptitle().replace(r"\$", "$").split())
+    texts = {"Title": message, "Software": None}
+    figure.savefig(path.with_suffix(".png"), dpi=160, metadata=texts)
     size = (3.5, shape * figure.get_figheight())
     narrow, image = Figure(figsize=size, layout="constrained"), io.BytesIO()
-    draw(ax=narrow.add_subplot())
-    narrow.savefig(image, format="png", dpi=200)
-    message = " ".join(figure.get_suptitle().replace(r"\$", "$").split())
-    wide = path.with_suffix(".png").read_bytes()
-    width, alt = round(96 * figure.get_figwidth()), f"{caption}. {message}"
-    return _Picture(section, caption, alt, width, _embed(wide), _embed(image.getvalue()))
+    draw(ax=narrow.add_subplot()).savefig(image, format="png", dpi=200)
+    wide, alt = path.with_suffix(".png").read_bytes(), f"{caption}. {message}"
+    return _Picture(section, caption, alt, _embed(wide), _embed(image.getvalue()))
 
 
 def _embed(png: bytes) -> str:

@@ -3,24 +3,31 @@
 NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, paper_setting,
 figure1, neuroblastoma, beedance, mocap6, clustering, images, bsds500, shows, video, audio,
 kinect_streams, default_settings or clustering_defaults. Results, models, figures and report.html go
-to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``, where the same command goes on if it was
-stopped; ``--multirun`` runs a product of values.
+to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``. A run that was stopped goes on where it was with
+the same command, or with ``resume=FOLDER``; ``--multirun`` runs a product of values and ends with a
+table of its jobs.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import joblib
+from hydra.experimental.callback import Callback
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
-from experiments.command_line import from_command_line
+import metriclearn
+from experiments.command_line import CONFIGS, from_command_line
 from experiments.procedure import Finished, Procedure, compare
-from experiments.report import MEASURE, write_report
+from experiments.report import OURS, markdown_table, read_results, results_table, write_report
 
+_FITS, _MARK = "finished", "unfinished.json"  # of a run: its fits, and that they are needed
+_IRRELEVANT = ("n_jobs", "executor", "resume", "outputs")  # settings that decide no result
 _logger = logging.getLogger(__name__)
 
 
@@ -32,28 +39,110 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
 
     Returns
     -------
-    a line with the path of report.html, or of results.md where there is none
+    a line with the path of report.html
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Saying what is kept.
     """
-    begun = time.perf_counter()
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore
-    procedure: Procedure = get_class(config.procedure)(OmegaConf.create(settings))
-    decisive = {key: value for key, value in settings.items() if key not in ("n_jobs", "executor")}
-    outcomes = compare(procedure, Finished(folder / "finished", decisive), config.n_jobs)
-    pages = []
-    for story in procedure.stories(outcomes, folder):
-        for row in story.rows:
-            if (row["split"], row["measure"]) == ("test", MEASURE):
-                numbers = row["n_clusters"], row["mean"], row["standard_error"]
-                _logger.info("%-16s K %-9s ‖M−N‖² %.3f ± %.3f", row["method"], *numbers)
-        results = {
-            "experiment": ", ".join(filter(None, (config.name, story.folder))),
-            "rows": story.rows,
-            **story.fields,
-            "seconds": time.perf_counter() - begun,
-            "config": settings,
-        }
-        pages.append(write_report(folder / story.folder, results, story.artifacts, command))
-    return f"Report: {pages[0]}"
+    kind: type[Procedure] = get_class(config.procedure)
+    if (settings.get("dataset") or {}).get("test_root") and not kind.reads_test_root:
+        raise ValueError(
+            f"experiment={config.name} does not read dataset.test_root; leave it out, or choose an "
+            "experiment that does, such as files, hapt, images, neuroblastoma or audio."
+        )
+    home = _home(folder, settings)
+    finished = Finished(home / _FITS, {})
+    if count := len(finished):
+        _logger.info("Going on with the %d fits in %s", count, finished.folder)
+    try:
+        procedure = kind(OmegaConf.create(settings))
+        finished = Finished(finished.folder, _decisive(settings))
+        outcomes = compare(procedure, finished, config.n_jobs)
+        story = procedure.story(outcomes, folder)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"Interrupted: {len(finished)} finished fits are kept in {finished.folder}; the same "
+            f"command, or it with resume={home}, goes on from there."
+        ) from None
+    results = {
+        "name": config.name,
+        "protocol": story.protocol,
+        "command": command,
+        **story.numbers,
+        **story.fields,
+        "seconds": sum(outcome.seconds for outcome in outcomes if outcome.name != OURS),
+        "config": settings,
+    }
+    page = write_report(folder, results, story.artifacts)
+    (home / _MARK).unlink(missing_ok=True)
+    return f"{read_results(folder / 'results.json')['headline']}\nReport: {page}"
+
+
+def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides the results of a run: its settings and all code."""
+    root = Path(CONFIGS).parent
+    files = sorted(
+        (*root.glob("experiments/*.py"), *Path(metriclearn.__file__).parent.rglob("*.py"))
+    )
+    code = joblib.hash([file.read_bytes() for file in files])
+    return {k: v for k, v in settings.items() if k not in _IRRELEVANT} | {"code": code}
+
+
+def _home(folder: Path, settings: Mapping[str, Any]) -> Path:
+    """The folder of the same run that was stopped, this one if there is none; marks it unfinished.
+
+    Raises
+    ------
+    ValueError
+        If ``resume`` names a folder of another run, or of none.
+    """
+    mine = json.dumps(_decisive(settings), sort_keys=True)
+    given = settings.get("resume")
+    if given is not None:
+        mark = Path(given) / _MARK
+        if not mark.is_file() or mark.read_text(encoding="utf-8") != mine:
+            raise ValueError(
+                f"resume={given} needs the folder of a run of this command that was stopped, with "
+                f"the same settings and code; leave resume out to begin anew."
+            )
+        return Path(given)
+    marks = [folder / _MARK, *sorted(Path(settings["outputs"]).glob(f"**/{_MARK}"))]
+    for mark in marks:
+        if mark.is_file() and mark.read_text(encoding="utf-8") == mine:
+            return mark.parent
+    marks[0].write_text(mine, encoding="utf-8")
+    return folder
+
+
+class JobsTable(Callback):
+    """One table over the jobs of ``--multirun``: what each overrides, ours, the best of others."""
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Print the table, and write it to ``results.md`` in the folder of the sweep."""
+        folder = Path(config.hydra.sweep.dir)
+        lines = []
+        files = folder.glob("*/results.json")
+        for file in sorted(files, key=lambda f: int(f.parent.name.partition("-")[0])):
+            results = read_results(file)
+            overrides = OmegaConf.load(file.parent / ".hydra" / "overrides.yaml")
+            for table in results["tables"]:
+                if table["main"]:
+                    lines.append([", ".join(overrides), table["title"], *_two(results, table)])
+        head = ["job", "table", "ours", "best of the others"]
+        text = "\n".join(markdown_table(head, lines)) + "\n"
+        (folder / "results.md").write_text(text, encoding="utf-8")
+        print(text)
+
+
+def _two(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
+    """The first column of a table for ours, and the first of all other methods."""
+    column = next(iter(table["columns"]))
+    cells = {m: mine[column] for m, mine in results_table(results, table).items() if column in mine}
+    other = next(((m, c) for m, c in cells.items() if not m.startswith(OURS)), None)
+    return [str(cells.get(OURS, "–")), f"{other[0]}: {other[1]}" if other else "–"]
 
 
 def main() -> None:

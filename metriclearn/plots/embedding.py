@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -14,7 +15,10 @@ _MARKERS = "osD^vP*X<>"
 
 
 def plot_embeddings(
-    panels: Mapping[str, ArrayLike], labels: ArrayLike, title: str | None = None
+    panels: Mapping[str, ArrayLike],
+    labels: ArrayLike,
+    title: str | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """One scatter per panel of the same samples, their classes by color and marker.
 
@@ -26,6 +30,8 @@ def plot_embeddings(
         Classes, each named in the legend while they are ten at most.
     title : str, optional
         The message.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default. Panels stand below each other where it is narrow.
 
     Raises
     ------
@@ -35,9 +41,9 @@ def plot_embeddings(
     classes, codes = np.unique(np.asarray(labels), return_inverse=True)
     if not panels:
         raise ValueError("plot_embeddings needs at least one panel, got none.")
-    figure = Figure(figsize=(4.0 * len(panels), 4.2), layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for ax, (name, coordinates) in zip(axes, panels.items()):
+    top = draw.canvas(ax, (4.5 * len(panels), 4.2), title or "")
+    axes = draw.panels(top, [1.0] * len(panels), stacked=draw.width_of(top) < 5)
+    for panel, (name, coordinates) in zip(axes, panels.items()):
         points = draw.finite("plot_embeddings", f"coordinates of {name!r}", coordinates, 2)
         if points.shape != (len(codes), 2):
             raise ValueError(
@@ -45,14 +51,13 @@ def plot_embeddings(
                 f"row per label, got {points.shape}."
             )
         for k, name_of_class in enumerate(classes):
-            ax.plot(
+            panel.plot(
                 *points[codes == k].T, _MARKERS[(k // len(draw.PALETTE) + k) % len(_MARKERS)],
                 color=draw.PALETTE[k % len(draw.PALETTE)], ms=5 if len(codes) < 1000 else 2.5,
                 mec="white", mew=0.4, alpha=0.9, label=str(name_of_class),
             )  # fmt: skip
-        draw.tidy(ax, "dimension 1", "dimension 2", grid="both")
-        ax.set_title(name, loc="left", fontsize=draw.TEXT_SIZE + 1, color=draw.INK)
+        draw.tidy(panel, "dimension 1", "dimension 2", grid="both")
+        panel.set_title(name, loc="left", fontsize=draw.TEXT_SIZE + 1, color=draw.INK)
     if len(classes) <= 10:
         draw.legend(axes[-1])
-    draw.headline(figure, title)
-    return figure
+    return draw.figure_of(top)

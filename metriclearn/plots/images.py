@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
@@ -85,6 +86,7 @@ def plot_learned_scales(
     deviations: ArrayLike,
     feature_names: Sequence[str] | None = None,
     title: str | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Learned scales of a Gaussian similarity: bars of how much each feature counts.
 
@@ -102,6 +104,8 @@ def plot_learned_scales(
         With their units in brackets, which are put to the numbers.
     title : str, optional
         Replaces the message.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
     Raises
     ------
@@ -121,7 +125,7 @@ def plot_learned_scales(
     order = np.argsort(-shares, kind="stable")[: np.count_nonzero(b)]
     unused = f" ({len(b) - len(order)} not used)" if len(order) < len(b) else ""
     message = f"Learned scales{unused}: where the similarity falls to 1/e"
-    ax = draw.canvas(None, (7.0, 1.3 + 0.22 * max(len(order), 3)), message, title)
+    ax = draw.canvas(ax, (9.0, 1.3 + 0.22 * max(len(order), 3)), message, title)
     draw.tidy(ax, "standard deviation of the feature over its learned scale", grid="x")
     titles, texts = [], []
     for p in order:

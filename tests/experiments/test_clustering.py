@@ -62,9 +62,8 @@ def losses(outcome: Outcome) -> list[float]:
 
 
 def tiny_case(table: LabeledTable) -> Case:
-    facts = {"protocol": "B", "table": table.name}
-    test, folds = Repeated(table, [0, 1]), [([table], [table])]
-    return Case("tiny", [table], test, folds, f"/B/{table.name}", facts, overlap=1.0)
+    test, folds = Repeated(table, [0, 1], ["first", "second"]), [([table], [table])]
+    return Case("tiny", [table], test, folds, f"B/{table.name}", overlap=1.0)
 
 
 def test_the_candidate_of_least_inner_loss_is_fitted_and_the_first_among_equals(
@@ -103,13 +102,14 @@ class Nothing(Euclidean):
 def test_a_metric_of_rank_0_gets_random_clusters_and_not_a_single_one(tmp_path: Path) -> None:
     (result,) = outcomes([Method("nothing", Nothing())], tiny_case(load_iris()), tmp_path)
     assert min(losses(result)) > 3.5  # at random nearly 2(K − 1) = 4, one cluster 2
-    assert result.scores["given"]["test", "adjusted_rand"].max() < 0.1
+    assert result.scores["given"]["adjusted_rand"].max() < 0.1
 
 
 def test_every_method_of_the_experiment_has_components() -> None:
     config = configuration("experiment=clustering")
     names = [method.name for method in Clustering(config).methods()]
-    assert names[:3] == ["ours/full", "ours/trace", "ours/diagonal"]
+    simple_to_complex = ["ours/diagonal", "ours/trace", "ours/full, no choices", "ours/full"]
+    assert names[:4] == simple_to_complex
     assert {"RCA", "MMC, full", "MMC, diagonal", "closed form", "NCA", "PCA"} < set(names)
     with pytest.raises(ValueError, match="protocols A, B or C, got 'D'"):
         cases_of("D", load_iris(), 1, config)
@@ -119,17 +119,34 @@ def test_tiny_run(tmp_path: Path) -> None:
     short = "protocols={A:{wine:null},B:{wine:null},C:null}"
     few = (short, "drawn=[B,iris]", "n_jobs=1", "tiny=true")
     call("run", "experiment=clustering", *few, f"hydra.run.dir={tmp_path}")
-    rows = read_results(tmp_path / "results.json")["rows"]
-    by_name = {(r["method"], r["measure"]): r for r in rows}
-    iris = {m: row for (m, measure), row in by_name.items() if measure == "partition_loss/A/iris"}
-    assert iris["ours/full"]["mean"] < 0.35 < 1.0 < iris["Euclidean, raw"]["mean"]
-    for row in iris.values():
-        assert row["standard_deviation"] == pytest.approx(np.std(row["values"], ddof=1))
-    both = [by_name["RCA", f"partition_loss/{protocol}/iris"]["mean"] for protocol in "AB"]
-    assert by_name["RCA", "partition_loss"]["values"] == pytest.approx(both)
-    text = (tmp_path / "clustering.md").read_text(encoding="utf-8")
-    best = min(iris, key=lambda method: iris[method]["mean"])
-    assert f"| {best} | **{iris[best]['mean']:.3f} ± " in text
-    assert (tmp_path / "clustering.png").stat().st_size > 10_000
-    assert "could not be drawn" not in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Adjusted Rand index" in text
+    results = read_results(tmp_path / "results.json")
+    tables = [(table["name"], table["measure"]) for table in results["tables"]]
+    places = [f"{protocol}/iris" for protocol in "AB"]
+    assert tables == [(p, m) for m in ("partition_loss", "adjusted_rand") for p in places]
+    titles = [table["title"] for table in results["tables"]]
+    assert "training data" in titles[0]
+    assert "test" not in titles[0] + results["tables"][0]["unit"]
+    rows = {(r["table"], r["measure"], r["method"]): r for r in results["rows"]}
+    iris = {method: row for (_, _, method), row in rows.items() if row["table"] == "A/iris"}
+    losses = {m: rows["A/iris", "partition_loss", m]["mean"] for m in iris}
+    assert losses["ours/full"] < 0.35 < 1.0 < losses["Euclidean, raw"]
+    assert losses["one cluster"] == pytest.approx(2.0)
+    assert losses["ours"] in [loss for name, loss in losses.items() if name.startswith("ours/")]
+    row = rows["B/iris", "partition_loss", "RCA"]
+    deviation = np.std(row["values"], ddof=1)  # halves of 150 samples, drawn twice
+    assert row["standard_error"] == pytest.approx(deviation * np.sqrt(1 / 2 + 1))
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "could not be drawn" not in page
+    assert page.count("<figure>") == 3  # before and after, the metric, its training
+    assert "adjusted Rand index" in page
+
+
+def test_ours_is_the_simplest_within_one_standard_error(tmp_path: Path) -> None:
+    case = tiny_case(load_iris())
+    names = {"ours/raw": False, "ours/standardized": True, "ours/standardized too": True}
+    methods = [Method(name, Euclidean(flag)) for name, flag in names.items()]
+    *_, ours = outcomes(methods, case, tmp_path)
+    assert ours.name == "ours"
+    assert ours.choices["given"].method == "ours/raw"  # raw 1.05, standardized 1.5: the best
+    *_, ours = outcomes(methods[1:], case, tmp_path)
+    assert ours.choices["given"].method == "ours/standardized"  # the first of equals

@@ -53,15 +53,17 @@ def test_command_scores_every_sequence_of_a_folder(
     places = (f"model={tmp_path}/model.npz", f"dataset.root={tmp_path}/data")
     call("evaluate", *places, "dataset=files", f"hydra.run.dir={tmp_path}/out")
     results = read_results(tmp_path / "out" / "results.json")
-    rows = {(row["measure"], row["n_clusters"]): row for row in results["rows"]}
+    rows = {(row["measure"], row["column"]): row for row in results["rows"]}
     assert len(rows) == 10
     relative = rows["relative_loss", "estimated"]["mean"]
     assert relative == pytest.approx(-learner.score(data.sequences, data.labels))
     assert rows["partition_loss", "estimated"]["mean"] == pytest.approx(100 * relative)
-    assert results["sequences"] == data.names
+    assert rows["f1", "given"]["units"] == data.names
     shown = capsys.readouterr().out
     assert "Mean ± standard error of 4 sequences." in shown
-    assert shown.strip() in (tmp_path / "out" / "results.md").read_text(encoding="utf-8")
+    assert f"| ℓ = ‖M − N‖² / T | {relative:.4g} ± " in shown
+    assert "does not say what it was trained on" in shown
+    assert (tmp_path / "out" / "report.html").is_file()
 
 
 def test_clear_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ def losses(folder: Path, *options: str) -> dict[tuple[str, ...], float]:
     options = ("experiment=synthetic", "tiny=true", "n_jobs=1", *FEW, *options)
     call("run", *options, f"hydra.run.dir={folder}")
     rows = read_results(folder / "results.json")["rows"]
-    return {(row["method"], row["n_clusters"], row["split"]): row["mean"] for row in rows}
+    return {(row["method"], row["column"]): row["mean"] for row in rows}
 
 
 def test_experiment_on_workers_of_the_one_local_cluster(tmp_path: Path) -> None:

@@ -29,15 +29,18 @@ def test_stretches_have_the_fraction_and_grow() -> None:
 def test_tiny_run(tmp_path: Path) -> None:
     call("run", "experiment=figure1", "tiny=true", "n_jobs=1", f"hydra.run.dir={tmp_path}")
     results = read_results(tmp_path / "results.json")
-    fractions = [row["fraction"] for row in results["rows"]]
-    assert sorted(set(fractions)) == [0.5, 1.0]
-    methods = {row["method"] for row in results["rows"]}
-    assert len(methods) == 6
-    told = {row["method"] for row in results["rows"] if row["n_clusters"] == "given"}
-    assert len(methods - told) == 1  # ours
-    text = (tmp_path / "results.md").read_text()
-    assert "| 50 % |" in text
-    assert "experiment=figure1" in text
+    (table,) = results["tables"]
+    assert list(table["columns"]) == ["50 % labeled", "100 % labeled"]
+    rows = {(row["method"], row["column"]): row for row in results["rows"]}
+    methods = {method for method, _ in rows}
+    assert len(methods) == 8
+    assert len(rows) == 16
+    assert methods - {name for name in methods if name.endswith(", K given")} == {
+        "ours",
+        "one segment",
+    }
+    assert all(row["units"] == ["draw 0", "draw 1"] for row in rows.values())
+    assert "<figure>" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert (tmp_path / "figure1.png").stat().st_size > 10_000
     assert (tmp_path / "figure1.svg").exists()
 

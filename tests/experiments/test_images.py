@@ -11,7 +11,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from experiments.image_baselines import ScikitLearnSpectral, some_features
-from experiments.images import LOSSES, Images, Pictures, image_losses, paired_tests, split, words_of
+from experiments.images import (
+    MEASURES,
+    Images,
+    Pictures,
+    image_scores,
+    paired_tests,
+    split,
+    words_of,
+)
 from experiments.procedure import Case, Method, Outcome
 from metriclearn import CCCP, FactorDescent, ImageFeatures, NormalizedCutMetricLearner
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
@@ -27,21 +35,22 @@ FOUND = np.array([[5, 5, 5, 7], [5, 5, 5, 7]])
 
 
 @pytest.mark.parametrize(
-    ("loss", "expected"),
+    ("name", "expected"),
     [
         # cells 4, 2, 2 of clusters 6, 2 and 4, 4: Tr MN = 16/24 + 4/24 + 4/8
         ("partition_loss", 4 - 2 * (16 / 24 + 4 / 24 + 4 / 8)),
         # pairs together in both: 6 + 1 + 1; in the truth 12, found 16
-        ("jaccard", 1 - 8 / (12 + 16 - 8)),
-        ("foreground", 1 - 2 / 4),
-        ("covering", 1 - (4 * 4 / 6 + 4 * 2 / 4) / 8),
+        ("jaccard", 8 / (12 + 16 - 8)),
+        ("foreground", 2 / 4),
+        ("covering", (4 * 4 / 6 + 4 * 2 / 4) / 8),
     ],
 )
-def test_losses_by_hand(loss: str, expected: float) -> None:
-    measure = LOSSES[loss][1]
+def test_measures_by_hand(name: str, expected: float) -> None:
+    _, better, measure = MEASURES[name]
+    perfect = 0.0 if better == "less" else 1.0
     assert measure(FOUND, TRUTH) == pytest.approx(expected, abs=1e-12)
-    assert measure(TRUTH, TRUTH) == pytest.approx(0.0, abs=1e-12)
-    assert measure(1 - TRUTH, TRUTH) == pytest.approx(0.0, abs=1e-12)
+    assert measure(TRUTH, TRUTH) == pytest.approx(perfect, abs=1e-12)
+    assert measure(1 - TRUTH, TRUTH) == pytest.approx(perfect, abs=1e-12)
 
 
 def test_annotators_are_averaged_each_with_their_own_count() -> None:
@@ -49,8 +58,8 @@ def test_annotators_are_averaged_each_with_their_own_count() -> None:
         def predict(self, X: list, n_clusters: list[int]) -> list:  # type: ignore[type-arg]
             return [FOUND if n_clusters == [2] else np.zeros((2, 4), int)]
 
-    found = image_losses(Model(), [None], [[TRUTH, np.zeros((2, 4))]])  # type: ignore[list-item]
-    single = LOSSES["partition_loss"][1](FOUND, TRUTH)
+    found = image_scores(Model(), [None], [[TRUTH, np.zeros((2, 4))]])  # type: ignore[list-item]
+    single = MEASURES["partition_loss"][2](FOUND, TRUTH)
     np.testing.assert_allclose(found["partition_loss"], [single / 2])
 
 
@@ -63,7 +72,7 @@ def test_paired_tests_are_scipys() -> None:
     expected = ttest_rel(a, b)
     assert (all_["t"], all_["p"]) == pytest.approx((expected.statistic, expected.pvalue))
     assert all_["deviation"] == pytest.approx(np.std(a - b, ddof=1))
-    assert all_["relative"] == pytest.approx(1 - a.mean() / b.mean())
+    assert all_["relative"] == pytest.approx(a.mean() / b.mean() - 1)
     assert (few["n"], few["images"]) == (5, "few")
 
 
@@ -91,8 +100,8 @@ def outcome_of(method: Method, everything: Pictures, folder: Path) -> Outcome:
     halves = [([0, 1], [2, 3]), ([2, 3], [0, 1])]
     folds = [(train.select(part), train.select(rest)) for part, rest in halves]
 
-    case, losses = Case("seed 0", train, test, folds), ["partition_loss", "jaccard", "foreground"]
-    (outcome,) = outcomes_of(Images, [method], [case], folder, losses=losses)
+    case, measures = Case("seed 0", train, test, folds), ["foreground", "partition_loss", "jaccard"]
+    outcome, *_ = outcomes_of(Images, [method], [case], folder, measures=measures)
     return outcome
 
 
@@ -119,10 +128,9 @@ def test_methods_train_and_are_scored(
     everything: Pictures, method: Method, words: str, tmp_path: Path
 ) -> None:
     outcome = outcome_of(method, everything, tmp_path)
-    measures = [("test", name) for name in ("partition_loss", "jaccard", "foreground")]
     scores = outcome.scores["given"]
-    assert list(scores) == [*measures, ("train", "partition_loss")]
-    assert [len(values) for values in scores.values()] == [2, 2, 2, 4]
+    assert list(scores) == ["foreground", "partition_loss", "jaccard"]
+    assert [len(values) for values in scores.values()] == [2, 2, 2]
     assert words in words_of(outcome)
 
 
@@ -135,7 +143,7 @@ def test_candidates_are_chosen_on_held_out_training_images(
     train, _ = split(everything, 4, None, 0)
     fitted, rest = train.select([0, 1]), train.select([2, 3])
     model = EuclideanSimilarity(**choice.parameters).fit(fitted.nodes, fitted.labels)
-    losses = image_losses(model, rest.nodes, [[labels] for labels in rest.labels])
+    losses = image_scores(model, rest.nodes, [[labels] for labels in rest.labels])
     assert len(choice.losses) == 4  # every training image is held out once
     np.testing.assert_allclose(choice.losses[:2], losses["partition_loss"])
     assert f"scale = {choice.parameters['scale']}" in words_of(outcome)

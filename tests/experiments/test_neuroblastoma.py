@@ -50,22 +50,48 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_rows_and_errors(folder: Path) -> None:
-    rows = read_results(folder / "results.json")["rows"]
-    names = {row["method"] for row in rows}
-    assert len(rows) == 4 * len(names)  # two directions, two columns
-    assert any(name.startswith("ours/") for name in names)
-    for row in rows:
-        wrong = row["false_positives"] + row["false_negatives"]
-        assert row["error"] == pytest.approx(wrong / row["n_regions"])
-        assert row["hindsight"] <= wrong or row["column"] == "constrained"
-    ours = [row["error"] for row in rows if row["method"].startswith("ours/")]
-    assert max(ours) <= 0.2
+    results = read_results(folder / "results.json")
+    rows = {(r["table"], r["measure"], r["method"], r["column"]): r for r in results["rows"]}
+    names = {row["method"] for row in results["rows"]}
+    assert {"ours", "one segment", "equal cuts"} < names
+    # tables, measures, directions and both; one segment cannot obey annotated changes
+    assert len(rows) == 2 * 4 * 3 * len(names) - 4 * 3
+    for (table, measure, method, column), row in rows.items():
+        if measure == "label_error":
+            parts = [
+                rows[table, f"false_{p}", method, column]["mean"]
+                for p in ("positives", "negatives")
+            ]
+            assert row["mean"] == pytest.approx(sum(parts))
+            assert row["mean"] == pytest.approx(np.average(row["values"], weights=row["weights"]))
+            best = rows[table, "hindsight", method, column]["mean"]
+            assert best <= row["mean"] + 1e-9 or table == "constrained"
+    one, other = (
+        rows["free", "label_error", "one segment", f"trained on fold {a}, tested on fold {b}"]
+        for a, b in ((1, 2), (2, 1))
+    )
+    assert (one["mean"], other["mean"]) == (50.0, 50.0)  # the two regions with a change
+    errors = [r["mean"] for (t, m, n, _), r in rows.items() if m == "label_error" and n == "ours"]
+    assert max(errors) <= 20
 
 
-def test_table_and_pictures(folder: Path) -> None:
-    text = (folder / "results.md").read_text()
-    assert text.count("| ours/thresholds, learned diagonal metric |") == 2
+def test_page_has_the_pictures(folder: Path) -> None:
+    text = (folder / "report.html").read_text(encoding="utf-8")
     assert "nothing is chosen on the test fold" in " ".join(text.split())
-    pictures = sorted(path.name for path in folder.glob("*-profile-*.png"))
-    assert pictures
-    assert all((folder / name).stat().st_size > 10_000 for name in pictures)
+    assert 2 <= text.count("<figure>") <= 4
+    assert len(list(folder.glob("*-figure-Profile-*.png"))) == text.count("<figure>")
+
+
+def test_unseen_profiles_are_for_test(tmp_path: Path) -> None:
+    for name in ("known", "unseen"):
+        (tmp_path / name).mkdir()
+        write_profiles(tmp_path / name)
+    few = [*FEW, "~methods.ours_hermite_free", "~methods.linear"]
+    call("run", "experiment=neuroblastoma", f"dataset.root={tmp_path}/known",
+         f"dataset.test_root={tmp_path}/unseen", f"hydra.run.dir={tmp_path}/out", *few)  # fmt: skip
+    results = read_results(tmp_path / "out" / "results.json")
+    assert {table["name"] for table in results["tables"]} == {"free"}
+    rows = [row for row in results["rows"] if row["measure"] == "label_error"]
+    assert {row["column"] for row in rows} == {"tested on unseen profiles"}
+    assert {sum(row["weights"]) for row in rows} == {8 * 2 * 4}
+    assert min(row["mean"] for row in rows if row["method"] == "ours") <= 20

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,38 +21,83 @@ from experiments.report import (
     results_table,
     write_report,
 )
+from metriclearn.plots import plot_embeddings
 
 METHODS = {
+    "ours": (0.44, 0.05, 0.33),
     "ours/diagonal-l1": (0.42, 0.05, 0.31),
     "ours/full": (0.46, 0.06, 0.35),
     "rca": (1.31, 0.12, 0.98),
     "euclidean": (4.62, 0.33, 2.87),
+    "one segment": (6.2, 0.2, 6.2),
+}
+CHOICES = {
+    "ours/diagonal-l1": "strength by 5-fold cross-validation on training sequences",
+    "rca": "shrinkage by the same folds",
 }
 COMMAND = "python -m experiments.run experiment=synthetic solver.tolerance=1e-3"
 
 
-def _row(method: str, n_clusters: str, mean: float, error: float, **more: Any) -> dict[str, Any]:
+def _row(method: str, column: str, mean: float, error: float | None, **more: Any) -> dict[str, Any]:
     row = {
-        "method": method,
-        "split": "test",
-        "n_clusters": n_clusters,
+        "table": "test",
         "measure": "partition_loss",
+        "method": method,
+        "column": column,
         "mean": mean,
         "standard_error": error,
-        "values": [mean - error, mean, mean + error],
+        "units": ["a", "b", "c"],
+        "values": [mean - (error or 0), mean, mean + (error or 0)],
+        "choice": "",
+        "held_out": None,
+        "gap": None,
+        "stopped": "",
+        "seconds": 3.2,
     }
     return row | more
+
+
+def _table(**fields: Any) -> dict[str, Any]:
+    table = {
+        "name": "test",
+        "measure": "partition_loss",
+        "title": "synthetic",
+        "words": "‖M − N‖²",
+        "better": "less",
+        "columns": {
+            "estimated": "number of segments estimated",
+            "given": "number of segments given",
+        },
+        "unit": "test user",
+        "main": True,
+        "note": "",
+    }
+    return table | fields
 
 
 def make_results() -> dict[str, Any]:
     rows = []
     for method, (estimated, error, given) in METHODS.items():
-        rows.append(_row(method, "estimated", estimated, error, seconds=3.2))
+        choice = CHOICES.get(method, "")
+        rows.append(_row(method, "estimated", estimated, error, choice=choice))
         rows.append(_row(method, "given", given, error))
         rows.append(_row(method, "given", 1 - given / 10, 0.01, measure="rand_index"))
-        rows.append(_row(method, "estimated", estimated / 2, error, split="train"))
+    rand = {"measure": "rand_index", "words": "Rand index", "better": "more", "main": False}
+    tables = [_table(), _table(columns={"given": "K given"}, **rand)]
     config = {"dataset": {"name": "synthetic", "n_noise_features": 276}, "solver": {"passes": 57}}
-    return {"experiment": "synthetic", "rows": rows, "seconds": 83.4, "config": config}
+    return {
+        "name": "synthetic",
+        "protocol": "Sequences are split by recording.",
+        "command": COMMAND,
+        "tables": tables,
+        "rows": rows,
+        "seconds": 83.4,
+        "config": config,
+    }
+
+
+def written(results: dict[str, Any]) -> dict[str, Any]:
+    return results | {"headline": "x", "versions": {}}
 
 
 def _strips(generator: np.random.Generator) -> list[Strip]:
@@ -75,80 +121,117 @@ def make_artifacts() -> Artifacts:
     weights = np.zeros(300)
     weights[generator.choice(300, 30, replace=False)] = generator.exponential(size=30)
     factor = generator.normal(size=(300, 4))
-    rounds = np.arange(57)
+    rounds, plane = np.arange(57), generator.normal(size=(9, 2))
     trace = {
         "objective": 2 + 5 * np.exp(-rounds / 6),
         "lower_bound": np.where(rounds < 3, -np.inf, 2 - 30 * np.exp(-rounds / 5)),
         "seconds": 0.1 * rounds,
     }
-    chosen = "strength by 5-fold cross-validation on training sequences"
+    draw = partial(plot_embeddings, {"before": plane}, np.arange(9) % 2, "They overlap")
     return Artifacts(
         strips=_strips(generator),
         weights={"ours/diagonal-l1": weights, "ours/full": factor @ factor.T},
         feature_names=[f"mfcc_{p % 25}_order_{p // 25}" for p in range(300)],
         traces={"ours/diagonal-l1": trace},
-        choices={"ours/diagonal-l1": chosen, "rca": "shrinkage by the same folds"},
         model_file="model.npz",
         notes=["Sequences are split by recording."],
+        figures={"Two classes, before learning": (draw, 1.5)},
     )
 
 
-def test_table_leaves_out_a_column_without_result_and_takes_the_split_there_is() -> None:
-    results = make_results()
-    results["rows"] = [
-        _row("ours/full", "given", 2.0, 0.1, split="validation"),
-        _row("pca", "estimated", 3.0, 0.2, split="validation"),
+def test_ours_stands_first_then_its_parts_then_all_others() -> None:
+    table = results_table(make_results())
+    assert list(table) == [
+        "ours",
+        "ours/diagonal-l1",
+        "ours/full",
+        "rca",
+        "euclidean",
+        "one segment",
     ]
-    assert [list(cells) for cells in results_table(results).values()] == [["estimated"], ["given"]]
-    assert "on validation data" in headline(results)
-    assert "| ours/full | – | **2.00 ± 0.10** |" in results_markdown(results)
+    more = results_table(make_results(), make_results()["tables"][1])
+    assert [method for method, cells in more.items() if cells["given"].best] == ["ours/diagonal-l1"]
 
 
-def test_headline_names_best_method_and_best_baseline() -> None:
+def test_headline_is_about_ours_and_the_best_of_the_others() -> None:
     assert headline(make_results()) == (
-        "ours/diagonal-l1 has the smallest loss, 0.420 ± 0.050, on test data with the number of "
-        "segments estimated; the best baseline, rca, has 1.31 ± 0.12 (3.12 times as much)."
+        "ours has ‖M − N‖² = 0.440 ± 0.050 over 3 test users, number of segments estimated; the "
+        "best of the others, rca, has 1.31 ± 0.12, 2.98 times as much."
     )
 
 
 @pytest.mark.parametrize(
-    ("rows", "sentences"),
+    ("rows", "ending"),
     [
         (
-            [_row("ours/full", "estimated", 1.04, 0.1), _row("rca", "estimated", 1.0, 0.05)],
+            [_row("ours", "estimated", 1.04, 0.1), _row("rca", "estimated", 1.0, 0.05)],
+            "; the best of the others, rca, has less, 1.000 ± 0.050, which is within one standard "
+            "error.",
+        ),
+        (
+            [_row("ours", "estimated", 2.0, 0.1), _row("rca", "estimated", 1.0, 0.05)],
+            "; the best of the others, rca, has less, 1.000 ± 0.050.",
+        ),
+        (
+            [_row("ours", "estimated", 1.0, 0.1), _row("rca", "estimated", 1.0, 0.1)],
+            "; the best of the others, rca, has the same.",
+        ),
+        (
+            [_row("ours", "estimated", 0.0, 0.0), _row("pca", "estimated", 0.5, 0.1)],
+            "; the best of the others, pca, has 0.50 ± 0.10.",
+        ),
+        (
+            [_row("ours", "estimated", 0.0, 0.0)],
+            "0 ± 0 over 3 test users, number of segments estimated.",
+        ),
+        (
             [
-                "rca has the smallest loss, 1.000 ± 0.050",
-                "best learned metric, ours/full, has 1.04 ± 0.10, which is within one",
+                _row("ours", "estimated", 1.5, None, units=["a"], values=[1.5]),
+                _row("rca", "estimated", 2.0, None, units=["a"], values=[2.0]),
             ],
-        ),
-        (
-            [_row("ours/full", "given", 0.0, 0.0)],
-            ["0 ± 0, on test data with the number of segments given."],
-        ),
-        (
-            [_row("ours/full", "given", 0.0, 0.0), _row("pca", "given", 0.5, 0.1)],
-            ["the best baseline, pca, has 0.50 ± 0.10."],
+            "has ‖M − N‖² = 1.50 over 1 test user, number of segments estimated; the best of the "
+            "others, rca, has 2.00, 1.33 times as much.",
         ),
     ],
-    ids=["a baseline wins", "no baseline", "perfect"],
+    ids=["close", "a baseline wins", "tie", "perfect", "no other", "one unit"],
 )
-def test_headline_is_honest(rows: list[dict[str, Any]], sentences: list[str]) -> None:
-    text = headline(make_results() | {"rows": rows})
-    assert all(sentence in text for sentence in sentences)
+def test_headline_is_true_and_grammatical(rows: list[dict[str, Any]], ending: str) -> None:
+    assert headline(make_results() | {"rows": rows, "tables": [_table()]}).endswith(ending)
 
 
-def test_markdown_holds_table_command_and_choices() -> None:
-    text = results_markdown(make_results(), make_artifacts(), COMMAND)
+def test_headline_of_several_tables_counts_them() -> None:
+    tables, rows = [], []
+    for name, rival in (("a", 2.0), ("b", 1.0), ("c", 0.99), ("d", 0.5)):
+        tables.append(_table(name=name, columns={"given": "K given"}))
+        rows.append(_row("ours", "given", 1.0, 0.1, table=name))
+        rows.append(_row("ours/part", "given", 0.1, 0.1, table=name))
+        rows.append(_row("rca", "given", rival, 0.1, table=name))
+    assert headline(make_results() | {"rows": rows, "tables": tables}) == (
+        "ours is the best or as good in 2, within one standard error of the best in 1, behind in "
+        "1 of 4 tables."
+    )
+    behind = {"rows": rows[-3:], "tables": tables[-1:] * 2}
+    assert headline(make_results() | behind) == "ours is behind in 2 of 2 tables."
+
+
+def test_markdown_holds_tables_command_choices_and_what_a_single_segment_costs() -> None:
+    results = make_results()
+    results["rows"][3] |= {"stopped": "1 of 2 fits (max_rounds)", "gap": 0.031}
+    text = results_markdown(written(results), make_artifacts())
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert rows[1:] == [
-        "| ours/diagonal-l1 | **0.420 ± 0.050** | **0.310 ± 0.050** |",
+    assert rows[1:6] == [
+        "| ours | 0.440 ± 0.050 † | 0.330 ± 0.050 † |",
+        "| ours/diagonal-l1 | **0.420 ± 0.050** ‡ | **0.310 ± 0.050** |",
         "| ours/full | 0.460 ± 0.060 † | 0.350 ± 0.060 † |",
         "| rca | 1.31 ± 0.12 | 0.98 ± 0.12 |",
         "| euclidean | 4.62 ± 0.33 | 2.87 ± 0.33 |",
     ]
     assert f"```sh\n{COMMAND}\n```" in text
-    assert "* ours/diagonal-l1: strength by 5-fold cross-validation on training sequences" in text
-    assert "Run time: 1 min 23 s." in text
+    assert "number of segments estimated: strength by 5-fold cross-validation" in text
+    assert "Processor time: 1 min 23 s." in text
+    assert "One segment for everything costs 6.20 in the first table." in text
+    stopped = "ours/diagonal-l1 in 1 of 2 fits (max_rounds), certified gap 3.1 %."
+    assert f"‡: training stopped before its tolerance: {stopped}" in text
 
 
 def test_results_survive_the_round_trip(tmp_path: Path) -> None:
@@ -157,35 +240,45 @@ def test_results_survive_the_round_trip(tmp_path: Path) -> None:
     sent["rows"][0]["values"] = np.array(results["rows"][0]["values"])
     sent["config"]["solver"]["passes"] = np.int64(57)
     write_report(tmp_path, sent)
-    assert read_results(tmp_path / "results.json") == results
+    read = read_results(tmp_path / "results.json")
+    assert {key: read[key] for key in results} == results
+    assert read["headline"] == headline(results)
+    assert {"metriclearn", "Python", "numpy"} <= set(read["versions"])
 
 
 def damaged(**fields: Any) -> str:
     """A file with other fields in its first row."""
-    results = make_results()
+    results = written(make_results())
     results["rows"][0] |= fields
     return json.dumps(results)
+
+
+def without(rows: list[Any]) -> str:
+    """A file with other rows."""
+    return json.dumps(written(make_results()) | {"rows": rows})
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (damaged(split="dev"), r"rows\[0\], needs 'split' among"),
-        (damaged(n_clusters="7"), r"needs 'n_clusters' among"),
+        (damaged(table="dev"), r"rows\[0\], needs a table with its column"),
+        (damaged(column="7"), r"needs a table with its column"),
         (damaged(mean="low"), r"needs 'mean' as a number, got 'low'"),
         (damaged(mean=99.0), r"needs a mean within its values"),
         (damaged(mean=float("nan")), r"needs finite numbers"),
         (damaged(standard_error=-1.0), r"standard error of zero or more"),
+        (damaged(standard_error="x"), r"needs 'standard_error' as a number or null"),
         (damaged(values=[]), r"one or more values"),
         (damaged(values=["a"]), r"needs finite numbers"),
+        (damaged(units=["a"]), r"one unit for each value, got 1 and 3"),
         (damaged(seconds=float("inf")), r"needs finite numbers"),
         (damaged(method=None), r"needs 'method' as a text, got None"),
         ("{", "needs JSON text"),
-        ("[]", "needs an object with experiment"),
-        ('{"experiment": "x"}', "needs 'rows' as a list, got nothing"),
-        ('{"experiment": "x", "rows": [], "seconds": 1, "config": {}}', "at least one row"),
-        ('{"experiment": "x", "rows": [3], "seconds": 1, "config": {}}', r"rows\[0\], needs an"),
-        (json.dumps(make_results() | {"rows": 2 * make_results()["rows"]}), "got .* twice"),
+        ("[]", "needs an object with name"),
+        ('{"name": "x"}', "needs 'protocol' as a text, got nothing"),
+        (without([]), "at least one row"),
+        (without([3]), r"rows\[0\], needs an"),
+        (without(2 * make_results()["rows"]), "got .* twice"),
     ],
     ids=lambda value: value[-30:],
 )
@@ -209,8 +302,9 @@ def test_page_is_self_contained_and_escaped(tmp_path: Path) -> None:
     evil = "<script>alert('x')</script>"
     results["config"]["dataset"]["name"] = evil
     strip = Strip(evil, {"truth": [3, 9], evil: [4, 9]})
-    artifacts = Artifacts([strip], choices={evil: evil}, notes=[evil], model_file=evil)
-    page = write_report(tmp_path, results, artifacts, evil)
+    artifacts = Artifacts([strip], notes=[evil], model_file=evil)
+    results["rows"][0]["choice"] = results["command"] = results["protocol"] = evil
+    page = write_report(tmp_path, results, artifacts)
     text = page.read_text(encoding="utf-8")
     assert "<script" not in text
     assert text.count("&lt;script&gt;") >= 6
@@ -247,7 +341,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    return write_report(folder, make_results(), make_artifacts(), COMMAND)
+    return write_report(folder, make_results(), make_artifacts())
 
 
 @pytest.mark.parametrize(("width", "height"), [(360, 800), (1280, 900)])
@@ -262,7 +356,7 @@ def test_page_in_a_browser(browser: Any, page: Path, width: int, height: int, sc
     images = browser.execute_script(
         "return [...document.images].map(i => [i.complete, i.naturalWidth, i.alt, i.currentSrc])"
     )
-    assert len(images) == 5
+    assert len(images) == 6
     for complete, natural_width, alt, source in images:
         assert complete
         assert natural_width == (700 if width == 360 else natural_width) > 0
@@ -281,3 +375,9 @@ def test_page_in_a_browser(browser: Any, page: Path, width: int, height: int, sc
     )
     assert [name for name in requests if name.startswith("http")] == []
     assert browser.get_log("browser") == []
+    ground = browser.execute_script("return getComputedStyle(document.images[0]).backgroundColor")
+    assert ground == "rgb(255, 255, 255)"  # pictures keep their colors in the dark
+    widths = browser.execute_script(
+        "return [...document.images].map(i => i.clientWidth / i.closest('section').clientWidth)"
+    )
+    assert min(widths) > 0.99

@@ -35,18 +35,19 @@ def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ]  # fmt: skip
     call(*arguments)
     results = read_results(folder / "results.json")
-    found, rows = results["table"], results["rows"]
-    assert set(found["pca"]) == {"audio", "video"}
-    assert found["metric learning"]["video"]["test0"] < found["one-parameter"]["video"]["test0"]
-    ours = [losses for method, losses in found.items() if method.startswith("ours/")]
-    assert found["metric learning"]["audio"] in [losses["audio"] for losses in ours]
-    text = (folder / "results.md").read_text()
-    assert "| method | audio mean | video mean | audio test0 | video test0 |" in text
-    assert (folder / "video" / "report.html").is_file()
-    key = ("partition_loss/video", "estimated")
-    video = {r["method"]: r["values"] for r in rows if (r["measure"], r["n_clusters"]) == key}
-    assert video["pca"] == list(found["pca"]["video"].values())
-    assert set(video) == set(found)
+    rows = {(r["table"], r["method"], r["column"]): r for r in results["rows"]}
+    assert [table["name"] for table in results["tables"]] == ["audio", "video"]
+    assert rows["audio", "ours", "estimated"]["units"] == ["test0"]
+    ours, plain = (rows["video", name, "estimated"]["mean"] for name in ("ours", "one-parameter"))
+    assert ours < plain
+    parts = [
+        r["values"]
+        for (t, m, c), r in rows.items()
+        if (t, c) == ("audio", "estimated") and m.startswith("ours/")
+    ]
+    assert rows["audio", "ours", "estimated"]["values"] in parts
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "Metric learned by ours, audio" in page
     assert (folder / "video" / "model.npz").is_file()
     finished = {file: file.stat().st_mtime_ns for file in (folder / "finished").iterdir()}
     call(*arguments)  # what is there already is not computed again
