@@ -1,9 +1,12 @@
 """The console command, on a folder of small recordings and on tables."""
 
 import inspect
+import json
 import os
+import re
 import subprocess
 import sys
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,6 +19,7 @@ import metriclearn as ml
 from metriclearn import cli
 from metriclearn.cli import main
 from metriclearn.datasets.annotations import read_segments, save_segments
+from metriclearn.running.extras import install, optional
 from tests.features.sounds import RATE, write_wave
 
 
@@ -415,3 +419,53 @@ def test_installed_command(tmp_path: Path) -> None:
         "Error: nothing.csv cannot be used: No such file or directory.",
         "Error: 1 of 4 files have no segments, see above.",
     ]
+
+
+def test_page_of_the_console_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "console.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(\w*)\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    for kind, block in blocks:
+        if kind == "python":
+            exec(compile(block, "console.md", "exec"), {})
+        if block.startswith("recording,start,end,label\nm0,"):
+            Path("truth.csv").write_text(block)
+    for part in "\n".join(block for kind, block in blocks if kind == "console").split("$ ")[1:]:
+        command, _, shown = part.partition("\n")
+        run(*command.split()[1:])
+        told = capsys.readouterr()
+        lines = [(told.err + told.out).split("\n"), shown.rstrip().split("\n")]
+        pairs = zip_longest(*([line for line in text if line] for text in lines))
+        for printed, expected in pairs:
+            if not expected.startswith("metric:"):  # known up to the gap
+                assert printed == expected
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        ({"url": "file:///a/b%20c", "dir_info": {"editable": True}}, "-e '/a/b c[audio]'"),
+        ({"url": "file:///a/b", "dir_info": {}}, "'/a/b[audio]'"),
+        (
+            {"url": "https://h/m.git", "vcs_info": {"vcs": "git", "commit_id": "12ab"}},
+            "'metriclearn[audio] @ git+https://h/m.git@12ab'",
+        ),
+        ({"url": "https://h/m.whl", "archive_info": {}}, "'metriclearn[audio] @ https://h/m.whl'"),
+        (None, "'metriclearn[audio]'"),
+    ],
+    ids=["checkout", "folder", "git", "file", "index"],
+)
+def test_extras_are_installed_as_the_package_is(
+    origin: dict[str, Any] | None, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "metriclearn-9.9.dist-info"
+    place.mkdir()
+    (place / "METADATA").write_text("Metadata-Version: 2.1\nName: metriclearn\nVersion: 9.9\n")
+    if origin is not None:
+        (place / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert install("audio") == f"pip install {command}"
+    with pytest.raises(ImportError, match="needs nothing_here, which is not installed: pip inst"):
+        optional("nothing_here.part", "audio")

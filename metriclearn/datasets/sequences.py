@@ -242,7 +242,7 @@ def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
     """Whether labels name classes, rather than single segments or nothing at all.
 
     They do not where they are empty or one for all, where none comes back, and where there are
-    more than twelve that end with a number and none comes back in its sequence: shot 1, shot 2, …
+    more than eight that end with a number and none comes back in its sequence: shot 1, shot 2, …
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
     if len(names) == 1 or len(names) == len(every):
         return False
     once = all(len(set(labels)) == len(labels) for labels in labelings)
-    return not (once and len(names) > 12 and all(name[-1:].isdigit() for name in names))
+    return not (once and len(names) > 8 and all(name[-1:].isdigit() for name in names))
 
 
 def of_parts(

@@ -156,7 +156,7 @@ class RecordingSegmenter(ComponentParameters):
         segments = self.segment_features(cached_features(path, self.extractor, cache))
         start, end, label = segments[-1]
         length = duration(path)
-        if start < length < end:  # the last row is not full
+        if start < length < end + 1 / self.rows_per_second:  # the last row is not full, or missing
             segments[-1] = (start, length, label)
             if (length - start) * self.rows_per_second < 1 and len(segments) > 1:
                 start, _, label = segments[-2]

@@ -20,11 +20,11 @@ ACTIVITIES = [
 
 
 def phone_archive(kept: Path, folder: Path) -> None:
-    """RawData of two recordings, as UCI 341 has it: single precision, samples from 1."""
+    """RawData of one recording, as UCI 341 has it: single precision, samples from 1."""
     raw = folder / "HAPT Data Set" / "RawData"
     raw.mkdir(parents=True)
     table = pd.read_csv(kept / "segments.csv")
-    table = table[table["sequence"].isin(["exp01_user01", "exp05_user03"])]
+    table = table[table["sequence"] == "exp05_user03"]
     for name in table["sequence"].unique():
         values = (np.load(kept / "sequences_int16.npz")[name] * UNITS).astype(np.float32)
         for kind, part in (("acc", values[:, :3]), ("gyro", values[:, 3:])):
@@ -100,7 +100,6 @@ def test_archives_of_uci_become_the_files_we_keep(
         if key in stored:
             assert stored[key].dtype == array.dtype
             np.testing.assert_array_equal(stored[key], array)
-    assert len(data) == 2
     # from now on the files are read, and the archive may go
     assert {path.name for path in root.iterdir()} <= {
         arrays,
