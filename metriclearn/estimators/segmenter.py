@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from metriclearn.estimators.calibration import Calibration
 from metriclearn.estimators.inputs import (
     DataSets,
     check_features,
@@ -20,6 +23,7 @@ from metriclearn.estimators.inputs import (
 from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
 from metriclearn.estimators.states import States
 from metriclearn.oracles.change_points import segmentation_oracle
+from metriclearn.oracles.margins import BoundaryMargins, boundary_margins
 from metriclearn.problem.forms import LowRankForm, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, known_loss
@@ -39,7 +43,9 @@ class MahalanobisSegmenter(LearnedMetric):
     min_size: int
     oracle: Oracle | None = None
 
-    def predict_change_points(self, X: Any, n_segments: Any = None) -> Any:
+    def predict_change_points(
+        self, X: Any, n_segments: Any = None, return_margins: bool = False
+    ) -> Any:
         """Change-points of every data set, as in ruptures: segment ends, the last one T.
 
         Memory beside X: 8(r+2)T bytes for a metric of rank r, whether X is in single or double
@@ -50,11 +56,17 @@ class MahalanobisSegmenter(LearnedMetric):
         X : (T, P) array or sequence of them
         n_segments : int or sequence of int, optional
             Number of segments; by default it follows from ``penalty_``.
+        return_margins : bool
+            Whether to return the :meth:`boundary_margins`, too.
 
         Returns
         -------
-        int array (K,), or a list of them
+        int array (K,), or a list of them; with ``return_margins`` a pair of these and the margins
         """
+        if return_margins:
+            margins = self.boundary_margins(X, n_segments)
+            several = isinstance(margins, list)
+            return [m.change_points for m in margins] if several else margins.change_points, margins
         data = self._read(X)
         partitions = self._segment(data, n_segments)
         ends = [partition.change_points for partition in partitions]
@@ -65,6 +77,78 @@ class MahalanobisSegmenter(LearnedMetric):
         data = self._read(X)
         labels = [partition.labels for partition in self._segment(data, n_segments)]
         return labels[0] if data.single else labels
+
+    def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
+        """How sure every predicted change-point is, exactly, in units of the penalty.
+
+        Two pruned programs and little more with the penalty; O(T²(r + K)) with given numbers of
+        segments. An ``oracle`` of the estimator is not asked: margins are those of the exact
+        program.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+            Number of segments; by default it follows from ``penalty_``.
+        tolerance : int, optional
+            Samples by which a change-point may be elsewhere and still be the same; by default that
+            of :meth:`calibrate`, or 0.
+
+        Returns
+        -------
+        :class:`~metriclearn.BoundaryMargins`, or a list of them
+            With ``probabilities`` where the metric and the penalty have been calibrated with this
+            tolerance.
+        """
+        data = self._read(X)
+        known: Calibration | None = getattr(self, "calibration_", None)
+        if known is not None and not (
+            known.penalty == self.penalty_ and np.array_equal(known.components, self.components_)
+        ):
+            known = None  # learned again since
+        if tolerance is None:
+            tolerance = 0 if known is None else known.tolerance
+        program = partial(boundary_margins, min_size=self.min_size, tolerance=tolerance)
+        margins: list[BoundaryMargins] = []
+        for result in self._segment(data, n_segments, program):
+            if isinstance(result, Partition):  # too short for the program
+                impossible = np.append(0.0, np.full(result.n_samples - 1, -np.inf))
+                result = BoundaryMargins(result.change_points, np.zeros(0), impossible)
+            if known is not None and tolerance == known.tolerance:
+                result = replace(result, probabilities=known.of(result.losses))
+            margins.append(result)
+        return margins[0] if data.single else margins
+
+    def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
+        """Learn probabilities of change-points from labeled data, best from others than training.
+
+        A predicted change-point is true where a true one is within the tolerance. With
+        ``n_segments="given"`` the numbers of segments are those of y.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        y : (T,) labels, or change-points as in ruptures, for each of them
+        tolerance : int ≥ 0
+            In samples.
+
+        Returns
+        -------
+        self, with ``calibration_``
+
+        Raises
+        ------
+        ValueError
+            If nothing but single segments is predicted, or data or labels cannot be used.
+        """
+        data = self._read(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True)
+        given = [truth.n_clusters for truth in truths] if self.n_segments == "given" else None
+        margins = self.boundary_margins(data.arrays, given, tolerance)
+        self.calibration_ = Calibration.learn(
+            margins, truths, tolerance, self.components_, self.penalty_
+        )
+        return self
 
     def fit_states(
         self, X: Any, y: Any, metric: MetricEstimator | None = None, named: bool = True
@@ -160,7 +244,8 @@ class MahalanobisSegmenter(LearnedMetric):
         """Arrays in single precision stay as they are: sums of them are in double precision."""
         return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
 
-    def _segment(self, data: DataSets, n_segments: Any) -> list[Partition]:
+    def _segment(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
+        """What the program, by default the oracle, finds in every data set."""
         if n_segments is None and self.penalty_ is None:
             raise ValueError(
                 f"{type(self).__name__} was fitted with n_segments='given' and has no penalty; "
@@ -170,8 +255,8 @@ class MahalanobisSegmenter(LearnedMetric):
         counts = read_counts(
             who, "n_segments", n_segments, data, optional=unknown, min_size=self.min_size
         )
-        oracle: Any = segmentation_oracle(self.oracle, self.min_size)
-        partitions: list[Partition] = []
+        oracle = segmentation_oracle(self.oracle, self.min_size) if program is None else program
+        partitions: list[Any] = []
         for X, count in zip(data.arrays, counts):
             form = LowRankForm(cumulative=cumulative_sums(X, self.components_))
             if count is not None:

@@ -12,6 +12,7 @@ forward and one backward; with a given number of segments, both have a layer for
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
@@ -29,6 +30,9 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.partition import check_count
 from metriclearn.running.parameters import number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _TOLERANCE = number(0, whole=True)
 _NARROW = 32  # ends
@@ -80,6 +84,24 @@ class BoundaryMargins:
         outside = np.append(np.flatnonzero(~inside), len(inside))
         after = np.searchsorted(outside, self.change_points[:-1])
         return np.column_stack([outside[after - 1] + 1, outside[after] - 1])
+
+    def plot(self, score: float | None = None) -> Figure:
+        """Picture of the change-points, where they may move for ``score``, and all gains.
+
+        Parameters
+        ----------
+        score : float, optional
+            See :meth:`intervals`; by default a tenth of the median loss.
+        """
+        from metriclearn.plots import plot_margins
+
+        if score is None:
+            finite = self.losses[np.isfinite(self.losses)]
+            score = 0.1 * float(np.median(finite)) if len(finite) else 0.0
+        known, words = self.probabilities, "loss" if self.probabilities is None else "probability"
+        confidences = self.losses if known is None else known
+        ends, ranges = self.change_points, self.intervals(score)
+        return plot_margins(ends, confidences, self.gains, ranges, words=words)
 
 
 def boundary_margins(

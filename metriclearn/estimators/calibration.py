@@ -1,0 +1,75 @@
+"""Margins as probabilities: how often changes that lose so much were true on labeled data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.oracles.margins import BoundaryMargins
+from metriclearn.problem.partition import Partition
+
+_LARGEST = 1e300  # in place of the infinite loss of a change that cannot be removed
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The probability that a predicted change-point is true, rising with its loss.
+
+    Attributes
+    ----------
+    losses, probabilities : arrays (n,)
+        Points of the curve, which is linear between them and level beyond.
+    tolerance : int
+        Samples from a true change within which a change-point is true.
+    components : array (r, P)
+    penalty : float or None
+        Of the segmenter whose margins they are: margins of another one are not calibrated.
+    """
+
+    losses: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+    tolerance: int
+    components: NDArray[np.float64]
+    penalty: float | None
+
+    @classmethod
+    def learn(
+        cls,
+        margins: Sequence[BoundaryMargins],
+        truths: Sequence[Partition],
+        tolerance: int,
+        components: NDArray[np.float64],
+        penalty: float | None,
+    ) -> Self:
+        """Isotonic regression, by scikit-learn, of whether change-points are true on their losses.
+
+        O(K log K) for K change-points of all data sets.
+        """
+        from sklearn.isotonic import IsotonicRegression
+
+        losses = np.concatenate([one.losses for one in margins])
+        right = [true_changes(m.change_points, t, tolerance) for m, t in zip(margins, truths)]
+        if len(losses) == 0:
+            raise ValueError(
+                "Calibration needs predicted change-points, got one segment in every data set; "
+                "lower the penalty or pass data with changes."
+            )
+        curve = IsotonicRegression(y_min=0.0, y_max=1.0)
+        curve.fit(np.minimum(losses, _LARGEST), np.concatenate(right).astype(np.float64))
+        points = curve.X_thresholds_, curve.y_thresholds_
+        return cls(*points, tolerance, np.array(components), penalty)
+
+    def of(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities of change-points with these losses."""
+        return np.interp(np.minimum(losses, _LARGEST), self.losses, self.probabilities)
+
+
+def true_changes(ends: NDArray[np.int64], truth: Partition, tolerance: int) -> NDArray[np.bool_]:
+    """Whether each change-point before T has a true one within the tolerance, (K−1,)."""
+    low, high = ends[:-1] - tolerance, ends[:-1] + tolerance
+    true = truth.change_points[:-1]
+    return np.searchsorted(true, high, side="right") > np.searchsorted(true, low, side="left")

@@ -1,0 +1,155 @@
+"""How sure change-points are, and whether probabilities of them can be believed."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+import metriclearn.plots.canvas as draw
+
+_MOST_NAMED, _POINTS = 30, 2000
+_BAND = draw.PALETTE[0]
+
+
+def plot_margins(
+    change_points: ArrayLike,
+    confidences: ArrayLike,
+    gains: ArrayLike,
+    intervals: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    words: str = "loss",
+    title: str | None = None,
+) -> Figure:
+    """Change-points over the gains of changes everywhere, with bands where they may move.
+
+    The curve is the gain of the best segmentation with a change there: it touches 0 at the
+    change-points, and the closer it comes to 0 elsewhere the nearer is another answer. Numbers
+    above the dashed lines are the confidences. O(T + K).
+
+    Parameters
+    ----------
+    change_points : (K,) int array
+        As in ruptures, the last one T.
+    confidences : (K−1,) array
+        Loss (infinite where a change-point cannot be removed) or probability of each.
+    gains : (T,) array
+        At most 0, −inf where no change may be.
+    intervals : (K−1, 2) int array
+        First and last position to which each may move.
+    ax : matplotlib Axes, optional
+    words : str
+        What the confidences are.
+    title : str, optional
+        Replaces the message.
+
+    Raises
+    ------
+    ValueError
+        If the lengths do not fit together.
+    """
+    ends, shares = np.asarray(change_points), np.asarray(confidences, dtype=np.float64)
+    curve, bands = np.asarray(gains, dtype=np.float64), np.asarray(intervals).reshape(-1, 2)
+    if len(curve) != ends[-1] or not len(shares) == len(bands) == len(ends) - 1:
+        raise ValueError(
+            f"plot_margins needs {ends[-1]} gains and {len(ends) - 1} confidences and intervals, "
+            f"got {len(curve)}, {len(shares)} and {len(bands)}."
+        )
+    message = f"{len(shares)} change-points"
+    if len(shares):
+        weakest = int(np.argmin(shares))
+        message += (
+            f", the least sure one at {ends[weakest]}: {words} {draw.number(shares[weakest])}"
+        )
+    ax = draw.canvas(ax, (9.0, 2.8), message, title)
+    below = -curve[np.isfinite(curve)]
+    depth = float(np.quantile(below, 0.95)) or 1.0  # what is deeper tells nothing more
+    lowered = np.maximum(curve, -depth)
+    times, low, high = draw.envelope(lowered[:, None], len(curve), _POINTS)
+    for first, last in bands:
+        ax.axvspan(first - 0.5, last + 0.5, color=_BAND, alpha=0.2, lw=0)
+    ax.fill_between(times, low[:, 0], high[:, 0], color=draw.INK, lw=0.8)
+    ax.vlines(ends[:-1], -depth, 0.06 * depth, color=draw.INK, lw=0.8, ls=(0, (3, 2)))
+    if len(shares) <= _MOST_NAMED:
+        for place, share in zip(ends[:-1].tolist(), shares.tolist()):
+            text = draw.number(share) if np.isfinite(share) else "∞"
+            draw.words(ax, place, 0.12 * depth, text, ha="center", size=draw.TEXT_SIZE - 1)
+    ax.set(xlim=(0, len(curve)), ylim=(-1.02 * depth, 0.2 * depth))
+    draw.tidy(ax, "samples", "gain of a change here")
+    return draw.figure_of(ax)
+
+
+def plot_reliability(
+    probabilities: ArrayLike,
+    outcomes: ArrayLike,
+    n_bins: int = 10,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+) -> Figure:
+    """Reliability diagram: how often what was given a probability came true, in equal bins.
+
+    Points on the diagonal are calibrated; bars are one binomial standard error, and the title has
+    :func:`expected_calibration_error`. O(n).
+
+    Parameters
+    ----------
+    probabilities : (n,) array in [0, 1]
+    outcomes : (n,) array of bool
+    n_bins : int
+        Of equal width.
+    ax : matplotlib Axes, optional
+    title : str, optional
+        Replaces the message.
+
+    References
+    ----------
+    A. Niculescu-Mizil and R. Caruana, "Predicting good probabilities with supervised learning",
+    ICML 2005.
+    """
+    given, shares, counts = _bins(probabilities, outcomes, n_bins)
+    error = expected_calibration_error(probabilities, outcomes, n_bins)
+    message = f"Calibration error {error:.3f} of {int(counts.sum()):,} predictions"
+    ax = draw.canvas(ax, (4.6, 4.4), message, title)
+    ax.plot([0, 1], [0, 1], color=draw.MUTED, lw=0.8, ls=(0, (3, 2)))
+    deviations = np.sqrt(np.maximum(shares * (1 - shares), 0.25 / counts) / counts)
+    ax.errorbar(given, shares, deviations, fmt="o-", color=_BAND, ms=5, lw=1.2)
+    for x, y, count in zip(given.tolist(), shares.tolist(), counts.tolist()):
+        draw.words(ax, x + 0.015, y - 0.04, f"{count}", size=draw.TEXT_SIZE - 1, color=draw.MUTED)
+    ax.set(xlim=(-0.03, 1.06), ylim=(-0.03, 1.06))
+    draw.tidy(ax, "probability given", "share that came true", grid="both")
+    return draw.figure_of(ax)
+
+
+def expected_calibration_error(
+    probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int = 10
+) -> float:
+    """Expected calibration error, Σ n_b/n |share that came true − mean probability|, in [0, 1].
+
+    Over bins b of equal width; 0 is perfect. O(n).
+
+    References
+    ----------
+    M. P. Naeini, G. F. Cooper and M. Hauskrecht, "Obtaining well calibrated probabilities using
+    Bayesian binning", AAAI 2015.
+    """
+    given, shares, counts = _bins(probabilities, outcomes, n_bins)
+    return float(np.sum(counts * np.abs(given - shares)) / counts.sum())
+
+
+def _bins(probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int) -> tuple:
+    """Mean probability, share that came true and number of predictions of every filled bin."""
+    given = draw.finite("plot_reliability", "probabilities", probabilities, 1)
+    came = np.asarray(outcomes, dtype=np.float64)
+    if came.shape != given.shape or given.min() < 0 or given.max() > 1:
+        raise ValueError(
+            "plot_reliability needs one outcome for each probability from 0 to 1, got "
+            f"{came.shape} outcomes for {len(given)} from {given.min():g} to {given.max():g}."
+        )
+    places = np.minimum((given * n_bins).astype(int), n_bins - 1)
+    counts = np.bincount(places, minlength=n_bins)
+    sums = [np.bincount(places, values, n_bins)[counts > 0] for values in (given, came)]
+    counts = counts[counts > 0]
+    return sums[0] / counts, sums[1] / counts, counts

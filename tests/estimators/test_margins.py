@@ -1,0 +1,93 @@
+"""Margins of fitted segmenters: the program's own, calibrated, saved and drawn."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import metriclearn
+from metriclearn import (
+    ChangePointMetricLearner,
+    LowRankForm,
+    Partition,
+    SquaredFrobenius,
+    boundary_margins,
+)
+from metriclearn.baselines import Euclidean, TunedSegmenter
+from metriclearn.datasets import make_change_points
+from metriclearn.estimators.calibration import Calibration, true_changes
+from metriclearn.oracles.margins import BoundaryMargins
+
+DATA = make_change_points(6, 80, 3, 2, (3, 6), random_state=0)
+
+
+@pytest.fixture(scope="module")
+def learner() -> ChangePointMetricLearner:
+    regularizer = SquaredFrobenius(1e-2)
+    return ChangePointMetricLearner(regularizer=regularizer).fit(DATA.sequences, DATA.labels)
+
+
+def test_margins_are_those_of_the_program(learner: ChangePointMetricLearner) -> None:
+    X = DATA.sequences[0]
+    for tolerance in (0, 3):
+        form = LowRankForm(X @ learner.components_.T).shifted(-learner.penalty_)
+        expected = boundary_margins(form, tolerance=tolerance)
+        found = learner.boundary_margins(X, tolerance=tolerance)
+        assert np.array_equal(found.change_points, expected.change_points)
+        assert found.losses == pytest.approx(expected.losses, rel=1e-9)
+        assert found.gains == pytest.approx(expected.gains, abs=1e-9 * np.ptp(expected.gains))
+        assert found.probabilities is None
+    ends, margins = learner.predict_change_points(X, return_margins=True)
+    assert np.array_equal(ends, learner.predict_change_points(X))
+    assert np.array_equal(margins.gains, learner.boundary_margins(X).gains)
+    given = [2, 3, 4, 5, 6, 7]
+    ends, several = learner.predict_change_points(DATA.sequences, given, return_margins=True)
+    assert [len(one) for one in ends] == given == [len(m.losses) + 1 for m in several]
+
+
+def test_a_data_set_shorter_than_a_segment_has_no_change() -> None:
+    tuned = TunedSegmenter(Euclidean(), min_size=5).fit(DATA.sequences, DATA.labels)
+    margins = tuned.boundary_margins(DATA.sequences[0][:3])
+    assert (margins.change_points.tolist(), margins.losses.tolist()) == ([3], [])
+    assert margins.gains.tolist() == [0.0, -np.inf, -np.inf]
+
+
+def test_probabilities_are_the_share_of_true_changes_with_such_losses() -> None:
+    losses = np.array([1.0, 2.0, 3.0, 4.0, np.inf])
+    margins = BoundaryMargins(np.array([10, 20, 30, 40, 50, 60]), losses, np.zeros(60))
+    truth = Partition.from_change_points([12, 28, 41, 50, 60])
+    right = true_changes(margins.change_points, truth, 2)
+    assert right.tolist() == [True, False, True, True, True]
+    calibration = Calibration.learn([margins], [truth], 2, np.eye(1), 1.0)
+    found = calibration.of(np.array([0.0, 1.0, 2.0, 3.0, 9.0, np.inf]))
+    assert found == pytest.approx([0.5, 0.5, 0.5, 1.0, 1.0, 1.0])  # two of one pool, then certain
+    one = BoundaryMargins(np.array([60]), np.zeros(0), np.zeros(60))
+    with pytest.raises(ValueError, match="one segment in every data set"):
+        Calibration.learn([one], [truth], 2, np.eye(1), 1.0)
+
+
+def test_calibration_is_kept_in_files_and_not_for_another_metric(
+    learner: ChangePointMetricLearner, tmp_path: Path
+) -> None:
+    learner.calibrate(DATA.sequences, DATA.labels, tolerance=2)
+    margins = learner.boundary_margins(DATA.sequences)
+    truths = [Partition.from_runs(labels) for labels in DATA.labels]
+    right = [true_changes(m.change_points, t, 2) for m, t in zip(margins, truths)]
+    given = np.concatenate([m.probabilities for m in margins])
+    assert given.mean() == pytest.approx(np.concatenate(right).mean())  # isotonic keeps the mean
+    again = metriclearn.load(learner.save(tmp_path / "model.npz"))
+    for one, other in zip(margins, again.boundary_margins(DATA.sequences)):
+        assert np.array_equal(one.probabilities, other.probabilities)
+    assert again.boundary_margins(DATA.sequences[0], tolerance=1).probabilities is None
+    again.penalty_ *= 2.0
+    assert again.boundary_margins(DATA.sequences[0]).probabilities is None
+
+
+def test_pictures_say_what_is_least_sure(learner: ChangePointMetricLearner) -> None:
+    margins = learner.boundary_margins(DATA.sequences[0])
+    weakest = margins.change_points[np.argmin(margins.losses)]
+    figure = margins.plot()
+    assert f"the least sure one at {weakest}" in figure._suptitle.get_text()
+    bands = margins.intervals(0.1 * float(np.median(margins.losses)))
+    drawn = [patch.get_extents().width for patch in figure.axes[0].patches]
+    assert len(drawn) == len(bands)
