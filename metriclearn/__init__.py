@@ -1,7 +1,30 @@
-"""metriclearn: learn a metric from partitions people have already made.
+"""Learn a metric from partitions people have already made, and partition new data as they would.
 
-The public names stand in ``__init__.pyi`` and load on first use, so that ``import metriclearn`` is
-instant.
+>>> from metriclearn import ChangePointMetricLearner, load
+>>> from metriclearn.datasets import make_change_points
+>>> train = make_change_points(n_features=30, n_relevant=3, random_state=0)
+>>> test = make_change_points(n_features=30, n_relevant=3, random_state=1)
+>>> learner = ChangePointMetricLearner().fit(train.sequences, train.labels)
+>>> learner.predict_change_points(test.sequences[0]).tolist()  # as in ruptures, the last one is T
+[59, 114, 165, 231, 302, 600]
+>>> figure = learner.plot(test.sequences[0], test.labels[0])  # signal, truth and prediction
+>>> path = learner.save("metric.npz")  # and load("metric.npz")
+
+To learn from
+
+* segmented sequences: ChangePointMetricLearner, ChangePointMetricLearnerCV (chooses the strength),
+  WhitenedMetricLearner (few sequences, many features), DataPenaltyMetricLearner;
+* clustered tables: ClusteringMetricLearner, WhitenedClusteringLearner;
+* segmented images: NormalizedCutMetricLearner;
+* recordings: RecordingSegmenter, and the commands of ``metriclearn --help``;
+* labels of which some are known: −1 where not, or PartialPartition.
+
+X is a list of (T, P) arrays or data frames, y a list of labels or of change-points; one array with
+its labels is one data set, an array of one dimension a signal with one feature. Beside learners
+there are the folders baselines, clusterers, datasets, features, indices (measures of agreement),
+oracles, plots, similarities and solvers: ``help(metriclearn.indices)``.
+
+Public names stand in ``__init__.pyi`` and load on first use, so that the import is instant.
 """
 
 import pkgutil

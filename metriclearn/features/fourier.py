@@ -141,6 +141,8 @@ def primal_svm(features: ArrayLike, y: ArrayLike, C: float = 1.0) -> PrimalSolut
 
     scikit-learn's SVC finds the support vectors (its w is good to about 1e-8); the optimality
     conditions on them are then solved as a linear system. w is unique, the intercept may not be.
+    Where labels are random its steps would not end: it stops after a million of them, with a
+    ConvergenceWarning.
 
     Parameters
     ----------
@@ -150,7 +152,7 @@ def primal_svm(features: ArrayLike, y: ArrayLike, C: float = 1.0) -> PrimalSolut
     phi, signs = np.asarray(features, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if set(np.unique(signs)) != {-1.0, 1.0}:
         raise ValueError("primal_svm needs labels -1 and +1, both present; recode y.")
-    machine = SVC(kernel="linear", C=C, tol=1e-12).fit(phi, signs)
+    machine = SVC(kernel="linear", C=C, tol=1e-12, max_iter=10**6).fit(phi, signs)
     rough = _solution(phi, signs, C, machine.coef_[0])
     duals = np.zeros(len(phi))
     duals[machine.support_] = np.abs(machine.dual_coef_[0])

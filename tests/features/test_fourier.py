@@ -87,6 +87,15 @@ def test_primal_svm_is_optimal() -> None:
             assert other >= objective - 1e-13
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_primal_svm_of_random_labels_ends() -> None:
+    """All samples are on the wrong side or at the margin: nothing is better than w = 0."""
+    rng = np.random.default_rng(300)
+    phi, y = rng.normal(size=(300, 2)), rng.choice([-1.0, 1.0], 300)
+    least = 2 * 100.0 * min(np.sum(y > 0), np.sum(y < 0))
+    assert primal_svm(phi, y, 100.0).objective == pytest.approx(least, rel=1e-9)
+
+
 def test_scikit_learn_contract() -> None:
     check_estimator(RandomFourierFeatures(n_components=20, random_state=0))
     map_ = RandomFourierFeatures(3, random_state=0).fit(np.ones((2, 2)))
