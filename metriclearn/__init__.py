@@ -6,7 +6,7 @@
 >>> test = make_change_points(n_features=30, n_relevant=3, random_state=1)
 >>> learner = ChangePointMetricLearner().fit(train.sequences, train.labels)
 >>> learner.predict_change_points(test.sequences[0]).tolist()  # as in ruptures, the last one is T
-[59, 114, 165, 231, 302, 600]
+[144, 253, 387, 431, 494, 538, 600]
 >>> figure = learner.plot(test.sequences[0], test.labels[0])  # signal, truth and prediction
 >>> path = learner.save("metric.npz")  # and load("metric.npz")
 

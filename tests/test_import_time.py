@@ -55,6 +55,24 @@ def test_nothing_heavy_is_loaded_before_it_is_used(statement: str, absent: str) 
     assert not set(absent.split()) & modules
 
 
+def test_every_folder_is_reachable_and_help_begins_with_an_example() -> None:
+    folders = "[m.name for m in pkgutil.iter_modules(metriclearn.__path__) if m.ispkg]"
+    _, modules = fresh(
+        f"import pkgutil, pydoc, types\n"
+        f"for name in {folders}:\n"
+        f"    assert isinstance(getattr(metriclearn, name), types.ModuleType), name\n"
+        f"page = pydoc.render_doc(metriclearn, renderer=pydoc.plaintext)\n"
+        f"assert '>>> learner = ChangePointMetricLearner().fit(train' in page[:900], page[:900]\n"
+    )
+    assert "metriclearn" in modules
+
+
+def test_the_module_is_the_console_command() -> None:
+    command = [sys.executable, "-m", "metriclearn", "--version"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == f"metriclearn {metriclearn.__version__}\n"
+
+
 def test_every_public_name_is_there() -> None:
     assert set(metriclearn.__all__) < set(dir(metriclearn))
     for name in metriclearn.__all__:

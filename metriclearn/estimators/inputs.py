@@ -343,8 +343,8 @@ def _read_labeling(
         try:
             values = label_values(labels)
             if segments and len(values) < length and values[-1] == length:
-                ends = values.astype(np.int64)
-                if values.dtype.kind in "iu" and np.all(np.diff(ends, prepend=0) > 0):
+                ends = np.asarray(values.tolist())  # an array of objects may hold whole numbers
+                if ends.dtype.kind == "i" and np.all(np.diff(ends, prepend=0) > 0):
                     return Partition(ends=ends)
             if not np.any(values == -1):
                 return Partition.from_runs(values) if segments else Partition.from_labels(values)

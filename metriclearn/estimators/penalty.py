@@ -27,6 +27,7 @@ from metriclearn.estimators.inputs import (
     read_labelings,
     read_weights,
 )
+from metriclearn.estimators.segmenter import PlottedSegmenter
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
 from metriclearn.oracles.path import SegmentationPath, hull_vertices, path_along, widest_run
@@ -207,7 +208,7 @@ def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PenalizedSegmenter(ComponentParameters):
+class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
     """Segment with a penalty that is a function of the sequence, under a metric ``components_``.
 
     What its subclasses share; they fit the metric.

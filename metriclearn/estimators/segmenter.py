@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from metriclearn.estimators.calibration import Calibration
@@ -30,8 +31,63 @@ from metriclearn.problem.losses import FrobeniusLoss, known_loss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-class MahalanobisSegmenter(LearnedMetric):
+_LANES = 3  # of features in a picture
+
+
+class PlottedSegmenter:
+    """A picture of a sequence and of its segments, for estimators that predict change-points."""
+
+    components_: NDArray
+    _read: Callable[[Any], DataSets]
+    predict_change_points: Callable[..., Any]
+
+    def plot(
+        self, X: Any, y: Any = None, *, ax: Any = None, title: str | None = None, **options: Any
+    ) -> Figure:
+        """One sequence, its predicted segments and the true ones, see ``plot_segmentation``.
+
+        Parameters
+        ----------
+        X : (T, P) or (T,) array or data frame
+            The three features are drawn in which its metric sees most.
+        y : labels, change-points or Partition, optional
+            The truth, from which n_segments follows where the learner needs it.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        title : str, optional
+            Replaces the message.
+        **options
+            For ``predict_change_points``, such as ``n_segments``.
+        """
+        from metriclearn.plots import plot_segmentation
+
+        who, data = type(self).__name__, self._read(X)
+        if len(data.arrays) != 1:
+            raise ValueError(
+                f"{who} needs one sequence to plot, got {len(data.arrays)}; pass one of them, and "
+                "its labels."
+            )
+        array, strips, losses = np.asarray(data.arrays[0]), {}, {}
+        if y is not None:
+            (truth,) = read_labelings(who, y, data, segments=True)
+            strips["truth"] = truth.change_points
+            if getattr(self, "n_segments", None) == "given":
+                options.setdefault("n_segments", truth.n_clusters)
+        strips["prediction"] = ends = self.predict_change_points(array, **options)
+        if y is not None:
+            loss = FrobeniusLoss().squared_norm(Partition(ends=ends), truth)
+            losses["prediction"] = loss
+        seen = np.zeros(array.shape[1])
+        if self.components_.shape[1] == len(seen):  # not of what represents the sequence
+            seen = np.linalg.norm(self.components_, axis=0) * array.std(axis=0)
+        leading = np.sort(np.argsort(-seen, kind="stable")[:_LANES])
+        return plot_segmentation(strips, array[:, leading], losses, ax=ax, title=title)
+
+
+class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
     """Predictions of a fitted metric ``components_`` with a ``penalty_`` per segment.
 
     Subclasses fit ``components_`` (r, P) and ``penalty_``, and have the parameters

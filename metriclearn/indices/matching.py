@@ -39,7 +39,7 @@ def plot_contingency(table: ContingencyTable) -> Figure:
     Shades are shares of the true cluster; counts are written in while the table is small.
     Returns a matplotlib figure that belongs to no window. O(K³) at worst; at most 4 million cells.
     """
-    from matplotlib.figure import Figure
+    from metriclearn.running.figures import new_figure
 
     n_rows, n_columns = len(table.row_sizes), len(table.column_sizes)
     if n_rows * n_columns > _DRAWN_CELLS:
@@ -54,7 +54,7 @@ def plot_contingency(table: ContingencyTable) -> Figure:
     counts = table.to_array()[np.ix_(rows, columns)]
     shares = counts / table.row_sizes[rows, None]
     size = max(2.6 + 0.36 * min(n_columns, 20), 4.2), max(1.4 + 0.32 * min(n_rows, 20), 2.6)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = new_figure(size)
     axes = figure.add_subplot(xlabel="predicted cluster", ylabel="true cluster")
     image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     if counts.size <= 150:

@@ -54,9 +54,9 @@ class Stability:
 
     def plot(self) -> Figure:
         """Distribution of the distances with mean, median and 90 % quantile marked."""
-        from matplotlib.figure import Figure
+        from metriclearn.running.figures import new_figure
 
-        figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+        figure = new_figure((6.4, 3.2))
         axes = figure.add_subplot()
         bins = min(30, max(5, len(self.distances) // 5))
         axes.hist(self.distances, bins=bins, color="#56B4E9", edgecolor="white")

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.oracles.change_points import truth_table
 from metriclearn.problem.forms import LowRankForm, check_squares
 from metriclearn.problem.partition import Partition, check_count
+from metriclearn.running.extras import optional
 
 
 class TorchChangePoints(BaseEstimator):
@@ -58,7 +59,7 @@ class TorchChangePoints(BaseEstimator):
             If T samples cannot hold the segments that are asked for, or a reference partition is
             not contiguous.
         """
-        import torch
+        torch = optional("torch", "gpu")
 
         counts = [None] * len(forms) if n_clusters is None else list(n_clusters)
         for form, count in zip(forms, counts, strict=True):

@@ -1,7 +1,8 @@
 """Figures a person reads in five seconds: each function returns a matplotlib Figure.
 
-The title of a figure says its message. Nothing here touches pyplot or any global state, so the
-functions work on servers and in threads; save with ``figure.savefig("name.png")``.
+The title of a figure says its message. A notebook shows the returned figure. Where pyplot has been
+imported figures are its figures, too, and ``plt.show()`` shows them; nothing here imports it, so
+the functions work on servers and in threads; save with ``figure.savefig("name.png")``.
 
 The public names stand in ``__init__.pyi`` and load on first use.
 """

@@ -17,6 +17,7 @@ from metriclearn.problem.partition import Partition
 _BLUE, _ORANGE, _ERROR = draw.PALETTE[5], draw.PALETTE[4], draw.PALETTE[1]
 _MOST_POINTS = 4000
 _NARROWEST = 0.004  # of the width: narrower regions would not be seen
+_NARROW = 6.0  # inches below which the legend has no room beside the name of a segmentation
 _CLOSE = 0.1  # of the width: words nearer than that would overlap
 
 
@@ -80,8 +81,10 @@ def plot_annotations(
         Patch(color=_ORANGE, alpha=0.45, label="a change here"),
         Patch(facecolor="none", edgecolor=_ERROR, lw=1.8, label="contradicted"),
     ]
+    narrow = draw.width_of(ax) < _NARROW
     draw.legend(
-        rows[-1], handles=handles, loc="upper right", bbox_to_anchor=(1, -0.3), ncols=3,
+        rows[-1], handles=handles, ncols=1 if narrow else 3, loc="upper right",
+        bbox_to_anchor=(1, -0.3),
         borderaxespad=0.1, handlelength=1.2, columnspacing=1.2,
     )  # fmt: skip
     return draw.figure_of(ax)

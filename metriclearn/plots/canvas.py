@@ -13,6 +13,8 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.gridspec import GridSpec
 from numpy.typing import ArrayLike, NDArray
 
+from metriclearn.running.figures import new_figure
+
 INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
 # Okabe & Ito (2008): eight colors that stay apart for color-blind readers (black is INK).
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
@@ -29,7 +31,7 @@ def canvas(
 ) -> Axes:
     """The given axes, or those of a new figure of so many inches, under a title or the message."""
     if ax is None:
-        ax = Figure(figsize=size, layout="constrained").add_subplot()
+        ax = new_figure(size).add_subplot()
     say(ax, message if title is None else title)
     return ax
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 import metriclearn.plots.canvas as draw
 
@@ -35,7 +35,7 @@ class _Curve(NamedTuple):
 
 
 def plot_convergence(
-    traces: Mapping[str, Mapping[str, ArrayLike]],
+    traces: Any,
     ax: Axes | None = None,
     *,
     gap: bool = False,
@@ -48,8 +48,9 @@ def plot_convergence(
 
     Parameters
     ----------
-    traces : dict of str to table
-        Method → arrays by name, one entry per round (one pass over the data): ``objective``,
+    traces : fitted learner, or dict of str to learner or table
+        Method → a fitted learner, whose ``solution_`` has a trace, or arrays by name, one entry per
+        round (one pass over the data): ``objective``,
         ``lower_bound`` (optional; NaN or −∞ while there is none), ``passes`` over the data since
         the start (optional, where a round is not one pass) and, if ``seconds``, the ``seconds``
         since the start. A pandas DataFrame is such a table. A number ``scale`` (optional) makes
@@ -71,8 +72,13 @@ def plot_convergence(
         If there is no trace, a column is missing or of another length, seconds or passes
         decrease, or a lower bound lies above the best objective, which no true bound does.
     """
-    if not traces:
-        raise ValueError("plot_convergence needs at least one trace, got none.")
+    if hasattr(traces, "solution_"):
+        traces = {type(traces).__name__: traces}
+    if not isinstance(traces, Mapping) or not traces:
+        raise ValueError(
+            "plot_convergence needs a fitted learner, or one trace or more by name, got "
+            f"{traces!r}."
+        )
     curves = {name: _curve(name, table, seconds) for name, table in traces.items()}
     ax = draw.canvas(ax, (7.0, 3.6), _message(curves), title)
     colors = [_COLORS[place % len(_COLORS)] for place in range(len(curves))]
@@ -97,7 +103,9 @@ def plot_convergence(
     return draw.figure_of(ax)
 
 
-def _curve(name: str, table: Mapping[str, ArrayLike], seconds: bool) -> _Curve:
+def _curve(name: str, table: Any, seconds: bool) -> _Curve:
+    if hasattr(table, "solution_"):
+        table = vars(table.solution_.trace)
     horizontal = "seconds" if seconds else "passes"
     for column in ("objective", "seconds") if seconds else ("objective",):
         if column not in table:

@@ -10,6 +10,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
+from metriclearn.running.extras import optional
+from metriclearn.running.figures import new_figure
 
 
 def plot_image_segmentations(
@@ -46,7 +48,7 @@ def plot_image_segmentations(
             )
     n_rows, n_columns = 1 + len(segmentations), len(images)
     height = 1.75 * n_rows + (0.5 if title else 0.0)
-    figure = Figure(figsize=(max(4.0, 1.9 * n_columns), height), layout="constrained")
+    figure = new_figure((max(4.0, 1.9 * n_columns), height))
     axes = figure.subplots(n_rows, n_columns, squeeze=False)
     pictures = {"original": list(images)}
     for place, (row, maps) in enumerate(segmentations.items()):
@@ -71,8 +73,8 @@ def _overlaid(image: NDArray, labels: NDArray, color: str) -> NDArray:
     """The image, paler, with the boundaries between labels in a color."""
     from matplotlib.colors import to_rgb
     from scipy.ndimage import maximum_filter
-    from skimage.segmentation import find_boundaries
 
+    find_boundaries = optional("skimage.segmentation", "image").find_boundaries
     pixels = image / 255.0 if image.dtype == np.uint8 else np.asarray(image, dtype=float)
     width = max(1, round(min(labels.shape) / 110))
     edges = maximum_filter(find_boundaries(labels, mode="thick"), size=width)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 import metriclearn.plots.canvas as draw
 
@@ -19,7 +20,7 @@ _SHOWN = 0.995  # of the entries of a large matrix set its color scale: a few wo
 
 
 def plot_weights(
-    weights: ArrayLike,
+    weights: Any,
     feature_names: Sequence[str] | None = None,
     top: int = 20,
     highlight: Collection[str] | None = None,
@@ -31,10 +32,11 @@ def plot_weights(
 
     Parameters
     ----------
-    weights : (P,) array
-        Diagonal of the metric.
+    weights : (P,) array, or a fitted learner
+        Diagonal of the metric; that of a learner in the units in which it learned, standard
+        deviations where it standardizes (of a full metric see :func:`plot_metric_matrix`, too).
     feature_names : sequence of P str, optional
-        "feature 0", "feature 1", … by default.
+        Those that a learner has seen, or "feature 0", "feature 1", … by default.
     top : int
         How many bars at most; zero weights get none.
     highlight : collection of str, optional
@@ -49,6 +51,9 @@ def plot_weights(
     ValueError
         If a weight is not finite, the names do not fit, or a highlighted name is unknown.
     """
+    if hasattr(weights, "get_mahalanobis_matrix"):
+        matrix, feature_names = _learned(weights, feature_names)
+        weights = np.diag(matrix)
     values = draw.finite("plot_weights", "weights", weights, 1)
     names = draw.named("plot_weights", feature_names, len(values))
     marked = set(highlight or ())
@@ -73,6 +78,18 @@ def plot_weights(
     return draw.figure_of(ax)
 
 
+def _learned(
+    learner: Any, feature_names: Sequence[str] | None
+) -> tuple[NDArray[np.float64], Sequence[str] | None]:
+    """Matrix of a fitted learner, in the units in which it learned, and its feature names."""
+    matrix = learner.get_mahalanobis_matrix()
+    scale = np.asarray(getattr(learner, "scale_", np.ones(len(matrix))))
+    scale = np.where(np.isfinite(scale), scale, 0.0)  # constant features have no weight
+    if feature_names is None:
+        feature_names = getattr(learner, "feature_names_in_", None)
+    return matrix * np.outer(scale, scale), feature_names
+
+
 def _weights_message(values: NDArray[np.float64]) -> str:
     total, zero = len(values), int(np.sum(values == 0))
     if zero == total:
@@ -92,7 +109,7 @@ def _carriers(values: NDArray[np.floating]) -> int:
 
 
 def plot_metric_matrix(
-    B: ArrayLike,
+    B: Any,
     feature_names: Sequence[str] | None = None,
     ax: Axes | None = None,
     *,
@@ -105,10 +122,10 @@ def plot_metric_matrix(
 
     Parameters
     ----------
-    B : (P, P) symmetric array
-        The learned matrix.
+    B : (P, P) symmetric array, or a fitted learner
+        The learned matrix; that of a learner in the units in which it learned.
     feature_names : sequence of P str, optional
-        "feature 0", "feature 1", … by default.
+        Those that a learner has seen, or "feature 0", "feature 1", … by default.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
@@ -119,6 +136,8 @@ def plot_metric_matrix(
     ValueError
         If B is not square, finite and symmetric, or the names do not fit.
     """
+    if hasattr(B, "get_mahalanobis_matrix"):
+        B, feature_names = _learned(B, feature_names)
     matrix = draw.finite("plot_metric_matrix", "a matrix B", B, 2)
     rows, columns = matrix.shape
     scale = float(np.abs(matrix).max())

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
+from metriclearn.running.extras import optional
 from metriclearn.running.parameters import number
 
 if TYPE_CHECKING:
@@ -191,9 +192,7 @@ class DaskExecutor:
         """The client, connected."""
         if hasattr(self._given, "scatter"):
             return self._given
-        from distributed import Client
-
-        return Client(self._given, set_as_default=False)
+        return optional("distributed", "dask").Client(self._given, set_as_default=False)
 
     def count(self, n_items: int) -> int:
         try:

@@ -118,7 +118,7 @@ class Trace:
         return len(self.objective)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     """What a solver returns, with its certificate.
 
@@ -147,6 +147,12 @@ class Solution:
     trace: Trace
     rank: int
     cuts: CutMemory | None = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution({self.reason} after {len(self.trace)} rounds, objective "
+            f"{self.objective:.6g}, relative gap {self.relative_gap:.2g}, rank {self.rank})"
+        )
 
     @property
     def converged(self) -> bool:

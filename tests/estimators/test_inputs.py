@@ -222,7 +222,7 @@ def test_labels_are_read_as_runs(labels) -> None:
 )
 def test_change_points_that_rise_to_the_end_are_labels_too(change_points, expected) -> None:
     truth = Partition.from_change_points(expected)
-    for y in (change_points, np.array(change_points, dtype=np.uint8)):
+    for y in (change_points, list(np.array(change_points)), np.array(change_points, np.uint8)):
         assert read_labelings("L", y, read_data_sets("L", A), segments=True) == [truth]
     both = read_data_sets("L", [A, B])
     truths = read_labelings("L", [change_points, [1, 3]], both, segments=True, partial=True)

@@ -183,13 +183,11 @@ def test_folds_need_sequences_on_both_sides(folds: list) -> None:
     ("metric", "unit"), [(DiagonalMetric(), "features"), (FullMetric(), "eigenvalues")]
 )
 def test_pictures_count_what_is_not_zero(metric, unit) -> None:
-    import matplotlib.pyplot as plt
     from matplotlib.text import Text
 
     model = ChangePointMetricLearnerCV(metric, Trace(), strengths=3, cv=2, min_size=2)
     figure = model.fit(XS, YS).path_.plot()
     assert f"of 6 {unit}" in " ".join(text.get_text() for text in figure.findobj(Text))
-    plt.close(figure)
 
 
 def masked(fraction: float) -> list[np.ndarray]:

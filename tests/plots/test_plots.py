@@ -118,7 +118,7 @@ REFUSED: list[tuple[Callable[[], Figure], str]] = [
     (lambda: plot_weights([1.0], top=0), "top of at least 1"),
     (lambda: plot_metric_matrix(np.ones((2, 3))), "symmetric square matrix"),
     (lambda: plot_metric_matrix(np.array([[1, 2], [0, 1]])), "symmetric square matrix"),
-    (lambda: plot_convergence({}), "at least one trace"),
+    (lambda: plot_convergence({}), "one trace or more by name"),
     (lambda: plot_convergence({"a": {"lower_bound": [1.0]}}), "'objective' in the trace of a"),
     (lambda: plot_convergence({"a": FAST}, seconds=True), "'seconds' in the trace of a"),
     (lambda: plot_convergence({"a": {**FAST, "lower_bound": [3, 3]}}), "below the best objective"),
@@ -186,6 +186,18 @@ def test_figures_render_wide_and_narrow_and_in_given_axes(name: str) -> None:
     assert right.get_title(loc="left") == "My $ title"
     assert not left.get_title(loc="left")
     assert len(np.unique(pixels(shared))) > 10
+
+
+@pytest.mark.parametrize("width", [3.0, 3.5, 5.0, 9.0])
+def test_legend_of_annotations_stays_inside(width: float) -> None:
+    figure = Figure(figsize=(width, 5), layout="constrained")
+    plot_annotations(np.arange(9.0), {"a long name": [4, 9], "b": [9]}, [], ax=figure.add_subplot())
+    figure.canvas.draw()
+    (box,) = [ax.get_legend().get_window_extent() for ax in figure.findobj(Axes) if ax.get_legend()]
+    titles = [ax.title if ax.get_title() else ax._left_title for ax in figure.findobj(Axes)]
+    assert figure.bbox.containsx(box.x0)
+    assert figure.bbox.containsx(box.x1)
+    assert not any(title.get_text() and title.get_window_extent().overlaps(box) for title in titles)
 
 
 def test_plots_load_no_pyplot() -> None:

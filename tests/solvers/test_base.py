@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from metriclearn import L1, BundleDual, FullMetric, Trace
-from metriclearn.solvers.base import Cuts
+from metriclearn.solvers import base
+from metriclearn.solvers.base import Cuts, Solution
 from metriclearn.solvers.dual_master import (
     best_violated,
     combination,
@@ -103,3 +104,11 @@ def test_linear_master_is_the_optimum_of_its_program(kind) -> None:
         assert a.min() >= -1e-9
         assert np.all(a @ rows + cost >= -1e-7)
         assert np.all(np.bincount(groups, weights=a) <= masses + 1e-9)
+
+
+def test_a_solution_prints_as_a_short_summary() -> None:
+    trace = base.Trace([3.0, 2.0], [0.0, 1.5], [0.1, 0.2], [1, 2], [0, 0])
+    solution = Solution(np.zeros(1000), 2.0, 1.5, 5.0, "max_rounds", trace, rank=7)
+    assert repr(solution) == (
+        "Solution(max_rounds after 2 rounds, objective 2, relative gap 0.1, rank 7)"
+    )
