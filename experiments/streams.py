@@ -15,20 +15,46 @@ import numpy as np
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from experiments.comparison import Comparison, case_of, group_cases, group_folds, joined
-from experiments.procedure import Case, Outcome, Story, grouped, tables_and_rows
+from experiments.comparison import (
+    Comparison,
+    case_of,
+    group_cases,
+    group_folds,
+    joined,
+    segmented,
+)
+from experiments.procedure import Case, Outcome, Procedure, Scores, Story, grouped, tables_and_rows
 from experiments.report import Artifacts, Strip
 from experiments.scenes import FOLDERS
 from metriclearn.datasets import LabeledSequences, load_recordings
 from metriclearn.datasets.recordings import Extractor
 from metriclearn.features.per_recording import StandardizedRecordings
+from metriclearn.indices import compare
+
+_OF_FIELDS = {  # by the library that defines them
+    "segmental_f1@10": ("F1@10 of segments", "more"),
+    "segmental_f1@25": ("F1@25 of segments", "more"),
+    "segmental_f1@50": ("F1@50 of segments", "more"),
+    "edit_score": ("edit score", "more"),
+    "diarization_error_rate": ("diarization error rate (pyannote.metrics)", "less"),
+    "segmentation_purity": ("purity of segments (pyannote.metrics)", "more"),
+    "segmentation_coverage": ("coverage of segments (pyannote.metrics)", "more"),
+    "hit_f@0.5": ("F of boundaries within 0.5 s (mir_eval)", "more"),
+    "hit_f@3": ("F of boundaries within 3 s (mir_eval)", "more"),
+    "pairwise_f": ("pairwise F (mir_eval)", "more"),
+    "nce_f": ("F of normalized conditional entropies (mir_eval)", "more"),
+}
 
 
 class Streams(Comparison):
     """The procedure of several streams; a stream that is null in the configuration is left out.
 
-    Every stream has a folder with the models that were trained on it.
+    Every stream has a folder with the models that were trained on it. Where ``fields`` of the
+    configuration has the field and the rate of a stream, its tables are followed by those of the
+    measures of that field, every segment being a state of its own.
     """
+
+    measures = Procedure.measures | _OF_FIELDS
 
     def cases(self) -> list[Case]:
         cases = []
@@ -39,6 +65,16 @@ class Streams(Comparison):
             for case in instantiate(plain, _convert_="all"):  # lists that are not Hydra's
                 cases.append(replace(case, name=f"{stream}: {case.name}", table=stream))
         return cases
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        model, scores = super().score(model, option, column, case)
+        field = (self.config.get("fields") or {}).get(case.table)
+        if field is not None:
+            pairs = segmented(model, case.test, column)
+            measured = [compare(truth, found, **field) for found, truth in pairs]
+            names = [name for name in measured[0] if name in _OF_FIELDS]
+            scores |= {name: np.array([values[name] for values in measured]) for name in names}
+        return model, scores
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         """One report, its pictures and metrics by stream."""
