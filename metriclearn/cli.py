@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -105,9 +106,10 @@ def fit(
     if not folder.is_dir():
         raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
     parent = out.absolute().parent
-    if not parent.is_dir():
+    if out.is_dir() or not os.access(parent, os.W_OK):  # before anything is learned
         raise FileNotFoundError(
-            f"{str(out)!r} cannot be written: there is no folder {str(parent)!r}; make it first."
+            f"{str(out)!r} cannot be written: it needs the name of a file in a folder that can be "
+            f"written to; make {str(parent)!r}, or choose another name."
         )
     kinds = {file.suffix.lower() for file in recording_files(folder).values()}
     tables = list(folder.glob("*.csv"))

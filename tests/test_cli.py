@@ -208,8 +208,9 @@ def test_columns_of_tables_are_named(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_many_files_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, model, out = write_tables(tmp_path / "t"), tmp_path / "t.model", tmp_path / "out"
     run("fit", folder, "--out", model, "--label", "phase")
+    run("fit", folder, "--out", tmp_path, "--label", "phase", status=1)
+    assert "cannot be written: it needs the name of a file" in capsys.readouterr().err
     (tmp_path / "bad.csv").write_text("x\n1\n")
-    capsys.readouterr()
     run("segment", folder, tmp_path / "bad.csv", "--model", model, "--out", out, status=1)
     told = capsys.readouterr()
     assert "1 of 4 files have no segments, see above" in told.err
@@ -257,6 +258,13 @@ def test_end_of_a_recording_is_no_segment(songs: Path, model: Path, tmp_path: Pa
     assert segmenter.learner_.predict_change_points(rows).tolist() == [6, 7]  # the sliver
     ((start, end, _),) = segmenter.segment(tmp_path / "end.wav", tmp_path / "cache")
     assert (start, end) == (0.0, 6.1)
+
+
+def test_label_of_minus_one_is_unknown() -> None:
+    X = np.repeat([0.0, 4.0, 9.0, 0.0], 10)[:, None] + 0.1 * np.sin(np.arange(40.0))[:, None]
+    y = np.repeat([1, 2, -1, 1], 10)
+    data = ml.datasets.LabeledSequences("d", [X], [y], ["g"], ["s"], ["x"])
+    assert ml.RecordingSegmenter().fit(data).labels_ == ["1", "2"]
 
 
 def test_neighbors_of_one_label_are_joined() -> None:
@@ -395,6 +403,8 @@ def test_installed_command(tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("metriclearn")
     if not command.exists():
         pytest.skip("metriclearn is not installed beside this Python")
+    for name in ("librosa", "soundfile"):
+        pytest.importorskip(name)
     write_tables(tmp_path / "t", level=7.0)
 
     def at_prompt(line: str) -> tuple[int, str, str]:
@@ -412,6 +422,19 @@ def test_installed_command(tmp_path: Path) -> None:
     assert "9 held-out ones" in out
     assert notes.startswith("Note: ")
     assert "(level)" in notes
+    write_wave(tmp_path / "t" / "r.wav", np.sin(np.arange(3 * RATE) / 7))
+    for rows, sentence in (
+        (
+            "r,0,1000,a\nr,1000,3000,b",
+            "give times in seconds (not in milliseconds or frames), or cut",
+        ),
+        ("r,0,3,a", "needs a boundary to learn from"),
+    ):
+        (tmp_path / "t" / "segments.csv").write_text(f"recording,start,end,label\n{rows}\n")
+        status, _, errors = at_prompt("fit t --out t2.model --cache cache")
+        assert status == 1
+        assert sentence in errors
+    (tmp_path / "t" / "segments.csv").unlink()
     status, out, errors = at_prompt("segment t nothing.csv --model t.model --out found")
     assert status == 1
     assert out.count(": 4 segments") == 3

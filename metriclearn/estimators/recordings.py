@@ -83,6 +83,7 @@ class RecordingSegmenter(ComponentParameters):
         ----------
         data : LabeledSequences
             As :func:`metriclearn.datasets.load_recordings` reads it with the same extractor.
+            Samples of label −1 are left out.
         progress : bool, optional
             Whether a bar is shown; None in a terminal only.
 
@@ -93,6 +94,8 @@ class RecordingSegmenter(ComponentParameters):
         """
         import pandas as pd
 
+        if any(labels.dtype.kind == "i" and np.any(labels == -1) for labels in data.labels):
+            data = data.without("-1")
         truths = [Partition.from_runs(labels) for labels in data.labels]
         if all(truth.n_clusters == 1 for truth in truths):
             raise ValueError(
