@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metriclearn.baselines.standardized import StandardizedMetric, check_pairs
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, either, number
+from metriclearn.running.parameters import Needs, component, either, number
 
 
 @dataclass(eq=False, repr=False)
@@ -42,6 +42,7 @@ class NeighborhoodComponents(StandardizedMetric):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         "n_components": either(None, number(1, whole=True)),
+        "init": either("auto", "pca", "lda", "identity", "random", component("ndim", "an array")),
         "max_samples": number(2, whole=True),
         "max_iter": number(1, whole=True),
         "tol": number(),

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, either, number
+from metriclearn.running.parameters import Needs, either, number, real_array
 
 Order = Literal["given", "random", "farthest-first"]
 _BLOCK = 1 << 18  # distances of one block of points to clusters: 2 MiB
@@ -46,7 +46,7 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
     ValueError
         If the penalty is no number of at least 0, or X and labels differ in length.
     """
-    X = np.asarray(check_array(X, dtype=np.float64))
+    X = real_array("penalized_kmeans_objective", "X", X)
     partition = Partition.from_labels(labels)
     if partition.n_samples != len(X):
         raise ValueError(

@@ -21,12 +21,13 @@ from sklearn.utils import check_random_state
 
 from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, either, number
+from metriclearn.running.parameters import Needs, either, needs, number
 
 Labelings = Sequence[Iterable[Hashable]] | NDArray
 _THRESHOLD = either(None, number(0, 1))
 
 
+@needs()
 def coassociation(labelings: Labelings) -> NDArray[np.float64]:
     """Share of the labelings that put i and j together, shape (n, n): for small n, O(Rn²).
 
@@ -45,6 +46,7 @@ def coassociation(labelings: Labelings) -> NDArray[np.float64]:
     return sum(run[:, None] == run for run in codes) / len(codes)
 
 
+@needs(threshold=_THRESHOLD)
 def evidence_accumulation(
     labelings: Labelings, threshold: float | None = 0.5, *, strict: bool = True
 ) -> NDArray[np.int64]:
@@ -74,7 +76,6 @@ def evidence_accumulation(
     """
     from metriclearn.clusterers.kernels import hamming_tree
 
-    _THRESHOLD.check("evidence_accumulation", "threshold", threshold)
     codes = _codes(labelings)
     n_runs, n_samples = codes.shape
     # a column of codes is a signature: seen as one value of bytes, equal ones are found by sorting

@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln, softmax
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 
-from metriclearn.clusterers.checks import check_scale, read_rows
+from metriclearn.clusterers.checks import read_rows
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, either, number
+from metriclearn.running.parameters import Needs, check_scale, either, number, real_array
 
 
 def spherical_responsibilities(
@@ -49,8 +49,10 @@ def spherical_responsibilities(
         If shapes disagree, a variance is not positive, the weights are negative or all zero, or
         squared distances overflow.
     """
-    rows, centers = (check_array(array, dtype=np.float64) for array in (X, means))
-    weights, variance = np.asarray(weights, dtype=np.float64), np.asarray(variance, np.float64)
+    who = "spherical_responsibilities"
+    rows, centers = real_array(who, "X", X), real_array(who, "means", means)
+    weights = real_array(who, "weights", weights, 1)
+    variance = real_array(who, "variance", variance, None)
     k = len(centers)
     shapes = [rows.shape, centers.shape, weights.shape, variance.shape]
     if shapes[1:3] != [(k, rows.shape[1]), (k,)] or shapes[3] not in ((), (k,)):
@@ -63,7 +65,7 @@ def spherical_responsibilities(
             "spherical_responsibilities needs variances > 0 and weights >= 0, not all zero, got "
             f"variances {variance} and weights {weights}."
         )
-    check_scale("spherical_responsibilities", np.vstack([rows, centers]))
+    check_scale(who, np.vstack([rows, centers]))
     with np.errstate(divide="ignore"):  # a weight of 0 is a logarithm of −inf: never chosen
         log_weights = np.log(weights) - 0.5 * rows.shape[1] * np.log(variance)
     return softmax(log_weights - cdist(rows, centers, "sqeuclidean") / (2.0 * variance), axis=1)
@@ -100,18 +102,20 @@ def assignment_probabilities(
         If shapes disagree, a variance or a count is out of range, a number is not finite, or
         squared distances overflow.
     """
-    x, counts = np.asarray(x, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    means = np.asarray(means, dtype=np.float64) if counts.size else np.empty((0, *x.shape))
-    if x.ndim != 1 or counts.ndim != 1 or means.shape != (len(counts), len(x)):
+    who = "assignment_probabilities"
+    x, counts = real_array(who, "x", x, 1), real_array(who, "counts", counts, 1, empty=True)
+    means = real_array(who, "means", means) if counts.size else np.empty((0, *x.shape))
+    if means.shape != (len(counts), len(x)):
         raise ValueError(
             "assignment_probabilities needs x of shape (d,), counts (K,) and means (K, d), got "
             f"{x.shape}, {counts.shape} and {means.shape}."
         )
-    number(positive=True).check("assignment_probabilities", "variance", variance)
-    number().check("assignment_probabilities", "prior_variance", prior_variance)
-    if np.any(counts < 0) or not np.isfinite([penalty, *x, *counts, *means.ravel()]).all():
-        raise ValueError("assignment_probabilities needs finite arguments and counts >= 0.")
-    check_scale("assignment_probabilities", np.vstack([x, means]))
+    number(positive=True).check(who, "variance", variance)
+    number().check(who, "prior_variance", prior_variance)
+    number(-np.inf).check(who, "penalty", penalty)
+    if np.any(counts < 0):
+        raise ValueError(f"{who} needs counts of at least 0, got {counts.min():g}.")
+    check_scale(who, np.vstack([x, means]))
     process = DirichletProcess(variance, prior_variance, -penalty / (2.0 * variance))
     return softmax(process.log_weights(x, counts, means))
 

@@ -24,7 +24,7 @@ from metriclearn.features.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, component
+from metriclearn.running.parameters import Needs, check_scale, component, real_array
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 
@@ -119,16 +119,19 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
     ValueError
         If there is nothing, or something that is no data set.
     """
-    numbers = isinstance(X, Sequence) and len(X) > 0 and np.ndim(X[0]) == 1  # a table, as lists
-    single = numbers or not (isinstance(X, Sequence) or np.ndim(X) == 4)
+    several = isinstance(X, Sequence)
+    numbers = several and len(X) > 0 and _dimensions(X[0]) == 1  # a table, as lists
+    single = numbers or not (several or _dimensions(X) == 4)
     items = [X] if single else list(X)
     if given:
         items = [_read_similarities(who, item, i) for i, item in enumerate(items)]
         tables = [stack.reshape(len(stack), -1).T for stack in items]
     else:
-        items = [features.nodes(item) if np.ndim(item) == 3 else item for item in items]
+        items = [features.nodes(item) if _dimensions(item) == 3 else item for item in items]
         tables = [item.features if isinstance(item, ImageNodes) else item for item in items]
     data = read_data_sets(who, tables)
+    for table in data.arrays:
+        check_scale(who, table)
     names = data.feature_names
     arrays: list[Nodes] = []
     segments: list[NDArray | None] = []
@@ -144,9 +147,17 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
     return Graphs(arrays, single, names, segments)
 
 
+def _dimensions(item: Any) -> int | None:
+    """Of an array, or None for what makes none."""
+    try:
+        return np.ndim(item)
+    except Exception:  # an object fails in whatever way it likes
+        return None
+
+
 def _read_similarities(who: str, item: Any, i: int) -> NDArray:
-    stack = np.asarray(item, dtype=np.float64)
-    if stack.ndim != 3 or stack.shape[1] != stack.shape[2] or stack.size == 0:
+    stack = real_array(who, f"data set {i}", item, None)
+    if stack.ndim != 3 or stack.shape[1] != stack.shape[2]:
         raise ValueError(
             f"{who} needs similarities of shape (n, S, S) with GivenSimilarities, got "
             f"{stack.shape} in data set {i}."

@@ -18,14 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition, label_values
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import number
+from metriclearn.running.parameters import number, real_array
 from metriclearn.running.stored import StoredArrays
 
 Data = TypeVar("Data", bound="DataSets")
 
-_ROWS = 2**16  # checked at once: a long array may be on disk
 _LEAST_WEIGHT = 1e-9  # of the largest: what less does to a sum is rounding
-_NO_LIST = (str, bytes, Mapping, Set)  # have a length, but are no list of labels or numbers
+_NO_LIST = (str, bytes, Mapping, Set, type)  # have a length, but are no list of labels or numbers
 
 
 class Measures(NamedTuple):
@@ -134,7 +133,10 @@ class DataSets:
 
     def varying(self, estimator: Any) -> tuple[Self, NDArray]:
         """The data sets without features that are constant in each, and whether each is (P,)."""
-        varies = np.isfinite(self.pooled_deviation(type(estimator).__name__))
+        who = type(estimator).__name__
+        deviations = self.pooled_deviation(who)
+        varies = np.isfinite(deviations)
+        check_range(who, "features with standard deviations", deviations[varies], 1e100)
         note_constant(estimator, varies)
         if varies.all():
             return self, varies
@@ -169,7 +171,14 @@ def read_data_sets(
     if sort == "lazy":
 
         def read(item: Any, i: int, n_features: int | None) -> NDArray:
-            return _read_array(who, item, f"data set {i}", n_features, single_precision)
+            return real_array(
+                who,
+                f"data set {i}",
+                item,
+                n_features=n_features,
+                single_precision=single_precision,
+                signals=True,
+            )
 
         return DataSets(StoredArrays(X, read), False, None, executor=executor)
     single = sort == "one"
@@ -181,7 +190,16 @@ def read_data_sets(
     for i, item in enumerate(items):
         place = "the data set" if single else f"data set {i}"
         n_features = arrays[0].shape[1] if arrays else None
-        arrays.append(_read_array(who, item, place, n_features, single_precision))
+        arrays.append(
+            real_array(
+                who,
+                place,
+                item,
+                n_features=n_features,
+                single_precision=single_precision,
+                signals=True,
+            )
+        )
         columns = getattr(item, "columns", None)
         names = None if columns is None else np.asarray(columns, dtype=object)
         if names is None or not all(isinstance(name, str) for name in names):
@@ -269,7 +287,8 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
     """
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
-    if not data.single and (isinstance(y, _NO_LIST) or not hasattr(y, "__len__")):
+    sized = hasattr(y, "__len__") and not hasattr(y, "toarray")
+    if not data.single and (isinstance(y, _NO_LIST) or not sized):
         raise ValueError(
             f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
             f"a {type(y).__name__}; pass a list of label arrays."
@@ -407,7 +426,7 @@ def read_weights(who: str, sample_weight: ArrayLike | None, n: int) -> NDArray |
     """Check one nonnegative weight per data set, not all zero."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = real_array(who, "sample_weight", sample_weight, 1)
     if weights.shape != (n,) or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
         raise ValueError(
             f"{who} needs sample_weight with one finite nonnegative number for each of the {n} "
@@ -445,67 +464,3 @@ def _sort_of(X: Any) -> str:
         if table or len(getattr(item, "shape", ())) in (1, 2):
             return "several"
     return "one" if len(X) > 0 else "several"
-
-
-def _read_array(
-    who: str, item: Any, place: str, n_features: int | None, single_precision: bool
-) -> NDArray:
-    """One data set, with as many features as the first, where that is known."""
-    if hasattr(item, "toarray"):
-        raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
-    try:
-        raw = np.asarray(item)
-        if raw.dtype.kind in "cmM":
-            raise ValueError(f"Complex data not supported, nor {raw.dtype}")
-        keep = single_precision and raw.dtype == np.float32
-        array = raw if keep else np.asarray(raw, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{who} needs a rectangular array of real numbers in {place}, got something else "
-            f"{_at_fault(item)}({error}); convert such columns, or drop them."
-        ) from error
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2:
-        raise ValueError(
-            f"{who} needs (n_samples, n_features) data, got {array.ndim} dimension(s) in {place}. "
-            "Reshape your data: .reshape(-1, 1) makes a single feature."
-        )
-    if array.size == 0:
-        what = "sample(s)" if array.shape[0] == 0 else "feature(s)"
-        raise ValueError(
-            f"{who} found array with 0 {what} (shape={array.shape}) while a minimum of 1 is "
-            f"required in {place}."
-        )
-    if n_features is not None and array.shape[1] != n_features:
-        raise ValueError(
-            f"{who} needs the same features in every data set, got {n_features} in data set 0 and "
-            f"{array.shape[1]} in {place}."
-        )
-    for start in range(0, len(array), _ROWS):
-        finite = np.isfinite(array[start : start + _ROWS])
-        if not finite.all():
-            row, feature = np.argwhere(~finite)[0] + [start, 0]
-            value = "NaN" if np.isnan(array[row, feature]) else "inf"
-            remedy = "impute or remove such samples"
-            if not np.isfinite(array[:, feature]).any():
-                remedy = "no row has a number there, so drop this column"
-            raise ValueError(
-                f"{who} needs finite numbers, got {value} at row {row}, feature {feature} of "
-                f"{place}; {remedy}."
-            )
-    return array
-
-
-def _at_fault(item: Any) -> str:
-    """The columns of a table that are no numbers, or nothing where it has none."""
-    faulty = []
-    for name in getattr(item, "columns", ()):
-        try:
-            column = np.asarray(item[name])
-            if column.dtype.kind in "cmM":
-                raise TypeError
-            column.astype(np.float64)
-        except (TypeError, ValueError):
-            faulty.append(str(name))
-    return f"in {', '.join(faulty[:5])} " if faulty else ""

@@ -90,7 +90,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
             component(Callback, "EarlyStopping"), "callbacks with the methods on_round and on_end"
         ),
         "penalty": either("learned", number()),
-        "loss_scale": number(positive=True),
+        "loss_scale": number(1e-50),
         "alternation": component(Alternation, "Alternation()"),
     }
 

@@ -24,7 +24,8 @@ from metriclearn.estimators.inputs import (
 )
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import ComponentParameters, check_parameters
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import check_parameters, real_array
 
 
 @runtime_checkable
@@ -66,15 +67,11 @@ class LearnedMetric(  # type: ignore[call-arg]
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
         """Learned distance √((x−x′)ᵀB(x−x′)) of every pair, (n, 2, P) -> (n,)."""
         check_is_fitted(self)
-        pairs = np.asarray(pairs, dtype=np.float64)
-        if pairs.ndim != 3 or pairs.shape[1:] != (2, self.n_features_in_):
+        pairs = real_array(type(self).__name__, "pairs", pairs, 3)
+        if pairs.shape[1:] != (2, self.n_features_in_):
             raise ValueError(
                 f"{type(self).__name__} needs pairs of shape (n, 2, {self.n_features_in_}), "
                 f"got {pairs.shape}."
-            )
-        if not np.all(np.isfinite(pairs)):
-            raise ValueError(
-                f"{type(self).__name__} needs finite pairs, got NaN or infinity; remove them."
             )
         return np.linalg.norm((pairs[:, 0] - pairs[:, 1]) @ self.components_.T, axis=1)
 

@@ -133,7 +133,7 @@ class RelevantComponents(LearnedMetric):
         """
         who = type(self).__name__
         whole = self.contiguous
-        data, knowns = self._read_labeled(X, y, segments=whole, partial=not whole)
+        data, knowns = self._read_labeled(X, y, segments=whole, partial=whole is False)
         truths, counts = zip(*(_chunklets(known) for known in knowns))
         if all(truth.n_clusters == truth.n_samples for truth in truths):
             raise ValueError(

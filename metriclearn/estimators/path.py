@@ -19,7 +19,14 @@ from sklearn.model_selection import check_cv
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.inputs import read_data_sets, read_weights
 from metriclearn.estimators.large_margin import LargeMarginLearner
-from metriclearn.running.parameters import Needs, check_parameters, component, number
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    component,
+    number,
+    real_array,
+    shown,
+)
 from metriclearn.solvers.base import Problem, Solution
 
 _COUNT, _STRENGTH = number(1, whole=True), number(positive=True)
@@ -186,7 +193,7 @@ def regularization_path(
 def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> NDArray:
     """Strengths as given, decreasing, or a grid of so many, see the notes of the path."""
     if np.ndim(strengths) == 1:
-        return np.unique(np.asarray(strengths, dtype=np.float64))[::-1]
+        return np.unique(real_array("regularization_path", "strengths", strengths, 1))[::-1]
     greatest = -problem.cone.metric.least(-problem.risk.truth_slope)
     if not greatest > 1e-12 * problem.cone.n_features:
         raise ValueError(
@@ -291,12 +298,19 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         learner = ChangePointMetricLearner(**parameters)
         problem = learner._problem(X, y, sample_weight)
         self.strengths_ = _strengths(self.strengths, problem, self.ratio)
-        splitter = check_cv(min(5, n) if self.cv is None else self.cv)
-        folds = list(splitter.split(np.arange(n), None, groups))
-        if not folds or not all(len(train) and len(test) for train, test in folds):
+        places = np.arange(n)
+        try:
+            splitter = check_cv(min(5, n) if self.cv is None else self.cv)
+            folds = [(places[a], places[b]) for a, b in splitter.split(places, None, groups)]
+        except Exception as error:  # splitters, and what stands in their place, fail in many ways
+            raise ValueError(
+                f"{who} needs cv and groups that divide {n} sequences, got cv={shown(self.cv)} and "
+                f"groups={shown(groups)} ({error})."
+            ) from error
+        if not folds or not all(np.size(train) and np.size(test) for train, test in folds):
             raise ValueError(
                 f"{who} needs folds with sequences to train on and to leave out, got "
-                f"cv={self.cv!r}."
+                f"cv={shown(self.cv)}."
             )
         losses = []
         for train, test in folds:

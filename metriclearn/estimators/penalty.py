@@ -35,15 +35,24 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
+from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import (
-    ComponentParameters,
     Needs,
     check_parameters,
     component,
     number,
+    real_array,
 )
 
 Truth = Partition | PartialPartition
+
+_PATHS = Needs(
+    "{name}=None or a list of paths such as identity_paths(X) gives",
+    lambda paths: (
+        paths is None
+        or (isinstance(paths, (list, tuple)) and set(map(type, paths)) == {SegmentationPath})
+    ),
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -99,13 +108,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
             If an interval is empty or NaN, none has a finite end, or a parameter is out of range.
         """
         check_parameters(self)
-        rows = validate_data(self, X, ensure_min_features=0, dtype=np.float64)
-        ends = np.asarray(y, dtype=np.float64)
-        if ends.shape != (len(rows), 2) or not np.all(ends[:, 0] <= ends[:, 1]):
-            raise ValueError(
-                f"IntervalRegression needs one interval (low, high) with low <= high for each of "
-                f"the {len(rows)} rows, got an array of shape {ends.shape}."
-            )
+        rows = self._rows(X, reset=True)
+        ends = _read_intervals(y, len(rows))
         finite = np.isfinite(ends)
         if not finite.any():
             raise ValueError("IntervalRegression needs at least one interval with a finite end.")
@@ -123,15 +127,24 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """z of every row, (n,)."""
         check_is_fitted(self)
-        rows = validate_data(self, X, ensure_min_features=0, dtype=np.float64, reset=False)
+        rows = self._rows(X, reset=False)
         return rows @ self.coef_ + self.intercept_
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of values inside their intervals."""
-        z, ends = self.predict(X), np.asarray(y, dtype=np.float64)
+        z = self.predict(X)
+        ends = _read_intervals(y, len(z))
         inside = (ends[:, 0] <= z) & (z <= ends[:, 1])
-        weights: Any = sample_weight
+        weights: Any = read_weights("IntervalRegression", sample_weight, len(z))
         return float(np.average(inside, weights=weights))
+
+    def _rows(self, X: ArrayLike, reset: bool) -> NDArray[np.float64]:
+        """X as floats, (n, P), P may be 0."""
+        rows = real_array("IntervalRegression", "X", X, empty=True)
+        if len(rows) == 0:
+            raise ValueError("IntervalRegression needs at least one row in X, got 0 sample(s).")
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return rows
 
     def _minimize(self, Z: NDArray, ends: NDArray, weights: NDArray, start: float) -> NDArray:
         """(w, b), with w split in two nonnegative parts so that ‖w‖₁ is smooth."""
@@ -207,6 +220,17 @@ def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight
     return z
 
 
+def _read_intervals(y: ArrayLike, n: int) -> NDArray[np.float64]:
+    """n intervals, (n, 2)."""
+    ends = real_array("IntervalRegression", "y", y, infinite=True)
+    if ends.shape != (n, 2) or not np.all(ends[:, 0] <= ends[:, 1]):
+        raise ValueError(
+            f"IntervalRegression needs one interval (low, high) with low <= high for each of "
+            f"the {n} rows, got an array of shape {ends.shape}."
+        )
+    return ends
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
     """Segment with a penalty that is a function of the sequence, under a metric ``components_``.
@@ -259,7 +283,13 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         paths : sequence of SegmentationPath, optional
             :meth:`paths` of these sequences, where they are known already; used with ``known``.
         """
+        _PATHS.check(type(self).__name__, "paths", paths)
         data = self._read(X)
+        if paths is not None and len(paths) != len(data.arrays):
+            raise ValueError(
+                f"{type(self).__name__} needs one of the paths for each of {len(data.arrays)} "
+                f"sequences, got {len(paths)}."
+            )
         facts: Iterable[Any] = repeat(None)
         if known is not None:
             facts = read_labelings(type(self).__name__, known, data, segments=True, partial=True)
@@ -314,6 +344,7 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         paths: Sequence[SegmentationPath] | None = None,
     ) -> None:
         """Target intervals of paths under ``components_``, and the regression on them."""
+        _PATHS.check(type(self).__name__, "paths", paths)
         paths = list(map(self._path, represented, truths)) if paths is None else list(paths)
         self.sequence_features_ = clone(self.sequence_features).fit(data.arrays)
         if [path.change_points[0][-1] for path in paths] != [len(array) for array in data.arrays]:

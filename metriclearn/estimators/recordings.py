@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,14 @@ from metriclearn.features.media import duration
 from metriclearn.indices import precision_recall
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import ComponentParameters
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    component,
+    either,
+    number,
+)
 
 _GRID = {"learner__regularizer__strength": (1.0, 10.0), "shrinkage": (0.03, 0.1, 0.3)}
 
@@ -70,6 +78,13 @@ class RecordingSegmenter(ComponentParameters):
         Names of the recordings.
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "extractor": component("extract", "AudioFeatures()", optional=True),
+        "learner": component(MahalanobisSegmenter, "WhitenedMetricLearner()"),
+        "rate": number(positive=True),
+        "n_folds": number(1, whole=True),
+    }
+
     extractor: Any = None
     learner: MahalanobisSegmenter = WhitenedMetricLearner(retune=True)  # noqa: RUF009
     _: KW_ONLY
@@ -94,6 +109,9 @@ class RecordingSegmenter(ComponentParameters):
         """
         import pandas as pd
 
+        check_parameters(self)
+        component(LabeledSequences, "load_files(FOLDER)").check(type(self).__name__, "data", data)
+        either(None, True, False).check(type(self).__name__, "progress", progress)
         if any(labels.dtype.kind == "i" and np.any(labels == -1) for labels in data.labels):
             data = data.without("-1")
         truths = [Partition.from_runs(labels) for labels in data.labels]

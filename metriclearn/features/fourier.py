@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from metriclearn.problem.metric import metric_factor
-from metriclearn.running.parameters import check_parameters, either, number
+from metriclearn.running.parameters import check_parameters, either, number, real_array
 
 Kernel = Literal["gaussian", "laplacian", "cauchy"]
 
@@ -84,8 +84,9 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def fit(self, X: ArrayLike, y: Any = None) -> RandomFourierFeatures:
         """Draw the frequencies; of X only the number of features matters."""
-        X = np.asarray(validate_data(self, X, dtype=np.float64))
         check_parameters(self)
+        X = real_array(type(self).__name__, "X", X)
+        validate_data(self, X, skip_check_array=True)
         random = check_random_state(self.random_state)
         directions = random.normal(size=(self.n_components, X.shape[1]))
         size = self.n_components
@@ -104,7 +105,8 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """φ(X), shape (n, D)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = real_array(type(self).__name__, "X", X)
+        validate_data(self, X, reset=False, skip_check_array=True)
         return fourier_features(X, self.omega_, self.phase_)
 
 

@@ -17,12 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import (
-    ComponentParameters,
     Needs,
     check_parameters,
     either,
     number,
+    real_array,
 )
 
 _LARGE = 1e100  # rescale the recurrence beyond it
@@ -54,9 +55,7 @@ def hermite_functions(
     who = "hermite_functions"
     number(1, whole=True).check(who, "n_functions", n_functions)
     either("orthonormal", "paper").check(who, "normalization", normalization)
-    values = np.asarray(x, dtype=np.float64)
-    if wrong := int(np.sum(~np.isfinite(values))):
-        raise ValueError(f"{who} needs finite x, got {wrong} values that are not finite.")
+    values: NDArray[np.float64] = real_array(who, "x", x, None, empty=True)
     x = np.clip(values, -_FAR, _FAR)
     orthonormal = normalization == "orthonormal"
     functions = np.empty((*x.shape, n_functions))
@@ -146,13 +145,9 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
         return np.array([f"{name}_{column}" for column in columns for name in names], dtype=object)
 
     def _read(self, series: Any, first: bool) -> NDArray:
-        X = validate_data(self, series, dtype=np.float64, reset=first, ensure_all_finite=False)
-        if wrong := int(np.sum(~np.isfinite(X))):
-            raise ValueError(
-                f"{type(self).__name__} needs finite values, got {wrong} that are NaN or "
-                "infinite; fill or remove them."
-            )
-        return np.asarray(X)
+        X = real_array(type(self).__name__, "X", series)
+        validate_data(self, series, reset=first, skip_check_array=True)
+        return X
 
     @abstractmethod
     def _names(self) -> list[str]:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
+from metriclearn.running.components import ComponentParameters
 from metriclearn.running.extras import optional
-from metriclearn.running.parameters import ComponentParameters
+from metriclearn.running.parameters import real_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,7 +342,8 @@ class ImageFeatures(ComponentParameters):
 
 def read_rgb(who: str, image: ArrayLike) -> NDArray:
     """An image as (H, W, 3) uint8 or floats from 0 to 1, or a sentence on what is wrong."""
-    pixels = np.asarray(image)
+    kept = getattr(image, "dtype", None) == np.uint8
+    pixels = np.asarray(image) if kept else real_array(who, "image", image, None)
     if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.size == 0:
         raise ValueError(
             f"{who} needs RGB images of shape (H, W, 3), got {pixels.shape}; convert gray images "
@@ -349,12 +351,10 @@ def read_rgb(who: str, image: ArrayLike) -> NDArray:
         )
     if pixels.dtype == np.uint8:
         return pixels
-    if pixels.dtype.kind == "f" and not np.all(np.isfinite(pixels)):
-        raise ValueError(f"{who} needs finite pixels, got NaN or infinity; fill such pixels in.")
-    bounded = pixels.dtype.kind == "f" and bool(np.all((pixels >= 0) & (pixels <= 1)))
-    if not bounded:
+    if pixels.min() < 0 or pixels.max() > 1:
+        kind = getattr(image, "dtype", pixels.dtype)
         raise ValueError(
-            f"{who} needs images of uint8, or of floats from 0 to 1, got {pixels.dtype} from "
+            f"{who} needs images of uint8, or of floats from 0 to 1, got {kind} from "
             f"{pixels.min():g} to {pixels.max():g}; divide by the largest possible value."
         )
-    return pixels.astype(np.float64)
+    return pixels

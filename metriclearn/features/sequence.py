@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.hermite import binary_exponents, noise_scale, robust_scale
 from metriclearn.features.stateless import StatelessTransformer
-from metriclearn.running.parameters import either, several
+from metriclearn.running.parameters import either, real_array, several
 
 _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants finite
 
@@ -73,7 +73,7 @@ class SequenceFeatures(StatelessTransformer):
 
     def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
         """Features of N sequences (T_i, P), (N, n_names), O(T log T) each."""
-        arrays = [np.asarray(sequence, dtype=np.float64) for sequence in X]
+        arrays = [real_array("SequenceFeatures", "a sequence", sequence) for sequence in X]
         rows = [[SEQUENCE_FEATURES[name](array) for name in self.names] for array in arrays]
         return np.array(rows, dtype=np.float64).reshape(len(arrays), len(self.names))
 

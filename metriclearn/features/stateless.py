@@ -7,7 +7,8 @@ from typing import Any, Self
 from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 
-from metriclearn.running.parameters import ComponentParameters, check_parameters
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import check_parameters
 
 
 class StatelessTransformer(  # type: ignore[call-arg]

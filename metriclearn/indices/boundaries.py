@@ -15,12 +15,13 @@ import math
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import needs, number
 
 Annotations = Mapping[Hashable, ArrayLike | Partition]  # by annotator
 
@@ -44,6 +45,7 @@ class AnnotationError(NamedTuple):
     n_regions: int
 
 
+@needs()
 def hausdorff(
     true: ArrayLike | Partition,
     pred: ArrayLike | Partition,
@@ -69,6 +71,7 @@ def hausdorff(
     return distance / n if normalized else distance
 
 
+@needs(margin=number())
 def precision_recall(
     true: ArrayLike | Partition,
     pred: ArrayLike | Partition,
@@ -90,8 +93,6 @@ def precision_recall(
     """
     from metriclearn.indices.kernels import margin_matches
 
-    if not margin >= 0:
-        raise ValueError(f"precision_recall needs a margin of at least 0 samples, got {margin}.")
     a, b, _ = _change_points(true, pred, n_samples)
     matches = int(margin_matches(a, b, float(margin)))
     precision = matches / len(b) if len(b) else 1.0
@@ -195,8 +196,16 @@ def annotation_error(
     detection using max margin interval regression", ICML 2013.
     """
     ends = _ends(change_points, n_samples)
-    rows = [tuple(region) for region in regions]
-    if any(len(row) not in (3, 4) or not 0 <= row[0] < row[1] <= ends[-1] for row in rows):
+    rows = list(regions) if isinstance(regions, Iterable) else [regions]
+
+    def fits(row: Any) -> bool:
+        if not isinstance(row, (Sequence, np.ndarray)) or len(row) not in (3, 4):
+            return False
+        whole = [number().accepts(value) and float(value).is_integer() for value in row]
+        open_ended = len(row) == 4 and row[3] is None
+        return all(whole[: 3 if open_ended else 4]) and row[0] < row[1] <= ends[-1]
+
+    if not all(map(fits, rows)):
         raise ValueError(
             "annotation_error needs regions (start, end, changes) or (start, end, at_least, "
             f"at_most) with 0 <= start < end <= {ends[-1]}; check the regions."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from metriclearn.indices import information, pairs
 from metriclearn.indices.contingency import ContingencyTable, contingency_table, of_partitions
+from metriclearn.running.parameters import needs, number
 
 _ENUMERATED_TABLES = 5000
 
@@ -40,6 +41,7 @@ class Estimate(float):
 
 
 @of_partitions
+@needs(maximum=number(-np.inf), n_permutations=number(2, whole=True))
 def adjusted(
     index: Callable[..., float],
     table: ContingencyTable,
@@ -74,6 +76,7 @@ def adjusted(
 
 
 @of_partitions
+@needs(n_permutations=number(2, whole=True))
 def expected_under_permutation(
     index: Callable[..., float],
     table: ContingencyTable,
@@ -105,7 +108,7 @@ def expected_under_permutation(
     """
     from scipy.stats import random_table
 
-    if index in _CLOSED_FORMS:
+    if isinstance(index, Hashable) and index in _CLOSED_FORMS:
         return Estimate(_CLOSED_FORMS[index](table), 0.0, "closed form")
     evaluate = _on_table(index)
     tables = _all_tables(table.row_sizes.tolist(), table.column_sizes.tolist())
@@ -114,8 +117,6 @@ def expected_under_permutation(
     if len(every) <= _ENUMERATED_TABLES:
         mean = math.fsum(distribution.pmf(one) * evaluate(one) for one in every)
         return Estimate(mean, 0.0, "enumeration")
-    if n_permutations < 2:
-        raise ValueError(f"adjusted needs n_permutations of at least 2, got {n_permutations}.")
     generator = np.random.default_rng(random_state)
     drawn = (distribution.rvs(random_state=generator) for _ in range(n_permutations))
     values = np.array([evaluate(one) for one in drawn])

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.problem.partition import Partition, label_array
+from metriclearn.running.parameters import either, real_array, shown
 
 Labels = Iterable[Hashable] | Partition
 Value = TypeVar("Value")
@@ -50,13 +51,7 @@ class ContingencyTable:
             sparse.eliminate_zeros()
             rows, columns = (codes.astype(np.int64) for codes in sparse.nonzero())
             return cls._of_cells(rows, columns, sparse.data, sparse.sum(axis=1), sparse.sum(axis=0))
-        dense = np.asarray(table)
-        if dense.ndim != 2:
-            raise ValueError(
-                f"A contingency table needs two dimensions, got {dense.ndim}; pass counts of shape "
-                "(clusters in the truth, clusters in the prediction)."
-            )
-        return cls._of_array(_counts(dense))
+        return cls._of_array(_counts(real_array("A contingency table", "contingency", table)))
 
     @classmethod
     def from_codes(cls, a: NDArray[np.int64], b: NDArray[np.int64]) -> ContingencyTable:
@@ -182,23 +177,21 @@ def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
     parameters = list(signature(index).parameters.values())
     place = [parameter.name for parameter in parameters].index("table")
     parameters[place : place + 1] = [true, pred]
-    shown = signature(index).replace(parameters=[*parameters, *rest])
+    form = signature(index).replace(parameters=[*parameters, *rest])
 
     @wraps(index)
     def of_labels(*args: Any, **kwargs: Any) -> Value:
-        given = shown.bind(*args, **kwargs).arguments
+        given = form.bind(*args, **kwargs).arguments
         table = contingency_table(**{name: given.pop(name) for name in shared if name in given})
         return index(**given, table=table)
 
-    of_labels.__signature__ = shown  # type: ignore[attr-defined]
+    of_labels.__signature__ = form  # type: ignore[attr-defined]
     return of_labels
 
 
 def choice(who: str, what: str, value: str, allowed: Iterable[str]) -> str:
     """The value, or a ValueError that names what is allowed."""
-    allowed = list(allowed)
-    if value not in allowed:
-        raise ValueError(f"{who} needs {what} to be one of {', '.join(allowed)}, got {value!r}.")
+    either(*allowed).check(who, what, value)
     return value
 
 
@@ -226,13 +219,17 @@ def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDA
 
 def differs(values: NDArray, label: Hashable) -> NDArray[np.bool_]:
     """Where the values are not the label, NaN being equal to NaN."""
+    if not isinstance(label, Hashable):
+        raise ValueError(
+            f"Comparing partitions needs a label to ignore, got ignore_label={shown(label)}."
+        )
     if label != label:  # NaN, the only label that differs from itself
         return values == values
     return np.broadcast_to(np.asarray(values != label, dtype=bool), values.shape)
 
 
 def _counts(values: NDArray) -> NDArray[np.int64]:
-    whole = values.dtype.kind in "biuf" and np.all(np.isfinite(values) & (values >= 0))
+    whole = values.dtype.kind in "biuf" and bool(np.all(values >= 0))  # NaN is not
     total = values.sum(dtype=np.float64) if whole else 0.0
     if not (whole and np.array_equal(values, np.floor(values)) and 0 < total < 2.0**62):
         raise ValueError(

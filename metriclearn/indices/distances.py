@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels, label_codes
 from metriclearn.problem.metric import metric_factor
+from metriclearn.running.parameters import check_scale, real_array
 
 _BLOCK_ENTRIES = 4_000_000  # distances held at once, 32 MB
 
@@ -70,9 +71,8 @@ def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> Cluste
         Euclidean by default; B gives √((x−y)ᵀB(x−y)), weights its diagonal case, and a fitted
         learner transforms the points.
     """
-    from sklearn.utils import check_array
-
-    points = _transformed(check_array(X, dtype=np.float64, input_name="X"), metric)
+    points = _transformed(real_array("An internal index", "X", X), metric)
+    check_scale("An internal index", points)
     codes = label_codes(labels)
     if len(codes) != len(points):
         raise ValueError(

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels, label_arrays, label_codes
-from metriclearn.indices.information import variation_of_information
+from metriclearn.indices.information import log_base, variation_of_information
+from metriclearn.running.parameters import needs, number, real_array, several
 
 
 def random_walk_index(
@@ -66,7 +67,7 @@ def random_walk_index(
         flow /= flow.data.sum()  # P(k_{t−1}, (k, k′)_t)
         to_given = flow @ _indicator(given)  # P(k_{t−1}, k′_t): pairs replaced by the other label
         total += entr(flow.data).sum() - entr(to_given.data).sum()  # H(all) − H(condition)
-    return max(0.0, float(total)) / (np.log(base) if base else 1.0)
+    return max(0.0, float(total)) / log_base(base)
 
 
 def vi_with_neighbors(
@@ -103,6 +104,7 @@ def vi_with_neighbors(
     return variation_of_information(*types, base=base)
 
 
+@needs(radius=number())
 def epsilon_graph(X: ArrayLike, radius: float) -> Any:
     """Sparse 0/1 graph linking points at most ``radius`` apart, no self-loops, (n, n).
 
@@ -111,7 +113,8 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
     """
     from sklearn.neighbors import radius_neighbors_graph
 
-    return radius_neighbors_graph(np.asarray(X), radius, mode="connectivity", include_self=False)
+    points = real_array("epsilon_graph", "X", X)
+    return radius_neighbors_graph(points, radius, mode="connectivity", include_self=False)
 
 
 def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
@@ -121,10 +124,16 @@ def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
     """
     from sklearn.neighbors import kneighbors_graph
 
-    graph = kneighbors_graph(np.asarray(X), n_neighbors, mode="connectivity", include_self=False)
+    points = real_array("knn_graph", "X", X)
+    number(1, len(points) - 1, whole=True).check("knn_graph", "n_neighbors", n_neighbors)
+    graph = kneighbors_graph(points, n_neighbors, mode="connectivity", include_self=False)
     return graph.maximum(graph.T)
 
 
+@needs(
+    shape=several(number(1, whole=True), "a {name} of positive whole numbers"),
+    reach=number(0, whole=True),
+)
 def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) -> Any:
     """Sparse symmetric graph on the pixels of a grid, those at most ``reach`` apart in each axis.
 
@@ -161,7 +170,7 @@ def _square(matrix: Any, n: int) -> Any:
             matrix.sum_duplicates()
         values = matrix.data
     else:
-        matrix = values = np.asarray(matrix, dtype=np.float64)
+        matrix = values = real_array("Comparing partitions on a graph", "the matrix", matrix)
     if matrix.shape != (n, n):
         raise ValueError(
             f"Comparing partitions on a graph needs a matrix of shape ({n}, {n}), one row per "

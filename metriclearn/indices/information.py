@@ -30,6 +30,7 @@ from metriclearn.indices.contingency import (
     contingency_table,
     of_partitions,
 )
+from metriclearn.running.parameters import number, real_array
 
 _NORMALIZERS: dict[str, Callable[[float, float, float], float]] = {
     "arithmetic": lambda h, g, joint: (h + g) / 2.0,
@@ -59,7 +60,7 @@ def entropy(
     table = contingency_table(
         labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
     )
-    return entropy_of(table.counts) / _log(base)
+    return entropy_of(table.counts) / log_base(base)
 
 
 @of_partitions
@@ -68,7 +69,7 @@ def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> 
 
     In [0, min(H, H′)], 0 for independent partitions. Symmetric.
     """
-    return _information(table) / _log(base)
+    return _information(table) / log_base(base)
 
 
 @of_partitions
@@ -125,7 +126,7 @@ def variation_of_information(table: ContingencyTable, *, base: float | None = No
     Hussain & Meilă 2014, Eqs. (6) and (7) (Eq. (6) prints H(C) twice: the second is H(C′)), whose
     table in section 5.2 uses base 10.
     """
-    return _variation(table) / _log(base)
+    return _variation(table) / log_base(base)
 
 
 @of_partitions
@@ -159,22 +160,28 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
     """
     from metriclearn.indices.kernels import expected_information
 
-    a, a_times = np.unique(np.asarray(row_sizes, dtype=np.int64), return_counts=True)
-    b, b_times = np.unique(np.asarray(column_sizes, dtype=np.int64), return_counts=True)
-    n_samples = int(np.sum(row_sizes))
-    if n_samples != int(np.sum(column_sizes)) or n_samples == 0 or a[0] < 1 or b[0] < 1:
+    who = "expected_mutual_information"
+    rows = real_array(who, "row_sizes", row_sizes, 1)
+    columns = real_array(who, "column_sizes", column_sizes, 1)
+    both = np.concatenate([rows, columns])
+    n_samples = int(rows.sum())
+    if n_samples != int(columns.sum()) or both.min() < 1 or np.any(both != np.round(both)):
         raise ValueError(
-            "expected_mutual_information needs positive cluster sizes with equal sums, got sums "
-            f"{n_samples} and {int(np.sum(column_sizes))}."
+            f"{who} needs positive whole cluster sizes with equal sums, got sums "
+            f"{rows.sum():g} and {columns.sum():g}."
         )
+    a, a_times = np.unique(rows.astype(np.int64), return_counts=True)
+    b, b_times = np.unique(columns.astype(np.int64), return_counts=True)
     return float(expected_information(a, a_times, b, b_times, n_samples))
 
 
-def _log(base: float | None) -> float:
+def log_base(base: float | None) -> float:
+    """The logarithm of a base, 1 for None: what nats are divided by."""
     if base is None:
         return 1.0
-    if not base > 1.0 or math.isinf(base):
-        raise ValueError(f"An entropy needs a finite logarithm base above 1, got {base}.")
+    number(1.0).check("An entropy", "logarithm base", base)
+    if base == 1.0:
+        raise ValueError("An entropy needs a logarithm base above 1, got 1.")
     return math.log(base)
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from metriclearn.indices.contingency import ContingencyTable, Labels, of_partitions
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import needs
 
 _SAFE_SIZE = 3_000_000_000  # largest n whose square fits in 64 bits
 
@@ -162,6 +163,7 @@ def fowlkes_mallows_score(table: ContingencyTable) -> float:
 
 
 @of_partitions
+@needs()
 def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float:
     """The loss ℓ = ‖M − N‖²_F / n of the metric-learning paper, or ‖M − N‖²_F itself.
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import ContingencyTable, choice, contingency_table
 from metriclearn.indices.pairs import pair_counts
+from metriclearn.running.parameters import Needs, needs, number, real_array
 
 Ties = Literal["agree", "ignore"]
 _COUNTABLE = 4_000_000_000  # pairs fit in 63 bits
@@ -126,6 +127,7 @@ def mann_whitney_u(
     return MannWhitney(u1, u2, p_value, "asymptotic")
 
 
+@needs()
 def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> float:
     """Normal score (U − n1 n2/2) / σ of the smaller U, σ² corrected for ties; at most 0.
 
@@ -141,6 +143,10 @@ def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> f
     return below / deviation if deviation > 0 else 0.0
 
 
+_SIZE = number(1, 1000, whole=True)  # exact counts take n1 · n1 n2 steps on long integers
+
+
+@needs(n1=_SIZE, n2=_SIZE, u=number())
 def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
     """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) without ties.
 
@@ -153,6 +159,11 @@ def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
     return min(1.0, float(Fraction(2 * tail, comb(n1 + n2, n1))))
 
 
+@needs(
+    n1=_SIZE,
+    n2=_SIZE,
+    alpha=Needs("an alpha between 0 and 1", lambda alpha: 0 < Fraction(str(alpha)) < 1),
+)
 def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | None:
     """Largest U that is significant at two-sided level alpha, None when no U is.
 
@@ -160,8 +171,6 @@ def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | 
     common one is wrong at level .05 for sizes (4, 20), (9, 10), (14, 17) and (17, 14).
     """
     level = Fraction(str(alpha)) * comb(n1 + n2, n1)
-    if not 0 < Fraction(str(alpha)) < 1:
-        raise ValueError(f"mann_whitney_critical needs alpha between 0 and 1, got {alpha}.")
     tail = 0
     for u, count in enumerate(_u_counts(n1, n2)):
         tail += count
@@ -171,10 +180,7 @@ def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | 
 
 
 def _finite(values: ArrayLike) -> NDArray[np.float64]:
-    numbers = np.asarray(values, dtype=np.float64)
-    if numbers.ndim != 1 or not np.all(np.isfinite(numbers)):
-        raise ValueError("A rank index needs flat sequences of finite numbers; remove NaN.")
-    return numbers
+    return real_array("A rank index", "x or y", values, 1, empty=True)
 
 
 def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import choice, differs, label_arrays, label_codes
 from metriclearn.indices.information import variation_of_information
+from metriclearn.running.parameters import component, needs, number, real_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,6 +73,7 @@ class Stability:
         return figure
 
 
+@needs(estimator=component("fit_predict", "KMeans()"), n_bootstrap=number(2, whole=True))
 def stability(
     estimator: Any,
     X: ArrayLike,
@@ -108,12 +110,9 @@ def stability(
     """
     from sklearn.utils.parallel import Parallel, delayed
 
-    X = np.asarray(X)
-    if n_bootstrap < 2 or len(X) < 2:
-        raise ValueError(
-            "stability needs at least 2 points and n_bootstrap of at least 2, got "
-            f"{len(X)} and {n_bootstrap}."
-        )
+    X = real_array("stability", "X", X)
+    if len(X) < 2:
+        raise ValueError(f"stability needs at least 2 points, got {len(X)}.")
     choice("stability", "compare", compare, ("reference", "pairwise"))
     generators = np.random.default_rng(random_state).spawn(n_bootstrap + 1)
     fits = (delayed(_replicate)(estimator, X, generator) for generator in generators[1:])
@@ -128,6 +127,7 @@ def stability(
     return Stability(np.array(distances), labelings, reference, name)
 
 
+@needs()
 def stability_pairwise(
     labelings: Sequence[Any],
     distance: Distance = variation_of_information,
@@ -145,6 +145,7 @@ def stability_pairwise(
     return [distance(*_common(a, b, absent)) for a, b in combinations(labelings, 2)]
 
 
+@needs()
 def stability_reference(
     reference: Any,
     labelings: Sequence[Any],
@@ -158,9 +159,7 @@ def stability_reference(
 
 def stability_summary(values: ArrayLike) -> dict[str, float]:
     """Mean, median and 90 % quantile ("q90", linear interpolation) of distances."""
-    distances = np.asarray(values, dtype=np.float64)
-    if distances.size == 0:
-        raise ValueError("stability_summary needs at least one distance, got none.")
+    distances = real_array("stability_summary", "values", values, None)
     return {
         "mean": float(distances.mean()),
         "median": float(np.median(distances)),

@@ -7,6 +7,7 @@ from typing import Any
 
 from metriclearn.indices import fields, information, matching, pairs
 from metriclearn.indices.contingency import Labels, contingency_table
+from metriclearn.running.parameters import needs
 
 _BETTER: dict[Callable[..., float], str] = {
     pairs.rand_score: "higher",
@@ -23,6 +24,7 @@ _BETTER: dict[Callable[..., float], str] = {
 }
 
 
+@needs()
 def compare(
     labels_true: Labels | None = None,
     labels_pred: Labels | None = None,
@@ -38,21 +40,7 @@ def compare(
     Without ``field``, one pass over the samples, O(n), and the indices. With it, labels are read in
     the order of time, a segment being a run of equal labels:
 
-    =============== ===========================================================================
-    field           measures
-    =============== ===========================================================================
-    "change_points" :func:`covering`, :func:`f_measure`, and of states
-                    :func:`weighted_adjusted_rand_score`,
-                    :func:`weighted_normalized_mutual_info_score`, :func:`state_matching_score`
-    "video"         :func:`segmental_f1` at 10, 25 and 50 percent, :func:`edit_score`
-    "speech"        diarization error rate, purity and coverage of speakers and of segments, by
-                    pyannote.metrics
-    "music"         hit rates of boundaries within .5 and 3 s (the ends of the recording are
-                    boundaries), pairwise precision, recall and F, normalized conditional entropies
-                    of frames of .1 s, by mir_eval; 0 where it divides 0 by 0; its memory is
-                    quadratic in the number of frames, 300 MB for half an hour
-    =============== ===========================================================================
-
+    =============== ====================================================================
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,13 @@ from metriclearn.oracles.local_search import LocalSearch
 from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
-from metriclearn.running.parameters import ComponentParameters, number
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    component,
+    number,
+)
 
 
 class Mixture:
@@ -63,6 +69,11 @@ class Averaged(ComponentParameters):
         s in [0, 1].
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "search": component(LocalSearch, "LocalSearch()"),
+        "share": number(0, 1),
+    }
+
     search: LocalSearch = LocalSearch()  # noqa: RUF009
     share: float = 0.5
 
@@ -81,7 +92,7 @@ class Averaged(ComponentParameters):
         ValueError
             If the share is no number from 0 to 1, and as the two oracles do.
         """
-        number(0, 1).check(type(self).__name__, "share", self.share)
+        check_parameters(self)
         relaxed = self.relaxation(form, n_clusters)
         searched = self.search.bounds(form, n_clusters, relaxed).partition
         return Mixture([relaxed, searched], [1.0 - self.share, self.share])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -13,7 +14,8 @@ from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
-from metriclearn.running.parameters import ComponentParameters
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Needs, component
 
 _RISE = 1e-10  # of the cluster values involved: smaller rises of ⟨A, M⟩ are rounding
 
@@ -54,6 +56,11 @@ class LocalSearch(ComponentParameters):
     Hartigan, Clustering Algorithms, 1975; Telgarsky & Vattani, "Hartigan's method: k-means
     clustering without Voronoi", AISTATS 2010.
     """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "relaxation": component("__call__", "SpectralRelaxation()"),
+        "rounding": component("__call__", "PivotedRounding()"),
+    }
 
     relaxation: SpectralRelaxation = SpectralRelaxation(keep_constant=True)  # noqa: RUF009
     rounding: Rounding = PivotedRounding()  # noqa: RUF009

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
 
 from metriclearn.oracles.change_points import PricedSegmentation, Vertex, slope
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.losses import FrobeniusLoss, Loss
 from metriclearn.problem.partition import Partition, check_count
-from metriclearn.running.parameters import Needs, either, number
+from metriclearn.running.parameters import Needs, component, either, number, real_array, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COUNT = either(None, number(1, whole=True))
+_LEAST = number(1, whole=True)
+_COUNT = either(None, _LEAST)
+_LOSS = component("__call__", "FrobeniusLoss()")
 _RANGE = Needs(
     "0 <= low <= high in {name}",
     lambda given: given is None or (np.shape(given) == (2,) and 0 <= given[0] <= given[1]),
@@ -135,10 +136,10 @@ def segmentation_path(
     ValueError
         For a range that is not 0 ≤ low ≤ high, or data that cannot be used.
     """
-    Z = center(check_array(X, dtype=np.float64, input_name="X", estimator="segmentation_path"))
+    Z = center(real_array("segmentation_path", "X", X))
     if components is not None:
-        L = np.asarray(components, dtype=np.float64)
-        if L.ndim != 2 or L.shape[1] != Z.shape[1]:
+        L = real_array("segmentation_path", "components", components)
+        if L.shape[1] != Z.shape[1]:
             raise ValueError(
                 f"segmentation_path needs components of shape (r, {Z.shape[1]}), got {L.shape}."
             )
@@ -245,6 +246,21 @@ def best_penalty(
     loss : Loss
         ℓ; of the truths it gets.
     """
+    lists = (forms, LowRankForm), (truths, Partition)
+    if not all(isinstance(v, (list, tuple)) and set(map(type, v)) == {k} for v, k in lists):
+        raise ValueError(
+            "best_penalty needs a list of LowRankForm as forms and one of Partition as truths, got "
+            f"forms={shown(forms)} and truths={shown(truths)}."
+        )
+    _LEAST.check("best_penalty", "min_size", min_size)
+    _LOSS.check("best_penalty", "loss", loss)
+    if weights is not None:
+        weights = real_array("best_penalty", "weights", weights, 1)
+    if len(forms) != len(truths) or (weights is not None and len(weights) != len(forms)):
+        raise ValueError(
+            f"best_penalty needs a truth, and a weight or none, for each of {len(forms)} forms, "
+            f"got {len(truths)} truths and weights={weights}."
+        )
     problems = [PricedSegmentation(form, min_size) for form in forms]
     possible = np.array([form.n_samples // min_size for form in forms])
     true = np.array([truth.n_clusters for truth in truths])

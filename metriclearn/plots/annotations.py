@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 import metriclearn.plots.canvas as draw
 from metriclearn.problem.knowledge import Region
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import component, needs, real_array, several
 
 _BLUE, _ORANGE, _ERROR = draw.PALETTE[5], draw.PALETTE[4], draw.PALETTE[1]
 _MOST_POINTS = 4000
@@ -21,6 +22,7 @@ _NARROW = 6.0  # inches below which the legend has no room beside the name of a 
 _CLOSE = 0.1  # of the width: words nearer than that would overlap
 
 
+@needs(regions=several(component(Region, "Region(0, 9, NO_CHANGE)"), "a list of {name}"))
 def plot_annotations(
     signal: ArrayLike,
     segmentations: Mapping[str, ArrayLike],
@@ -54,7 +56,7 @@ def plot_annotations(
     ValueError
         If there is no segmentation, or lengths differ.
     """
-    x = draw.finite("plot_annotations", "signal", np.ravel(np.asarray(signal)), 1)
+    x = real_array("plot_annotations", "signal", signal, None).ravel()
     strips = {name: Partition.from_change_points(ends) for name, ends in segmentations.items()}
     if not strips or any(strip.n_samples != len(x) for strip in strips.values()):
         raise ValueError(

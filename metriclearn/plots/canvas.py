@@ -174,21 +174,6 @@ def number(value: float) -> str:
     return f"{value:.2e}"
 
 
-def finite(who: str, what: str, values: ArrayLike, ndim: int) -> NDArray[np.float64]:
-    """The values as floats, checked to be non-empty, finite and of the needed dimension."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != ndim or array.size == 0:
-        raise ValueError(
-            f"{who} needs {what} as a non-empty {ndim}-dimensional array, got shape {array.shape}."
-        )
-    if not np.isfinite(array).all():
-        raise ValueError(
-            f"{who} needs finite {what}, got {int((~np.isfinite(array)).sum())} NaN or infinite "
-            "values; drop them first."
-        )
-    return array
-
-
 def aligned(who: str, **columns: NDArray | None) -> list[Any]:
     """Columns by name, None or in the order of the first one; ValueError if lengths differ."""
     given = [column for column in columns.values() if column is not None]

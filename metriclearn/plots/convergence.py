@@ -12,6 +12,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 import metriclearn.plots.canvas as draw
+from metriclearn.running.parameters import Needs, needs, real_array
 
 _ROUNDING = 1e-6  # a bound may pass the objective by this much of it, and no more
 _COLORS = (*draw.PALETTE[:-1], draw.INK)  # names in yellow could not be read
@@ -34,6 +35,12 @@ class _Curve(NamedTuple):
         return np.maximum(self.best - self.bound, 0) / np.maximum(np.abs(self.unit), tiny)
 
 
+@needs(
+    traces=Needs(
+        "{name} that name a table such as vars(learner.solution_.trace)",
+        lambda traces: all(hasattr(table, "items") for table in traces.values()),
+    )
+)
 def plot_convergence(
     traces: Any,
     ax: Axes | None = None,
@@ -114,9 +121,9 @@ def _curve(name: str, table: Any, seconds: bool) -> _Curve:
                 f"{sorted(table)}."
             )
     who = f"plot_convergence ({name})"
-    best = np.minimum.accumulate(draw.finite(who, "objective", table["objective"], 1))
+    best = np.minimum.accumulate(real_array(who, "objective", table["objective"], 1))
     raw = np.asarray(table.get("lower_bound", np.full(len(best), -np.inf)), dtype=np.float64)
-    x = draw.finite(who, horizontal, table.get(horizontal, np.arange(1.0, len(best) + 1)), 1)
+    x = real_array(who, horizontal, table.get(horizontal, np.arange(1.0, len(best) + 1)), 1)
     if np.any(np.diff(x) < 0):
         raise ValueError(
             f"{who} needs {horizontal} since the start; pass numpy.cumsum of those of every round."

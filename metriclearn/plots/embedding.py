@@ -10,10 +10,13 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 import metriclearn.plots.canvas as draw
+from metriclearn.problem.partition import label_values
+from metriclearn.running.parameters import needs, real_array
 
 _MARKERS = "osD^vP*X<>"
 
 
+@needs()
 def plot_embeddings(
     panels: Mapping[str, ArrayLike],
     labels: ArrayLike,
@@ -38,13 +41,15 @@ def plot_embeddings(
     ValueError
         If there is no panel, or its coordinates are not finite or not (T, 2).
     """
-    classes, codes = np.unique(np.asarray(labels), return_inverse=True)
+    values = label_values(labels).tolist()  # type: ignore[arg-type]
+    classes = sorted(set(values), key=lambda label: (str(type(label)), label))
+    codes = np.array([classes.index(label) for label in values])
     if not panels:
         raise ValueError("plot_embeddings needs at least one panel, got none.")
     top = draw.canvas(ax, (4.5 * len(panels), 4.2), title or "")
     axes = draw.panels(top, [1.0] * len(panels), stacked=draw.width_of(top) < 5)
     for panel, (name, coordinates) in zip(axes, panels.items()):
-        points = draw.finite("plot_embeddings", f"coordinates of {name!r}", coordinates, 2)
+        points = real_array("plot_embeddings", f"coordinates of {name!r}", coordinates, 2)
         if points.shape != (len(codes), 2):
             raise ValueError(
                 f"plot_embeddings needs coordinates of shape ({len(codes)}, 2) for {name!r}, one "

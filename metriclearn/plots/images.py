@@ -12,8 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 import metriclearn.plots.canvas as draw
 from metriclearn.running.extras import optional
 from metriclearn.running.figures import new_figure
+from metriclearn.running.parameters import Needs, needs, real_array, several
+
+_PICTURE = Needs("", lambda image: np.ndim(image) == 3 and np.asarray(image).dtype.kind in "uf")
+_ROWS = Needs(
+    "{name} that name a list of label maps or of captions",
+    lambda rows: rows is None or all(isinstance(row, (list, tuple)) for row in rows.values()),
+)
 
 
+@needs(
+    images=several(_PICTURE, "a list of {name} (H, W, 3) of uint8 or floats"),
+    segmentations=_ROWS,
+    captions=_ROWS,
+)
 def plot_image_segmentations(
     images: Sequence[NDArray],
     segmentations: Mapping[str, Sequence[NDArray]],
@@ -41,6 +53,7 @@ def plot_image_segmentations(
         If a row does not have one label map of its size per image.
     """
     for row, maps in segmentations.items():
+        maps = [real_array("plot_image_segmentations", repr(row), one, None) for one in maps]
         if [np.shape(labels) for labels in maps] != [image.shape[:2] for image in images]:
             raise ValueError(
                 f"plot_image_segmentations needs a label map of the size of every image, but row "
@@ -83,6 +96,7 @@ def _overlaid(image: NDArray, labels: NDArray, color: str) -> NDArray:
     return shown
 
 
+@needs()
 def plot_learned_scales(
     weights: ArrayLike,
     deviations: ArrayLike,
@@ -115,8 +129,8 @@ def plot_learned_scales(
         If there are no positive finite deviations, or other numbers of names or weights.
     """
     who = "plot_learned_scales"
-    b = draw.finite(who, "weights", weights, 1)
-    spread = draw.finite(who, "deviations", deviations, 1)
+    b = real_array(who, "weights", weights, 1)
+    spread = real_array(who, "deviations", deviations, 1)
     names = draw.named(who, feature_names, len(b))
     if b.min() < 0 or b.shape != spread.shape or not spread.min() > 0:
         raise ValueError(
@@ -148,6 +162,7 @@ def _title_and_unit(name: str) -> tuple[str, str]:
     return title, unit.removesuffix("]").removesuffix("1")
 
 
+@needs()
 def plot_kernel_error(
     counts: Sequence[int], errors: NDArray, quantity: str, title: str | None = None
 ) -> Figure:
@@ -164,13 +179,20 @@ def plot_kernel_error(
     title : str, optional
         Replaces the message.
     """
+    numbers = real_array("plot_kernel_error", "counts", counts, 1)
+    errors = real_array("plot_kernel_error", "errors", errors)
+    if len(numbers) < 2 or len(errors) != len(numbers) or min(numbers.min(), errors.min()) <= 0:
+        raise ValueError(
+            "plot_kernel_error needs two or more positive counts and a row of positive errors for "
+            f"each, got {len(counts)} counts and errors of shape {errors.shape}."
+        )
     middle = np.sqrt(np.mean(errors**2, axis=1))
     slope = np.polyfit(np.log(counts), np.log(middle), 1)[0]
     message = f"Random features: error of {quantity} ~ D^{slope:.2f}"
     ax = draw.canvas(None, (6.0, 3.6), message, title)
     ax.plot(counts, errors, ".", color=draw.PALETTE[0], alpha=0.35, markersize=5)
     ax.plot(counts, middle, color=draw.PALETTE[0], linewidth=2)
-    guide = middle[0] * np.sqrt(counts[0] / np.asarray(counts, dtype=float))
+    guide = middle[0] * np.sqrt(numbers[0] / numbers)
     ax.plot(counts, guide, "--", color=draw.PALETTE[1], linewidth=1.5)
     ax.set(xscale="log", yscale="log")
     ax.text(counts[-1], middle[-1], "  root mean square", va="center", color=draw.PALETTE[0])

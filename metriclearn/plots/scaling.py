@@ -8,8 +8,10 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 import metriclearn.plots.canvas as draw
+from metriclearn.running.parameters import either, needs, number, real_array
 
 
+@needs(slope=either(None, number(-1e3, 1e3)))
 def plot_scaling(
     sizes: ArrayLike,
     seconds: ArrayLike,
@@ -44,8 +46,8 @@ def plot_scaling(
     ValueError
         If the lengths differ, a value is not positive, or there is only one size.
     """
-    size = draw.finite("plot_scaling", "sizes", sizes, 1)
-    time = draw.finite("plot_scaling", "seconds", seconds, 1)
+    size = real_array("plot_scaling", "sizes", sizes, 1)
+    time = real_array("plot_scaling", "seconds", seconds, 1)
     size, time = draw.aligned("plot_scaling", sizes=size, seconds=time)
     if min(size[0], time.min()) <= 0 or size[0] == size[-1]:
         raise ValueError(

@@ -11,11 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, needs, number, real_array
 
 _LANE = 0.75  # height of a signal, one unit per row
 _MOST_LINES, _MOST_POINTS = 6, 2000
 
 
+@needs(
+    losses=Needs(
+        "{name} that name a number, or None",
+        lambda losses: losses is None or all(map(number(-np.inf).accepts, losses.values())),
+    ),
+    sampling_step=number(positive=True),
+)
 def plot_segmentation(
     segmentations: Mapping[str, ArrayLike],
     signal: ArrayLike | None = None,
@@ -90,8 +98,8 @@ def plot_segmentation(
 
 def _scaled(signal: ArrayLike, n_samples: int) -> NDArray[np.float64]:
     """Every feature scaled to [0, 1], constants to ½."""
-    rows = np.asarray(signal)
-    X = draw.finite("plot_segmentation", "signal", rows.reshape(len(rows), -1), 2)
+    X = np.atleast_1d(real_array("plot_segmentation", "signal", signal, None))
+    X = X.reshape(len(X), -1)
     if len(X) != n_samples:
         raise ValueError(
             f"plot_segmentation needs a signal of T={n_samples} rows as the change-points say, "

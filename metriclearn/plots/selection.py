@@ -11,11 +11,13 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
+from metriclearn.running.parameters import either, needs, number, real_array
 
 _MOST_COLORED = 6
 _MARKED = draw.PALETTE[1]
 
 
+@needs(chosen=either(None, number(1, whole=True)))
 def plot_elbow(
     n_segments: ArrayLike,
     costs: ArrayLike,
@@ -51,9 +53,11 @@ def plot_elbow(
     who = "plot_elbow"
     numbers, cost, intervals = draw.aligned(
         who,
-        numbers=draw.finite(who, "n_segments", n_segments, 1).astype(np.int64),
-        costs=draw.finite(who, "costs", costs, 1),
-        penalties=None if penalties is None else np.asarray(penalties, dtype=np.float64),
+        numbers=real_array(who, "n_segments", n_segments, 1).astype(np.int64),
+        costs=real_array(who, "costs", costs, 1),
+        penalties=None
+        if penalties is None
+        else real_array(who, "penalties", penalties, infinite=True),
     )
     if intervals is not None and (
         intervals.shape[1:] != (2,) or not np.all(intervals[:, 0] <= intervals[:, 1])
@@ -110,6 +114,7 @@ def _draw_intervals(ax: Axes, numbers: NDArray, intervals: NDArray, chosen: int 
     draw.tidy(ax, "penalty per segment", "optimal number of segments", grid="x")
 
 
+@needs()
 def plot_regularization_path(
     strengths: ArrayLike,
     weights: ArrayLike,
@@ -150,12 +155,12 @@ def plot_regularization_path(
     who = "plot_regularization_path"
     losses = None
     if validation_loss is not None:
-        folds = np.asarray(validation_loss)
-        losses = draw.finite(who, "validation_loss", folds.reshape(len(folds), -1), 2)
+        losses = np.atleast_1d(real_array(who, "validation_loss", validation_loss, None))
+        losses = losses.reshape(len(losses), -1)
     strength, path, losses = draw.aligned(
         who,
-        strengths=draw.finite(who, "strengths", strengths, 1),
-        rows=draw.finite(who, "weights", weights, 2),
+        strengths=real_array(who, "strengths", strengths, 1),
+        rows=real_array(who, "weights", weights, 2),
         losses=losses,
     )
     if strength[0] < 0 or np.any(np.diff(strength) == 0):

@@ -12,6 +12,7 @@ from matplotlib.ticker import MultipleLocator
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
+from metriclearn.running.parameters import Needs, component, either, needs, real_array, several
 
 Segment = tuple[float, float, str]
 _ABOVE = 1.5  # height of sound or pictures, one unit per strip
@@ -19,6 +20,18 @@ _POINTS = 1500
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 
 
+_SEGMENTS = several(
+    Needs("", lambda one: len(one) == 3 and 0 <= one[0] < one[1] < np.inf), "a list of segments"
+)
+
+
+@needs(
+    strips=Needs(
+        "{name} that name a list of segments (start, end, label)",
+        lambda strips: all(map(_SEGMENTS.accepts, strips.values())),
+    ),
+    thumbnails=either(None, several(component("ndim", "an array"), "a list of {name}")),
+)
 def plot_timeline(
     strips: Mapping[str, Sequence[Segment]],
     waveform: ArrayLike | None = None,
@@ -65,7 +78,7 @@ def plot_timeline(
     ax = draw.canvas(ax, (11.0, height), message, title)
     top = -draw.LABEL
     if waveform is not None:
-        _draw_waveform(ax, np.asarray(waveform, dtype=np.float64), end, top)
+        _draw_waveform(ax, real_array("plot_timeline", "waveform", waveform, 1), end, top)
         top -= _ABOVE
     if thumbnails is not None:
         _draw_thumbnails(ax, thumbnails, end, top)

@@ -13,12 +13,14 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 import metriclearn.plots.canvas as draw
+from metriclearn.running.parameters import needs, number, real_array
 
 _MOST_NAMES = 30
 _SHARE = 0.95
 _SHOWN = 0.995  # of the entries of a large matrix set its color scale: a few would hide the rest
 
 
+@needs(top=number(1, whole=True))
 def plot_weights(
     weights: Any,
     feature_names: Sequence[str] | None = None,
@@ -54,15 +56,13 @@ def plot_weights(
     if hasattr(weights, "get_mahalanobis_matrix"):
         matrix, feature_names = _learned(weights, feature_names)
         weights = np.diag(matrix)
-    values = draw.finite("plot_weights", "weights", weights, 1)
+    values = real_array("plot_weights", "weights", weights, 1)
     names = draw.named("plot_weights", feature_names, len(values))
-    marked = set(highlight or ())
+    marked = set(() if highlight is None else map(str, highlight))
     if unknown := marked - set(names):
         raise ValueError(
             f"plot_weights needs highlight among feature_names, got {sorted(unknown)}."
         )
-    if top < 1:
-        raise ValueError(f"plot_weights needs top of at least 1, got {top}.")
     order = np.argsort(-np.abs(values), kind="stable")[:top]
     shown = order[values[order] != 0]
     height = 1.1 + 0.22 * max(len(shown), 3)
@@ -108,6 +108,7 @@ def _carriers(values: NDArray[np.floating]) -> int:
     return int(np.searchsorted(np.cumsum(magnitudes), (_SHARE - 1e-12) * magnitudes.sum())) + 1
 
 
+@needs()
 def plot_metric_matrix(
     B: Any,
     feature_names: Sequence[str] | None = None,
@@ -138,7 +139,7 @@ def plot_metric_matrix(
     """
     if hasattr(B, "get_mahalanobis_matrix"):
         B, feature_names = _learned(B, feature_names)
-    matrix = draw.finite("plot_metric_matrix", "a matrix B", B, 2)
+    matrix = real_array("plot_metric_matrix", "a matrix B", B, 2)
     rows, columns = matrix.shape
     scale = float(np.abs(matrix).max())
     if rows != columns or not np.allclose(matrix, matrix.T, atol=1e-6 * scale):

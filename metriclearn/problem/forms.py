@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Basis, Projector, Subspace
+from metriclearn.running.parameters import real_array
 from metriclearn.solvers.mahalanobis import Metric
 
 
@@ -86,11 +87,6 @@ class LowRankForm:
         subspace: Subspace | None = None,
         components: NDArray | None = None,
     ) -> None:
-        if factors is not None and (np.ndim(factors) != 2 or np.size(factors) == 0):
-            raise ValueError(
-                f"LowRankForm needs factors of shape (T, r), got {np.shape(factors)}; "
-                "use .reshape(-1, 1) for a single feature."
-            )
         if truth is None and weight:
             raise ValueError(
                 f"LowRankForm needs the truth that has the weight, got weight={weight!r} and no "
@@ -101,7 +97,7 @@ class LowRankForm:
         self.subspace, self.components = subspace, components
         self._has_mean = factors is not None
         if factors is not None:
-            self.factors = np.asarray(factors)
+            self.factors = real_array("LowRankForm", "factors", factors, single_precision=True)
             self.n_samples = len(self.factors)
         elif cumulative is not None:
             self.cumulative = cumulative
@@ -218,11 +214,9 @@ class DenseForm:
     """
 
     def __init__(self, matrix: ArrayLike) -> None:
-        A = np.asarray(matrix, dtype=np.float64)
-        if A.ndim != 2 or A.shape[0] != A.shape[1] or A.size == 0:
+        A = real_array("DenseForm", "matrix", matrix)
+        if A.shape[0] != A.shape[1]:
             raise ValueError(f"DenseForm needs a square matrix, got shape {A.shape}.")
-        if not np.all(np.isfinite(A)):
-            raise ValueError("DenseForm needs finite entries, got NaN or infinity; remove them.")
         asymmetry = float(np.max(np.abs(A - A.T)))
         if asymmetry > 1e-8 * max(1.0, float(np.max(np.abs(A)))):
             raise ValueError(

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.running.parameters import real_array
+
 
 def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
     """L with B = LLᵀ of the metric that a parameter holds, (d, d), in O(d³).
@@ -28,7 +30,7 @@ def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
         return np.eye(d)
     if hasattr(metric, "get_mahalanobis_matrix"):
         metric = metric.get_mahalanobis_matrix()
-    B = np.asarray(metric, dtype=np.float64)
+    B = real_array(who, "metric", metric, None)
     if B.shape == (d,):
         B = np.diag(B)
     if B.shape == (d, d) and np.allclose(B, B.T):

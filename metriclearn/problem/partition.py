@@ -11,16 +11,19 @@ shorter version is in the proceedings of ICML 2014.
 
 from __future__ import annotations
 
-import numbers
-import reprlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from metriclearn.running.parameters import either, number, real_array, shown
+
 if TYPE_CHECKING:
     from metriclearn.problem.knowledge import PartialPartition
+
+_SAMPLES = either(None, number(1, 2**63 - 1, whole=True))
 
 
 class Partition:
@@ -100,13 +103,15 @@ class Partition:
         ValueError
             If a change-point is repeated, not an integer, below 1 or above ``n_samples``.
         """
-        given = np.asarray(change_points)
-        whole = given.dtype.kind in "iuf" and np.array_equal(given, np.round(given))
-        if given.ndim != 1 or not whole or not np.all(np.isfinite(given)):
+        _SAMPLES.check("Partition", "n_samples", n_samples)
+        given: Any = change_points
+        if isinstance(given, (list, tuple)) and set(map(type, given)) == {int}:
+            given = np.array(given)
+        if type(given) is not np.ndarray or given.dtype.kind not in "iu":
+            given = _whole_numbers(change_points)
+        if given.ndim != 1:
             raise ValueError(
-                "Partition needs integer change-points, a flat sequence of integers, got "
-                f"{type(change_points).__name__} of {given.dtype}; pass the ends of the segments, "
-                "or Partition.from_runs(labels)."
+                f"Partition needs a flat sequence of change_points, got {given.ndim} dimensions."
             )
         ends = np.sort(given.astype(np.int64), kind="stable")  # linear where they are sorted
         if n_samples is not None and (ends.size == 0 or ends[-1] < n_samples):
@@ -266,16 +271,29 @@ class Partition:
 
 def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int) -> None:
     """Raise ValueError unless T samples can hold K clusters of ``min_size`` samples."""
-    if not isinstance(min_size, numbers.Integral) or min_size < 1:
-        raise ValueError(f"{who} needs min_size of at least 1, got {min_size!r}.")
+    number(1, whole=True).check(who, "min_size", min_size)
+    _SAMPLES.check(who, "n_clusters", n_clusters)
     wanted = 1 if n_clusters is None else n_clusters
-    if not isinstance(wanted, numbers.Integral) or wanted < 1:
-        raise ValueError(f"{who} needs at least one cluster, got n_clusters={n_clusters!r}.")
     if wanted * min_size > n_samples:
         raise ValueError(
             f"{who} needs {wanted * min_size} samples for {wanted} segment(s) of at least "
             f"{min_size}, got {n_samples}; lower n_clusters or min_size."
         )
+
+
+def _whole_numbers(change_points: Any) -> NDArray[np.float64]:
+    """Change-points as floats without a fraction."""
+    try:
+        ends = real_array("Partition", "change_points", change_points, None, empty=True)
+    except ValueError as error:
+        raise ValueError(f"{str(error)[:-1]}; of labels, Partition.from_runs(labels).") from error
+    truths = np.asarray(change_points).dtype.kind == "b"
+    if truths or np.any(np.abs(ends) > 2.0**53) or not np.array_equal(ends, np.round(ends)):
+        raise ValueError(
+            f"Partition needs integer change-points below 2**53, got {shown(change_points)}; pass "
+            "the ends of the segments; of labels, Partition.from_runs(labels)."
+        )
+    return ends
 
 
 def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
@@ -290,13 +308,15 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
             "Partition needs labels without a mask; pass labels.filled(-1), and ignore_label=-1 "
             "to an index of two partitions."
         )
-    array = np.asarray(labels) if hasattr(labels, "__array__") else None
+    ordered = isinstance(labels, Iterable) and not isinstance(labels, (Mapping, Set, type))
+    array = None
+    if hasattr(labels, "__array__") and not isinstance(labels, type):
+        with suppress(Exception):  # an object fails in whatever way it likes
+            array = np.asarray(labels)
     if array is not None and array.ndim > 0:
         return array
-    ordered = isinstance(labels, Iterable) and not isinstance(labels, (Mapping, Set))
-    if array is not None or not ordered:
-        given = reprlib.repr(labels)  # shortened
-        raise ValueError(f"Partition needs one label per sample, got {given}; pass a list.")
+    if array is not None or not ordered or hasattr(labels, "toarray"):
+        raise ValueError(f"Partition needs one label per sample, got {shown(labels)}; pass a list.")
     items = list(labels)
     if set(map(type, items)) in ({int}, {float}, {str}, {bool}):
         values = np.asarray(items)

@@ -1,14 +1,150 @@
-"""Parameters of estimators: nested ones are copied before a change, and one table checks them."""
+"""What users pass: parameters, which tables of estimators and functions check, and real numbers."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from functools import wraps
+from inspect import signature
+from os import PathLike
+from reprlib import Repr
+from typing import Any, TypeVar, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from numpy.typing import NDArray
+
+_ROWS = 2**16  # checked at once: a long array may be on disk
+_SHORTENED = Repr()
+_SHORTENED.maxother = _SHORTENED.maxstring = 200
+
+
+class NotNumbers(TypeError, ValueError):
+    """Something else than an array of real numbers."""
+
+
+def shown(value: Any) -> str:
+    """A value as an error says it: on one line, and short, whatever it is."""
+    return " ".join(_SHORTENED.repr(value).split())
+
+
+def real_array(
+    who: str,
+    what: str,
+    values: Any,
+    ndim: int | None = 2,
+    *,
+    n_features: int | None = None,
+    single_precision: bool = False,
+    signals: bool = False,
+    empty: bool = False,
+    infinite: bool = False,
+) -> NDArray:
+    """Finite real numbers as a float64 array of ``ndim`` dimensions; no copy where it is one.
+
+    The one reader of numbers in the package: what has a mask, is complex, a time, a text, too
+    large for a float, NaN or infinite is refused, and never converted on the way.
+
+    Parameters
+    ----------
+    who, what : str
+        Whom it is for, and what it is, for errors.
+    values : array-like
+    ndim : int or None
+        Any number of dimensions for None.
+    n_features : int, optional
+        What the last dimension has to be.
+    single_precision : bool
+        Leave float32 as it is.
+    signals : bool
+        Whether a flat array is a single feature.
+    empty, infinite : bool
+        Whether there may be none, and whether some may be infinite.
+
+    Raises
+    ------
+    TypeError
+        For a sparse matrix.
+    ValueError
+        For anything else, naming the first row and feature that is at fault.
+    """
+    if hasattr(values, "toarray"):
+        raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
+    try:
+        raw = np.asarray(values)
+        if np.ma.is_masked(values):
+            raise ValueError("entries are masked")
+        if raw.dtype.kind == "c":
+            raise ValueError("Complex data not supported")
+        texts = raw.dtype == object and any(isinstance(item, (str, bytes)) for item in raw.flat)
+        if texts or raw.dtype.kind not in "biufO":
+            raise ValueError(f"values of {str if texts else raw.dtype}")
+        keep = single_precision and raw.dtype == np.float32
+        array = raw if keep else np.asarray(raw, dtype=np.float64)
+    except Exception as error:  # an object fails in whatever way it likes
+        raise NotNumbers(
+            f"{who} needs a rectangular array of real numbers in {what}, got something else "
+            f"{_at_fault(values)}({shown(str(error))}); convert such columns, or drop them."
+        ) from error
+    if signals and array.ndim == 1:
+        array = array[:, None]
+    if ndim is not None and array.ndim != ndim:
+        needed = "(n_samples, n_features) data" if ndim == 2 else f"{ndim} dimension(s)"
+        raise ValueError(
+            f"{who} needs {needed}, got {array.ndim} dimension(s) in {what}. "
+            "Reshape your data: .reshape(-1, 1) makes a single feature, .ravel() a flat array."
+        )
+    if array.size == 0 and not empty:
+        part = "sample(s)" if array.shape[0] == 0 else "feature(s)"
+        raise ValueError(
+            f"{who} found array with 0 {part} (shape={array.shape}) while a minimum of 1 is "
+            f"required in {what}."
+        )
+    if n_features is not None and array.shape[-1] != n_features:
+        raise ValueError(
+            f"{who} needs the same features in every data set, got {n_features} in data set 0 and "
+            f"{array.shape[-1]} in {what}."
+        )
+    for start in range(0, len(array) if array.ndim else 1, _ROWS):
+        rows = array[start : start + _ROWS] if array.ndim else array
+        finite = ~np.isnan(rows) if infinite else np.isfinite(rows)
+        if not finite.all():
+            place = np.argwhere(~finite)[0] + [start, *[0] * (array.ndim - 1)][: array.ndim]
+            value = "NaN" if np.isnan(array[tuple(place)]) else "inf"
+            row = f"row {', feature '.join(map(str, place))}"
+            if array.ndim > 2:
+                row = f"position {tuple(place.tolist())}"
+            remedy = "impute or remove such samples"
+            if array.ndim == 2 and not np.isfinite(array[:, place[1]]).any():
+                remedy = "no row has a number there, so drop this column"
+            raise ValueError(
+                f"{who} needs finite numbers, got {value} at {row} of {what}; {remedy}."
+            )
+    return array
+
+
+def _at_fault(table: Any) -> str:
+    """The columns of a table that are no numbers, or nothing where it has none."""
+    faulty = []
+    for name in getattr(table, "columns", ()):
+        try:
+            column = np.asarray(table[name])
+            if column.dtype.kind in "cmM":
+                raise TypeError
+            column.astype(np.float64)
+        except (TypeError, ValueError):
+            faulty.append(str(name))
+    return f"in {', '.join(faulty[:5])} " if faulty else ""
+
+
+def check_scale(who: str, X: NDArray) -> None:
+    """Raise where squared distances of rows of X, (n, d), could overflow: beyond 1e150/√d."""
+    largest = np.abs(X).max(initial=0.0)
+    if largest > 1e150 / np.sqrt(X.shape[1]):
+        raise ValueError(
+            f"{who} needs squared distances below 1e300, got values up to {largest:.1e}; "
+            "rescale X, and parameters in its units."
+        )
 
 
 @dataclass(frozen=True)
@@ -34,11 +170,11 @@ class Needs:
         """Raise a ValueError in the name of ``who`` for a value that will not do."""
         try:
             accepted = self.accepts(value)
-        except TypeError:  # such as a number where a sequence is looked through
+        except Exception:  # such as a number where a sequence is looked through
             accepted = False
         if not accepted:
             needed = self.words.format(a="an" if name[0] in "aeiou" else "a", name=name)
-            raise ValueError(f"{who} needs {needed}, got {value!r}{self.remedy}.")
+            raise ValueError(f"{who} needs {needed}, got {shown(value)}{self.remedy}.")
 
 
 def number(
@@ -46,13 +182,17 @@ def number(
 ) -> Needs:
     """A finite number from ``least`` to ``most``; ``positive`` leaves out 0, ``whole`` fractions.
 
-    Numbers above 1e50 are refused like infinity: their squares leave the range of float64 soon.
+    Unless ``most`` says more, numbers above 1e50 are refused like infinity (their squares leave the
+    range of float64 soon), and whole ones above 2**53, where floats skip some.
     """
     kind = numbers.Integral if whole else numbers.Real
 
     def accepts(value: Any) -> bool:
         real = isinstance(value, kind) and not isinstance(value, bool)
-        return real and least <= float(value) <= min(most, 1e50) and not (positive and value == 0)
+        low, high = max(least, -1e50), most if most < np.inf else 2.0**53 if whole else 1e50
+        if not real or isinstance(value, int):  # which may be larger than any float
+            return real and low <= value <= high and not (positive and value == 0)
+        return low <= float(value) <= high and not (positive and value == 0)
 
     if positive:
         return Needs("a positive {name}", accepts)
@@ -75,16 +215,16 @@ def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
     return Needs(f"{{a}} {{name}} such as {example}{' or None' if optional else ''}", accepts)
 
 
-def either(*options: str | Needs | None, remedy: str = "") -> Needs:
-    """One of some strings, None, or what another row accepts."""
+def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
+    """One of some strings, truth values, None, or what another row accepts."""
     plain = [option for option in options if not isinstance(option, Needs)]
     rows = [option for option in options if isinstance(option, Needs)]
 
     def accepts(value: Any) -> bool:
-        named = (value is None or isinstance(value, str)) and value in plain
+        named = isinstance(value, (str, bool, np.bool_, type(None))) and value in plain
         return named or any(row.accepts(value) for row in rows)
 
-    words = ["None" if option is None else f'"{option}"' for option in plain]
+    words = [f'"{option}"' if isinstance(option, str) else str(option) for option in plain]
     words += [row.words.format(a="a", name="number") for row in rows]
     listed = ", ".join(words[:-1]) + f" or {words[-1]}"
     return Needs(f"{{name}}={listed}", accepts, remedy)
@@ -99,6 +239,71 @@ def several(row: Needs, words: str) -> Needs:
     return Needs(words, accepts)
 
 
+SWITCH = either(True, False)
+_NAMED = component("items", '{"a name": …}')
+_LIST = Needs(
+    "a list of {name} or None",
+    lambda v: v is None or (not isinstance(v, (str, bytes, type)) and len(v) + len(list(v)) >= 0),
+)
+_TEXT = component(str, '"a text"', optional=True)
+# What a name needs wherever it stands, if its table says nothing else.
+_EVERYWHERE = {
+    "random_state": either(
+        None,
+        number(0, 2**32 - 1, whole=True),
+        component((np.random.RandomState, np.random.Generator), "RandomState()"),
+    ),
+    "verbose": either(None, True, False),
+    "n_jobs": either(None, number(1, 2**16, whole=True), number(-(2**10), -1, whole=True)),
+    "checkpoint": component((str, PathLike), '"state.npz"', optional=True),
+    "executor": component("each", "DaskExecutor()", optional=True),
+    "min_size": number(1, whole=True),
+    "max_passes": number(1, whole=True),
+    "device": component(str, '"cpu" or "cuda"'),
+    "distance": component("__call__", "variation_of_information"),
+    "index": component("__call__", "rand_score"),
+    "labelings": component((list, tuple, np.ndarray), "a list of them"),
+    "segmentations": _NAMED,
+    "panels": _NAMED,
+    "strips": _NAMED,
+    "traces": _NAMED,
+    "title": _TEXT,
+    "xlabel": _TEXT,
+    "ylabel": _TEXT,
+    "label": _TEXT,
+    "unit": _TEXT,
+    "noun": _TEXT,
+    "quantity": _TEXT,
+    "names": _LIST,
+    "feature_names": _LIST,
+    "highlight": _LIST,
+}
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def needs(**rows: Needs) -> Callable[[Function], Function]:
+    """Let a function check its arguments by rows such as those of a table ``PARAMETERS``.
+
+    What is True or False by default has to be one of them, and some names say what they need.
+    """
+
+    def checking(function: Function) -> Function:
+        form = signature(function)
+        switches = {k: SWITCH for k, p in form.parameters.items() if isinstance(p.default, bool)}
+        table = {**_EVERYWHERE, **switches, **rows}
+
+        @wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            for name, value in form.bind(*args, **kwargs).arguments.items():
+                if name in table:
+                    table[name].check(function.__name__, name, value)
+            return function(*args, **kwargs)
+
+        return cast(Function, checked)
+
+    return checking
+
+
 def check_parameters(estimator: Any) -> None:
     """Check an estimator by its table ``PARAMETERS``, and its components by theirs.
 
@@ -107,26 +312,15 @@ def check_parameters(estimator: Any) -> None:
     ValueError
         Who needed what, and what came, in one sentence.
     """
-    for name, needs in estimator.PARAMETERS.items():
-        value = getattr(estimator, name)
-        needs.check(type(estimator).__name__, name, value)
-        if hasattr(value, "PARAMETERS"):
+    who, table = type(estimator).__name__, getattr(estimator, "PARAMETERS", {})
+    parameters = signature(type(estimator)).parameters
+    for name in dict.fromkeys([*table, *parameters]):
+        value = getattr(estimator, name, None)
+        row = table.get(name, _EVERYWHERE.get(name))
+        if row is None and isinstance(parameters[name].default, bool):
+            row = SWITCH
+        if row is not None:
+            row.check(who, name, value)
+        ours = type(value).__module__.startswith("metriclearn.")
+        if ours and hasattr(value, "get_params") and not isinstance(value, type):
             check_parameters(value)
-
-
-class ComponentParameters(BaseEstimator):
-    """scikit-learn's parameters, except that a nested change replaces the component by a copy.
-
-    So a component may be the default value of a parameter, shared by all instances. What the
-    parameters may be stands in the table ``PARAMETERS``, see :func:`check_parameters`.
-    """
-
-    PARAMETERS: ClassVar[Mapping[str, Needs]] = {}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, ``component__parameter`` included."""
-        nested = {name.split("__")[0] for name in params if "__" in name}
-        for name in nested & set(self.get_params(deep=False)):
-            if name not in params and hasattr(getattr(self, name), "get_params"):
-                setattr(self, name, clone(getattr(self, name)))
-        return super().set_params(**params)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.projector import Projector
-from metriclearn.running.parameters import ComponentParameters
+from metriclearn.running.components import ComponentParameters
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.normalized_cut import normalizing_root
 from metriclearn.similarities.operators import (

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn.running.parameters import ComponentParameters, Needs, component, either, number
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Needs, component, either, number
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution
 
 

@@ -281,7 +281,7 @@ def test_weights() -> None:
     "weights", [[1.0, 2.0], [1, 2, -1], [0, 0, 0], [1, 2, np.nan], [1, 2, np.inf], 1.0, [[1, 2, 3]]]
 )
 def test_bad_weights(weights) -> None:
-    with refused("Learner needs sample_weight with one finite nonnegative number for each"):
+    with refused("Learner needs .*sample_weight"):
         read_weights("Learner", weights, 3)
 
 

@@ -87,8 +87,8 @@ BAD_INTERVAL = "low <= high"
     ("y", "weights", "sentence"),
     [
         ([[1.0, 0.0]], None, BAD_INTERVAL),
-        ([[np.nan, 0]], None, BAD_INTERVAL),
-        ([0.0], None, BAD_INTERVAL),
+        ([[np.nan, 0]], None, "got NaN at row 0, feature 0 of y"),
+        ([0.0], None, "got 1 dimension.* in y"),
         ([[-np.inf, np.inf]], None, "finite end"),
         ([[0.0, 1.0]], [-1.0], "one finite nonnegative number for each of the 1"),
     ],

@@ -128,7 +128,7 @@ def test_names_carry_units_and_match() -> None:
         (np.full((5, 5, 3), 200, dtype=np.int64), "uint8, or of floats from 0 to 1, got int64"),
         (np.full((5, 5, 3), 50000, dtype=np.uint16), "got uint16 from 50000 to 50000; divide"),
         (np.full((5, 5, 3), 1.5), "got float64 from 1.5 to 1.5"),
-        (np.full((5, 5, 3), np.nan), "needs finite pixels, got NaN"),
+        (np.full((5, 5, 3), np.nan), "needs finite numbers, got NaN"),
     ],
 )
 def test_other_images_are_refused(image: NDArray, message: str) -> None:

@@ -29,7 +29,7 @@ ORACLES = [
 def test_factors_whose_squares_cannot_be_added_are_refused(oracle: Any, size: float) -> None:
     Z = STEPS * size if size < 1 else STEPS.copy()
     Z[7] = size
-    message = TOO_LARGE if np.isfinite(size) else "needs finite factors, got NaN or infinity"
+    message = TOO_LARGE if np.isfinite(size) else "needs finite numbers, got .* of factors"
     for count in (4, None):
         with pytest.raises(ValueError, match=message):
             oracle(ml.LowRankForm(Z), count)

@@ -74,16 +74,16 @@ def test_centering_twice_removes_an_offset_of_1e8() -> None:
 
 
 SQUARE = "DenseForm needs a square matrix, got shape "
-FINITE = "DenseForm needs finite entries, got NaN or infinity"
-FACTORS = r"LowRankForm needs factors of shape \(T, r\), got \("
+FINITE = "DenseForm needs finite numbers, got (NaN|inf) at row 0, feature [01] of matrix"
+FACTORS = "LowRankForm (needs|found) .* in factors"
 
 
 @pytest.mark.parametrize(
     ("form", "arguments", "message"),
     [
         (DenseForm, (np.zeros((2, 3)),), SQUARE + r"\(2, 3\)"),
-        (DenseForm, (np.zeros(4),), SQUARE + r"\(4,\)"),
-        (DenseForm, (np.zeros((0, 0)),), SQUARE + r"\(0, 0\)"),
+        (DenseForm, (np.zeros(4),), r"got 1 dimension\(s\) in matrix"),
+        (DenseForm, (np.zeros((0, 0)),), r"found array with 0 sample\(s\) .* in matrix"),
         (DenseForm, ([[1.0, 2.0], [2.5, 1.0]],), r"symmetric.*, got \|A - A.T\| up to 0.5; pass"),
         (DenseForm, ([[1.0, np.nan], [np.nan, 1.0]],), FINITE),
         (DenseForm, ([[np.inf, 0.0], [0.0, 1.0]],), FINITE),

@@ -1,0 +1,315 @@
+"""The public callables, and good arguments for each by the names of its parameters.
+
+A callable is public if a package of metriclearn names it. What is added to the package is tried by
+itself, as long as its parameters have names that stand in ``GOOD``, defaults, or annotations.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, is_dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.cluster import KMeans
+from sklearn.metrics import rand_score
+
+import metriclearn as ml
+from metriclearn.datasets import LabeledSequences, LabeledTable
+from metriclearn.features.image import Color, PixelBlocks, Position
+
+_RANDOM = np.random.default_rng(0)
+LABELS = np.repeat([0, 1, 2], 4)
+X = _RANDOM.normal(size=(12, 2)) + 3.0 * np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, 2.0]])[LABELS]
+_SQUARE = np.exp(-np.square(X[:, None] - X).sum(axis=2))
+_TRUTH = ml.Partition.from_change_points([4, 8, 12])
+_IMAGE = _RANDOM.random((12, 10, 3))
+_SMALL_IMAGES = ml.ImageFeatures(PixelBlocks(12), (Color(), Position()))
+_FAST = ml.BundleDual(max_rounds=4)
+_QUICK = {
+    "solver": _FAST,
+    "verbose": False,
+    "max_rounds": 5,
+    "n_jobs": None,
+    "n_bootstrap": 4,
+    "n_permutations": 10,
+    "n_folds": 2,
+    "n_init": 2,
+    "n_runs": 4,
+    "n_sweeps": 4,
+    "strengths": 3,
+    "device": "cpu",
+    "cv": 2,
+    "n_samples": 12,
+    "n_segments": None,
+}
+
+# What a parameter of that name takes anywhere; a callable's name before it where it differs.
+GOOD: dict[str, Any] = {
+    "X": X,
+    "y": LABELS,
+    "x": X[:, 0],
+    "A": _SQUARE > 0.5,
+    "B": np.eye(2),
+    "S": _SQUARE,
+    "Z": X,
+    "alpha": 0.05,
+    "change_points": [4, 8, 12],
+    "column_sizes": [4, 4, 4],
+    "costs": [9.0, 4.0, 1.0],
+    "counts": [1, 2, 3],
+    "data": LabeledSequences("a", [X] * 4, [LABELS] * 4, list("abcd"), list("wxyz"), ["p", "q"]),
+    "deviations": [1.0, 2.0],
+    "errors": [[3.0], [2.0], [1.0]],
+    "estimator": KMeans(2, n_init=1),
+    "factors": X,
+    "form": ml.LowRankForm(X),
+    "forms": [ml.LowRankForm(X)] * 2,
+    "feature_names": ["p", "q"],
+    "image": _IMAGE,
+    "images": [_IMAGE],
+    "index": rand_score,
+    "known": ml.PartialPartition(12, LABELS),
+    "labeling": LABELS,
+    "labelings": [LABELS, LABELS[::-1]],
+    "labels": LABELS,
+    "learner": ml.ChangePointMetricLearner(solver=_FAST, verbose=False),
+    "matrix": _SQUARE,
+    "means": X[:3],
+    "metric": ml.DiagonalMetric(),
+    "n1": 5,
+    "n2": 6,
+    "n_clusters": 3,
+    "n_neighbors": 2,
+    "n_samples": 12,
+    "n_segments": 3,
+    "pairs": np.stack([X[:6], X[6:]], axis=1),
+    "panels": {"a": X},
+    "penalty": 1.0,
+    "pred": [5, 9, 12],
+    "prior_variance": 1.0,
+    "quantity": "error",
+    "radius": 1.0,
+    "reference": LABELS,
+    "regions": [(1, 6, 1), (5, 7, 0)],
+    "row_sizes": [6, 6],
+    "seconds": [1.0, 2.0, 4.0],
+    "segmentations": {"a": [4, 8, 12], "b": [5, 12]},
+    "shape": (3, 4),
+    "signal": X[:, 0],
+    "sizes": [10, 20, 40],
+    "strengths": [0.1, 1.0, 10.0],
+    "strips": {"a": [(0.0, 4.0, "x"), (4.0, 12.0, "y")]},
+    "table": LabeledTable("a", X, LABELS, ["p", "q"]),
+    "traces": {"a": {"objective": [3.0, 2.0], "lower_bound": [0.0, 1.0]}},
+    "true": [4, 8, 12],
+    "truth": _TRUTH,
+    "truths": [_TRUTH] * 2,
+    "u": 10.0,
+    "values": [0.5, 0.7],
+    "variance": 0.5,
+    "weights": [0.5, 1.0],
+    "plot_kernel_error.counts": [1, 2, 3],
+    "plot_elbow.n_segments": [1, 2, 3],
+    "plot_regularization_path.weights": [[1.0, 2.0]] * 3,
+    "plot_image_segmentations.segmentations": {"a": [np.repeat([0, 1], 60).reshape(12, 10)]},
+    "plot_annotations.regions": [ml.Region(1, 6, ml.NO_CHANGE)],
+    "mann_whitney_u.y": X[:, 1],
+    "mann_whitney_z.y": X[:, 1],
+    "assignment_probabilities.x": X[0],
+    "spherical_responsibilities.weights": [1.0, 1.0, 1.0],
+    "best_penalty.weights": [1.0, 1.0],
+    "IntervalRegression.y": np.column_stack([X[:, 0] - 1.0, X[:, 0] + 1.0]),
+    "PartialPartition.change_points": [4, 8],
+    "PartialPartition.regions": [ml.Region(1, 3, ml.NO_CHANGE)],
+    "Region.start": 1,
+    "Region.stop": 5,
+    "Region.kind": ml.NO_CHANGE,
+    "ChangePointMetricLearnerCV.X": [X] * 4,
+    "ChangePointMetricLearnerCV.y": [LABELS] * 4,
+    "NormalizedCutMetricLearner.solver": ml.CCCP(max_rounds=2),
+    "TunedSegmenter.y": LABELS,
+    "save.estimator": ml.ChangePointMetricLearner(),
+    "PenaltyLearner.X": [X] * 4,
+    "PenaltyLearner.y": [LABELS] * 4,
+    "NormalizedCutMetricLearner.X": [X] * 2,
+    "NormalizedCutMetricLearner.y": [LABELS] * 2,
+}
+
+# Handles of files and pictures, or seams that learners call with what they have checked.
+_NOT_TRIED = {"self", "ax", "path", "root", "problem", "log", "out", "cumulative", "subspace"}
+_METHODS = (
+    "fit",
+    "transform",
+    "predict",
+    "predict_change_points",
+    "predict_penalties",
+    "fit_predict",
+    "score",
+    "pair_distance",
+    "nodes",
+    "from_labels",
+    "from_runs",
+    "from_change_points",
+    "select",
+    "split_by_group",
+    "__call__",
+)
+_LABELS = ("labels_true", "labels_pred", "a", "b")  # optional, but nothing is compared without
+# What learners call with what they have checked
+_SEAMS = (ml.FrobeniusLoss, ml.KnownLoss, ml.similarities.SimilarityFeatures)
+_ANNOTATED = {"int": 2, "float": 0.5, "bool": False, "str": "a"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A public callable as a function of one of its arguments."""
+
+    name: str
+    parameter: str
+    make: Callable[[], Callable[..., Any]]
+    good: dict[str, Any]
+
+    @property
+    def needs_y(self) -> bool:
+        """Whether a target is not only there for scikit-learn's sake."""
+        return "y" in self.good
+
+    def run(self, value: Any) -> Any:
+        """The call with that value in the place of a good one."""
+        less = _LABELS if self.parameter == "contingency" else ()
+        others = {k: v for k, v in self.good.items() if k not in (*less, self.parameter)}
+        return self.make()(**others, **{self.parameter: value})
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.parameter}=…)"
+
+
+def packages() -> list[ModuleType]:
+    """metriclearn and its folders, as far as what they need is installed."""
+    modules: list[ModuleType] = [ml]
+    for entry in pkgutil.iter_modules(ml.__path__):
+        if entry.ispkg:
+            try:
+                modules.append(importlib.import_module(f"metriclearn.{entry.name}"))
+            except ImportError:
+                continue
+    return modules
+
+
+def public() -> dict[str, Any]:
+    """What the packages name: functions and classes of metriclearn, by their names."""
+    named = {}
+    for package in packages():
+        for name in getattr(package, "__all__", [n for n in vars(package) if n[0] != "_"]):
+            try:
+                value = getattr(package, name)
+            except ImportError:  # of a library that is not installed
+                continue
+            home = str(getattr(value, "__module__", ""))
+            elsewhere = ".datasets." in home or not home.startswith("metriclearn.")
+            if callable(value) and not elsewhere:
+                named[name] = value
+    return dict(sorted(named.items()))
+
+
+def arguments(owner: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """Good arguments for all parameters that need one, and for those that make a call quick."""
+    chosen = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        optional = parameter.default is not parameter.empty
+        if f"{owner}.{name}" in GOOD or name in _LABELS:
+            chosen[name] = GOOD.get(f"{owner}.{name}", LABELS)
+        elif optional and name in _QUICK:
+            chosen[name] = _QUICK[name]
+        elif not optional:
+            kind = str(parameter.annotation).split(" |")[0]
+            chosen[name] = GOOD.get(name, _ANNOTATED.get(kind, X))
+    return chosen
+
+
+def _calls_of(
+    name: str, owner: str, function: Callable[..., Any], make: Callable[[], Callable[..., Any]]
+) -> Iterator[Call]:
+    """One call per parameter of a function, which ``make`` returns when it is called."""
+    good = arguments(owner, function)
+    for parameter, kind in inspect.signature(function).parameters.items():
+        if parameter in _NOT_TRIED or kind.kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
+            continue
+        yield Call(name, parameter, make, good)
+
+
+def _fitted(kind: type, parameters: dict[str, Any]) -> Any:
+    learner = kind(**parameters)
+    return learner.fit(**arguments(kind.__name__, learner.fit))
+
+
+@cache
+def _example(kind: type) -> Any:
+    return _fitted(kind, arguments(kind.__name__, kind))
+
+
+def _slot(component: Any) -> tuple[type, str] | None:
+    """A learner, and its parameter that takes the component."""
+    for kind in (ml.ChangePointMetricLearner, ml.ClusteringMetricLearner, *public().values()):
+        table = getattr(kind, "PARAMETERS", {}) if isinstance(kind, type) else {}
+        for name, row in table.items():
+            if hasattr(kind, "fit") and "such as" in row.words and row.accepts(component):
+                return kind, name
+    return None
+
+
+def calls() -> list[Call]:
+    """Every argument of every public callable."""
+    result: list[Call] = []
+    for name, value in public().items():
+        if not isinstance(value, type):
+            result += _calls_of(name, name, value, lambda f=value: f)
+        elif issubclass(value, BaseEstimator):
+            result += _calls_of_estimator(name, value)
+        elif issubclass(value, (tuple, float, *_SEAMS)) or getattr(value, "_is_protocol", False):
+            continue  # what functions return, and what only names methods
+        elif value is ml.Region or not is_dataclass(value):
+            constructors = [m for m in _METHODS if isinstance(vars(value).get(m), classmethod)]
+            for method in constructors:
+                function = getattr(value, method)
+                result += _calls_of(f"{name}.{method}", name, function, lambda f=function: f)
+            if not constructors:
+                result += _calls_of(name, name, value, lambda f=value: f)
+            if "__call__" in vars(value):
+                made = value(**arguments(name, value))
+                result += _calls_of(f"{name}()", name, made.__call__, lambda f=made: f)
+    return result
+
+
+def _calls_of_estimator(name: str, kind: type) -> Iterator[Call]:
+    """Its parameters, by fitting it or a learner that takes it, and its methods."""
+    parameters = arguments(name, kind)
+    learner, place = kind, ""
+    if not hasattr(kind, "fit"):
+        learner, place = _slot(kind(**parameters)) or (None, "")
+
+    def make(**given: Any) -> Any:
+        if learner is kind:
+            return _fitted(kind, given)
+        return _fitted(learner, {**arguments(learner.__name__, learner), place: kind(**given)})
+
+    if learner is not None:
+        yield from _calls_of(name, name, kind, lambda: make)
+    for method in _METHODS:
+        function = next((vars(c)[method] for c in kind.__mro__ if method in vars(c)), None)
+        if not inspect.isfunction(function) or (method == "__call__" and learner is not None):
+            continue
+
+        def bound(method: str = method) -> Callable[..., Any]:
+            if method in ("fit", "fit_predict") or learner is not kind:
+                return getattr(kind(**parameters), method)
+            return getattr(_example(kind), method)
+
+        yield from _calls_of(f"{name}.{method}", name, function, bound)

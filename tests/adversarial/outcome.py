@@ -1,0 +1,89 @@
+"""What became of a call: an answer, a sentence of ours, or one of the ways to break."""
+
+import dis
+import numbers
+import re
+import signal
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
+_SECONDS = 120.0  # of a call on a dozen samples, on a machine that does other things, too
+# scikit-learn's words for an estimator that is not fitted, or fitted to other features
+_CONTRACT = ("check_is_fitted", "_check_n_features", "_check_feature_names", "_get_feature_names")
+CASES: Counter[str] = Counter()  # by property: what has been tried in this process
+
+
+class Wrong(AssertionError):
+    """An answer that is not the right one, or to what has none."""
+
+
+class Invalid(Wrong):
+    """No partition of the samples, or not the one asked for."""
+
+
+class NonFinite(Wrong):
+    """NaN in a result."""
+
+
+class Hang(Exception):
+    """A call took longer than a call on a dozen samples may."""
+
+
+@contextmanager
+def watched(seconds: float = _SECONDS) -> Iterator[None]:
+    """Raise Hang in the block after so many seconds."""
+
+    def stop(*_: Any) -> None:
+        raise Hang(f"more than {seconds:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether an error is a whole sentence that a ``raise`` in metriclearn says.
+
+    Or one of scikit-learn's contract, for an estimator that is not fitted.
+    """
+    last: TracebackType | None = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    code = last.tb_frame.f_code
+    raised = code.co_code[last.tb_lasti] == _RAISE
+    contract = code.co_filename.endswith("sklearn/utils/validation.py")
+    sentence = re.fullmatch(r"\S.{15,}\.", " ".join(str(error).split())) is not None
+    kind = isinstance(error, (ValueError, TypeError, OSError, ImportError, IndexError))
+    here = "/metriclearn/" in code.co_filename and sentence
+    return kind and raised and (here or (contract and code.co_name in _CONTRACT))
+
+
+def has_nan(value: Any, depth: int = 0) -> bool:
+    """Whether there is a NaN among the numbers of a result, or of what has been fitted."""
+    if isinstance(value, (bool, str, bytes, type(None))) or depth > 4:
+        return False
+    if issparse(value):
+        value = value.data
+    if isinstance(value, numbers.Real):
+        return bool(value != value)
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "fc" and bool(np.isnan(value).any())
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return any(has_nan(item, depth + 1) for item in value)
+    fitted = {k: v for k, v in getattr(value, "__dict__", {}).items() if k.endswith("_")}
+    return bool(fitted) and has_nan(fitted, depth + 1)

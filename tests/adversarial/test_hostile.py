@@ -1,0 +1,102 @@
+"""Every public callable against every hostile value: a right answer, or a sentence of ours."""
+
+import os
+import warnings
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.adversarial.callables import Call, calls
+from tests.adversarial.outcome import CASES, NonFinite, Wrong, has_nan, is_ours, watched
+from tests.adversarial.zoo import ZOO, Hostile, UsersError
+
+CALLS = calls()
+NUMBERS = {
+    "X",
+    "x",
+    "Z",
+    "S",
+    "A",
+    "B",
+    "factors",
+    "matrix",
+    "means",
+    "weights",
+    "counts",
+    "values",
+}
+NUMBERS |= {"sample_weight", "pairs", "signal", "costs", "deviations", "image", "variance"}
+LABELS = {"y", "labels", "labels_true", "labels_pred", "truths", "reference"}
+# 0/0 is documented to be NaN; and what is not looked at is not refused
+NAN_IS_TOLD = ("goodman_kruskal_gamma", "weighted_goodman_kruskal")
+NOT_LOOKED_AT = ("ImageFeatures.fit(X", "plot_contingency")
+ERRORS: Counter[bool] = Counter()  # whether they are ours
+OBSCURE: Counter[str] = Counter()
+
+
+def check(call: Call, hostile: Hostile) -> None:
+    """Count an error; raise for a wrong answer, NaN, and what takes too long."""
+    CASES["hostile"] += 1
+    try:
+        with watched(), warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            result: Any = call.run(hostile.value)
+    except UsersError:
+        return
+    except (Exception, SystemError) as error:
+        if type(error).__name__ == "Hang":
+            raise
+        ours = is_ours(error)
+        ERRORS[ours] += 1
+        if not ours:
+            OBSCURE[f"{call} with {hostile}: {type(error).__name__}: {str(error)[:100]}"] += 1
+        return
+    if has_nan(result) and not call.name.startswith(NAN_IS_TOLD):
+        raise NonFinite(f"{call} with {hostile} gives NaN")
+    unsupervised = call.parameter == "y" and not call.needs_y
+    seen = not unsupervised and not repr(call).startswith(NOT_LOOKED_AT)
+    numbers, labels = call.parameter in NUMBERS, call.parameter in LABELS
+    if seen and ((hostile.no_numbers and numbers) or (hostile.no_labels and labels)):
+        raise Wrong(f"{call} takes {hostile}")
+
+
+@settings(
+    derandomize=True,
+    max_examples=1500,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(st.sampled_from(CALLS), st.sampled_from(ZOO))
+def test_hostile(call: Call, hostile: Hostile) -> None:
+    check(call, hostile)
+
+
+def test_errors_are_sentences() -> None:
+    assert ERRORS[True] >= 0.995 * sum(ERRORS.values()), "\n".join(OBSCURE)
+
+
+def test_no_callable_is_left_out() -> None:
+    """Good values are good: otherwise hostile ones are refused for another reason."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    done, wrong = set(), []
+    for call in CALLS:
+        if call.name not in done:
+            done.add(call.name)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    call.make()(**call.good)
+            except Exception as error:
+                wrong.append(f"{call.name}: {error}")
+    assert len(wrong) <= 0.02 * len(done), wrong
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
