@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 import metriclearn.plots.canvas as draw
+from metriclearn.running.parameters import real_array
 
 _MOST_NAMED, _POINTS = 30, 2000
 _BAND = draw.PALETTE[0]
@@ -141,7 +142,7 @@ def expected_calibration_error(
 
 def _bins(probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int) -> tuple:
     """Mean probability, share that came true and number of predictions of every filled bin."""
-    given = draw.finite("plot_reliability", "probabilities", probabilities, 1)
+    given = real_array("plot_reliability", "probabilities", probabilities, 1)
     came = np.asarray(outcomes, dtype=np.float64)
     if came.shape != given.shape or given.min() < 0 or given.max() > 1:
         raise ValueError(
