@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -74,7 +75,7 @@ def plot_annotations(
         _draw_regions(row, len(x), regions, wrong[name])
         changes = f"{strip.n_clusters - 1} change{'s' if strip.n_clusters != 2 else ''}"
         text = f"{name}: {changes}, {counts[name]} of {len(regions)} contradicted"
-        style = {"color": _ERROR, "weight": "bold"} if counts[name] else {"color": draw.INK}
+        style: Any = {"color": _ERROR, "weight": "bold"} if counts[name] else {"color": draw.INK}
         text = draw.shorten(text, int(draw.width_of(row) * 13))
         row.set_title(text, loc="left", size=draw.TEXT_SIZE, pad=3, parse_math=False, **style)
         draw.tidy(row, "samples" if row is rows[-1] else "", ylabel)
