@@ -31,7 +31,7 @@ from experiments.procedure import (
     Story,
     tables_and_rows,
 )
-from experiments.report import MEASURE, Artifacts
+from experiments.report import MEASURE, OURS, Artifacts
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import PALETTE, TEXT_SIZE, canvas, figure_of, tidy
 
@@ -125,12 +125,15 @@ class Figure1(Comparison):
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         tables = tables_and_rows(self, outcomes)
         curves = _curves(tables["rows"], [method.name for method in self.methods()])
-        figure = plot_information(curves)
-        figure.savefig(folder / "figure1.png", dpi=160)
-        figure.savefig(folder / "figure1.svg", metadata={"Date": None})
         drawn = {"Loss by labeled part": (partial(plot_information, curves), 1.3)}
         artifacts = Artifacts(figures=drawn)
         return Story(_PROTOCOL, artifacts, tables)
+
+
+def draw(results: Mapping[str, Any]) -> Figure:
+    """The figure from results.json."""
+    names = dict.fromkeys(row["method"] for row in results["rows"])
+    return plot_information(_curves(results["rows"], sorted(names, key=lambda name: name != OURS)))
 
 
 def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:

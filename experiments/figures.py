@@ -45,6 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # pictures of docs/images that are drawn here: what they show, and the function that draws it
 DRAWN = {
     "convergence": ("benchmarks/convergence", "convergence.draw"),
+    "figure1": ("results/figure1", "figure1.draw"),
     "fourier_error": ("benchmarks/normalized_cuts", "normalized_cuts.draw"),
     "indices_chains": ("benchmarks/index_examples", "index_examples.draw_chains"),
     "indices_gaussian": ("benchmarks/index_examples", "index_examples.draw_gaussian"),
@@ -65,7 +66,8 @@ TAKEN = {
     "clustering": ("results/clustering", "01-figure-*.png"),
     "horses": ("results/images", "01-figure-*.png"),
     "neuroblastoma": ("results/neuroblastoma", "01-figure-*.png"),
-    "timeline": ("benchmarks/console", "new.timeline.png"),
+    "segmentation": ("benchmarks/examples", "segmentation.png"),
+    "timeline": ("benchmarks/examples", "new.timeline.png"),
 }
 _NOT_WRITTEN = ("results", "benchmarks", "research")  # made, or kept as a record
 _MADE = re.compile(r"<!-- made: (.+?) -->(\n?)(.*?)<!-- /made -->", re.DOTALL)
@@ -140,6 +142,11 @@ class Committed:
         wanted = {texts} if isinstance(texts, str) else set(texts)
         rows = self.rows(name, place)
         return cell(next(row for row in rows if wanted <= set(map(cell, row.values())))[column])
+
+    def printed(self, example: str) -> str:
+        """What an example of the README has printed."""
+        text = (self.docs / "benchmarks" / "examples.json").read_text(encoding="utf-8")
+        return f"```text\n{json.loads(text)['printed'][example].strip()}\n```"
 
     def picture(self, name: str) -> str:
         """A picture; its alternative text is the title that was drawn over it."""
