@@ -1,0 +1,131 @@
+"""Confidence of change-points: are probabilities right on users never seen, and what they cost.
+
+    python -m experiments.benchmarks.confidence [--out FOLDER]
+
+HAPT, windows of half a second: the metric is learned and calibrated on the users that the
+experiment hapt trains on, and its probabilities are held against the changes of its test users. A
+predicted change is true where a true one is within the tolerance. Processor seconds are those of
+predict_change_points and of boundary_margins, by turns, on the recordings of the test users and on
+planted steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from experiments.benchmarks.machine import Report, in_turns, options_of
+from experiments.comparison import group_cases
+from metriclearn import ChangePointMetricLearner, Partition
+from metriclearn.baselines import Euclidean, TunedSegmenter
+from metriclearn.datasets import LabeledSequences, load_hapt, make_change_points
+from metriclearn.estimators.calibration import true_changes
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.plots import expected_calibration_error, plot_reliability
+
+_SECONDS, _RATE = (0.5, 1.0, 2.0), 2.0  # tolerances, and windows per second
+_DRAWN = 1.0
+
+
+def told(
+    model: MahalanobisSegmenter, train: LabeledSequences, test: LabeledSequences, tolerance: int
+) -> tuple[NDArray, NDArray]:
+    """Probability of every predicted change of the test data, and whether it is true."""
+    model.calibrate(train.sequences, train.labels, tolerance)
+    margins = model.boundary_margins(test.sequences)
+    truths = [Partition.from_runs(labels) for labels in test.labels]
+    outcomes = [true_changes(m.change_points, t, tolerance) for m, t in zip(margins, truths)]
+    return np.concatenate([m.probabilities for m in margins]), np.concatenate(outcomes)
+
+
+def cost(
+    name: str, model: MahalanobisSegmenter, arrays: Sequence[NDArray], repeats: int, counts: Any
+) -> dict[str, Any]:
+    """One line of the table of processor seconds."""
+    calls = {
+        "prediction": partial(model.predict_change_points, arrays, counts),
+        "margins": partial(model.boundary_margins, arrays, counts),
+    }
+    timings = in_turns(calls, repeats)
+    prediction, margins = (timings[call].processor_median for call in calls)
+    return {
+        "data": name,
+        "samples": sum(map(len, arrays)),
+        "segments": sum(map(len, timings["prediction"].result)),
+        "prediction": timings["prediction"].of_processor,
+        "margins": timings["margins"].of_processor,
+        "times as much": margins / prediction,
+    }
+
+
+def draw(record: Mapping[str, Any]) -> Figure:
+    """Reliability of the learned metric's probabilities at one second."""
+    return plot_reliability(record["probabilities"], record["outcomes"])
+
+
+def main() -> None:
+    """Calibrate, time, print and save."""
+    options = options_of(__doc__).parse_args()
+    report = Report("confidence", options, tolerance=_DRAWN)
+    (case,) = group_cases(load_hapt(unlabeled="keep"), 6, False, 4, 0)
+    train, test = case.train, case.test
+    if options.tiny:
+        train, test = train.select([0, 1, 2]), test.select([0, 1])
+    learners = {"ours": ChangePointMetricLearner(), "euclidean": TunedSegmenter(Euclidean())}
+    rows, drawn = [], {}
+    for name, learner in learners.items():
+        learner.fit(train.sequences, train.labels)
+        for seconds in _SECONDS:
+            given, outcomes = told(learner, train, test, round(seconds * _RATE))
+            rows.append(
+                {
+                    "metric": name,
+                    "tolerance in s": seconds,
+                    "predicted changes": len(given),
+                    "true": float(outcomes.mean()),
+                    "mean probability": float(given.mean()),
+                    "expected calibration error": expected_calibration_error(given, outcomes),
+                }
+            )
+            if (name, seconds) == ("ours", _DRAWN):
+                drawn = {"probabilities": given, "outcomes": outcomes}
+    report.table(
+        "Probabilities of changes on test users",
+        rows,
+        "Ten bins of equal width; a perfectly calibrated answer has an error, too, about "
+        f"{_luck(**drawn):.3f} for ours at {_DRAWN:g} s.",
+    )
+    steps = make_change_points(
+        1, 400 if options.tiny else 20000, 36, 36, (100, 100) if not options.tiny else (5, 5),
+        jump=0.5, random_state=0,
+    )  # fmt: skip
+    whole = learners["ours"]
+    planted = TunedSegmenter(Euclidean()).fit(steps.sequences, steps.labels)
+    few = [array[:300] for array in test.sequences[:4]]
+    report.table(
+        "Cost",
+        [
+            cost("HAPT, test users", whole, test.sequences, options.repeats, None),
+            cost("steps, 36 features", planted, steps.sequences, options.repeats, None),
+            cost("HAPT, 300 windows, 8 segments given", whole, few, options.repeats, 8),
+        ],
+        "Processor seconds. With given numbers of segments the margins need every layer of the "
+        "program, prediction only its price.",
+    )
+    report.save(**drawn)
+
+
+def _luck(probabilities: NDArray, outcomes: NDArray) -> float:
+    """Mean calibration error of outcomes drawn with the probabilities themselves."""
+    random = np.random.default_rng(0)
+    drawn = [random.random(len(outcomes)) < probabilities for _ in range(200)]
+    return float(np.mean([expected_calibration_error(probabilities, one) for one in drawn]))
+
+
+if __name__ == "__main__":
+    main()
