@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TOLERANCE = number(0, whole=True)
-_NARROW = 32  # ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +164,7 @@ def _without(signal, c, min_size, forward, backward, boundaries, tolerance):
     """W of every boundary, the price being −c."""
     T, n = len(forward) - 1, len(boundaries)
     worth = np.full(n, -np.inf)
-    room = np.empty(T + 1), np.empty(T + 1), np.empty(T + 1, dtype=np.int64)
+    room = np.empty((2, T + 1)), np.empty(T + 1, dtype=np.int64)
     for k in range(n):
         # where no change is; the ends of the samples are none
         first, last = max(1, boundaries[k] - tolerance), min(T - 1, boundaries[k] + tolerance)
@@ -203,14 +202,16 @@ def _improve(signal, c, min_size, forward, backward, t, first, last, best, room)
     """The largest F(s) + f(s,u) + B(u) with s < first and last < u, where some pair has ``best``.
 
     By (*) of the change-points a pair has at most left(s) + right(u) with left(s) = F(s) + f(s,t)
-    and right(u) = f(t,u) + B(u) + slack(t). Starts before s, and ends behind u, have no more than
-    the pair of s and u itself and the slack at it, because their segments may be split there: once
-    a start is too far below, all before it are, and a pair that is by both slacks rules out all
-    that lie around it.
+    and right(u) = slack(t) + f(t,u) + B(u), and, split at the first end e of a block of ends, at
+    most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u). Blocks double with
+    the distance from t, and most are left out as a whole. Starts before s, and ends behind u, have
+    no more than the pair of s and u itself and the slack at it, because their segments may be
+    split there: once a start is too far below, all before it are, and a pair that is by both
+    slacks rules out all that lie around it.
     """
     S, weight, truth, charges, slacks, rules = signal
     T, free = S.shape[0] - 1, rules is None  # under rules not every split is allowed
-    left, right, ceiling = room
+    (right, beyond), ceiling = room
     slack = split_slack(slacks, weight, c, t)
     most_left, most_right = forward[t], backward[t] + slack
     for s in range(max(0, t - min_size + 1), t):  # too near t for a segment of the program
@@ -225,34 +226,50 @@ def _improve(signal, c, min_size, forward, backward, t, first, last, best, room)
         beaten = right[u] + split_slack(slacks, weight, c, u) + most_left <= best
         if free and beaten and backward[u] > -np.inf:
             stop = min(stop, u + min_size - 1)
-    order, lowest, s = np.empty(0, dtype=np.int64), 0, first
+    largest = np.full((2, 64), -np.inf)  # of right and of beyond in every block
+    n_blocks, begin = 0, last + 1
+    while begin <= stop:
+        end = min(stop + 1, last + 2 * (begin - last))
+        largest[0, n_blocks] = right[begin]
+        for u in range(begin + 1, end):
+            value = segment_value(S, weight, truth, charges, c, begin, u)
+            beyond[u] = value + backward[u]
+            largest[0, n_blocks] = max(largest[0, n_blocks], right[u])
+            largest[1, n_blocks] = max(largest[1, n_blocks], beyond[u])
+        n_blocks, begin = n_blocks + 1, end
+    lowest, s = 0, first
     while s > lowest:
         s -= 1
-        # what rows of starts at least min_size farther right have ruled out
+        # what starts at least min_size farther right have ruled out
         if s + min_size < first:
             stop = min(stop, ceiling[s + min_size])
         ceiling[s] = stop
         if forward[s] == -np.inf:
             continue
-        left[s] = forward[s] + segment_value(S, weight, truth, charges, c, s, t)
+        left = forward[s] + segment_value(S, weight, truth, charges, c, s, t)
         at_start = split_slack(slacks, weight, c, s)
-        if free and left[s] + at_start + most_right <= best:
+        if free and left + at_start + most_right <= best:
             lowest = max(lowest, s - min_size + 1)
-        # A narrow row is read from end to end, of a wide one only what may be better, best first.
-        narrow = stop - last <= _NARROW
-        if not narrow and len(order) == 0:
-            order = last + 1 + np.argsort(-right[last + 1 : stop + 1])
-        for place in range(stop - last if narrow else len(order)):
-            u = last + 1 + place if narrow else order[place]
-            bound = left[s] + right[u]
-            if bound <= best and not narrow:
+        for block in range(n_blocks):
+            begin = last + (1 << block)
+            if begin > stop:
                 break
-            if bound > best and u <= stop:
-                bound = _pair(signal, c, min_size, forward, backward, s, u)
-                best = max(best, bound)
-            both = at_start + split_slack(slacks, weight, c, u)
-            if free and bound + both <= best and bound > -np.inf:
-                ceiling[s] = min(ceiling[s], u + min_size - 1)
+            if left + largest[0, block] <= best:
+                continue
+            value = forward[s] + segment_value(S, weight, truth, charges, c, s, begin)
+            low, high = allowed_starts(rules, begin, begin - min_size + 1)
+            if low <= s < high:
+                best = max(best, value + backward[begin])
+            at_end = split_slack(slacks, weight, c, begin)
+            pair = value + backward[begin] + at_start + at_end
+            if free and backward[begin] > -np.inf and pair <= best:
+                ceiling[s] = min(ceiling[s], begin + min_size - 1)
+            if value + at_end + largest[1, block] <= best:
+                continue
+            for u in range(begin + 1, min(stop, last + (2 << block) - 1) + 1):
+                if left + right[u] > best and value + at_end + beyond[u] > best:
+                    other = _pair(signal, c, min_size, forward, backward, s, u)
+                    best = max(best, other)
     return best
 
 
