@@ -45,6 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # pictures of docs/images that are drawn here: what they show, and the function that draws it
 DRAWN = {
     "convergence": ("benchmarks/convergence", "convergence.draw"),
+    "reliability": ("benchmarks/confidence", "confidence.draw"),
     "figure1": ("results/figure1", "figure1.draw"),
     "fourier_error": ("benchmarks/normalized_cuts", "normalized_cuts.draw"),
     "indices_chains": ("benchmarks/index_examples", "index_examples.draw_chains"),
