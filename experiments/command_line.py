@@ -79,8 +79,8 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
             continue
         parent, _, last = key.rpartition(".")
         holder = OmegaConf.select(base, parent) if parent else base
-        if not OmegaConf.is_config(holder) or last not in holder:
-            known = [str(name) for name in holder] if OmegaConf.is_config(holder) else []
+        known = [str(name) for name in holder] if OmegaConf.is_dict(holder) else []
+        if last not in known:
             near = difflib.get_close_matches(last, known, 1) or [", ".join(known) or "none"]
             where = f" in {parent}" if parent else ""
             remedy = (

@@ -89,6 +89,8 @@ class Comparison(Procedure):
 
     def words(self, outcome: Outcome, column: str) -> str:
         choice = outcome.choices[column]
+        if not choice.method and not choice.parameters and choice.option is None:
+            return ""
         words = str(choice)
         if column == "estimated" and choice.option is not None:
             words += f", penalty {'as learned' if choice.option == LEARNED else 'tuned afterwards'}"

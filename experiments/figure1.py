@@ -33,7 +33,7 @@ from experiments.procedure import (
 )
 from experiments.report import MEASURE, OURS, Artifacts
 from metriclearn.datasets import LabeledSequences
-from metriclearn.plots.canvas import PALETTE, TEXT_SIZE, canvas, figure_of, tidy
+from metriclearn.plots.canvas import MUTED, PALETTE, TEXT_SIZE, canvas, figure_of, number, tidy
 
 Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, fractions)
 _PROTOCOL = (
@@ -150,18 +150,21 @@ def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
 def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
     """Loss against the labeled fraction with error bars; the first method is ours."""
     first, *others = (mean[-1] for _, mean, _ in curves.values())
-    message = f"With all labels the learned metric errs {min(others) / first:.0f} times less"
-    message += " than the best baseline, which knows the number of segments"
+    message = f"With all labels the learned metric has a loss of {number(first)}, the best of all "
+    message += (
+        f"others {number(min(others))}, although most of them are told the number of segments"
+    )
     ax = canvas(ax, (9.0, 4.6), message)
     ends = []
     for place, (name, (x, mean, error)) in enumerate(curves.items()):
-        color = PALETTE[place % 6]
-        width = 1.3 if place else 2.6
-        ax.errorbar(100 * x, mean, error, color=color, marker="o", ms=4, capsize=2.5, lw=width)
-        ends.append((float(mean[-1]), name, color))
+        trivial = name.startswith(("one segment", "equal cuts"))
+        color, style = (MUTED, "--") if trivial else (PALETTE[place % 6], "-")
+        line = {"color": color, "ls": style, "lw": 1.3 if place else 2.6}
+        ax.errorbar(100 * x, mean, error, marker="o", ms=4, capsize=2.5, **line)
+        ends.append((float(mean[-1]), name.removesuffix(", K given"), color))
     ax.set_ylim(0, 1.12 * max(float((mean + error).max()) for _, mean, error in curves.values()))
     _name_curves(ax, ends, 100 * float(x[-1]))
-    tidy(ax, "labeled part of each training sequence (%)", "test loss ‖M − N‖²", grid="y")
+    tidy(ax, "labeled part (%)", "test loss ‖M − N‖²", grid="y")
     return figure_of(ax)
 
 

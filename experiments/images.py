@@ -41,7 +41,7 @@ from experiments.procedure import (
     grouped,
     tables_and_rows,
 )
-from experiments.report import MEASURE, OURS, Artifacts, learned_metrics, page
+from experiments.report import MEASURE, OURS, Artifacts, page
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import ImageFeatures, ImageNodes
 from metriclearn.indices import jaccard_score, partition_loss
@@ -203,9 +203,7 @@ class Images(Procedure):
                     1.6,
                 ),
             },
-            feature_names=features,
             notes=page("images.notes.j2").splitlines(),
-            **learned_metrics({OURS: mine}),
         )
         protocol = page("images.protocol.j2", config=self.config, n_test=len(tested[0])).strip()
         return Story(protocol, artifacts, tables_and_rows(self, outcomes), {"tests": tests})

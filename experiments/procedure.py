@@ -45,7 +45,7 @@ Losses = dict[str, dict[Any, NDArray]]  # by column, then by option of the fitte
 Scores = dict[str, NDArray]  # by measure
 Row = dict[str, Any]
 _Task = tuple[list[str], tuple[Any, ...]]  # what names a result, and the call that makes it
-_SILENCE = 30  # seconds between lines of progress where there is no terminal
+SILENCE = 30  # seconds between lines of progress where there is no terminal
 _logger = logging.getLogger(__name__)
 
 
@@ -404,7 +404,7 @@ def _run(
         made, told = [], time.monotonic()
         for result in tqdm(results, title, len(tasks), disable=None, unit="fit"):
             made.append(result)
-            if time.monotonic() > told + _SILENCE and not sys.stderr.isatty():
+            if time.monotonic() > told + SILENCE and not sys.stderr.isatty():
                 told = time.monotonic()
                 _logger.info("%s: %d of %d fits are done", title, len(made), len(tasks))
         return made[::-1]

@@ -485,10 +485,13 @@ def _explanation(results: Mapping[str, Any]) -> str:
     trivial = [row for row in rows if re.fullmatch("one (segment|region|cluster)", row["method"])]
     if not trivial:
         return text
-    single = trivial[0]
-    where = "" if len(results["tables"]) == 1 else " in the first table"
-    cost = f"{single['method'].capitalize()} for everything costs {number(single['mean'])}{where}."
-    return f"{text} {cost}"
+    costs = {}
+    for row in trivial:
+        costs.setdefault(row["table"], number(row["mean"]))
+    where = {table["name"]: table["title"] for table in results["tables"]}
+    parts = [f"{cost} ({where[name]})" for name, cost in costs.items()]
+    told = parts if len(parts) > 1 else costs.values()
+    return f"{text} {trivial[0]['method'].capitalize()} for everything costs {', '.join(told)}."
 
 
 def _choices(results: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -496,7 +499,7 @@ def _choices(results: Mapping[str, Any]) -> dict[str, list[str]]:
     firsts = {table["name"]: table["measure"] for table in reversed(results["tables"])}
     titles = {(t["name"], t["measure"]): t for t in results["tables"]}
     choices: dict[str, list[str]] = {}
-    for row in results["rows"]:
+    for row in sorted(results["rows"], key=lambda row: row["method"] != OURS):
         if not row["choice"] or firsts[row["table"]] != row["measure"]:
             continue
         table = titles[row["table"], row["measure"]]

@@ -62,7 +62,10 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
         finished = Finished(finished.folder, _decisive(settings))
         outcomes = compare(procedure, finished, config.n_jobs)
         story = procedure.story(outcomes, folder)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemError) as error:
+        # compiled code that Ctrl-C meets ends in a SystemError with this cause
+        if not isinstance(error.__cause__ or error, KeyboardInterrupt):
+            raise
         raise KeyboardInterrupt(
             f"Interrupted: {len(finished)} finished fits are kept in {finished.folder}; the same "
             f"command, or it with resume={home}, goes on from there."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -78,7 +79,7 @@ def plot_image_segmentations(
         panels[0].set_ylabel(row, **style)
     for ax, name in zip(axes[0], names or []):
         ax.set_title(name, fontsize=draw.TEXT_SIZE, color=draw.INK)
-    draw.headline(figure, title)
+    draw.headline(figure, textwrap.fill(title or "", int(10 * figure.get_figwidth())))
     return figure
 
 

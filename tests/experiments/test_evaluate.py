@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.comparison import fingerprints
 from experiments.evaluate import score
 from experiments.report import read_results
 from metriclearn import ChangePointMetricLearner, save
@@ -64,6 +65,38 @@ def test_command_scores_every_sequence_of_a_folder(
     assert f"| ℓ = ‖M − N‖² / T | {relative:.4g} ± " in shown
     assert "does not say what it was trained on" in shown
     assert (tmp_path / "out" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("tested", "sentence", "scored"),
+    [
+        (
+            [0, 1, 2, 3],
+            "1 of 4 sequences are left out, because the model was trained on",
+            3,
+        ),
+        ([1, 2], "The model was trained on none of these sequences.", 2),
+        ([0], "The model was trained on every one of these sequences: this is no test.", 1),
+    ],
+)
+def test_sequences_of_the_training_are_kept_out_of_the_mean(
+    tested: list[int],
+    sentence: str,
+    scored: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data = make_change_points(4, 100, 4, 2, (3, 4), random_state=0)
+    train = data.select([0])
+    model = euclidean(train)
+    model.training_sequences_ = dict(zip(train.names, fingerprints(train)))
+    save(model, tmp_path / "model.npz")
+    save_files(data.select(tested), tmp_path / "data")
+    places = (f"model={tmp_path}/model.npz", f"dataset.root={tmp_path}/data")
+    call("evaluate", *places, "dataset=files", f"hydra.run.dir={tmp_path}/out")
+    assert sentence in capsys.readouterr().out
+    rows = read_results(tmp_path / "out" / "results.json")["rows"]
+    assert {len(row["values"]) for row in rows} == {scored}
 
 
 def test_clear_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pandas import DataFrame
+from PIL import Image
 from scipy.stats import ttest_rel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -21,12 +22,13 @@ from experiments.images import (
     words_of,
 )
 from experiments.procedure import Case, Method, Outcome
+from experiments.report import read_results
 from metriclearn import CCCP, FactorDescent, ImageFeatures, NormalizedCutMetricLearner
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import Color, PixelBlocks, Position
 from tests.estimators.test_normalized_cuts import images
-from tests.experiments.command import outcomes_of
+from tests.experiments.command import call, outcomes_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -147,3 +149,34 @@ def test_candidates_are_chosen_on_held_out_training_images(
     assert len(choice.losses) == 4  # every training image is held out once
     np.testing.assert_allclose(choice.losses[:2], losses["partition_loss"])
     assert f"scale = {choice.parameters['scale']}" in words_of(outcome)
+
+
+def write_images(folder: Path, count: int) -> None:
+    """Disks as the Weizmann horses come: a folder of images and one of masks."""
+    pixels, maps = images(count)
+    for part in ("images", "masks"):
+        (folder / part).mkdir(parents=True)
+    for i, (image, labels) in enumerate(zip(pixels, maps)):
+        name = f"{folder.name}{i}.png"
+        Image.fromarray((255 * image).astype(np.uint8)).save(folder / "images" / name)
+        Image.fromarray(labels.astype(np.uint8)).save(folder / "masks" / name)
+
+
+def test_images_of_another_folder_are_for_test(tmp_path: Path) -> None:
+    pytest.importorskip("skimage")
+    write_images(tmp_path / "known", 4)
+    write_images(tmp_path / "unseen", 2)
+    call("run", "experiment=images", "tiny=true", "n_jobs=1", "~image_methods.small_grid",
+         "~image_methods.scikit_learn", "compared=[[ours,grid]]", "n_train=2",
+         f"dataset.root={tmp_path}/known", f"dataset.test_root={tmp_path}/unseen",
+         f"hydra.run.dir={tmp_path}/out")  # fmt: skip
+    results = read_results(tmp_path / "out" / "results.json")
+    assert results["tables"][0]["words"] == "intersection over union"
+    assert [table["main"] for table in results["tables"]] == [True, False, False]
+    assert {tuple(row["units"]) for row in results["rows"]} == {("unseen0", "unseen1")}
+    rows = {(row["method"], row["measure"]): row for row in results["rows"]}
+    assert rows["one region", "partition_loss"]["mean"] == pytest.approx(1.0)  # K − 1
+    assert rows["ours", "foreground"]["mean"] > rows["one region", "foreground"]["mean"]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "could not be drawn" not in page
+    assert page.count("<figure>") == 2  # the segmented images, and the learned scales

@@ -229,7 +229,7 @@ def test_markdown_holds_tables_command_choices_and_what_a_single_segment_costs()
     assert f"```sh\n{COMMAND}\n```" in text
     assert "number of segments estimated: strength by 5-fold cross-validation" in text
     assert "Processor time: 1 min 23 s." in text
-    assert "One segment for everything costs 6.20 in the first table." in text
+    assert "One segment for everything costs 6.20." in text
     stopped = "ours/diagonal-l1 in 1 of 2 fits (max_rounds), certified gap 3.1 %."
     assert f"‡: training stopped before its tolerance: {stopped}" in text
 

@@ -1,8 +1,11 @@
 """Tiny runs of every experiment: the files they leave, and what is in them."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import numpy as np
 import pytest
 
 from experiments.comparison import read_cases, sequence_losses
-from experiments.report import read_results
+from experiments.report import Cell, read_results
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
 from tests.experiments.command import DATA_REASON, call, configuration, failure
@@ -139,8 +142,10 @@ def test_own_files_are_split_by_sequence(own: tuple[Path, Path], tmp_path: Path)
     assert len(list((tmp_path / "models").iterdir())) == 3 * 3  # with ours
 
 
-def test_multirun_runs_every_value(tmp_path: Path) -> None:
-    few = ("~methods.diagonal_l1", "~methods.rca", "tiny=true", "n_jobs=1")
+def test_multirun_runs_every_value_and_ends_with_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ("~methods.diagonal_l2", "~methods.rca", "tiny=true", "n_jobs=1")
     more = ("~methods.full", "~methods.trace", "~methods.pca", f"hydra.sweep.dir={tmp_path}")
     call("run", "--multirun", "seed=3,4", *few, *more)
     folders = [tmp_path / f"{place}-synthetic" for place in (0, 1)]
@@ -148,6 +153,60 @@ def test_multirun_runs_every_value(tmp_path: Path) -> None:
     assert seeds == [3, 4]
     values = [rows(folder)["euclidean", "estimated"]["values"] for folder in folders]
     assert values[0] != values[1]
+    text = (tmp_path / "results.md").read_text(encoding="utf-8")
+    assert text.rstrip() in capsys.readouterr().out
+    head, _, *jobs = text.splitlines()
+    assert head == "| job | table | ours | best of the others |"
+    for job, folder, seed in zip(jobs, folders, seeds):
+        assert f"seed={seed}" in job
+        row = rows(folder)["ours", "estimated"]
+        assert f" | {Cell(row['mean'], row['standard_error'], False, False)} | " in job
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) -> None:
+    options = ["experiment=synthetic", *FEW, f"outputs={tmp_path}"]
+    command = [sys.executable, "-m", "experiments.run", *options]
+
+    def fits() -> dict[Path, int]:
+        found = tmp_path.glob("synthetic/*/finished/*.joblib")
+        return {file: file.stat().st_mtime_ns for file in found}
+
+    for number, enough in ((signal.SIGINT, 2), (signal.SIGKILL, 8)):
+        running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        while len(fits()) < enough and running.poll() is None:
+            time.sleep(0.01)
+        running.send_signal(number)
+        _, told = running.communicate()
+        kept = fits()
+        assert len(kept) >= enough
+        if number == signal.SIGINT:
+            assert running.returncode == 130, told
+            (folder,) = {file.parent for file in kept}
+            assert told.splitlines()[-1] == (
+                f"Interrupted: {len(kept)} finished fits are kept in {folder}; the same command, "
+                f"or it with resume={folder.parent}, goes on from there."
+            )
+    call("run", *options)
+    (folder,) = {file.parent for file in fits()}
+    assert {file: fits()[file] for file in kept} == kept  # none is made again
+    assert len(fits()) > len(kept)
+    (resumed,) = tmp_path.glob("synthetic/*/results.json")
+    call("run", *options, f"outputs={tmp_path}/anew")
+    (anew,) = tmp_path.glob("anew/synthetic/*/results.json")
+    tables = [read_results(file) for file in (resumed, anew)]
+    numbers = [[{**row, "seconds": 0} for row in table["rows"]] for table in tables]
+    assert numbers[0] == numbers[1]
+    with pytest.raises(SystemExit, match="needs the folder of a run of this command that was"):
+        call("run", *options, f"resume={folder.parent}")  # it is complete
+
+
+def test_ordinary_files_without_a_terminal_get_lines_of_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("experiments.procedure.SILENCE", 0.0)
+    call("run", "experiment=synthetic", *FEW, "~methods.rca", f"hydra.run.dir={tmp_path}")
+    text = (tmp_path / "run.log").read_text(encoding="utf-8")
+    assert re.search(r"choose: \d+ of \d+ fits are done", text)
 
 
 def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
@@ -166,7 +225,14 @@ def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
     [
         (["dataset=nowhere"], ["no dataset/nowhere", "hapt"]),
         (["experiment=nothing"], ["paper_setting"]),
-        (["foo=1"], ["foo"]),
+        (["foo=1"], ["There is no foo"]),
+        (["n_fold=3"], ["There is no n_fold; did you mean n_folds."]),
+        (["tiny=maybe"], ["tiny needs true or false, got maybe."]),
+        (["n_folds=many"], ["n_folds needs a whole number, got many."]),
+        (["experiment=figure1", "dataset.test_root=/x"], ["reads no folder of test data"]),
+        (["experiment=figure1", "+dataset.test_root=/x"], ["does not read dataset.test_root"]),
+        (["resume=/absent"], ["resume=/absent needs the folder of a run"]),
+        (["hydra/launcher=nowhere"], ["no hydra/launcher/nowhere", "[sweeps]"]),
         (["executor=mpi"], ["dask, threads"]),
         (["experiment=hapt", "dataset.root=/absent"], ["/absent"]),
         (["experiment=files", "dataset.path=/absent"], ["/absent"]),

@@ -17,7 +17,8 @@ from experiments.generated_videos import build_videos
 from experiments.report import read_results
 from experiments.scenes import Shot, draw_shots
 from experiments.shows import PARTS, build_shows
-from experiments.streams import folder_cases
+from experiments.streams import folder_cases, held_out_cases, unseen
+from metriclearn.datasets import load_recordings
 from metriclearn.datasets.annotations import read_segments, save_segments
 from metriclearn.features.audio import AudioFeatures
 from metriclearn.features.media import audio_blocks, duration, video_frames
@@ -52,11 +53,8 @@ def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert rows["audio", "ours", "estimated"]["units"] == ["test0"]
     ours, plain = (rows["video", name, "estimated"]["mean"] for name in ("ours", "one-parameter"))
     assert ours < plain
-    parts = [
-        r["values"]
-        for (t, m, c), r in rows.items()
-        if (t, c) == ("audio", "estimated") and m.startswith("ours/")
-    ]
+    audio = {m: r["values"] for (t, m, c), r in rows.items() if (t, c) == ("audio", "estimated")}
+    parts = [values for method, values in audio.items() if method.startswith("ours/")]
     assert rows["audio", "ours", "estimated"]["values"] in parts
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Metric learned by ours, audio" in page
@@ -81,6 +79,28 @@ def test_training_and_validation_are_held_out_for_each_other(tmp_path: Path) -> 
     assert case.test.names == ["test0"]
     halves = [["train0", "train1"], ["validation0"]]
     assert [[a.names, b.names] for a, b in case.folds] == [halves, halves[::-1]]
+
+
+def test_recordings_of_a_folder_of_their_own_are_for_test(tmp_path: Path) -> None:
+    pytest.importorskip("soundfile")
+    parts = {}
+    for part, seconds in (("known", [2.0, 1.0, 3.0]), ("songs", [2.5])):
+        (tmp_path / part).mkdir()
+        for i in range(len(seconds)):
+            noise = np.random.default_rng(i).normal(size=RATE * 4)
+            write_wave(tmp_path / part / f"{part}{i}.wav", noise)
+        ends = {f"{part}{i}": end for i, end in enumerate(seconds)}
+        spans = {name: [(0.0, end, "a"), (end, 4.0, "b")] for name, end in ends.items()}
+        save_segments(spans, tmp_path / part / "segments.csv")
+        parts[part] = load_recordings(tmp_path / part, AudioFeatures())
+    for root in (tmp_path, tmp_path / "songs"):  # a folder for each stream, or of this one
+        new = unseen(root, "songs", AudioFeatures())
+        assert new is not None
+        (case,) = held_out_cases(parts["known"], 3, 0, standardize=True, unseen=new)
+        assert case.train.names == ["known0", "known1", "known2"]
+        assert case.test.names == ["songs0"]
+        assert len(case.folds) == 3
+    assert unseen(None, "songs", AudioFeatures()) is None
 
 
 def test_videos_are_as_long_as_their_segments_and_the_same_for_a_seed(tmp_path: Path) -> None:
