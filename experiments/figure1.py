@@ -159,7 +159,7 @@ def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
     for place, (name, (x, mean, error)) in enumerate(curves.items()):
         trivial = name.startswith(("one segment", "equal cuts"))
         color, style = (MUTED, "--") if trivial else (PALETTE[place % 6], "-")
-        line = {"color": color, "ls": style, "lw": 1.3 if place else 2.6}
+        line: dict[str, Any] = {"color": color, "ls": style, "lw": 1.3 if place else 2.6}
         ax.errorbar(100 * x, mean, error, marker="o", ms=4, capsize=2.5, **line)
         ends.append((float(mean[-1]), name.removesuffix(", K given"), color))
     ax.set_ylim(0, 1.12 * max(float((mean + error).max()) for _, mean, error in curves.values()))

@@ -485,7 +485,7 @@ def _explanation(results: Mapping[str, Any]) -> str:
     trivial = [row for row in rows if re.fullmatch("one (segment|region|cluster)", row["method"])]
     if not trivial:
         return text
-    costs = {}
+    costs: dict[str, str] = {}
     for row in trivial:
         costs.setdefault(row["table"], number(row["mean"]))
     where = {table["name"]: table["title"] for table in results["tables"]}

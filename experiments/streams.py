@@ -7,6 +7,7 @@ test recordings are looked at once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ class Streams(Comparison):
     measures of that field, every segment being a state of its own.
     """
 
-    measures = Procedure.measures | _OF_FIELDS
+    measures: Mapping[str, tuple[str, str]] = {**Procedure.measures, **_OF_FIELDS}
 
     def cases(self) -> list[Case]:
         cases = []
