@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
 
 Cache = Annotated[Path | None, "folder for computed features"]
+Features = Annotated[
+    Literal["audio", "video", "both"] | None,
+    "streams to use; by default audio, and where all files are videos both, or video if the table "
+    "has no classes",
+]
+Rate = Annotated[
+    float | None,
+    "rows per second; by default 1, for pictures without classes (shots) 8, for CSV files with "
+    "--time that of their times",
+]
 _ERRORS = (ValueError, TypeError, OSError, ImportError)  # what a user can mend
 
 
@@ -52,16 +62,8 @@ def fit(
     folder: Annotated[Path, "where the recordings or tables are"],
     *,
     out: Annotated[Path, "file to write", "MODEL"],
-    features: Annotated[
-        Literal["audio", "video", "both"] | None,
-        "streams to use; by default audio, and where all files are videos both, or video if the "
-        "table has no classes",
-    ] = None,
-    rate: Annotated[
-        float | None,
-        "rows per second; by default 1, for pictures without classes (shots) 8, for CSV files with "
-        "--time that of their times",
-    ] = None,
+    features: Features = None,
+    rate: Rate = None,
     segments: Annotated[str, "name of the table in FOLDER"] = "segments.csv",
     gap: Annotated[str | None, "label of time that the table leaves out", "LABEL"] = None,
     label: Annotated[str, "column of the labels, in CSV files", "COLUMN"] = "label",
@@ -96,46 +98,24 @@ def fit(
       metriclearn fit gestures --out gestures.model --label phase --rate 30
       metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
     """
-    from metriclearn.datasets.annotations import read_segments
-    from metriclearn.datasets.files import load_files, sequence_files
-    from metriclearn.datasets.recordings import load_recordings, recording_files
-    from metriclearn.datasets.sequences import name_classes
+    from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
     from metriclearn.estimators.recordings import RecordingSegmenter
-    from metriclearn.features.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 
     if not folder.is_dir():
         raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
-    parent = out.absolute().parent
-    if out.is_dir() or not os.access(parent, os.W_OK):  # before anything is learned
-        raise FileNotFoundError(
-            f"{str(out)!r} cannot be written: it needs the name of a file in a folder that can be "
-            f"written to; make {str(parent)!r}, or choose another name."
-        )
-    kinds = {file.suffix.lower() for file in recording_files(folder).values()}
-    tables = list(folder.glob("*.csv"))
-    if not kinds and not tables:
-        raise FileNotFoundError(
-            f"{str(folder)!r} holds neither recordings nor CSV files; put them there, recordings "
-            f"with a table {segments}."
-        )
-    recorded = kinds & {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
+    _check_writable(out)  # before anything is learned
     extractor, no_features = None, [*(ignore or []), *([time] if time else [])]
-    if recorded or (folder / segments).is_file() or not tables:
+    if _holds_recordings(folder, segments):
         if no_features:
             raise ValueError(
                 f"--time and --ignore name columns of CSV files, but {str(folder)!r} holds "
                 "recordings; leave them out."
             )
-        spans = read_segments(folder / segments)
-        classes = name_classes([[name for *_, name in table] for table in spans.values()])
-        if features is None:
-            features = "audio" if not kinds <= {*VIDEO_SUFFIXES} else "both" if classes else "video"
-        extractor = _extractor(features, rate or (1.0 if classes or features == "audio" else 8.0))
-        data = load_recordings(folder, extractor, segments, gap=gap, cache=cache)
+        extractor, data = _recorded(folder, segments, features, rate, gap, cache)
     else:
         data = load_files(folder, label, "*.csv", ignore=no_features)
         if time and not rate:
-            rate = _rate(sequence_files("fit", folder, None, [".csv"]), time)
+            rate = sampling_rate(sequence_files("fit", folder, None, [".csv"]), time)
     if unknown is not None:
         data = data.without(unknown)
     model = RecordingSegmenter(extractor, rate=rate or 1.0).fit(data)
@@ -354,39 +334,54 @@ def _sentence(error: BaseException) -> str:
     return " ".join(text.split())
 
 
-def _rate(files: Sequence[Path], time: str) -> float:
-    """Rows per second of CSV files, by their column of seconds or time stamps."""
-    import numpy as np
-    import pandas as pd
-
-    from metriclearn.datasets.files import read_text_table
-
-    steps = []
-    for file in files:
-        values = read_text_table(file, "a table as csv")[time]
-        seconds = pd.to_numeric(values, errors="coerce")
-        if seconds.isna().all():
-            stamps = pd.to_datetime(values, errors="coerce", format="mixed")
-            seconds = (stamps - stamps.iloc[0]).dt.total_seconds()
-        steps.append(np.diff(seconds))
-        if not np.all(steps[-1] > 0):
-            row = int(np.argmin(steps[-1] > 0))
-            raise ValueError(
-                f"{str(file)!r} needs increasing seconds or time stamps in column {time!r}, got "
-                f"{values[row]!r} and {values[row + 1]!r} in rows {row + 1} and {row + 2}; sort "
-                "the rows, or leave the column out by --ignore and give --rate."
-            )
-    every = np.concatenate(steps)
-    if not len(every):
-        raise ValueError(f"Files of one row have no rate in column {time!r}; give --rate.")
-    step = float(np.median(every))
-    if np.ptp(every) > step:
-        warnings.warn(
-            f"rows are {every.min():g} to {every.max():g} s apart by column {time!r}; results "
-            f"count {step:g} s for each, so resample rows evenly where times matter.",
-            stacklevel=2,
+def _check_writable(out: Path) -> None:
+    """Raise unless there may be a file of that name."""
+    parent = out.absolute().parent
+    if out.is_dir() or not os.access(parent, os.W_OK):
+        raise FileNotFoundError(
+            f"{str(out)!r} cannot be written: it needs the name of a file in a folder that can be "
+            f"written to; make {str(parent)!r}, or choose another name."
         )
-    return 1 / step
+
+
+def _holds_recordings(folder: Path, segments: str) -> bool:
+    """Whether a folder is of recordings, with their table or lacking it, and not of CSV files."""
+    from metriclearn.datasets.recordings import recording_files
+    from metriclearn.features.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
+
+    kinds = {file.suffix.lower() for file in recording_files(folder).values()}
+    tables = any(folder.glob("*.csv"))
+    if not kinds and not tables:
+        raise FileNotFoundError(
+            f"{str(folder)!r} holds neither recordings nor CSV files; put them there, recordings "
+            f"with a table {segments}."
+        )
+    known = kinds & {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
+    return bool(known) or (folder / segments).is_file() or not tables
+
+
+def _recorded(
+    folder: Path,
+    segments: str,
+    features: str | None,
+    rate: float | None,
+    gap: str | None,
+    cache: Path | None,
+) -> tuple[Any, Any]:
+    """Extractor and data of a folder of recordings, with what suits them where it is not said."""
+    from metriclearn.datasets.annotations import read_segments
+    from metriclearn.datasets.recordings import load_recordings, recording_files
+    from metriclearn.datasets.sequences import name_classes
+    from metriclearn.features.media import VIDEO_SUFFIXES
+
+    spans = read_segments(folder / segments)
+    classes = name_classes([[name for *_, name in table] for table in spans.values()])
+    kinds = {file.suffix.lower() for file in recording_files(folder).values()}
+    if features is None:
+        features = "audio" if not kinds <= {*VIDEO_SUFFIXES} else "both" if classes else "video"
+    # shots may be shorter than a second
+    extractor = _extractor(features, rate or (1.0 if classes or features == "audio" else 8.0))
+    return extractor, load_recordings(folder, extractor, segments, gap=gap, cache=cache)
 
 
 def _listed(files: Sequence[Path], tables: bool) -> list[Path]:
@@ -413,10 +408,11 @@ def _segment(
 ) -> tuple[list[Segment], list[Path]]:
     """The segments of a file, and where they were written: TARGET.segments.csv and so on."""
     from metriclearn.datasets import annotations
+    from metriclearn.datasets.files import load_features
 
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        found = segmenter.segment_features(_rows(path, segmenter.feature_names_))
+        found = segmenter.segment_features(load_features(path, segmenter.feature_names_))
     else:
         found = segmenter.segment(path, cache)
     table, track, captions, picture = (
@@ -500,22 +496,6 @@ def _print_summary(model: Any) -> None:
     }
     for title, text in lines.items():
         print(f"{title + ':':21} {text}")
-
-
-def _rows(path: Path, names: list[str]) -> Any:
-    """The feature columns of a CSV file, finite, in the model's order, (T, P)."""
-    from metriclearn.datasets.files import finite_values, read_text_table
-
-    if path.suffix.lower() != ".csv":
-        raise ValueError(f"{str(path)!r} needs to be a CSV file: the model was made from tables.")
-    table = read_text_table(path, "a table as csv")
-    missing = [name for name in names if name not in table.columns]
-    if missing or table.empty:
-        raise ValueError(
-            f"{str(path)!r} needs rows with the columns of the model, {names[:8]}, but it lacks "
-            f"{missing[:8] or 'rows'}."
-        )
-    return finite_values(table[names], path)
 
 
 if __name__ == "__main__":

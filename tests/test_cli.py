@@ -146,7 +146,7 @@ def test_tables_of_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         (6.0, 8.0, "b"),
     ]
     for name, text, message in [
-        ("wrong.csv", "x,y,z\n1,2,oops\n", "row 1 of column 'z'"),
+        ("wrong.csv", "x,y,z\n1,2,oops\n", "row 1 of column 'z'; fill or drop such rows."),
         ("lacking.csv", "x,y\n1,2\n", "but it lacks ['z']"),
         ("short.csv", "x,y,z\n", "but it lacks rows"),
         ("table.py", "", "needs to be a CSV file: the model was made from tables"),
@@ -258,6 +258,16 @@ def test_end_of_a_recording_is_no_segment(songs: Path, model: Path, tmp_path: Pa
     assert segmenter.learner_.predict_change_points(rows).tolist() == [6, 7]  # the sliver
     ((start, end, _),) = segmenter.segment(tmp_path / "end.wav", tmp_path / "cache")
     assert (start, end) == (0.0, 6.1)
+
+
+def test_loss_no_better_than_that_of_no_boundary_is_told() -> None:
+    random = np.random.default_rng(0)
+    labels = [np.arange(40) // size % 2 for size in (7, 11, 17)]  # features know nothing of them
+    X, names = list(random.normal(size=(3, 40, 2))), ["p", "q", "r"]
+    data = ml.datasets.LabeledSequences("d", X, labels, names, names, ["x", "y"])
+    with pytest.warns(UserWarning, match="no better than without any boundary .3.33.; label more"):
+        model = ml.RecordingSegmenter().fit(data)
+    assert model.validation_loss_ >= model.validation_["one segment"] == pytest.approx(10 / 3)
 
 
 def test_label_of_minus_one_is_unknown() -> None:

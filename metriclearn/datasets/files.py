@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -222,8 +222,13 @@ def _divide(table: pd.DataFrame, file: Path, label: str, group: str | None) -> R
     return table.drop(columns=special), labels, str(names[0])
 
 
-def finite_values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:
-    """Finite float64 values, or a sentence with the place of the first that is not."""
+def finite_values(
+    features: pd.DataFrame, file: Path, ignorable: bool = True
+) -> NDArray[np.float64]:
+    """Finite float64 values, or a sentence with the place of the first that is not.
+
+    ``ignorable`` says that columns may be left out, as a remedy for those of text or time stamps.
+    """
     import pandas as pd
 
     numbers = features.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
@@ -232,7 +237,7 @@ def finite_values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:
         row, column = np.argwhere(missing)[0]
         value, name = str(features.iat[row, column]), str(features.columns[column])
         remedy, other = "fill or drop such rows", 2 * missing.sum(axis=0) > len(missing)
-        if other[column]:  # text or time stamps, and so in further columns
+        if ignorable and other[column]:
             names = [str(name) for name in features.columns[other]]
             remedy = f"leave out what is no feature (ignore={names}, --ignore {' '.join(names)})"
         raise ValueError(
@@ -240,6 +245,75 @@ def finite_values(features: pd.DataFrame, file: Path) -> NDArray[np.float64]:
             f"{name!r}; {remedy}."
         )
     return numbers
+
+
+def load_features(path: Path, names: list[str]) -> NDArray[np.float64]:
+    """Columns of a CSV file by name, finite, in the order of the names, (T, P).
+
+    Raises
+    ------
+    ValueError
+        If the file is no CSV file, is damaged, or lacks a column or rows; the sentence names it.
+    """
+    if path.suffix.lower() != ".csv":
+        raise ValueError(f"{str(path)!r} needs to be a CSV file: the model was made from tables.")
+    table = read_text_table(path, "a table as csv")
+    missing = [name for name in names if name not in table.columns]
+    if missing or table.empty:
+        raise ValueError(
+            f"{str(path)!r} needs rows with the columns of the model, {names[:8]}, but it lacks "
+            f"{missing[:8] or 'rows'}."
+        )
+    return finite_values(table[names], path, ignorable=False)
+
+
+def sampling_rate(files: Sequence[Path], time: str) -> float:
+    """Rows per second of CSV files: one over the median step in their column of times.
+
+    Parameters
+    ----------
+    files : sequence of paths
+    time : str
+        The column, of seconds or of time stamps.
+
+    Raises
+    ------
+    ValueError
+        If times do not increase, or every file has one row.
+
+    Warns
+    -----
+    UserWarning
+        If rows are not evenly spaced.
+    """
+    import pandas as pd
+
+    steps = []
+    for file in files:
+        values = read_text_table(file, "a table as csv")[time]
+        seconds = pd.to_numeric(values, errors="coerce")
+        if seconds.isna().all():
+            stamps = pd.to_datetime(values, errors="coerce", format="mixed")
+            seconds = (stamps - stamps.iloc[0]).dt.total_seconds()
+        steps.append(np.diff(seconds))
+        if not np.all(steps[-1] > 0):
+            row = int(np.argmin(steps[-1] > 0))
+            raise ValueError(
+                f"{str(file)!r} needs increasing seconds or time stamps in column {time!r}, got "
+                f"{values[row]!r} and {values[row + 1]!r} in rows {row + 1} and {row + 2}; sort "
+                "the rows, or leave the column out by --ignore and give --rate."
+            )
+    every = np.concatenate(steps)
+    if not len(every):
+        raise ValueError(f"Files of one row have no rate in column {time!r}; give --rate.")
+    step = float(np.median(every))
+    if np.ptp(every) > step:
+        warnings.warn(
+            f"rows are {every.min():g} to {every.max():g} s apart by column {time!r}; results "
+            f"count {step:g} s for each, so resample rows evenly where times matter.",
+            stacklevel=2,
+        )
+    return 1 / step
 
 
 def save_files(

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -125,23 +125,10 @@ def load_recordings(
         X = cached_features(files[recording], extractor, cache)
         spans = tables[recording]
         _check_times(folder / segments, recording, spans, len(X), rate)
-        y = row_labels(numbered(spans), len(X), rate)
-        seen = len(set(y.tolist()))
-        names = np.char.add(f"{recording} ", y)
-        parts[recording] = X, names if one else row_labels(spans, len(X), rate, gap)
-        equal = 0 if one else sum(a[1:] == (b[0], b[2]) for a, b in pairwise(spans))
-        if seen < len(spans):
-            warnings.warn(
-                f"{len(spans) - seen} of {len(spans)} segments of {recording!r} hold no row at "
-                f"{rate:g} rows per second and are lost; take a higher rate (--rate).",
-                stacklevel=2,
-            )
-        if equal:
-            warnings.warn(
-                f"{equal} segment(s) of {recording!r} have the label of the one before and are "
-                "read as one with it; to learn such boundaries, leave the labels out.",
-                stacklevel=2,
-            )
+        names = [(start, end, f"{recording} {i}") for start, end, i in numbered(spans)]
+        parts[recording] = X, row_labels(names if one else spans, len(X), rate, gap)
+    lengths = {recording: len(X) for recording, (X, _) in parts.items()}
+    _note_losses({recording: tables[recording] for recording in chosen}, lengths, rate, one)
     return of_parts(
         name or folder.resolve().name,
         parts,
@@ -164,6 +151,36 @@ def _check_times(
         warnings.warn(
             f"{told}what is beyond is left out: check that times are in seconds.", stacklevel=3
         )
+
+
+def _note_losses(
+    tables: Mapping[str, Sequence[Segment]], lengths: Mapping[str, int], rate: float, one: bool
+) -> None:
+    """A warning for segments without a row, and, if labels differ, for neighbors with one label."""
+    short, equal = {}, {}
+    for recording, spans in tables.items():
+        seen = row_labels(numbered(spans), lengths[recording], rate)
+        short[recording] = len(spans) - len(set(seen.tolist()))
+        touching = sum(a[1:] == (b[0], b[2]) for a, b in pairwise(spans))
+        equal[recording] = 0 if one else touching
+    for counts, told in (
+        (
+            short,
+            f"hold no row at {rate:g} rows per second and are lost; take a higher rate (--rate)",
+        ),
+        (
+            equal,
+            "have the label of the one before and are read as one with it; to learn such "
+            "boundaries, leave the labels out",
+        ),
+    ):
+        if any(counts.values()):
+            where = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+            warnings.warn(
+                f"{sum(counts.values())} of {sum(map(len, tables.values()))} segments {told} "
+                f"({where[:80]}{'…' if len(where) > 80 else ''}).",
+                stacklevel=3,
+            )
 
 
 def recording_files(folder: PathLike) -> dict[str, Path]:

@@ -121,46 +121,60 @@ class RecordingSegmenter(ComponentParameters):
                 f"recording(s) of {data.name!r} is a single segment; give every segment a line of "
                 "its own, or rows of another kind another label."
             )
+        chosen = self._validated(data, truths, progress)
         # as tables, so that columns are told by their names
         tables = [pd.DataFrame(X, columns=data.feature_names) for X in data.sequences]
-        candidates = list(ParameterGrid(_GRID))
-        n_folds = min(self.n_folds, len(set(data.groups)))
-        chosen: dict[str, float] = {}
-        self.validation_loss_: float | None = None
-        self.validation_: dict[str, float] | None = None
-        if n_folds > 1:
-            folds = list(GroupKFold(n_folds).split(data.names, groups=data.groups))
-            losses = np.zeros(len(candidates))  # mean ‖M − N‖² of the recordings held out
-            counts = np.zeros((len(candidates), 4))  # true, found, predicted, right boundaries
-            hidden = None if progress is None else not progress
-            jobs = product(range(len(candidates)), folds)
-            for i, (rest, held) in tqdm(list(jobs), desc="learning", disable=hidden):
-                train = data.select(rest)
-                learner = clone(self.learner).set_params(**candidates[i])
-                with warnings.catch_warnings():  # of the choice made they are told below
-                    warnings.simplefilter("ignore", UserWarning)
-                    learner.fit(train.sequences, train.labels)
-                for j in held:
-                    N = Partition(ends=learner.predict_change_points(data.sequences[j]))
-                    losses[i] += N.n_samples * FrobeniusLoss()(N, truths[j]) / len(truths)
-                    sizes = np.array([truths[j].n_clusters, N.n_clusters]) - 1
-                    right, found = precision_recall(truths[j], N, margin=self.rows_per_second)
-                    counts[i] += [sizes[0], found * sizes[0], sizes[1], right * sizes[1]]
-            best = int(np.argmin(losses))
-            chosen, self.validation_loss_ = candidates[best], float(losses[best])
-            true, found, predicted, right = counts[best].tolist()
-            self.validation_ = {
-                "one segment": true / len(truths),  # ‖M − N‖² = K − 1
-                "found": found / true,
-                "right": right / predicted if predicted else 1.0,
-                "boundaries": true,
-            }
         self.learner_ = clone(self.learner).set_params(**chosen)
         self.learner_.fit(tables, data.labels)
         self.feature_names_ = list(data.feature_names)
         self.trained_on_ = list(dict.fromkeys(data.names))
         self._name_labels(data)
         return self
+
+    def _validated(
+        self, data: LabeledSequences, truths: list[Partition], progress: bool | None
+    ) -> dict[str, float]:
+        """The choice of least loss on recordings held out, and how good it is there."""
+        candidates = list(ParameterGrid(_GRID))
+        n_folds = min(self.n_folds, len(set(data.groups)))
+        self.validation_loss_: float | None = None
+        self.validation_: dict[str, float] | None = None
+        if n_folds < 2:
+            return {}
+        folds = list(GroupKFold(n_folds).split(data.names, groups=data.groups))
+        losses = np.zeros(len(candidates))  # mean ‖M − N‖² of the recordings held out
+        counts = np.zeros((len(candidates), 4))  # true, found, predicted, right boundaries
+        hidden = None if progress is None else not progress
+        jobs = product(range(len(candidates)), folds)
+        for i, (rest, held) in tqdm(list(jobs), desc="learning", disable=hidden):
+            train = data.select(rest)
+            learner = clone(self.learner).set_params(**candidates[i])
+            with warnings.catch_warnings():  # of the choice made they are told in fit
+                warnings.simplefilter("ignore", UserWarning)
+                learner.fit(train.sequences, train.labels)
+            for j in held:
+                N = Partition(ends=learner.predict_change_points(data.sequences[j]))
+                losses[i] += N.n_samples * FrobeniusLoss()(N, truths[j]) / len(truths)
+                sizes = np.array([truths[j].n_clusters, N.n_clusters]) - 1
+                right, found = precision_recall(truths[j], N, margin=self.rows_per_second)
+                counts[i] += [sizes[0], found * sizes[0], sizes[1], right * sizes[1]]
+        best = int(np.argmin(losses))
+        self.validation_loss_ = float(losses[best])
+        true, found, predicted, right = counts[best].tolist()
+        self.validation_ = {
+            "one segment": true / len(truths),  # ‖M − N‖² = K − 1
+            "found": found / true,
+            "right": right / predicted if predicted else 1.0,
+            "boundaries": true,
+        }
+        if self.validation_loss_ >= self.validation_["one segment"]:
+            warnings.warn(
+                f"recordings held out are segmented with a loss of {self.validation_loss_:.2f}, no "
+                f"better than without any boundary ({self.validation_['one segment']:.2f}); label "
+                "more recordings, more like each other, or try other features or another rate.",
+                stacklevel=3,
+            )
+        return candidates[best]
 
     def segment(
         self, path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None
@@ -230,7 +244,9 @@ class RecordingSegmenter(ComponentParameters):
         analysis = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
         rows = np.vstack(data.sequences)
         scaler = StandardScaler(with_mean=False).fit(rows)
-        analysis.fit(scaler.transform(rows), names)
+        with warnings.catch_warnings():  # of a label with one row only
+            warnings.filterwarnings("ignore", "Only one sample", UserWarning)
+            analysis.fit(scaler.transform(rows), names)
         weights, intercepts = analysis.coef_ / scaler.scale_, analysis.intercept_
         if len(self.labels_) == 2:  # one score, that of the second label
             weights, intercepts = np.vstack([-weights, weights]), np.append(-intercepts, intercepts)

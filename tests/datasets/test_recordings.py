@@ -75,8 +75,14 @@ def test_what_does_not_fit_is_one_sentence(folder: Path) -> None:
     ("rows", "warning"),
     [
         ("one,0,1,x\none,1,9,y", "from 1 to 9 s, but .* ends at 3.0 s; what is beyond is left out"),
-        ("one,0,1,x\none,1,1.1,y\none,1.1,3,x", "1 of 3 segments of 'one' hold no row at 2 rows"),
-        ("one,0,1,x\none,1,2,y\none,2,3,y", "1 segment.s. of 'one' have the label of the one bef"),
+        (
+            "one,0,1,x\none,1,1.1,y\none,1.1,3,x",
+            r"1 of 4 segments hold no row at 2 rows .*--rate. .one 1.\.",
+        ),
+        (
+            "one,0,1,x\none,1,2,y\none,2,3,y",
+            "1 of 4 segments have the label of the one before and are",
+        ),
     ],
     ids=["beyond the end", "too short", "equal neighbors"],
 )
