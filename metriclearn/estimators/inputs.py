@@ -297,7 +297,7 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
     if len(labelings) != len(data.arrays):
         raise ValueError(
             f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
-            f"{len(labelings)} labeling(s)."
+            f"{len(labelings)} labeling(s); pass a list of one array or list for each data set."
         )
     return labelings
 

@@ -174,9 +174,12 @@ def regularization_path(
     solutions = [step.solution_ for step in learners]
     unfinished = [solution.relative_gap for solution in solutions if not solution.converged]
     if unfinished:
+        remedy = "raise the solver's max_rounds or its tolerance"
+        if solutions[-1].reason == "interrupted":
+            remedy = f"call it again, it was interrupted at {len(solutions)} of {len(values)}"
         warnings.warn(
             f"regularization_path stopped {len(unfinished)} of its solutions early, at relative "
-            f"gaps of up to {max(unfinished):.2g}; raise the solver's max_rounds or its tolerance.",
+            f"gaps of up to {max(unfinished):.2g}; {remedy}.",
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -120,7 +120,7 @@ def segmentation_path(
 
     Parameters
     ----------
-    X : array (T, P)
+    X : array (T, P), or (T,) for one feature
     penalty_range : (low, high), optional
         Both at least 0. By default from about the mean residual of a sample, where the path ends
         and its last interval begins, up to a single segment.
@@ -136,7 +136,7 @@ def segmentation_path(
     ValueError
         For a range that is not 0 ≤ low ≤ high, or data that cannot be used.
     """
-    Z = center(real_array("segmentation_path", "X", X))
+    Z = center(real_array("segmentation_path", "X", X, signals=True))
     if components is not None:
         L = real_array("segmentation_path", "components", components)
         if L.shape[1] != Z.shape[1]:

@@ -37,8 +37,11 @@ class _Curve(NamedTuple):
 
 @needs(
     traces=Needs(
-        "{name} that name a table such as vars(learner.solution_.trace)",
-        lambda traces: all(hasattr(table, "items") for table in traces.values()),
+        "{name}: a fitted learner, or names with a table such as vars(learner.solution_.trace)",
+        lambda given: (
+            hasattr(given, "solution_")
+            or all(hasattr(one, "items") or hasattr(one, "solution_") for one in given.values())
+        ),
     )
 )
 def plot_convergence(
@@ -81,11 +84,8 @@ def plot_convergence(
     """
     if hasattr(traces, "solution_"):
         traces = {type(traces).__name__: traces}
-    if not isinstance(traces, Mapping) or not traces:
-        raise ValueError(
-            "plot_convergence needs a fitted learner, or one trace or more by name, got "
-            f"{traces!r}."
-        )
+    if not traces:
+        raise ValueError("plot_convergence needs at least one trace, got none.")
     curves = {name: _curve(name, table, seconds) for name, table in traces.items()}
     ax = draw.canvas(ax, (7.0, 3.6), _message(curves), title)
     colors = [_COLORS[place % len(_COLORS)] for place in range(len(curves))]

@@ -351,8 +351,8 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
             values[i] = item.item() if isinstance(item, np.generic) else item
     if missing:
         raise ValueError(
-            "Partition needs labels without None or NaN; label every sample, or put −1 where a "
-            "label is unknown, from which most estimators learn, too."
+            "Partition needs labels without None or NaN; label every sample, or pass −1 for labels "
+            "that are not known to an estimator."
         )
     return values
 

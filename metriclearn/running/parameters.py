@@ -70,6 +70,7 @@ def real_array(
     """
     if hasattr(values, "toarray"):
         raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
+    faulty = _at_fault(values) if hasattr(values, "columns") else ""
     try:
         raw = np.asarray(values)
         if np.ma.is_masked(values):
@@ -81,10 +82,12 @@ def real_array(
             raise ValueError(f"values of {str if texts else raw.dtype}")
         keep = single_precision and raw.dtype == np.float32
         array = raw if keep else np.asarray(raw, dtype=np.float64)
+        if faulty:  # which some frames make numbers of
+            raise ValueError("text or dates")
     except Exception as error:  # an object fails in whatever way it likes
         raise NotNumbers(
             f"{who} needs a rectangular array of real numbers in {what}, got something else "
-            f"{_at_fault(values)}({shown(str(error))}); convert such columns, or drop them."
+            f"{faulty}({shown(str(error))}); convert such columns, or drop them."
         ) from error
     if signals and array.ndim == 1:
         array = array[:, None]
@@ -124,15 +127,16 @@ def real_array(
 
 
 def _at_fault(table: Any) -> str:
-    """The columns of a table that are no numbers, or nothing where it has none."""
+    """The columns of a data frame that are no numbers."""
     faulty = []
-    for name in getattr(table, "columns", ()):
+    for name in table.columns:
         try:
             column = np.asarray(table[name])
+            if column.dtype.kind not in "biuf":
+                np.asarray(column.tolist(), dtype=np.float64)
             if column.dtype.kind in "cmM":
                 raise TypeError
-            column.astype(np.float64)
-        except (TypeError, ValueError):
+        except Exception:  # an object fails in whatever way it likes
             faulty.append(str(name))
     return f"in {', '.join(faulty[:5])} " if faulty else ""
 

@@ -132,8 +132,14 @@ class Frame:
     def __init__(self, array: np.ndarray) -> None:
         self.array, self.shape, self.columns = array, array.shape, ["speed", "heart"]
 
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.array[:, self.columns.index(name)]
+
     def __array__(self, *arguments: Any, **keywords: Any) -> np.ndarray:
-        return self.array
+        return self.array.astype(np.float64)
+
+
+DATES = Frame(np.array([[0, 1], [2, 3]], dtype="datetime64[s]"))  # which become numbers in silence
 
 
 @pytest.mark.parametrize("objects", [False, True])
@@ -181,6 +187,7 @@ def test_feature_names_of_frames() -> None:
         ([[1.0, 2.0], [3.0]], "a rectangular array of real numbers in the data set"),
         (FRAME, "in the data set, got something else in name, day .*convert such columns, or drop"),
         (FRAME[["day"]], "something else in day .*datetime64.*convert such columns, or drop them"),
+        (DATES, "something else in speed, heart .*convert such columns, or drop them"),
         (edited(A, slice(None), 1, np.nan), "got NaN at row 0, feature 1 .*drop this column"),
     ],
 )

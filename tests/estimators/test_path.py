@@ -1,8 +1,11 @@
 """Warm-started paths and the learner that chooses its strength by cross-validation."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut
 
 from metriclearn import (
@@ -18,6 +21,7 @@ from metriclearn import (
     regularization_path,
 )
 from metriclearn.datasets import make_change_points
+from metriclearn.running.callbacks import Callback
 from metriclearn.solvers.cutting_plane import CuttingPlane
 from tests.training import NAMES, PAIRS, XS, YS, sequences
 
@@ -188,6 +192,20 @@ def test_pictures_count_what_is_not_zero(metric, unit) -> None:
     model = ChangePointMetricLearnerCV(metric, Trace(), strengths=3, cv=2, min_size=2)
     figure = model.fit(XS, YS).path_.plot()
     assert f"of 6 {unit}" in " ".join(text.get_text() for text in figure.findobj(Text))
+
+
+def test_an_interrupted_path_says_where_it_was() -> None:
+    class Interrupt(Callback):
+        rounds = 0
+
+        def on_round(self, progress: Any) -> None:
+            self.rounds += 1
+            if self.rounds > 1 and progress.round == 1:
+                raise KeyboardInterrupt
+
+    learner = ChangePointMetricLearner(callbacks=[Interrupt()])
+    with pytest.warns(ConvergenceWarning, match=r"call it again, it was interrupted at 2 of 3\.$"):
+        assert len(regularization_path(learner, XS, YS, 3)) == 2
 
 
 def masked(fraction: float) -> list[np.ndarray]:

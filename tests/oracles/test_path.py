@@ -92,6 +92,13 @@ def test_metric_min_size_and_most_segments() -> None:
     np.testing.assert_array_equal(full.n_segments[few], short.n_segments[: few.sum()])
 
 
+def test_an_array_of_one_dimension_is_one_feature() -> None:
+    X, _ = noisy_steps(7)
+    signal, column = segmentation_path(X[:, 0], (2.0, 9.0)), segmentation_path(X[:, :1], (2.0, 9.0))
+    np.testing.assert_array_equal(signal.penalties, column.penalties)
+    assert len(signal) > 1
+
+
 def test_offset_and_a_constant_signal() -> None:
     X, _ = noisy_steps(7)
     X = np.round(X * 2**12) / 2**12

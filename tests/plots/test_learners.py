@@ -78,7 +78,7 @@ def test_what_cannot_be_drawn_is_refused(learner) -> None:
         learner.plot(XS, YS)
     with pytest.raises(ValueError, match="needs every sample of the data set labeled"):
         learner.plot(XS[0], PartialPartition(120, change_points=[60]))
-    with pytest.raises(ValueError, match="needs a fitted learner, or one trace or more by name"):
+    with pytest.raises(ValueError, match="traces: a fitted learner, or names with a table"):
         plot_convergence(ChangePointMetricLearner())
 
 

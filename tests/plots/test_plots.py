@@ -118,7 +118,7 @@ REFUSED: list[tuple[Callable[[], Figure], str]] = [
     (lambda: plot_weights([1.0], top=0), "top of at least 1"),
     (lambda: plot_metric_matrix(np.ones((2, 3))), "symmetric square matrix"),
     (lambda: plot_metric_matrix(np.array([[1, 2], [0, 1]])), "symmetric square matrix"),
-    (lambda: plot_convergence({}), "one trace or more by name"),
+    (lambda: plot_convergence({}), "at least one trace"),
     (lambda: plot_convergence({"a": {"lower_bound": [1.0]}}), "'objective' in the trace of a"),
     (lambda: plot_convergence({"a": FAST}, seconds=True), "'seconds' in the trace of a"),
     (lambda: plot_convergence({"a": {**FAST, "lower_bound": [3, 3]}}), "below the best objective"),
