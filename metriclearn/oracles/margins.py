@@ -164,7 +164,7 @@ def _without(signal, c, min_size, forward, backward, boundaries, tolerance):
     """W of every boundary, the price being −c."""
     T, n = len(forward) - 1, len(boundaries)
     worth = np.full(n, -np.inf)
-    room = np.empty((2, T + 1)), np.empty(T + 1, dtype=np.int64)
+    room = np.empty((2, T + 1)), np.empty((2, 64)), np.empty(T + 1, dtype=np.int64)
     for k in range(n):
         # where no change is; the ends of the samples are none
         first, last = max(1, boundaries[k] - tolerance), min(T - 1, boundaries[k] + tolerance)
@@ -210,33 +210,15 @@ def _improve(signal, c, min_size, forward, backward, t, first, last, best, room)
     slacks rules out all that lie around it.
     """
     S, weight, truth, charges, slacks, rules = signal
-    T, free = S.shape[0] - 1, rules is None  # under rules not every split is allowed
-    (right, beyond), ceiling = room
-    slack = split_slack(slacks, weight, c, t)
-    most_left, most_right = forward[t], backward[t] + slack
+    free = rules is None  # under rules not every split is allowed
+    (right, beyond), largest, ceiling = room
+    most_left = forward[t]
     for s in range(max(0, t - min_size + 1), t):  # too near t for a segment of the program
         value = segment_value(S, weight, truth, charges, c, s, t)
         most_left = max(most_left, forward[s] + value)
-    stop, u = T, last
-    while u < stop:
-        u += 1
-        value = segment_value(S, weight, truth, charges, c, t, u)
-        right[u] = value + backward[u] + slack
-        most_right = max(most_right, right[u])
-        beaten = right[u] + split_slack(slacks, weight, c, u) + most_left <= best
-        if free and beaten and backward[u] > -np.inf:
-            stop = min(stop, u + min_size - 1)
-    largest = np.full((2, 64), -np.inf)  # of right and of beyond in every block
-    n_blocks, begin = 0, last + 1
-    while begin <= stop:
-        end = min(stop + 1, last + 2 * (begin - last))
-        largest[0, n_blocks] = right[begin]
-        for u in range(begin + 1, end):
-            value = segment_value(S, weight, truth, charges, c, begin, u)
-            beyond[u] = value + backward[u]
-            largest[0, n_blocks] = max(largest[0, n_blocks], right[u])
-            largest[1, n_blocks] = max(largest[1, n_blocks], beyond[u])
-        n_blocks, begin = n_blocks + 1, end
+    stop, most_right, n_blocks = _end_blocks(
+        signal, c, min_size, backward, t, last, best - most_left, right, beyond, largest
+    )
     lowest, s = 0, first
     while s > lowest:
         s -= 1
@@ -271,6 +253,35 @@ def _improve(signal, c, min_size, forward, backward, t, first, last, best, room)
                     other = _pair(signal, c, min_size, forward, backward, s, u)
                     best = max(best, other)
     return best
+
+
+@njit(nogil=True, cache=True)
+def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, largest):
+    """Fill right(u) and beyond(u) of the ends behind ``last``, and the largest of every block.
+
+    Ends from the first one on that cannot reach ``needed`` are left out. Returns the last end, the
+    largest right(u) and the number of blocks.
+    """
+    S, weight, truth, charges, slacks, rules = signal
+    stop, u, slack = S.shape[0] - 1, last, split_slack(slacks, weight, c, t)
+    most_right = backward[t] + slack
+    while u < stop:
+        u += 1
+        right[u] = segment_value(S, weight, truth, charges, c, t, u) + backward[u] + slack
+        most_right = max(most_right, right[u])
+        beaten = right[u] + split_slack(slacks, weight, c, u) <= needed
+        if rules is None and beaten and backward[u] > -np.inf:
+            stop = min(stop, u + min_size - 1)
+    n_blocks, begin = 0, last + 1
+    while begin <= stop:
+        end = min(stop + 1, last + 2 * (begin - last))
+        largest[0, n_blocks], largest[1, n_blocks] = right[begin], -np.inf
+        for u in range(begin + 1, end):
+            beyond[u] = segment_value(S, weight, truth, charges, c, begin, u) + backward[u]
+            largest[0, n_blocks] = max(largest[0, n_blocks], right[u])
+            largest[1, n_blocks] = max(largest[1, n_blocks], beyond[u])
+        n_blocks, begin = n_blocks + 1, end
+    return stop, most_right, n_blocks
 
 
 @njit(nogil=True, cache=True)
