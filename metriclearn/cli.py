@@ -215,6 +215,9 @@ def compare(
             f"{str(truth)!r} and {str(predicted)!r} need a recording in common, got "
             f"{sorted(true)[:5]} and {sorted(pred)[:5]}."
         )
+    longest = max(spans[-1][1] for table in (true, pred) for spans in table.values())
+    if longest > 1e7:
+        raise ValueError(f"Times up to 1e7 s can be compared, got {longest:g}; give seconds.")
     rows, rate = [], 10.0  # steps per second
     for name in shared:
         tables = true[name], pred[name]

@@ -297,7 +297,7 @@ def test_neighbors_of_one_label_are_joined() -> None:
         ("r0,0,5000,a\nr0,5000,9000,b", "give times in seconds (not in milliseconds"),
         ("r0,0,20,a\nr1,0,20,a", "needs a boundary to learn from, but each of the 2 recording(s)"),
         ("r0,0,9,a\nr0,8,20,b", "cut them"),
-        ("r9,0,9,a\nr9,9,20,b", "has none for ['r9']; add them, or take their lines out"),
+        ("r9,0,9,a\nr9,9,20,b", "has none for ['r9']; add them, take their lines out, or write"),
     ],
     ids=["milliseconds", "no boundary", "overlap", "no recording"],
 )
@@ -361,6 +361,9 @@ def test_compare_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     # M has one segment more: ‖M − N‖² = 2 + 3 − 2 · 2
     assert lines[1].split() == ["r", "1.00", "1.00", "0.67", "0.50", "1.00", "75.0%"]
     assert "only" in lines[-1]
+    save_segments({"r": [(0.0, 1e12, "x")]}, b)
+    run("compare", a, b, status=1)
+    assert "Times up to 1e7 s can be compared, got 1e+12" in capsys.readouterr().err
     save_segments({"other": [(0.0, 1.0, "x")]}, b)
     assert main(["compare", str(a), str(b)]) == 1
     assert "recording in common" in capsys.readouterr().err

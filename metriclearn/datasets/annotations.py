@@ -44,6 +44,7 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
             "write one, times in seconds, or name yours (segments=…, --segments)."
         )
     table = read_text_table(path, f"a table with columns {columns}", dtype=str)
+    table.columns = table.columns.str.strip().str.lower()
     missing = [column for column in _COLUMNS[:3] if column not in table.columns]
     if missing or table.empty:
         raise ValueError(

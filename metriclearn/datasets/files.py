@@ -45,17 +45,22 @@ def read_text_table(path: PathLike, needed: str, **options: Any) -> pd.DataFrame
 
     with reading(path, needed, pd.errors.ParserWarning), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
-        with open(path, encoding="utf-8-sig") as stream:
-            separator = max(",\t;", key=stream.readline().count)
-        return pd.read_csv(
-            path,
-            sep=separator,
-            decimal="," if separator == ";" else ".",
-            index_col=False,
-            encoding="utf-8-sig",
-            na_filter=False,
-            **options,
-        )
+        try:
+            with open(path, encoding="utf-8-sig") as stream:
+                separator = max(",\t;", key=stream.readline().count)
+            return pd.read_csv(
+                path,
+                sep=separator,
+                decimal="," if separator == ";" else ".",
+                index_col=False,
+                encoding="utf-8-sig",
+                na_filter=False,
+                **options,
+            )
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{os.fspath(path)!r} needs to be text in UTF-8; save it as CSV UTF-8."
+            ) from error
 
 
 def load_files(
@@ -100,12 +105,20 @@ def load_files(
     files = sequence_files("load_files", folder, pattern, READERS)
     read = [READERS[file.suffix.lower()](file, label, group) for file in files]
     for i, (file, (features, labels, name)) in enumerate(zip(files, read)):
-        if absent := [name for name in ignore if name not in features.columns]:
+        absent = [name for name in ignore if name not in features.columns]
+        if absent or not set(features.columns) - set(ignore):
             raise ValueError(
-                f"{os.fspath(file)!r} has no column {absent[0]!r} to ignore, got "
-                f"{list(features.columns)[:20]}."
+                f"{os.fspath(file)!r} needs the columns to ignore, {list(ignore)}, and others that "
+                f"are features, got {list(features.columns)[:20]}."
             )
-        read[i] = features.drop(columns=list(ignore)), labels, name
+        features = features.drop(columns=list(ignore))
+        if unnamed := [name for name in features.columns if str(name).startswith("Unnamed: ")]:
+            warnings.warn(
+                f"{os.fspath(file)!r} has a column without a name, which counts as a feature; if "
+                f"it numbers the rows, leave it out (ignore={unnamed}, --ignore '{unnamed[0]}').",
+                stacklevel=2,
+            )
+        read[i] = features, labels, name
     feature_names = list(read[0][0].columns)
     sequences = []
     for file, (features, _, _) in zip(files, read):
@@ -300,7 +313,7 @@ def sampling_rate(files: Sequence[Path], time: str) -> float:
             row = int(np.argmin(steps[-1] > 0))
             raise ValueError(
                 f"{str(file)!r} needs increasing seconds or time stamps in column {time!r}, got "
-                f"{values[row]!r} and {values[row + 1]!r} in rows {row + 1} and {row + 2}; sort "
+                f"{values[row]} and {values[row + 1]} in rows {row + 1} and {row + 2}; sort "
                 "the rows, or leave the column out by --ignore and give --rate."
             )
     every = np.concatenate(steps)

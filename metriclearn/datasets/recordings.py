@@ -109,7 +109,7 @@ def load_recordings(
     if missing := [recording for recording in chosen if recording not in files]:
         raise FileNotFoundError(
             f"{os.fspath(folder)!r} needs a file for every recording of {segments}, but has none "
-            f"for {missing[:5]}; add them, or take their lines out."
+            f"for {missing[:5]}; add them, take their lines out, or write names without endings."
         )
     labelings = [[label for *_, label in tables[recording]] for recording in chosen]
     classes = name_classes(labelings)

@@ -90,9 +90,10 @@ def test_labels_and_recordings_may_be_called_like_missing_values(tmp_path: Path)
         "recording,start,end\nr,0,1.5\nr,1.5,2\n",
         "recording,start,end,label\nr,0,1.5,\nr,1.5,2,\n",
         "recording;start;end\nr;0;1,5\nr;1,5;2\n",
+        " Recording,Start, End\nr,0,1.5\nr,1.5,2\n",
         "recording\tstart\tend\nr\t0\t1.5\nr\t1.5\t2\n",
     ],
-    ids=["no column", "empty column", "semicolons", "tabs"],
+    ids=["no column", "empty column", "semicolons", "capitals", "tabs"],
 )
 def test_boundaries_without_labels(tmp_path: Path, text: str) -> None:
     path = tmp_path / "s.csv"

@@ -41,8 +41,20 @@ def test_semicolons_decimal_commas_and_columns_to_ignore(tmp_path: Path) -> None
     assert dataset.labels[0].tolist() == ["a,b", "c"]
     with pytest.raises(ValueError, match=r"'10:00' in row 1 of column 't'; .* --ignore t"):
         load_files(tmp_path)
-    with pytest.raises(ValueError, match=r"a\.csv' has no column 'time' to ignore"):
+    with pytest.raises(ValueError, match=r"a\.csv' needs the columns to ignore, \['time'\]"):
         load_files(tmp_path, ignore=["time"])
+    with pytest.raises(ValueError, match="and others that are features"):
+        load_files(tmp_path, ignore=["t", "u", "v"])
+
+
+def test_numbers_of_rows_are_told_and_latin_1_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(",x,label\n0,1,a\n1,2,b\n")  # pandas writes its index so
+    with pytest.warns(UserWarning, match="column without a name, .* --ignore 'Unnamed: 0'"):
+        load_files(tmp_path)
+    assert load_files(tmp_path, ignore=["Unnamed: 0"]).feature_names == ["x"]
+    (tmp_path / "a.csv").write_bytes("gr\xf6\xdfe,label\n1,a\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"a\.csv' needs to be text in UTF-8; save it as CSV UTF"):
+        load_files(tmp_path)
 
 
 def test_labels_are_compared_as_written(tmp_path: Path) -> None:
@@ -74,7 +86,7 @@ def test_group_column(tmp_path: Path) -> None:
         ("u,v,label\n1,2,a\n1,2,a,7\n", r"c\.csv' cannot be read as a table as csv"),
         ('u,v,label\n1,2,"a\n', r"c\.csv' cannot be read as a table as csv"),
         ("", r"c\.csv' cannot be read as a table as csv"),
-        (b"u,v,label\n\xff\xfe\x00\x80,1,2\n", r"c\.csv' cannot be read as a table as csv"),
+        (b"u,v,label\n\xff\xfe\x00\x80,1,2\n", r"c\.csv' needs to be text in UTF-8"),
         ("u,v,label\n", r"c\.csv' needs at least one row"),
         ("label\na\n", r"c\.csv' needs at least one row and one feature column"),
     ],
