@@ -105,6 +105,13 @@ class Committed:
         """A link to a file of ``docs``."""
         return f"[{text}]({os.path.relpath(self.docs / file, self.folder)})"
 
+    def pages(self, folder: str) -> str:
+        """Links to all pages of a folder of ``docs``."""
+        files = sorted((self.docs / folder).glob("*.md"))
+        return ", ".join(
+            self.link(f"{folder}/{file.name}", file.stem.replace("_", " ")) for file in files
+        )
+
     def headline(self, name: str) -> str:
         """What an experiment has found, in one sentence, and the link to its page."""
         page = f"results/{name}.md"
