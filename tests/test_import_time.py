@@ -61,6 +61,8 @@ def test_every_folder_is_reachable_and_help_begins_with_an_example() -> None:
         f"import pkgutil, pydoc, types\n"
         f"for name in {folders}:\n"
         f"    assert isinstance(getattr(metriclearn, name), types.ModuleType), name\n"
+        f"assert metriclearn.solvers.bundle.BundleDual is metriclearn.BundleDual\n"
+        f"assert 'hermite' in dir(metriclearn.features)\n"
         f"page = pydoc.render_doc(metriclearn, renderer=pydoc.plaintext)\n"
         f"assert '>>> learner = ChangePointMetricLearner().fit(train' in page[:900], page[:900]\n"
     )

@@ -1,1 +1,8 @@
 """Features: what turns recordings, images and columns into the matrix X."""
+
+import pkgutil
+
+import lazy_loader
+
+_FILES = [file.name for file in pkgutil.iter_modules(__path__)]
+__getattr__, __dir__, _ = lazy_loader.attach(__name__, _FILES)
