@@ -158,8 +158,11 @@ class Committed:
 
     def picture(self, name: str) -> str:
         """A picture; its alternative text is the title that was drawn over it."""
-        path = self.docs / "images" / f"{name}.png"
-        return f"!{self.link(f'images/{name}.png', told(path).get('Title', name))}"
+        texts = told(self.docs / "images" / f"{name}.png")
+        if "Source" in texts:
+            return f"!{self.link(f'images/{name}.png', texts['Title'])}"
+        earlier = self.link(f"images/{name}.png", f"{name}, drawn by an earlier version")
+        return f"!{earlier}\n\n*Drawn by an earlier version.*"
 
 
 def filled(text: str, committed: Committed) -> str:
