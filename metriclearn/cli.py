@@ -183,10 +183,10 @@ def segment(
         if len(paths) == 1:
             for start, end, label in found:
                 print(f"{start:9.2f} {end:9.2f}  {label}".rstrip())
-        print(f"{path}: {len(found)} segment{'s' * (len(found) > 1)}")
+        print(f"{path}: {_counted(len(found), 'segment')}")
         print(f"Written: {written[0]}, {', '.join(file.name for file in written[1:])}")
     if failed:
-        raise ValueError(f"{failed} of {len(paths)} files have no segments, see above.")
+        raise ValueError(f"Files without segments: {failed} of {len(paths)}, see above.")
 
 
 def compare(
@@ -327,6 +327,10 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
     if parameter.default is parameter.empty:
         return f"--{name}", {**settings, "required": True}
     return f"--{name}", {**settings, "default": parameter.default}
+
+
+def _counted(count: float, noun: str) -> str:
+    return f"{count:g} {noun}{'' if count == 1 else 's'}"
 
 
 def _sentence(error: BaseException) -> str:
@@ -489,8 +493,10 @@ def _print_summary(model: Any) -> None:
     lines = {
         "labels": ", ".join(model.labels_)
         or "none, boundaries only (no label comes back; give segments of one kind one label)",
-        "trained on": f"{len(recordings)} recordings: {', '.join(recordings[:8])}{more}",
-        "features": f"{kind}, {len(names)} columns, {model.rows_per_second:g} rows per second",
+        "trained on": f"{_counted(len(recordings), 'recording')}: "
+        f"{', '.join(recordings[:8])}{more}",
+        "features": f"{kind}, {_counted(len(names), 'column')}, "
+        f"{_counted(model.rows_per_second, 'row')} per second",
         "boundaries found": found,
         "validation loss": loss,
         "metric": f"rank {len(learner.components_)}, price of a segment {learner.penalty_:.4g}, "

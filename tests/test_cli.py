@@ -213,7 +213,7 @@ def test_many_files_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "bad.csv").write_text("x\n1\n")
     run("segment", folder, tmp_path / "bad.csv", "--model", model, "--out", out, status=1)
     told = capsys.readouterr()
-    assert "1 of 4 files have no segments, see above" in told.err
+    assert "Files without segments: 1 of 4, see above" in told.err
     assert [f"s{i}.csv: 4 segments" in told.out for i in range(3)] == [True] * 3
     found = [read_segments(out / f"s{i}.segments.csv")[f"s{i}"] for i in range(3)]
     assert found == [[(20.0 * k, 20.0 * k + 20.0, "abab"[k]) for k in range(4)]] * 3
@@ -453,7 +453,7 @@ def test_installed_command(tmp_path: Path) -> None:
     assert out.count(": 4 segments") == 3
     assert errors.splitlines() == [
         "Error: nothing.csv cannot be used: No such file or directory.",
-        "Error: 1 of 4 files have no segments, see above.",
+        "Error: Files without segments: 1 of 4, see above.",
     ]
 
 

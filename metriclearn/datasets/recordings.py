@@ -163,22 +163,19 @@ def _note_losses(
         short[recording] = len(spans) - len(set(seen.tolist()))
         touching = sum(a[1:] == (b[0], b[2]) for a, b in pairwise(spans))
         equal[recording] = 0 if one else touching
-    for counts, told in (
-        (
-            short,
-            f"hold no row at {rate:g} rows per second and are lost; take a higher rate (--rate)",
-        ),
+    for counts, which, remedy in (
+        (short, f"without a row at {rate:g} per second are lost", "take a higher rate (--rate)"),
         (
             equal,
-            "have the label of the one before and are read as one with it; to learn such "
-            "boundaries, leave the labels out",
+            "with the label of the one before are read as one with it",
+            "to learn such boundaries, leave the labels out",
         ),
     ):
         if any(counts.values()):
             where = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
             warnings.warn(
-                f"{sum(counts.values())} of {sum(map(len, tables.values()))} segments {told} "
-                f"({where[:80]}{'…' if len(where) > 80 else ''}).",
+                f"Segments {which}: {sum(counts.values())} of {sum(map(len, tables.values()))} "
+                f"({where[:80]}{'…' if len(where) > 80 else ''}); {remedy}.",
                 stacklevel=3,
             )
 

@@ -77,11 +77,11 @@ def test_what_does_not_fit_is_one_sentence(folder: Path) -> None:
         ("one,0,1,x\none,1,9,y", "from 1 to 9 s, but .* ends at 3.0 s; what is beyond is left out"),
         (
             "one,0,1,x\none,1,1.1,y\none,1.1,3,x",
-            r"1 of 4 segments hold no row at 2 rows .*--rate. .one 1.\.",
+            r"without a row at 2 per second are lost: 1 of 4 .one 1.; take .*--rate",
         ),
         (
             "one,0,1,x\none,1,2,y\none,2,3,y",
-            "1 of 4 segments have the label of the one before and are",
+            "with the label of the one before are read as one with it: 1 of 4 .one",
         ),
     ],
     ids=["beyond the end", "too short", "equal neighbors"],
