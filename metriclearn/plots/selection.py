@@ -182,11 +182,6 @@ def plot_regularization_path(
         _draw_losses(rows[1], strength, losses, best)
         for row in rows:
             row.axvline(strength[best], color=draw.INK, lw=1, ls=(0, (3, 2)))
-        place = strength[best], rows[1].get_ylim()[1]
-        rows[1].annotate(
-            "least validation loss", place, xytext=(5, -9), textcoords="offset points",
-            color=_MARKED, fontsize=draw.TEXT_SIZE, fontweight="bold",
-        )  # fmt: skip
     if strength[0] > 0:
         rows[-1].set_xscale("log")
     else:
@@ -227,3 +222,8 @@ def _draw_losses(
     ax.plot(strength, mean, "o-", color=draw.INK, ms=3, lw=1.6)
     ax.plot(strength[best], mean[best], "o", color=_MARKED, ms=9)
     draw.tidy(ax, "", "validation loss", grid="y")
+    place = strength[best], ax.get_ylim()[1]
+    ax.annotate(
+        "least validation loss", place, xytext=(5, -9), textcoords="offset points",
+        color=_MARKED, fontsize=draw.TEXT_SIZE, fontweight="bold",
+    )  # fmt: skip
