@@ -118,8 +118,8 @@ def plot_metric_matrix(
 ) -> Figure:
     """Heat map of a full metric beside its eigenvalues; O(P³) for the spectrum.
 
-    Columns run in the order of the rows, so that only rows are named (all of them up to 30
-    features, by their number beyond).
+    Columns run in the order of the rows, so that only rows are named. Of more than 30 features
+    the 30 with the largest weights are drawn, in their order.
 
     Parameters
     ----------
@@ -167,16 +167,17 @@ def _spectrum_message(eigenvalues: NDArray[np.floating]) -> str:
 
 
 def _draw_matrix(ax: Axes, matrix: NDArray[np.float64], names: Sequence[str], scale: float) -> None:
-    many = len(names) > _MOST_NAMES
-    limit = (float(np.quantile(np.abs(matrix), _SHOWN)) if many else scale) or scale or 1.0
+    some = np.sort(np.argsort(-np.diag(matrix), kind="stable")[:_MOST_NAMES])
+    hidden = len(names) - len(some)
+    shown = matrix[np.ix_(some, some)]
+    limit = (float(np.quantile(np.abs(shown), _SHOWN)) if hidden else scale) or scale or 1.0
     norm = Normalize(-limit, limit)
-    image = ax.imshow(matrix, "RdBu_r", norm, aspect="auto", interpolation="nearest")
-    if many:
-        draw.tidy(ax, "feature number", "feature number")
-    else:
-        draw.tidy(ax, "features, in the order of the rows")
-        draw.name_ticks(ax, names, size=draw.TEXT_SIZE if len(names) <= 16 else 6.5)
-        ax.set_xticks([])
+    image = ax.imshow(shown, "RdBu_r", norm, aspect="auto", interpolation="nearest")
+    unseen = f" ({hidden} of less weight are not shown)" if hidden else ""
+    draw.tidy(ax, f"features, in the order of the rows{unseen}")
+    size = draw.TEXT_SIZE if len(some) <= 16 else 6.5
+    draw.name_ticks(ax, [names[place] for place in some], size)
+    ax.set_xticks([])
     bar = draw.figure_of(ax).colorbar(
         image, ax=ax, ticks=[-limit, 0, limit], format=lambda value, _: draw.number(value),
         extend="both" if limit < scale else "neither", aspect=16, pad=0.03,

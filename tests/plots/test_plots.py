@@ -273,7 +273,11 @@ def test_matrix_has_symmetric_limits_and_sorted_eigenvalues() -> None:
 def test_large_low_rank_matrix_shows_thirty_eigenvalues_and_names_its_rank() -> None:
     factor = np.random.default_rng(1).normal(size=(300, 3))
     figure = plot_metric_matrix(factor @ factor.T)
-    spectrum = figure.axes[2]
+    heat, spectrum = figure.axes[1], figure.axes[2]
+    largest = np.sort(np.argsort(-np.sum(factor**2, axis=1))[:30])
+    assert [tick.get_text() for tick in heat.get_yticklabels()] == [f"feature {p}" for p in largest]
+    assert_allclose(heat.images[0].get_array(), (factor @ factor.T)[np.ix_(largest, largest)])
+    assert "(270 of less weight are not shown)" in heat.get_xlabel()
     expected = np.sort(np.linalg.eigvalsh(factor.T @ factor))[::-1]
     assert_allclose([bar.get_height() for bar in spectrum.patches][:3], expected)
     assert len(spectrum.patches) == 30
