@@ -41,7 +41,8 @@ from experiments.procedure import (
     Story,
     tables_and_rows,
 )
-from experiments.report import MEASURE, OURS, Artifacts, learned_metrics, page
+from experiments.report import Artifacts, learned_metrics, page
+from experiments.results import MEASURE, OURS
 from experiments.trivial import OneCluster
 from metriclearn import FrobeniusLoss, Partition
 from metriclearn.datasets import LabeledTable

@@ -31,9 +31,6 @@ from experiments.procedure import (
     tables_and_rows,
 )
 from experiments.report import (
-    COLUMNS,
-    MEASURE,
-    OURS,
     Artifacts,
     Strip,
     file_name,
@@ -41,6 +38,7 @@ from experiments.report import (
     page,
     standardized_weights,
 )
+from experiments.results import COLUMNS, MEASURE, OURS
 from metriclearn import FrobeniusLoss, LowRankForm, Partition, best_penalty, save
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter

@@ -19,7 +19,8 @@ from scipy.stats import hmean
 from experiments.command_line import from_command_line
 from experiments.comparison import fingerprints, load_sequences, segmented, synthetic_sequences
 from experiments.procedure import statistics
-from experiments.report import COLUMNS, MEASURE, page, write_report
+from experiments.report import page, write_report
+from experiments.results import COLUMNS, MEASURE
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter

@@ -31,7 +31,8 @@ from experiments.procedure import (
     Story,
     tables_and_rows,
 )
-from experiments.report import MEASURE, OURS, Artifacts
+from experiments.report import Artifacts
+from experiments.results import MEASURE, OURS
 from metriclearn.datasets import LabeledSequences
 from metriclearn.plots.canvas import MUTED, PALETTE, TEXT_SIZE, canvas, figure_of, number, tidy
 

@@ -32,11 +32,11 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from experiments.benchmarks.machine import cell, page_of
-from experiments.report import (
+from experiments.report import results_markdown
+from experiments.results import (
     headline,
     markdown_table,
     read_results,
-    results_markdown,
     results_table,
     table_markdown,
 )

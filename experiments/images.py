@@ -41,7 +41,8 @@ from experiments.procedure import (
     grouped,
     tables_and_rows,
 )
-from experiments.report import MEASURE, OURS, Artifacts, page
+from experiments.report import Artifacts, page
+from experiments.results import MEASURE, OURS
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import ImageFeatures, ImageNodes
 from metriclearn.indices import jaccard_score, partition_loss

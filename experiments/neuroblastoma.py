@@ -34,7 +34,8 @@ from experiments.procedure import (
     Story,
     tables_and_rows,
 )
-from experiments.report import OURS, Artifacts
+from experiments.report import Artifacts
+from experiments.results import OURS
 from metriclearn import PartialPartition, Partition
 from metriclearn.datasets import AnnotatedProfiles
 from metriclearn.estimators.penalty import (

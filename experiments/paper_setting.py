@@ -24,7 +24,8 @@ from experiments.procedure import (
     grouped,
     tables_and_rows,
 )
-from experiments.report import OURS, Artifacts, learned_metrics, page
+from experiments.report import Artifacts, learned_metrics, page
+from experiments.results import OURS
 from metriclearn import Partition
 
 

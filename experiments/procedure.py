@@ -37,7 +37,8 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 import metriclearn
-from experiments.report import COLUMNS, MEASURE, OURS, Artifacts, is_ours
+from experiments.report import Artifacts
+from experiments.results import COLUMNS, MEASURE, OURS, is_ours
 from metriclearn.running.files import replacing
 
 Item = TypeVar("Item")
@@ -174,7 +175,7 @@ class Outcome:
 class Story:
     """What a procedure tells: its protocol in sentences, pictures, numbers and further fields.
 
-    ``numbers`` has the ``tables`` and ``rows`` of results.json, see :mod:`experiments.report`.
+    ``numbers`` has the ``tables`` and ``rows`` of results.json, see :mod:`experiments.results`.
     """
 
     protocol: str

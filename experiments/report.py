@@ -1,43 +1,8 @@
 """Tables, figures and one self-contained page from the results of an experiment.
 
 ``write_report`` leaves in its folder ``results.json``, ``results.md``, every figure as PNG and
-SVG, and ``report.html``, which needs no other file and no network.
-
-The layout of ``results.json`` is the same for every experiment; the committed ones are
-``docs/results/NAME.json``:
-
-========= ======================================================================================
-name      of the experiment: ``python -m experiments.run experiment=NAME`` makes it again
-protocol  sentences: what was trained on, tested on, and how hyper-parameters were chosen
-headline  the sentence about the row "ours" that stands over the report
-command   the command line
-tables    the tables in their order, see below
-rows      one for each number of a table, see below
-seconds   of the processor, all fits together
-versions  of metriclearn, Python and the packages that decide numbers
-config    the configuration
-========= ======================================================================================
-
-Every other field belongs to one experiment. A *table* has ``name`` and ``measure`` (the two name
-it), ``title``, ``words`` (the measure as a reader knows it), ``better`` ("less" or "more"),
-``columns`` (name → title), ``unit`` (what is independent of each other, in the singular: "test
-user"), ``main`` (whether the headline is about it) and ``note``. A *row* has
-
-============== =================================================================================
-table, measure the table where it stands
-method, column the place in it; the method "ours" is what the training data alone choose among
-               ours, the methods "ours/…" are what was chosen from
-mean           over the units, weighted where ``weights`` are given
-standard_error of that mean over independent units, null for a single unit
-units, values  names of the units, and the mean of each
-weights        of the units, where they count by their size (annotations, say)
-choice         how the hyper-parameters came out, in words
-held_out       the mean loss on data held out of training that decided the choice, or null
-gap            the largest certified gap of its fits: (objective − lower bound) over the objective
-               without metric; null where nothing is learned or no bound is known
-stopped        empty, or how many fits stopped before their tolerance, and why
-seconds        of the processor, for all fits behind the row
-============== =================================================================================
+SVG, and ``report.html``, which needs no other file and no network. The layout of the numbers is
+told in :mod:`experiments.results`.
 """
 
 from __future__ import annotations
@@ -47,10 +12,9 @@ import importlib.metadata
 import io
 import json
 import logging
-import math
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -63,6 +27,20 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn
+from experiments.results import (
+    MEASURE,
+    OURS,
+    counted,
+    footnote,
+    headline,
+    plural,
+    read_results,
+    results_table,
+    rows_of,
+    sentence,
+    table_markdown,
+    unit_table,
+)
 from metriclearn.plots import (
     plot_convergence,
     plot_metric_matrix,
@@ -71,51 +49,7 @@ from metriclearn.plots import (
 )
 from metriclearn.plots.canvas import number
 
-MEASURE = "partition_loss"
-OURS = "ours"
-COLUMNS = {"estimated": "number of segments estimated", "given": "number of segments given"}
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
-_NUMBER, _NULLABLE = (int, float), (int, float, type(None))
-_KINDS = {str: "a text", list: "a list", dict: "an object", bool: "true or false"}
-_KINDS |= {_NUMBER: "a number", _NULLABLE: "a number or null"}  # type: ignore[dict-item]
-_TOP: dict[str, Any] = {
-    "name": str,
-    "protocol": str,
-    "headline": str,
-    "command": str,
-    "tables": list,
-    "rows": list,
-    "seconds": _NUMBER,
-    "versions": dict,
-    "config": dict,
-}
-_TABLE: dict[str, Any] = {
-    "name": str,
-    "measure": str,
-    "title": str,
-    "words": str,
-    "better": str,
-    "columns": dict,
-    "unit": str,
-    "main": bool,
-    "note": str,
-}
-_ROW: dict[str, Any] = {
-    "table": str,
-    "measure": str,
-    "method": str,
-    "column": str,
-    "mean": _NUMBER,
-    "standard_error": _NULLABLE,
-    "units": list,
-    "values": list,
-    "choice": str,
-    "held_out": _NULLABLE,
-    "gap": _NULLABLE,
-    "stopped": str,
-    "seconds": _NUMBER,
-}
-_MOST_UNITS = 12  # a table of every unit has as many columns at most
 _logger = logging.getLogger(__name__)
 
 
@@ -172,35 +106,6 @@ def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One number of a table; ``tied`` if within one standard error of the best of its column."""
-
-    mean: float
-    standard_error: float | None
-    best: bool
-    tied: bool
-    stopped: bool = False
-
-    def mark(self, text: str) -> str:
-        """A text about the cell for Markdown: the best one bold, † a tied, ‡ an unfinished fit."""
-        return (f"**{text}**" if self.best else text) + (f" {self.signs}" if self.signs else "")
-
-    @property
-    def signs(self) -> str:
-        """† and ‡, where they apply."""
-        return "†" * self.tied + "‡" * self.stopped
-
-    def __str__(self) -> str:
-        error = self.standard_error
-        if error is None:
-            return number(self.mean)
-        if not 1e-4 <= error < 1e5:
-            return f"{number(self.mean)} ± {number(error)}"
-        digits = max(0, 1 - math.floor(math.log10(error)))
-        return f"{self.mean:.{digits}f} ± {error:.{digits}f}"
-
-
-@dataclass(frozen=True)
 class _Picture:
     """One figure: its section, text, and data URIs for wide and narrow screens."""
 
@@ -209,230 +114,6 @@ class _Picture:
     alt: str
     wide: str
     narrow: str
-
-
-def read_results(path: str | Path) -> dict[str, Any]:
-    """The content of a ``results.json``, its layout checked.
-
-    Raises
-    ------
-    ValueError
-        If the file is no JSON or a field is missing or wrong: one sentence that says which.
-    """
-    try:
-        results = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"read_results needs JSON text in {path}, got: {error}.") from error
-    _check_fields(results, _TOP, str(path))
-    columns: dict[tuple[str, str], Any] = {}
-    for place, table in enumerate(results["tables"]):
-        _check_fields(table, _TABLE, f"{path}, tables[{place}],")
-        columns[table["name"], table["measure"]] = table["columns"]
-    seen = set()
-    for place, row in enumerate(results["rows"]):
-        where = f"{path}, rows[{place}],"
-        _check_row(row, where)
-        key = (row["table"], row["measure"], row["method"], row["column"])
-        if row["column"] not in columns.get(key[:2], ()):
-            raise ValueError(f"{where} needs a table with its column, got {key}.")
-        if key in seen:
-            raise ValueError(f"{path} needs one row per method and column, got {key} twice.")
-        seen.add(key)
-    if not seen:
-        raise ValueError(f"{path} needs at least one row of results, got none.")
-    return results
-
-
-def _check_fields(holder: Any, kinds: Mapping[str, Any], where: str) -> None:
-    if not isinstance(holder, dict):
-        raise ValueError(f"{where} needs an object with {', '.join(kinds)}, got {holder!r:.60}.")
-    for key, kind in kinds.items():
-        if key not in holder or not isinstance(holder[key], kind):
-            got = f"{holder[key]!r:.60}" if key in holder else "nothing"
-            raise ValueError(f"{where} needs {key!r} as {_KINDS[kind]}, got {got}.")
-
-
-def _check_row(row: Any, where: str) -> None:
-    _check_fields(row, _ROW, where)
-    mean, error, values = row["mean"], row["standard_error"], row["values"]
-    numbers = [mean, error or 0, row["gap"] or 0, row["seconds"], *values]
-    if not values or not all(isinstance(v, _NUMBER) and math.isfinite(v) for v in numbers):
-        raise ValueError(
-            f"{where} needs finite numbers in mean, standard_error, gap, seconds and one or more "
-            f"values, got {numbers!r:.100}."
-        )
-    slack = 1e-9 + 1e-6 * abs(mean)
-    if (error or 0) < 0 or not min(values) - slack <= mean <= max(values) + slack:
-        raise ValueError(
-            f"{where} needs a mean within its values and a standard error of zero or more, got "
-            f"{mean} ± {error} of values from {min(values)} to {max(values)}."
-        )
-    if len(row["units"]) != len(values):
-        raise ValueError(
-            f"{where} needs one unit for each value, got {len(row['units'])} and {len(values)}."
-        )
-
-
-def rows_of(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of one of the tables."""
-    key = table["name"], table["measure"]
-    return [row for row in results["rows"] if (row["table"], row["measure"]) == key]
-
-
-def results_table(
-    results: Mapping[str, Any], table: Mapping[str, Any] | None = None
-) -> dict[str, dict[str, Cell]]:
-    """Cells of a table, by default the first one, by method and column.
-
-    "ours" stands first, what it was chosen from below it, then all others, each the best first. A
-    method has no cell in a column without a result.
-    """
-    table = results["tables"][0] if table is None else table
-    cells: dict[str, dict[str, Cell]] = {}
-    for column in table["columns"]:
-        members = [row for row in rows_of(results, table) if row["column"] == column]
-        for row, cell in zip(members, compared(members, table["better"])):
-            cells.setdefault(row["method"], {})[column] = cell
-    sign = -1 if table["better"] == "more" else 1
-
-    def place(item: tuple[str, dict[str, Cell]]) -> list[float]:
-        method, mine = item
-        means = [sign * mine[c].mean if c in mine else math.inf for c in table["columns"]]
-        return [method != OURS, not is_ours(method), *means]
-
-    return dict(sorted(cells.items(), key=place))
-
-
-def is_ours(method: str) -> bool:
-    """Whether the metric of a method is learned by this package."""
-    return method == OURS or method.startswith(f"{OURS}/")
-
-
-def compared(rows: Sequence[Mapping[str, Any]], better: str = "less") -> list[Cell]:
-    """Cells of rows that stand below each other in a column."""
-    sign = -1 if better == "more" else 1
-    best = min(rows, key=lambda row: sign * row["mean"], default=None)
-    cells = []
-    for row in rows:
-        excess = sign * (row["mean"] - best["mean"])  # type: ignore[index]
-        equal = excess <= 1e-12  # numbers that are the same but for rounding
-        tied = not equal and excess <= (best["standard_error"] or 0)  # type: ignore[index]
-        stopped = bool(row["stopped"])
-        cells.append(Cell(row["mean"], row["standard_error"], equal, tied, stopped))
-    return cells
-
-
-def counted(count: int, noun: str) -> str:
-    """ "1 test user", "2 test users", "3 test stories"."""
-    return f"{count} {noun if count == 1 else plural(noun)}"
-
-
-def plural(noun: str) -> str:
-    """ "test users", "draws of all sequences", "stories"."""
-    first, of, rest = noun.partition(" of ")
-    ending = f"{first[:-1]}ies" if re.search("[^aeiou]y$", first) else f"{first}s"
-    return f"{ending}{of}{rest}"
-
-
-def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """What a table says in its first column: ours (or else the best) against the best of others."""
-    cells = results_table(results, table)
-    column = next(c for c in table["columns"] if any(c in mine for mine in cells.values()))
-    sign = -1 if table["better"] == "more" else 1
-    ranked = sorted(
-        ((method, mine[column]) for method, mine in cells.items() if column in mine),
-        key=lambda pair: sign * pair[1].mean,
-    )
-    name, cell = next((pair for pair in ranked if pair[0] == OURS), ranked[0])
-    count = next(len(r["values"]) for r in rows_of(results, table) if r["column"] == column)
-    text = f"{name} has {table['words']} = {cell} over {counted(count, table['unit'])}"
-    if len(table["columns"]) > 1:
-        text += f", {table['columns'][column]}"
-    others = [pair for pair in ranked if not is_ours(pair[0]) and pair[0] != name]
-    if not others:
-        return f"{text}."
-    other, rival = others[0]
-    gain = sign * (rival.mean - cell.mean)
-    text += f"; the best of the others, {other}, has "
-    if abs(gain) <= 1e-12:
-        return f"{text}the same."
-    text += f"{rival}" if gain > 0 else f"{table['better']}, {rival}"
-    error = (cell if gain > 0 else rival).standard_error
-    if error is not None and abs(gain) <= error:
-        return f"{text}, which is within one standard error."
-    if gain > 0 and min(cell.mean, rival.mean) > 0:
-        return f"{text}, {number(rival.mean / cell.mean)} times as much."
-    return f"{text}."
-
-
-def headline(results: Mapping[str, Any]) -> str:
-    """The sentence of the main table, or in how many of several ours is the best."""
-    main = [table for table in results["tables"] if table["main"]]
-    if len(main) == 1:
-        return sentence(results, main[0])
-    places = {"the best or as good": 0, "within one standard error of the best": 0, "behind": 0}
-    for table in main:
-        cells = results_table(results, table)
-        column = next(iter(table["columns"]))
-        if OURS not in cells or column not in cells[OURS]:
-            continue
-        rivals = [row for row in rows_of(results, table) if row["column"] == column]
-        rivals = [row for row in rivals if row["method"] == OURS or not is_ours(row["method"])]
-        marks = compared(rivals, table["better"])
-        cell = next(mark for row, mark in zip(rivals, marks) if row["method"] == OURS)
-        places[list(places)[0 if cell.best else 1 if cell.tied else 2]] += 1
-    parts = [f"{words} in {count}" for words, count in places.items() if count]
-    if not parts:
-        return f"{results['name']}: {counted(len(main), 'table')}."
-    return f"{OURS} is {', '.join(parts)} of {counted(len(main), 'table')}."
-
-
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """The lines of a Markdown table, its first column to the left, the others to the right."""
-    lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
-    return lines + [f"| {' | '.join(map(str, row))} |" for row in rows]
-
-
-def table_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """The lines of one table in Markdown: what a README or a page of results shows of it."""
-    lines = []
-    for method, cells in results_table(results, table).items():
-        texts = [c.mark(str(c)) if (c := cells.get(name)) else "–" for name in table["columns"]]
-        lines.append([method.replace("|", "\\|"), *texts])
-    return markdown_table(["method", *table["columns"].values()], lines)
-
-
-def footnote(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """What the numbers and signs of a table mean."""
-    rows = rows_of(results, table)
-    cells = [cell for mine in results_table(results, table).values() for cell in mine.values()]
-    count = counted(max(len(row["values"]) for row in rows), table["unit"])
-    errors = any(cell.standard_error is not None for cell in cells)
-    spread = f"mean ± standard error over {count}" if errors else f"of {count}: no standard error"
-    texts = [f"{table['words']}, {spread}; {table['better']} is better. Bold: best of its column."]
-    if any(cell.tied for cell in cells):
-        texts.append("†: within one standard error of it.")
-    unfinished = [row for row in rows if row["stopped"]]
-    if unfinished:
-        words = []
-        for row in unfinished:
-            gap = "" if row["gap"] is None else f", certified gap {100 * row['gap']:.2g} %"
-            words.append(f"{row['method']} in {row['stopped']}{gap}")
-        told = "; ".join(dict.fromkeys(words))
-        texts.append(f"‡: training stopped before its tolerance: {told}.")
-    return " ".join(filter(None, [*texts, table["note"]]))
-
-
-def unit_table(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
-    """Methods × units in the first column of a table; empty where there are too many units."""
-    column = next(iter(table["columns"]))
-    rows = [row for row in rows_of(results, table) if row["column"] == column]
-    units = rows[0]["units"] if rows else []
-    if not 1 < len(units) <= _MOST_UNITS or any(row["units"] != units for row in rows):
-        return {}
-    values = {row["method"]: row["values"] for row in rows}
-    order = [method for method in results_table(results, table) if method in values]
-    return {"units": units, "values": {method: values[method] for method in order}}
 
 
 def page(template: str, **content: Any) -> str:

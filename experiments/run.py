@@ -24,7 +24,8 @@ from omegaconf import DictConfig, OmegaConf
 import metriclearn
 from experiments.command_line import CONFIGS, from_command_line
 from experiments.procedure import Finished, Procedure, compare
-from experiments.report import OURS, markdown_table, read_results, results_table, write_report
+from experiments.report import write_report
+from experiments.results import OURS, markdown_table, read_results, results_table
 
 _FITS, _MARK = "finished", "unfinished.json"  # of a run: its fits, and that they are needed
 _IRRELEVANT = ("n_jobs", "executor", "resume", "outputs")  # settings that decide no result

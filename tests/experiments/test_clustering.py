@@ -8,7 +8,7 @@ import pytest
 
 from experiments.clustering import Clustering, Repeated, cases_of
 from experiments.procedure import Case, Method, Outcome
-from experiments.report import read_results
+from experiments.results import read_results
 from metriclearn.baselines import Euclidean, RelevantComponents
 from metriclearn.datasets import LabeledTable, load_digits, load_iris
 from tests.experiments.command import call, configuration, outcomes_of

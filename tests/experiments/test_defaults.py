@@ -8,7 +8,7 @@ import pytest
 from experiments.clustering import Repeated
 from experiments.defaults import ClusteringSettings, draw
 from experiments.procedure import Case
-from experiments.report import read_results
+from experiments.results import read_results
 from metriclearn.datasets import LabeledTable, load_digits
 from tests.experiments.command import call, configuration, outcomes_of
 

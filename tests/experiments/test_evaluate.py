@@ -7,7 +7,7 @@ import pytest
 
 from experiments.comparison import fingerprints
 from experiments.evaluate import score
-from experiments.report import read_results
+from experiments.results import read_results
 from metriclearn import ChangePointMetricLearner, save
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points, save_files

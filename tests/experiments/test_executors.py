@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments.local_cluster import local_cluster
-from experiments.report import read_results
+from experiments.results import read_results
 from tests.experiments.command import call
 
 pytest.importorskip("distributed", reason="Dask is optional: pip install metriclearn[dask]")

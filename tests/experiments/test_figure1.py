@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.figure1 import Stretches, draw, plot_information
-from experiments.report import read_results
+from experiments.results import read_results
 from metriclearn.datasets import make_change_points
 from tests.experiments.command import call
 

@@ -22,7 +22,7 @@ from experiments.images import (
     words_of,
 )
 from experiments.procedure import Case, Method, Outcome
-from experiments.report import read_results
+from experiments.results import read_results
 from metriclearn import CCCP, FactorDescent, ImageFeatures, NormalizedCutMetricLearner
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledImages

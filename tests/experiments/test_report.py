@@ -12,15 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.report import (
-    Artifacts,
-    Strip,
-    headline,
-    read_results,
-    results_markdown,
-    results_table,
-    write_report,
-)
+from experiments.report import Artifacts, Strip, results_markdown, write_report
+from experiments.results import headline, read_results, results_table
 from metriclearn.plots import plot_embeddings
 
 METHODS = {

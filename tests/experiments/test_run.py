@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from experiments.comparison import read_cases, sequence_losses
-from experiments.report import Cell, read_results
+from experiments.results import Cell, read_results
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
 from tests.experiments.command import DATA_REASON, call, configuration, failure

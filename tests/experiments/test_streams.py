@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("librosa")
 
 from experiments.generated_videos import build_videos
-from experiments.report import read_results
+from experiments.results import read_results
 from experiments.scenes import Shot, draw_shots
 from experiments.shows import PARTS, build_shows
 from experiments.streams import folder_cases, held_out_cases, unseen
