@@ -225,8 +225,10 @@ def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
     rows = [option for option in options if isinstance(option, Needs)]
 
     def accepts(value: Any) -> bool:
-        named = isinstance(value, (str, bool, np.bool_, type(None))) and value in plain
-        return named or any(row.accepts(value) for row in rows)
+        accepted = isinstance(value, (str, bool, np.bool_, type(None))) and value in plain
+        for row in rows:
+            accepted = accepted or row.accepts(value)
+        return accepted
 
     words = [f'"{option}"' if isinstance(option, str) else str(option) for option in plain]
     words += [row.words.format(a="a", name="number") for row in rows]
