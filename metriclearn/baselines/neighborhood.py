@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +71,12 @@ class NeighborhoodComponents(StandardizedMetric):
             kept = [random.choice(c, max(1, round(share * len(c))), replace=False) for c in classes]
             chosen = np.sort(np.concatenate(kept))
             rows, labels = rows[chosen], labels[chosen]
-        first = self.init
-        if not isinstance(first, str):
-            first = real_array("NeighborhoodComponents", "init", first, n_features=rows.shape[1])
+        start: Any = self.init
+        if not isinstance(start, str):
+            start = real_array("NeighborhoodComponents", "init", start, n_features=rows.shape[1])
         inner = NeighborhoodComponentsAnalysis(
             None if self.n_components is None else min(self.n_components, rows.shape[1]),
-            init=first,
+            init=start,
             max_iter=self.max_iter,
             tol=self.tol,
             random_state=random,

@@ -24,6 +24,8 @@ from metriclearn.problem.projector import Basis, Projector, Subspace
 from metriclearn.running.parameters import real_array, shown
 from metriclearn.solvers.mahalanobis import Metric
 
+_NUMBER: Any = (Real, type(None))
+
 
 class Compressed(NamedTuple):
     """A = Q·matrix·Qᵀ + shift·I: a (q, q) matrix, its subspace (None: all T dimensions), c."""
@@ -89,7 +91,7 @@ class LowRankForm:
         components: NDArray | None = None,
     ) -> None:
         given = truth is None or isinstance(truth, Partition)
-        if not given or not isinstance(weight, Real | None) or not isinstance(shift, Real):
+        if not (given and isinstance(weight, _NUMBER) and isinstance(shift, _NUMBER)):
             raise ValueError(
                 "LowRankForm needs a Partition as truth and numbers as weight and shift, got "
                 f"{shown(truth)}, {shown(weight)} and {shown(shift)}."
