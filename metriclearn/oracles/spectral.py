@@ -239,5 +239,9 @@ def _orthogonal_to(basis: NDArray, block: NDArray) -> NDArray:
 def _whole(form: Any, count: int) -> tuple[NDArray, NDArray]:
     """The leading eigenpairs of a full decomposition, descending."""
     matrix = form.matvec(np.eye(form.n_samples))
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError(
+            "TopEigenvectors needs a finite form, got NaN or infinity; change the unit of the data."
+        )
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
     return values[::-1][:count], vectors[:, ::-1][:, :count]
