@@ -7,7 +7,7 @@ Bioinformatics 14:164, 2013).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, ClassVar, Self
@@ -30,6 +30,7 @@ from metriclearn.estimators.inputs import (
 from metriclearn.estimators.segmenter import PlottedSegmenter
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
+from metriclearn.oracles.margins import boundary_margins
 from metriclearn.oracles.path import SegmentationPath, hull_vertices, path_along, widest_run
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
@@ -283,6 +284,40 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         paths : sequence of SegmentationPath, optional
             :meth:`paths` of these sequences, where they are known already; used with ``known``.
         """
+
+        def program(form: LowRankForm, fact: Any, min_size: int) -> Any:
+            return ConstrainedChangePoints(min_size)(form, known=fact).change_points
+
+        return self._search(X, known, paths, program)
+
+    def boundary_margins(
+        self,
+        X: Any,
+        known: Any = None,
+        paths: Sequence[SegmentationPath] | None = None,
+        tolerance: int = 0,
+    ) -> Any:
+        """How sure every change-point of :meth:`predict_change_points` is, exactly.
+
+        Parameters
+        ----------
+        X, known, paths : see :meth:`predict_change_points`
+            Only segmentations that agree with what is known are compared.
+        tolerance : int ≥ 0
+            Samples by which a change-point may be elsewhere and still be the same.
+
+        Returns
+        -------
+        :class:`~metriclearn.BoundaryMargins`, or a list of them
+        """
+
+        def program(form: LowRankForm, fact: Any, min_size: int) -> Any:
+            return boundary_margins(form, known=fact, min_size=min_size, tolerance=tolerance)
+
+        return self._search(X, known, paths, program)
+
+    def _search(self, X: Any, known: Any, paths: Any, program: Callable[..., Any]) -> Any:
+        """What a program finds in every sequence at its penalty, of those that agree."""
         _PATHS.check(type(self).__name__, "paths", paths)
         data = self._read(X)
         if paths is not None and len(paths) != len(data.arrays):
@@ -294,7 +329,7 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         if known is not None:
             facts = read_labelings(type(self).__name__, known, data, segments=True, partial=True)
         cases = zip(self._represent(data), self._log_penalties(data), facts, paths or repeat(None))
-        ends = []
+        results = []
         for Z, log_penalty, fact, path in cases:
             if fact is not None and self.own_weight > 0:
                 path = self._path(Z, fact) if path is None else path
@@ -304,9 +339,8 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
             if isinstance(fact, Partition):
                 fact = PartialPartition.from_partition(fact)
             form = LowRankForm(center(Z @ self.components_.T), shift=-float(np.exp(log_penalty)))
-            oracle = ConstrainedChangePoints(min(self.min_size, len(Z)))
-            ends.append(oracle(form, known=fact).change_points)
-        return ends[0] if data.single else ends
+            results.append(program(form, fact, min(self.min_size, len(Z))))
+        return results[0] if data.single else results
 
     def predict(self, X: Any, known: Any = None) -> Any:
         """Segment number of every sample, (T,) for each sequence."""

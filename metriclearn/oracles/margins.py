@@ -81,7 +81,6 @@ class BoundaryMargins:
             raise ValueError(f"BoundaryMargins needs a score of at least 0, got {score}.")
         inside = self.gains >= -score
         inside[0] = False
-        inside[self.change_points[:-1]] = True  # whatever rounding left of 0
         outside = np.append(np.flatnonzero(~inside), len(inside))
         after = np.searchsorted(outside, self.change_points[:-1])
         return np.column_stack([outside[after - 1] + 1, outside[after] - 1])
@@ -158,9 +157,9 @@ def boundary_margins(
         through = np.max(layers + rest[:, ::-1], axis=1)
         without = _layers_without(signal, min_size, layers, rest, ends[:-1], tolerance)
     best = through[-1]
-    return BoundaryMargins(
-        ends, np.maximum(best - without, 0.0), np.minimum(through[:-1] - best, 0)
-    )
+    gains = np.minimum(through[:-1] - best, 0.0)
+    gains[0] = gains[ends[:-1]] = 0.0  # where forward and backward sums are rounded in different ways
+    return BoundaryMargins(ends, np.maximum(best - without, 0.0), gains)
 
 
 @njit(nogil=True, cache=True)

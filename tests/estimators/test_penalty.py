@@ -170,6 +170,16 @@ def test_known_regions_hold_and_move_the_penalty() -> None:
     moved = moving.predict_change_points(X, known)
     wrong = [sum(abs(len(ends) - 4) for ends in some) for some in (results, moved)]
     assert wrong[1] < 0.5 * wrong[0]  # nothing is known of the two changes on the right
+    # margins compare segmentations that agree with what is known, at the penalty of each
+    margins = moving.boundary_margins(X, known, tolerance=1)
+    for found, ends, fact in zip(margins, moved, known):
+        assert np.array_equal(found.change_points, ends)
+        inside = [region for region in fact.regions if region.kind is NO_CHANGE]
+        for region in inside:
+            assert np.all(found.gains[region.start + 1 : region.stop] == -np.inf)
+        one = [region for region in fact.regions if region.kind is EXACTLY_ONE]
+        assert len(found.losses) == len(ends) - 1
+        assert all(found.gains[r.start + 1 : r.stop].max() == 0.0 for r in one)
 
 
 def test_moved_penalty_is_the_minimizer() -> None:
