@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -74,6 +74,22 @@ class LearnedMetric(  # type: ignore[call-arg]
                 f"got {pairs.shape}."
             )
         return np.linalg.norm((pairs[:, 0] - pairs[:, 1]) @ self.components_.T, axis=1)
+
+    def get_metric(self) -> Callable[..., float]:
+        """The learned distance of two samples, ``metric(u, v, squared=False)``, for scikit-learn.
+
+        Such as ``NearestNeighbors(metric=learner.get_metric())``. It stays what it is when the
+        learner is fitted again.
+        """
+        check_is_fitted(self)
+        components = self.components_.copy()
+
+        def metric(u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
+            difference = components @ (np.asarray(u, dtype=float) - np.asarray(v, dtype=float))
+            square = float(difference @ difference)
+            return square if squared else float(np.sqrt(square))
+
+        return metric
 
     def get_mahalanobis_matrix(self) -> NDArray:
         """B = LLᵀ in the units of the data, (P, P)."""
