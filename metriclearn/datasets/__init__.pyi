@@ -34,3 +34,5 @@ from .tables import load_libras as load_libras
 from .tables import load_wine as load_wine
 from .tcpd import AnnotatedSeries as AnnotatedSeries
 from .tcpd import load_tcpd as load_tcpd
+from .tssb import load_tssb as load_tssb
+from .tssb import load_utsa as load_utsa

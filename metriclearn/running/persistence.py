@@ -88,10 +88,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     try:
         with np.load(path, allow_pickle=False) as file:
-            text = str(file["metriclearn"])
-            # what nothing refers to is not read: a small file can hold gigabytes of zeros
-            arrays = {name: file[name] for name in file.files if f'"{name}"' in text}
-        document = json.loads(text)
+            arrays = dict(file)
+        document = json.loads(str(arrays["metriclearn"]))
         version = int(document["format"])
     except PermissionError:
         raise

@@ -170,6 +170,28 @@ def test_real_recordings_of_phones(shared_folder: Callable[[str], Path]) -> None
     assert np.linalg.norm(dataset.sequences[0][0, :3]) == pytest.approx(1.0, abs=0.05)  # g
 
 
+def test_real_series_of_the_archives(shared_folder: Callable[[str], Path]) -> None:
+    joined, recorded = (load(name, shared_folder(name)) for name in ("tssb", "utsa"))
+    assert (len(joined), len(recorded)) == (50, 22)
+    assert {len(ends) for ends in joined.change_points} <= set(range(1, 10))
+    assert min(map(len, joined.change_points)) == 1
+    assert {len(ends) for ends in recorded.change_points} == {2, 3}
+    assert recorded.change_points[recorded.names.index("Cane")].tolist() == [2345, 5340]
+
+
+def test_series_of_archives_by_hand(tmp_path: Path) -> None:
+    arrays = {"a": np.arange(6.0), "b": np.arange(4.0)}
+    np.savez(tmp_path / "series.npz", **arrays)
+    table = tmp_path / "change_points.csv"
+    table.write_text("series,window_size,change_points\nb,2,\na,2,2 5\n", encoding="utf-8")
+    data = load("tssb", tmp_path)
+    assert [labels.tolist() for labels in data.labels] == [[0] * 4, [0, 0, 1, 1, 1, 2]]
+    np.testing.assert_array_equal(data.sequences[1][:, 0], arrays["a"])
+    table.write_text("series,window_size,change_points\na,2,2 7\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="change-points from 1 to n_samples=6, got 2 to 7"):
+        load("utsa", tmp_path)
+
+
 def test_real_steps_of_hands_agree_with_the_published_speed(shared_folder) -> None:
     dataset = load_gesture_phase(shared_folder("gesture_phase"), "both", derived=True)
     column = dict(zip(dataset.feature_names, dataset.sequences[0].T))

@@ -1,0 +1,55 @@
+"""Univariate series with change-points in what they repeat: the archives TSSB and UTSA."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from metriclearn.datasets.registry import PathLike, fetch, read
+from metriclearn.datasets.sequences import LabeledSequences, of_parts
+from metriclearn.problem.partition import Partition
+from metriclearn.running.files import reading
+
+
+def load_tssb(root: PathLike | None = None) -> LabeledSequences:
+    """Series joined from recordings of several classes, with 0 to 8 change-points each.
+
+    Data: Schäfer, Ermshaus & Leser, ClaSP: time series segmentation, CIKM 2021. Files:
+    ``series.npz`` and ``change_points.csv``. Labels are segment numbers, every series is a group.
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
+
+    Raises
+    ------
+    ValueError
+        If the files are damaged or do not fit together.
+    FileNotFoundError
+        If the files are missing.
+    """
+    return _load("tssb", root)
+
+
+def load_utsa(root: PathLike | None = None) -> LabeledSequences:
+    """Recordings of hearts, sensors and insects, with one to three change-points each.
+
+    Data: Gharghabi et al., Domain agnostic online semantic segmentation for multi-dimensional time
+    series, Data Mining and Knowledge Discovery 33, 2019. Files, labels, parameter and errors are as
+    of :func:`load_tssb`.
+    """
+    return _load("utsa", root)
+
+
+def _load(name: str, root: PathLike | None) -> LabeledSequences:
+    import pandas as pd
+
+    arrays, path = read(name, "series.npz", root), fetch(name, "change_points.csv", root)
+    parts = {}
+    with reading(path, "a CSV file with columns series and change_points that fits series.npz"):
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)  # a series may have none
+        for series, change_points in zip(table["series"], table["change_points"]):
+            X = arrays[series].reshape(-1, 1)
+            ends = np.array(change_points.split(), dtype=np.int64)
+            parts[series] = X, Partition.from_change_points(ends, len(X)).labels
+    return of_parts(name, parts, ["value"])
