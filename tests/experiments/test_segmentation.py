@@ -1,0 +1,37 @@
+"""The benchmark of change-points: what is chosen on other series, and how boundaries count."""
+
+import numpy as np
+from sklearn.model_selection import LeaveOneOut
+
+from experiments.benchmarks.segmentation import boundaries_f1, left_out, window_features
+
+
+def test_the_price_and_the_candidate_come_from_the_other_series() -> None:
+    tables = np.zeros((2, 3, 2, 5))
+    tables[0, 0, :, 1] = tables[0, 1, :, 1] = 0.9  # what suits the first two
+    tables[1, 2, :, 3] = 0.5
+    tables[1, 0, :, 2:5] = 0.7
+    scores, chosen = left_out(tables, LeaveOneOut())
+    # without the third: candidate 0 at 1; without the first: 0 at 1; without the second:
+    # candidate 1 at 3, where the first and the third are good
+    assert chosen.tolist() == [0, 1, 0]
+    np.testing.assert_array_equal(scores, [[0.9, 0.0, 0.0]] * 2)
+
+
+def test_boundaries_within_a_second() -> None:
+    true = np.array([10, 20, 30])
+    assert boundaries_f1(true, [11, 22, 30]) == 1.0
+    assert boundaries_f1(true, [11, 25]) == 0.5
+    assert boundaries_f1(true, [30]) == 0.0
+
+
+def test_features_of_windows_tell_a_tone_from_another() -> None:
+    t = np.arange(600)
+    x = np.where(t < 300, np.sin(t / 2.0), np.sin(2.5 * t))
+    Z = window_features(x, 40, 10)
+    assert Z.shape == (60, 11)
+    lowest, highest = Z[:, 3], Z[:, 7]  # bands
+    assert lowest[:26].min() > lowest[34:].max()
+    assert highest[:26].max() < highest[34:].min()
+    np.testing.assert_allclose(Z.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(Z.std(axis=0), 1.0)
