@@ -154,7 +154,7 @@ def boundary_margins(
         without = _layers_without(signal, min_size, layers, rest, ends[:-1], tolerance)
     best = through[-1]
     gains = np.minimum(through[:-1] - best, 0.0)
-    gains[0] = gains[ends[:-1]] = 0.0  # where forward and backward sums are rounded in different ways
+    gains[0] = gains[ends[:-1]] = 0.0  # up to the rounding of both sums
     return BoundaryMargins(ends, np.maximum(best - without, 0.0), gains)
 
 
