@@ -143,7 +143,7 @@ class Clustering(Procedure):
         scale = np.vstack([center(table.X) for table in first.train]).std(axis=0)
         artifacts = Artifacts(
             figures=figures,
-            feature_names=first.test.table.feature_names,
+            feature_names={OURS: first.test.table.feature_names},
             notes=[f"Pictures are of {first.name}; weights are those of standardized features."],
             **learned_metrics({OURS: mine[OURS].models["given"]} if OURS in mine else {}, scale),
         )

@@ -115,7 +115,7 @@ class Comparison(Procedure):
         }
         artifacts = Artifacts(
             strips=_typical_strips(mine, rival),
-            feature_names=cases[0].train.feature_names,
+            feature_names={mine.name: cases[0].train.feature_names},
             model_file="model.npz",
             notes=page("comparison.notes.j2", **facts).splitlines(),
             **learned_metrics({mine.name: mine.models["estimated"]}),

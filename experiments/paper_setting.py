@@ -67,7 +67,7 @@ class PaperSetting(Comparison):
         (folder / "paper_setting.md").write_text(text, encoding="utf-8")
         told = {"best": [facts[id(outcome)] for outcome in best], "truth": truth}
         artifacts = Artifacts(
-            feature_names=test.feature_names,
+            feature_names={outcome.name: test.feature_names for outcome in best},
             notes=page("paper_setting.notes.j2", **told).splitlines(),
             **learned_metrics({outcome.name: outcome.models["estimated"] for outcome in best}),
         )

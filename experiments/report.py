@@ -73,13 +73,14 @@ class Artifacts:
 
     ``figures`` maps captions to functions that draw, with ``ax`` for a narrow screen, and how many
     times as high that one is. ``weights`` maps methods to (P,) diagonals or (P, P) matrices,
-    ``traces`` methods to tables as in :func:`metriclearn.plots.plot_convergence`.
+    ``feature_names`` methods to the names of the features, ``traces`` methods to tables as in
+    :func:`metriclearn.plots.plot_convergence`.
     """
 
     strips: Sequence[Strip] = ()
     figures: Mapping[str, tuple[Callable[..., Figure], float]] = field(default_factory=dict)
     weights: Mapping[str, ArrayLike] = field(default_factory=dict)
-    feature_names: Sequence[str] | None = None
+    feature_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     traces: Mapping[str, Mapping[str, ArrayLike]] = field(default_factory=dict)
     model_file: str | None = None
     notes: Sequence[str] = ()
@@ -243,7 +244,7 @@ def write_report(
 
 def _pictures(folder: Path, artifacts: Artifacts) -> tuple[list[_Picture], list[str]]:
     """Draw every figure; those that cannot be drawn become sentences."""
-    names, jobs = artifacts.feature_names, []
+    jobs: list[tuple[str, str, str, Callable[..., Figure], float]] = []
     for caption, (draw, shape) in artifacts.figures.items():
         jobs.append(("figure", caption, caption, draw, shape))
     for strip in artifacts.strips:
@@ -251,6 +252,7 @@ def _pictures(folder: Path, artifacts: Artifacts) -> tuple[list[_Picture], list[
         jobs.append(("segmentation", strip.name, f"Segmentations of {strip.name}", draw, 1.1))
     for method, weights in artifacts.weights.items():
         full = np.ndim(weights) == 2
+        names = artifacts.feature_names.get(method)
         draw = partial(plot_metric_matrix if full else plot_weights, weights, names)
         shape = 1.3 if full else 1.4
         jobs.append(("weights", method, f"Metric learned by {method}", draw, shape))

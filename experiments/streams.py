@@ -81,19 +81,21 @@ class Streams(Comparison):
         """One report, its pictures and metrics by stream."""
         streams = grouped(outcomes, lambda outcome: outcome.case.table)
         strips: list[Strip] = []
-        weights: dict[str, Any] = {}
-        traces: dict[str, Any] = {}
-        notes, protocol = [], []
+        by_method: dict[str, Any] = {"weights": {}, "traces": {}, "feature_names": {}}
+        notes = []
+        protocols: dict[str, list[str]] = {}  # streams by what was done
         for name, mine in streams.items():
             part = super().story(mine, folder / name)
             told = part.artifacts
             strips += [replace(strip, name=f"{name}: {strip.name}") for strip in told.strips]
-            weights |= {f"{method}, {name}": w for method, w in told.weights.items()}
-            traces |= {f"{method}, {name}": trace for method, trace in told.traces.items()}
+            for field, values in by_method.items():
+                for method, value in getattr(told, field).items():
+                    values[f"{method}, {name}"] = value
             notes += [f"{name}: {note}" for note in told.notes]
-            protocol.append(f"{name}: {part.protocol}")
-        artifacts = Artifacts(strips=strips, weights=weights, traces=traces, notes=notes)
-        return Story(" ".join(protocol), artifacts, tables_and_rows(self, outcomes))
+            protocols.setdefault(part.protocol, []).append(name)
+        texts = [f"{', '.join(names)}: {text}" for text, names in protocols.items()]
+        artifacts = Artifacts(strips=strips, notes=notes, **by_method)
+        return Story(" ".join(texts), artifacts, tables_and_rows(self, outcomes))
 
 
 def folder_cases(

@@ -124,7 +124,7 @@ def make_artifacts() -> Artifacts:
     return Artifacts(
         strips=_strips(generator),
         weights={"ours/diagonal-l1": weights, "ours/full": factor @ factor.T},
-        feature_names=[f"mfcc_{p % 25}_order_{p // 25}" for p in range(300)],
+        feature_names={name: [f"mfcc_{p % 25}_{p // 25}" for p in range(300)] for name in METHODS},
         traces={"ours/diagonal-l1": trace},
         model_file="model.npz",
         notes=["Sequences are split by recording."],

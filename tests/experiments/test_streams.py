@@ -1,6 +1,7 @@
 """Table 1 on generated videos and shows, from encoding to the table."""
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,8 @@ def test_table_of_a_tiny_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert rows["audio", "ours", "estimated"]["values"] in parts
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Metric learned by ours, audio" in page
+    (drawn,) = folder.glob("*-weights-ours-video.svg")
+    assert not re.search("<!-- feature [0-9]", drawn.read_text())  # features have their names
     assert (folder / "video" / "model.npz").is_file()
     finished = {file: file.stat().st_mtime_ns for file in (folder / "finished").iterdir()}
     call(*arguments)  # what is there already is not computed again
