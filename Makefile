@@ -8,15 +8,18 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 ARGS ?=
 # Processes for the tests; ARGS="-n 0" runs them in one
 WORKERS ?= 2
+# How long make fuzz tries random cases
+MINUTES ?= 10
 BENCHMARKS := $(basename $(notdir $(shell grep -l __main__ experiments/benchmarks/*.py)))
 
-.PHONY: help demo test integrations lint bench figures clean
+.PHONY: help demo test fuzz integrations lint bench figures clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo   learn a metric on embedded data and write a report (a minute)"
 	@echo "make test   run the tests"
 	@echo "make integrations  run the checks of aeon, sktime and skchange, in an environment of theirs"
+	@echo "make fuzz   random and hostile cases for MINUTES=10"
 	@echo "make lint   ruff, mypy and the import rules"
 	@echo "make bench  time everything against its peers (long)"
 	@echo "make figures  write numbers and pictures of README.md and docs/ from committed results"
@@ -39,6 +42,9 @@ integrations: $(INTEGRATIONS)/.created
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
+
+fuzz: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.adversarial.fuzz --minutes $(MINUTES) --workers $(WORKERS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check

@@ -27,7 +27,7 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.running.executors import ThreadExecutor
-from metriclearn.running.parameters import either, number
+from metriclearn.running.parameters import either, needs, number
 from metriclearn.similarities.joint import GaussianSimilarity
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.operators import SimilarityForm
@@ -170,6 +170,7 @@ class StructuredHingeLoss(nn.Module):
     torch.Size([50, 3])
     """
 
+    @needs()
     def __init__(
         self,
         *,

@@ -27,7 +27,7 @@ from metriclearn.estimators.inputs import DataSets, check_features, read_data_se
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.problem.partition import Partition
+from metriclearn.problem.partition import Partition, label_values
 from metriclearn.running.callbacks import Callback, Progress, ProgressBar
 from metriclearn.running.checkpoint import Checkpoint
 from metriclearn.running.files import replacing
@@ -275,7 +275,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
 
     def _held_out(self, count: int, groups: ArrayLike | None) -> set[int]:
         """Recordings of the groups that validation takes, drawn at random."""
-        names = np.arange(count) if groups is None else np.asarray(groups)
+        names = np.arange(count) if groups is None else label_values(groups)  # type: ignore[arg-type]
         if len(names) != count:
             raise ValueError(
                 f"EncoderMetricLearner needs one group per recording, got {len(names)} for {count}."

@@ -12,6 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from metriclearn.running.parameters import component, either, needs, number, several
+
+_COUNT = number(1, 2**31, whole=True)
+_SIZES = {name: _COUNT for name in ("n_features", "n_outputs", "width", "n_blocks", "dilation")}
+_SIZES |= {name: number(0, 2**31, whole=True) for name in ("n_given", "context")}
+_SIZES |= {"kernel_size": _COUNT, "n_channels": either(None, _COUNT), "dropout": number(0, 1)}
+
 
 class Standardization(nn.Module):
     """(X − mean) / scale of every column, with numbers that are saved with the weights.
@@ -25,6 +32,7 @@ class Standardization(nn.Module):
     mean: Tensor
     scale: Tensor
 
+    @needs(**_SIZES)
     def __init__(self, n_features: int) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(n_features))
@@ -49,6 +57,7 @@ class TemporalBlock(nn.Module):
         Whether row t sees rows up to t only.
     """
 
+    @needs(**_SIZES)
     def __init__(
         self, width: int, kernel_size: int, dilation: int, dropout: float, causal: bool
     ) -> None:
@@ -98,6 +107,7 @@ class TemporalConvolution(nn.Module):
     for sequence modeling, arXiv:1803.01271, 2018.
     """
 
+    @needs(**_SIZES)
     def __init__(
         self,
         n_features: int,
@@ -165,6 +175,7 @@ class WindowEncoder(nn.Module):
         Share of hidden units that is left out in training.
     """
 
+    @needs(**_SIZES)
     def __init__(
         self,
         n_features: int,
@@ -208,6 +219,13 @@ class FrozenEncoder(nn.Module):
         Windows at a time.
     """
 
+    @needs(
+        **_SIZES,
+        module=component("__call__", "a torch module"),
+        shape=either(None, several(_COUNT, "a {name} of positive whole numbers")),
+        head=component("__call__", "a function of n_features", optional=True),
+        batch_size=_COUNT,
+    )
     def __init__(
         self,
         n_features: int,

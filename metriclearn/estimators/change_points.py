@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -179,7 +180,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
             )
         components = self._first_components(data, knowns, known_stretches, min_size=1)
         forms = [LowRankForm(array @ components.T) for array in data.arrays]
-        guesses = [_guess(form, known, self.min_size) for form, known in zip(forms, knowns)]
+        guesses = list(map(_guess, forms, knowns, repeat(self.min_size)))
         price, _ = best_penalty(forms, guesses, min_size=self.min_size, loss=KnownLoss())
         oracle = ConstrainedChangePoints(self.min_size)
         return [

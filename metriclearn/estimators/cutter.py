@@ -24,7 +24,7 @@ from metriclearn.features.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, check_scale, component, real_array
+from metriclearn.running.parameters import Needs, component, real_array
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 
@@ -130,8 +130,6 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
         items = [features.nodes(item) if _dimensions(item) == 3 else item for item in items]
         tables = [item.features if isinstance(item, ImageNodes) else item for item in items]
     data = read_data_sets(who, tables)
-    for table in data.arrays:
-        check_scale(who, table)
     names = data.feature_names
     arrays: list[Nodes] = []
     segments: list[NDArray | None] = []

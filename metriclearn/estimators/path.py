@@ -177,12 +177,9 @@ def regularization_path(
         remedy = "raise the solver's max_rounds or its tolerance"
         if solutions[-1].reason == "interrupted":
             remedy = f"call it again, it was interrupted at {len(solutions)} of {len(values)}"
-        warnings.warn(
-            f"regularization_path stopped {len(unfinished)} of its solutions early, at relative "
-            f"gaps of up to {max(unfinished):.2g}; {remedy}.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+        early = f"{len(unfinished)} of its solutions early, at relative gaps up to"
+        sentence = f"regularization_path stopped {early} {max(unfinished):.2g}; {remedy}."
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
     return RegularizationPath(
         values[: len(solutions)],
         solutions,

@@ -30,6 +30,7 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, known_loss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
+from metriclearn.running.parameters import SWITCH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,6 +120,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         -------
         int array (K,), or a list of them; with ``return_margins`` a pair of these and the margins
         """
+        SWITCH.check(type(self).__name__, "return_margins", return_margins)
         if return_margins:
             margins = self.boundary_margins(X, n_segments)
             several = isinstance(margins, list)

@@ -132,6 +132,7 @@ def covering(
     return math.fsum(covered) / len(covered)
 
 
+@needs(margin=number())
 def f_measure(
     true: ArrayLike | Partition | Annotations,
     pred: ArrayLike | Partition,

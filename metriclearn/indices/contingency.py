@@ -219,7 +219,7 @@ def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDA
 
 def differs(values: NDArray, label: Hashable) -> NDArray[np.bool_]:
     """Where the values are not the label, NaN being equal to NaN."""
-    if not isinstance(label, Hashable):
+    if not isinstance(label, Hashable) or isinstance(label, type) or hasattr(label, "__array__"):
         raise ValueError(
             f"Comparing partitions needs a label to ignore, got ignore_label={shown(label)}."
         )

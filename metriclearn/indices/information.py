@@ -143,7 +143,7 @@ def normalized_variation_of_information(
     ----------
     average_method : as in :func:`normalized_mutual_info_score`, or "log_n" for ln n, the largest VI
     """
-    log_n = average_method == "log_n"
+    log_n = isinstance(average_method, str) and average_method == "log_n"
     normalizer = math.log(table.n_samples) if log_n else _normalizer(table, average_method)
     if table.equal:
         return 0.0

@@ -19,6 +19,7 @@ from metriclearn.indices.contingency import Labels, differs, label_arrays
 from metriclearn.indices.information import entropy
 from metriclearn.indices.matching import assignment
 from metriclearn.problem.partition import Partition, factorize, label_values
+from metriclearn.running.parameters import needs, number
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Runs = tuple[Partition, NDArray[np.int64]]  # segments between changes of state, and their states
 
 
+@needs(overlap=number(0, 1))
 def segmental_f1(
     labels_true: Labels,
     labels_pred: Labels,
@@ -101,6 +103,7 @@ def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashab
     return 1.0 - int(distances[-1]) / longest if longest else 1.0
 
 
+@needs(delay=number(), transition=number(), missing=number(), isolation=number())
 def state_matching_score(
     labels_true: Labels,
     labels_pred: Labels,
@@ -153,6 +156,7 @@ def state_matching_score(
     return 1.0 - float(sizes @ (1.0 + np.select(kinds, penalties, several))) / true.n_samples
 
 
+@needs(slope=number(0, 1e9))
 def weighted_adjusted_rand_score(
     labels_true: Labels, labels_pred: Labels, *, slope: float = 0.1
 ) -> float:
@@ -184,6 +188,7 @@ def weighted_adjusted_rand_score(
     return 2.0 * (n11 * n00 - n10 * n01) / chance
 
 
+@needs(slope=number(0, 1e9))
 def weighted_normalized_mutual_info_score(
     labels_true: Labels, labels_pred: Labels, *, slope: float = 0.1
 ) -> float:

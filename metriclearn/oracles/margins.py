@@ -29,12 +29,14 @@ from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.partition import check_count
-from metriclearn.running.parameters import number
+from metriclearn.running.parameters import component, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TOLERANCE = number(0, whole=True)
+_FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
+_KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +137,8 @@ def boundary_margins(
     """
     who = "boundary_margins"
     _TOLERANCE.check(who, "tolerance", tolerance)
+    _FORM.check(who, "form", form)
+    _KNOWN.check(who, "known", known)
     check_count(who, form.n_samples, n_clusters, min_size)
     problem = PricedSegmentation(form, min_size, known)
     signal, turned = problem.signal, problem.mirrored().signal

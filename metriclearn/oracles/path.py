@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -246,12 +247,12 @@ def best_penalty(
     loss : Loss
         ℓ; of the truths it gets.
     """
-    lists = (forms, LowRankForm), (truths, Partition)
-    if not all(isinstance(v, (list, tuple)) and set(map(type, v)) == {k} for v, k in lists):
-        raise ValueError(
-            "best_penalty needs a list of LowRankForm as forms and one of Partition as truths, got "
-            f"forms={shown(forms)} and truths={shown(truths)}."
-        )
+    for values, kind in (forms, LowRankForm), (truths, Partition):
+        if not isinstance(values, (list, tuple)) or set(map(type, values)) != {kind}:
+            raise ValueError(
+                "best_penalty needs a list of LowRankForm as forms and one of Partition as truths, "
+                f"got forms={shown(forms)} and truths={shown(truths)}."
+            )
     _LEAST.check("best_penalty", "min_size", min_size)
     _LOSS.check("best_penalty", "loss", loss)
     if weights is not None:
@@ -263,7 +264,7 @@ def best_penalty(
         )
     problems = [PricedSegmentation(form, min_size) for form in forms]
     possible = np.array([form.n_samples // min_size for form in forms])
-    true = np.array([truth.n_clusters for truth in truths])
+    true = np.array(list(map(attrgetter("n_clusters"), truths)))
     most = np.minimum(possible, 4 * true + 10)
     bounded = isinstance(loss, FrobeniusLoss) and all(truth.known is None for truth in truths)
     while True:

@@ -77,7 +77,8 @@ class SpectralRelaxation(BaseEstimator):
             # With P = I − 11ᵀ/T, PAP + h·11ᵀ/T has the eigenvector 1, with an eigenvalue h that
             # comes first whatever c and the others are.
             constant = np.full(T, T**-0.5) if subspace is None else subspace.constant
-            first = 2.0 * (float(np.linalg.norm(matrix)) + abs(shift)) or 1.0
+            unit = 2.0 ** float(np.frexp(np.abs(matrix).max())[1] - 1)  # keeps squares within range
+            first = 2.0 * (unit * float(np.linalg.norm(matrix / unit)) + abs(shift)) or 1.0
             matrix = matrix - np.outer(matrix @ constant, constant)
             matrix = matrix - np.outer(constant, constant @ matrix - first * constant)
         values, vectors = _leading(matrix, n_clusters)
@@ -238,5 +239,9 @@ def _orthogonal_to(basis: NDArray, block: NDArray) -> NDArray:
 def _whole(form: Any, count: int) -> tuple[NDArray, NDArray]:
     """The leading eigenpairs of a full decomposition, descending."""
     matrix = form.matvec(np.eye(form.n_samples))
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError(
+            "TopEigenvectors needs a finite form, got NaN or infinity; change the unit of the data."
+        )
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
     return values[::-1][:count], vectors[:, ::-1][:, :count]

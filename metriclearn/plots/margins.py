@@ -8,12 +8,14 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 import metriclearn.plots.canvas as draw
-from metriclearn.running.parameters import real_array
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import needs, number, real_array
 
 _MOST_NAMED, _POINTS = 30, 2000
 _BAND = draw.PALETTE[0]
 
 
+@needs()
 def plot_margins(
     change_points: ArrayLike,
     confidences: ArrayLike,
@@ -51,8 +53,11 @@ def plot_margins(
     ValueError
         If the lengths do not fit together.
     """
-    ends, shares = np.asarray(change_points), np.asarray(confidences, dtype=np.float64)
-    curve, bands = np.asarray(gains, dtype=np.float64), np.asarray(intervals).reshape(-1, 2)
+    who = "plot_margins"
+    ends = Partition.from_change_points(change_points).change_points
+    shares = real_array(who, "confidences", confidences, 1, empty=True, infinite=True)
+    curve = real_array(who, "gains", gains, 1, infinite=True)
+    bands = real_array(who, "intervals", intervals, None, empty=True).reshape(len(shares), -1)
     if len(curve) != ends[-1] or not len(shares) == len(bands) == len(ends) - 1:
         raise ValueError(
             f"plot_margins needs {ends[-1]} gains and {len(ends) - 1} confidences and intervals, "
@@ -82,6 +87,7 @@ def plot_margins(
     return draw.figure_of(ax)
 
 
+@needs(n_bins=number(1, 10_000, whole=True))
 def plot_reliability(
     probabilities: ArrayLike,
     outcomes: ArrayLike,

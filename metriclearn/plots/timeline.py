@@ -12,7 +12,7 @@ from matplotlib.ticker import MultipleLocator
 from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
-from metriclearn.running.parameters import Needs, component, either, needs, real_array, several
+from metriclearn.running.parameters import Needs, either, needs, real_array, several
 
 Segment = tuple[float, float, str]
 _ABOVE = 1.5  # height of sound or pictures, one unit per strip
@@ -20,6 +20,9 @@ _POINTS = 1500
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 
 
+_PICTURE = Needs(
+    "", lambda image: np.ndim(image) in (2, 3) and np.asarray(image).dtype.kind in "uif"
+)
 _SEGMENTS = several(
     Needs("", lambda one: len(one) == 3 and 0 <= one[0] < one[1] < np.inf), "a list of segments"
 )
@@ -30,7 +33,7 @@ _SEGMENTS = several(
         "{name} that name a list of segments (start, end, label)",
         lambda strips: all(map(_SEGMENTS.accepts, strips.values())),
     ),
-    thumbnails=either(None, several(component("ndim", "an array"), "a list of {name}")),
+    thumbnails=either(None, several(_PICTURE, "a list of {name}")),
 )
 def plot_timeline(
     strips: Mapping[str, Sequence[Segment]],

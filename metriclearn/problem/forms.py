@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from operator import methodcaller
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -20,8 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Basis, Projector, Subspace
-from metriclearn.running.parameters import real_array
+from metriclearn.running.parameters import real_array, shown
 from metriclearn.solvers.mahalanobis import Metric
+
+_NUMBER: Any = (Real, type(None))
 
 
 class Compressed(NamedTuple):
@@ -87,6 +90,12 @@ class LowRankForm:
         subspace: Subspace | None = None,
         components: NDArray | None = None,
     ) -> None:
+        given = truth is None or isinstance(truth, Partition)
+        if not (given and isinstance(weight, _NUMBER) and isinstance(shift, _NUMBER)):
+            raise ValueError(
+                "LowRankForm needs a Partition as truth and numbers as weight and shift, got "
+                f"{shown(truth)}, {shown(weight)} and {shown(shift)}."
+            )
         if truth is None and weight:
             raise ValueError(
                 f"LowRankForm needs the truth that has the weight, got weight={weight!r} and no "

@@ -23,6 +23,7 @@ from metriclearn.running.parameters import either, number, real_array, shown
 if TYPE_CHECKING:
     from metriclearn.problem.knowledge import PartialPartition
 
+_SIZE = number(1, whole=True)
 _SAMPLES = either(None, number(1, 2**63 - 1, whole=True))
 
 
@@ -271,7 +272,7 @@ class Partition:
 
 def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int) -> None:
     """Raise ValueError unless T samples can hold K clusters of ``min_size`` samples."""
-    number(1, whole=True).check(who, "min_size", min_size)
+    _SIZE.check(who, "min_size", min_size)
     _SAMPLES.check(who, "n_clusters", n_clusters)
     wanted = 1 if n_clusters is None else n_clusters
     if wanted * min_size > n_samples:

@@ -225,8 +225,10 @@ def either(*options: str | bool | Needs | None, remedy: str = "") -> Needs:
     rows = [option for option in options if isinstance(option, Needs)]
 
     def accepts(value: Any) -> bool:
-        named = isinstance(value, (str, bool, np.bool_, type(None))) and value in plain
-        return named or any(row.accepts(value) for row in rows)
+        accepted = isinstance(value, (str, bool, np.bool_, type(None))) and value in plain
+        for row in rows:
+            accepted = accepted or row.accepts(value)
+        return accepted
 
     words = [f'"{option}"' if isinstance(option, str) else str(option) for option in plain]
     words += [row.words.format(a="a", name="number") for row in rows]
@@ -244,7 +246,7 @@ def several(row: Needs, words: str) -> Needs:
 
 
 SWITCH = either(True, False)
-_NAMED = component("items", '{"a name": …}')
+_NAMED = component("items", "a dictionary")
 _LIST = Needs(
     "a list of {name} or None",
     lambda v: v is None or (not isinstance(v, (str, bytes, type)) and len(v) + len(list(v)) >= 0),
@@ -277,6 +279,7 @@ _EVERYWHERE = {
     "label": _TEXT,
     "unit": _TEXT,
     "noun": _TEXT,
+    "words": _TEXT,
     "quantity": _TEXT,
     "names": _LIST,
     "feature_names": _LIST,
@@ -295,12 +298,13 @@ def needs(**rows: Needs) -> Callable[[Function], Function]:
         form = signature(function)
         switches = {k: SWITCH for k, p in form.parameters.items() if isinstance(p.default, bool)}
         table = {**_EVERYWHERE, **switches, **rows}
+        who = function.__qualname__.removesuffix(".__init__")
 
         @wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
             for name, value in form.bind(*args, **kwargs).arguments.items():
                 if name in table:
-                    table[name].check(function.__name__, name, value)
+                    table[name].check(who, name, value)
             return function(*args, **kwargs)
 
         return cast(Function, checked)

@@ -5,8 +5,8 @@ Lajugie, Arlot & Bach (see :mod:`metriclearn.problem.partition`), section 5.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
 from metriclearn.problem.projector import Projector
 from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import Needs, component, number
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.normalized_cut import normalizing_root
 from metriclearn.similarities.operators import (
@@ -131,6 +132,11 @@ class GaussianSimilarity(ComponentParameters):
 
     warm_starts = True
     given = False
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "neighborhood": component(Neighborhood, "Neighborhood()", optional=True),
+        "memory": number(2**20),
+    }
 
     def __init__(self, neighborhood: Neighborhood | None = None, memory: float = 2.0**30) -> None:
         self.neighborhood = neighborhood

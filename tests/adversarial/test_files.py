@@ -1,0 +1,127 @@
+"""Files with changed bytes, with more in them than belongs there, and writers that are killed."""
+
+import io
+import time
+import tracemalloc
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import metriclearn as ml
+from metriclearn.datasets.annotations import read_segments
+from metriclearn.running.checkpoint import Checkpoint
+from tests.adversarial.callables import LABELS, X
+from tests.adversarial.outcome import CASES, Wrong, in_ci, is_ours, watched
+from tests.processes import PROCESSES
+
+LEARNER = ml.ChangePointMetricLearner(solver=ml.BundleDual(max_rounds=5), verbose=False)
+TABLE = "recording,start,end,label\na,0.0,1.5,speech\na,1.5,4.0,music\nb,0.0,3.0,speech\n"
+MUTATION = st.tuples(
+    st.sampled_from(["flip", "cut", "insert", "double"]),
+    st.floats(0.0, 1.0, exclude_max=True),
+    st.integers(0, 255),
+)
+
+
+def mutated(content: bytes, kind: str, where: float, byte: int) -> bytes:
+    """The content with one byte flipped or inserted, without its end, or with a piece twice."""
+    i = int(where * len(content))
+    changed = {
+        "flip": content[:i] + bytes([content[i] ^ (byte or 1)]) + content[i + 1 :],
+        "cut": content[:i],
+        "insert": content[:i] + bytes([byte]) + content[i:],
+        "double": content[: i + byte] + content[i:],
+    }
+    return changed[kind]
+
+
+def read(kind: str, path: Path) -> Any:
+    """What the package reads from such a file."""
+    if kind == "model":
+        return ml.load(path).predict(X)
+    if kind == "checkpoint":
+        return Checkpoint(str(path), "BundleDual", 1.0).load()
+    return read_segments(path)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """A file of every kind."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ml.save(LEARNER.fit(X, LABELS), folder / "model.npz")
+    Checkpoint(str(folder / "state.npz"), "BundleDual", 1.0).save({"w": np.arange(50.0)})
+    model, state = (folder / name for name in ("model.npz", "state.npz"))
+    return {
+        "model": model.read_bytes(),
+        "checkpoint": state.read_bytes(),
+        "table": TABLE.encode(),
+    }
+
+
+def check(path: Path, kind: str, content: bytes, mutation: tuple[str, float, int]) -> None:
+    """The same as before, another valid answer, or a sentence of ours."""
+    CASES["files"] += 1
+    path.write_bytes(mutated(content, *mutation))
+    try:
+        with watched(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = read(kind, path)
+    except (ValueError, OSError, TypeError) as error:
+        if not is_ours(error):
+            raise
+        return
+    if kind == "model" and not 0 <= result.min() <= result.max() < len(X):
+        raise Wrong(f"a damaged model predicts {result}")
+
+
+def test_changed_bytes(tmp_path: Path) -> None:
+    files = contents(tmp_path)
+
+    @in_ci(500)
+    @given(st.sampled_from(sorted(files)), MUTATION)
+    def changed(kind: str, mutation: tuple[str, float, int]) -> None:
+        check(tmp_path / "changed.npz", kind, files[kind], mutation)
+
+    changed()
+
+
+def test_members_that_nothing_refers_to_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    path.write_bytes(contents(tmp_path)["model"])
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        for i in range(4):
+            member = io.BytesIO()
+            np.save(member, np.zeros(5_000_000))
+            archive.writestr(f"more{i}.npy", member.getvalue())
+    tracemalloc.start()
+    ml.load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
+def _save_for_ever(path: Path) -> None:
+    model = ml.load(path)
+    while True:
+        ml.save(model, path)
+
+
+def test_killed_writers_leave_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "kept.npz"
+    path.write_bytes(contents(tmp_path)["model"])
+    expected = ml.load(path).predict(X)
+    for delay in np.random.default_rng(0).uniform(0.0, 0.05, 5):
+        process = PROCESSES.Process(target=_save_for_ever, args=(path,))
+        before = path.stat().st_mtime_ns
+        process.start()
+        while process.is_alive() and path.stat().st_mtime_ns == before:
+            time.sleep(0.001)
+        time.sleep(delay)
+        process.kill()
+        process.join()
+        np.testing.assert_array_equal(ml.load(path).predict(X), expected)

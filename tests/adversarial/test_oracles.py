@@ -1,0 +1,91 @@
+"""Oracles against the enumeration of all segmentations, at any scale and offset, with ties."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import metriclearn as ml
+from tests.adversarial.outcome import CASES, Invalid, Wrong, in_ci, is_ours, watched
+from tests.exhaustive import all_segmentations, segmentation_values
+
+EXACT = [ml.ChangePoints(), ml.ConstrainedChangePoints(), ml.SummedArea()]
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[np.ndarray, int, float, int | None]:
+    """Factors in units of 1, the exponent of their unit, a price and K."""
+    T, r = draw(st.integers(1, 7)), draw(st.integers(1, 3))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    kind = draw(st.sampled_from(["normal", "integers", "constant", "duplicates", "steps"]))
+    Z = random.normal(size=(T, r))
+    if kind == "integers":
+        Z = random.integers(-2, 3, size=(T, r)).astype(float)
+    elif kind == "constant":
+        Z = np.full((T, r), Z[0, 0])
+    elif kind == "duplicates":
+        Z = Z[random.integers(0, max(1, T // 2), T)]
+    elif kind == "steps":
+        Z = np.repeat(Z, 2, axis=0)[:T] + 0.01 * random.normal(size=(T, r))
+    offset = draw(st.sampled_from([0.0, 0.0, 1.0, 1e3, 1e8, 1e12]))
+    price = draw(st.sampled_from([0.0, 0.1, 1.0, 10.0]))
+    count = draw(st.none() | st.integers(1, T))
+    exponent = draw(st.sampled_from([-530, -330, -100, -10, 0, 0, 10, 100, 330, 530]))
+    return Z + offset, exponent, price, count
+
+
+def check(oracle: Any, problem: tuple[np.ndarray, int, float, int | None]) -> None:
+    """A partition as asked for, whose value is the best by an evaluation of its own."""
+    CASES["oracles"] += 1
+    Z, exponent, price, count = problem
+    unit = 2.0**exponent  # exact, so that no digit is lost
+    price = price if abs(exponent) < 400 else 0.0  # in the square of the unit
+    try:
+        with watched():
+            form = ml.LowRankForm(Z * unit).shifted(-price * unit**2 if price else 0.0)
+            partition = oracle(form, count)
+    except ValueError as error:
+        if is_ours(error) and abs(exponent) > 390:  # squares of 1e120 cannot be added
+            return
+        raise
+    ends = tuple(partition.change_points.tolist())
+    every = all_segmentations(len(Z), count)
+    if ends not in every:
+        raise Invalid(f"{oracle} gives {ends} for {len(Z)} samples and K={count}")
+    exact = Z.astype(np.longdouble)
+    centered = (exact - exact.mean(axis=0)).astype(float)
+    values = segmentation_values(centered @ centered.T, count)
+    values = values - price * np.array(list(map(len, every)))
+    size = max(float(np.sum(centered**2)), price * len(Z))
+    rounding = 1e-9 * size + (1e-15 * float(np.abs(Z).max())) ** 2  # of the data themselves
+    if values[every.index(ends)] < values.max() - rounding:
+        raise Wrong(f"{oracle} is {values.max() - values[every.index(ends)]:.3g} below the best")
+
+
+@in_ci(1200)
+@given(st.sampled_from(EXACT), problems())
+def test_oracles(oracle: Any, problem: tuple[np.ndarray, int, float, int | None]) -> None:
+    check(oracle, problem)
+
+
+@in_ci(150)
+@given(problems(), st.integers(1, 3))
+def test_relaxations_bound_the_best(
+    problem: tuple[np.ndarray, int, float, int | None], seed: int
+) -> None:
+    """Local search finds no more than the spectral relaxation says there is."""
+    CASES["relaxations"] += 1
+    Z, exponent, _, count = problem
+    if abs(exponent) > 390 or len(Z) < 2:
+        return
+    form = ml.LowRankForm(Z * 2.0**exponent)
+    count = count or min(seed, len(Z))
+    relaxed = ml.SpectralRelaxation(keep_constant=True)(form, count)
+    searched = ml.LocalSearch()(form, count)
+    if searched.n_clusters != count or searched.n_samples != len(Z):
+        raise Invalid(f"LocalSearch gives {searched} for {len(Z)} samples and K={count}")
+    centered = form.recentered()
+    tolerance = 1e-7 * float(np.sum(centered.factors**2)) + 1e-12 * form.mean @ form.mean
+    if centered.at(searched) > centered.at(relaxed) + tolerance:
+        raise Wrong(f"local search {centered.at(searched)} above {centered.at(relaxed)}")
