@@ -45,8 +45,9 @@ from experiments.report import Artifacts, page
 from experiments.results import MEASURE, OURS
 from metriclearn.datasets import LabeledImages
 from metriclearn.features.image import ImageFeatures, ImageNodes
-from metriclearn.indices import jaccard_score, partition_loss
+from metriclearn.indices import covering, jaccard_score, partition_loss
 from metriclearn.plots import plot_image_segmentations, plot_learned_scales
+from metriclearn.problem.partition import Partition
 
 _logger = logging.getLogger(__name__)
 
@@ -62,19 +63,13 @@ def foreground_overlap(predicted: NDArray, truth: NDArray) -> float:
     return float(_overlaps(predicted, truth)[np.unique(truth) == 1].max(initial=0.0))
 
 
-def covering(predicted: NDArray, truth: NDArray) -> float:
-    """Intersection over union of the true regions with the best predicted ones, by their size.
-
-    Arbeláez, Maire, Fowlkes & Malik, Contour detection and hierarchical image segmentation, IEEE
-    TPAMI 33, 2011.
-    """
-    _, sizes = np.unique(truth, return_counts=True)
-    return float(sizes @ _overlaps(predicted, truth).max(axis=1)) / truth.size
-
-
 MEASURES: dict[str, tuple[str, str, Callable[[NDArray, NDArray], float]]] = {
     "foreground": ("intersection over union", "more", foreground_overlap),
-    "covering": ("covering (intersection over union)", "more", covering),
+    "covering": (
+        "covering (intersection over union)",
+        "more",
+        lambda M, N: covering(Partition.from_labels(N.ravel()), Partition.from_labels(M.ravel())),
+    ),
     MEASURE: (
         "‖M − N‖²",
         "less",

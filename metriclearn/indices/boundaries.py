@@ -109,6 +109,7 @@ def covering(
 
     J is the Jaccard index |A ∩ B| / |A ∪ B|. In (0, 1], 1 for equal segmentations only; not
     symmetric. The mean over annotators where there are several. O(r + s) after sorting, for each.
+    Regions of images are covered, too: clusters of a Partition need not be contiguous here.
 
     Parameters
     ----------
@@ -122,9 +123,14 @@ def covering(
     G. J. J. van den Burg and C. K. I. Williams, "An evaluation of change point detection
     algorithms", arXiv:2003.06222, 2020, section 4.
     """
-    annotated, predicted = _of_annotators("covering", true, pred, n_samples)
     covered = []
-    for segments in annotated:
+    for one in _annotations("covering", true):
+        segments, predicted = (
+            given
+            if isinstance(given, Partition)
+            else Partition.from_change_points(given, n_samples)
+            for given in (one, pred)
+        )
         rows, columns, counts = segments.intersections(predicted)
         shares = counts / (segments.sizes[rows] + predicted.sizes[columns] - counts)
         best = np.maximum.reduceat(shares, np.flatnonzero(np.diff(rows, prepend=-1)))
@@ -162,8 +168,8 @@ def f_measure(
     """
     if not margin >= 0:
         raise ValueError(f"f_measure needs a margin of at least 0 samples, got {margin}.")
-    annotated, segments = _of_annotators("f_measure", true, pred, n_samples)
-    marked, predicted = [_starts(one) for one in annotated], sorted(_starts(segments))
+    pairs = [_change_points(one, pred, n_samples) for one in _annotations("f_measure", true)]
+    marked, predicted = [_starts(ends) for ends, _, _ in pairs], sorted(_starts(pairs[0][1]))
     every: set[int] = set()
     for start in chain(*marked):  # one by one: an update orders a set in another way
         every.add(start)
@@ -221,25 +227,17 @@ def annotation_error(
     return AnnotationError(rate, positives, negatives, len(rows))
 
 
-def _of_annotators(
-    who: str,
-    true: ArrayLike | Partition | Annotations,
-    pred: ArrayLike | Partition,
-    n_samples: int | None,
-) -> tuple[list[Partition], Partition]:
-    """The segmentation of every annotator, and the predicted one."""
+def _annotations(who: str, true: Any) -> list[Any]:
+    """What every annotator has marked."""
     marked = list(true.values()) if isinstance(true, Mapping) else [true]
     if not marked:
         raise ValueError(f"{who} needs the change-points of at least one annotator, got none.")
-    pairs = [_change_points(one, pred, n_samples) for one in marked]
-    n = pairs[0][2]
-    segmentations = [Partition(ends=np.append(ends, n)) for ends, _, _ in pairs]
-    return segmentations, Partition(ends=np.append(pairs[0][1], n))
+    return marked
 
 
-def _starts(segments: Partition) -> set[int]:
-    """First samples of all segments, 0 among them."""
-    starts = set(segments.change_points[:-1].tolist())
+def _starts(change_points: NDArray[np.int64]) -> set[int]:
+    """First samples of all segments, 0 among them, from change-points without the end."""
+    starts = set(change_points.tolist())
     starts.add(0)
     return starts
 
