@@ -68,6 +68,8 @@ _CONCERNS = {  # what leaves nothing to learn, or nothing learned, and the remed
     "samples of a cluster or segment one label",
     "metric": "learned a metric of 0, or nearly, which parts no samples: {regularizer!r} is too "
     "strong; lower the strength",
+    "fixed": "learned a metric of 0, or nearly, as {regularizer!r} or penalty={penalty!r} leaves "
+    'nothing to gain; lower the strength, or pass penalty="learned"',
     "price": "learned a price of 0, which makes a cluster of every sample, as the labels say of no "
     "samples that they belong together; add labels or spans (same) without a change, or end lists "
     "of all change-points with T",
@@ -375,11 +377,11 @@ class LargeMarginLearner(LearnedMetric, ABC):
             self.standardize  # else the features have any unit
             and lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (self.penalty_ or 0.0)
         ):
-            concern = "metric"
+            concern = "metric" if self._count_known or self.penalty == "learned" else "fixed"
         elif self.penalty == "learned" and self.penalty_ == 0.0:
             concern = "price"
         if concern is not None:
-            sentence = _CONCERNS[concern].format(regularizer=self.regularizer)
+            sentence = _CONCERNS[concern].format(**vars(self))
             warnings.warn(f"{who} {sentence}.", stacklevel=3)
         if ended:
             return

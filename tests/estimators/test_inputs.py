@@ -345,6 +345,10 @@ def test_labels_that_never_change_or_at_every_sample(metric, regularizer, labels
 def test_a_metric_that_is_nearly_zero() -> None:
     with warned("learned a metric of 0, or nearly, .*SquaredFrobenius.* too strong; lower the"):
         learn(regularizer=SquaredFrobenius(1e9))
+    with warned(
+        r'SquaredFrobenius\(\) or penalty=0.0 leaves nothing to gain; .* penalty="learned"'
+    ):
+        learn(penalty=0.0)
 
 
 def test_a_price_of_zero_says_what_is_missing() -> None:
