@@ -54,18 +54,18 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
             f"experiment={config.name} does not read dataset.test_root; leave it out, or choose an "
             "experiment that does, such as files, hapt, images, neuroblastoma or audio."
         )
-    home = _home(folder, settings)
-    finished = Finished(home / _FITS, {})
+    decisive = _decisive(settings)
+    home = _home(folder, settings, json.dumps(decisive, sort_keys=True))
+    finished = Finished(home / _FITS, decisive)
     if count := len(finished):
         _logger.info("Going on with the %d fits in %s", count, finished.folder)
     try:
         procedure = kind(OmegaConf.create(settings))
-        finished = Finished(finished.folder, _decisive(settings))
         outcomes = compare(procedure, finished, config.n_jobs)
         story = procedure.story(outcomes, folder)
     except (KeyboardInterrupt, SystemError) as error:
         # compiled code that Ctrl-C meets ends in a SystemError with this cause
-        if not isinstance(error.__cause__ or error, KeyboardInterrupt):
+        if not any(isinstance(e, KeyboardInterrupt) for e in (error, error.__cause__)):
             raise
         raise KeyboardInterrupt(
             f"Interrupted: {len(finished)} finished fits are kept in {finished.folder}; the same "
@@ -95,15 +95,16 @@ def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in settings.items() if k not in _IRRELEVANT} | {"code": code}
 
 
-def _home(folder: Path, settings: Mapping[str, Any]) -> Path:
+def _home(folder: Path, settings: Mapping[str, Any], mine: str) -> Path:
     """The folder of the same run that was stopped, this one if there is none; marks it unfinished.
+
+    What marks it is ``mine``, all that decides the results.
 
     Raises
     ------
     ValueError
         If ``resume`` names a folder of another run, or of none.
     """
-    mine = json.dumps(_decisive(settings), sort_keys=True)
     given = settings.get("resume")
     if given is not None:
         mark = Path(given) / _MARK
@@ -129,7 +130,7 @@ class JobsTable(Callback):
         folder = Path(config.hydra.sweep.dir)
         lines = []
         files = folder.glob("*/results.json")
-        for file in sorted(files, key=lambda f: int(f.parent.name.partition("-")[0])):
+        for file in sorted(files, key=lambda f: (len(f.parent.name), f.parent.name)):
             results = read_results(file)
             overrides = OmegaConf.load(file.parent / ".hydra" / "overrides.yaml")
             for table in results["tables"]:
