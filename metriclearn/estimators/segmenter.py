@@ -61,7 +61,8 @@ class PlottedSegmenter:
         title : str, optional
             Replaces the message.
         **options
-            For ``predict_change_points``, such as ``n_segments``.
+            For ``predict_change_points``, such as ``n_segments``; with ``return_margins=True`` pale
+            bands show where boundaries may move for a tenth of the median loss.
         """
         from metriclearn.plots import plot_segmentation
 
@@ -77,7 +78,11 @@ class PlottedSegmenter:
             strips["truth"] = truth.change_points
             if getattr(self, "n_segments", None) == "given":
                 options.setdefault("n_segments", truth.n_clusters)
-        strips["prediction"] = ends = self.predict_change_points(array, **options)
+        found, bands = self.predict_change_points(array, **options), {}
+        if isinstance(found, tuple):
+            found, margins = found
+            bands["prediction"] = margins.intervals(margins.typical_score)
+        strips["prediction"] = ends = found
         if y is not None:
             loss = FrobeniusLoss().squared_norm(Partition(ends=ends), truth)
             losses["prediction"] = loss
@@ -85,7 +90,8 @@ class PlottedSegmenter:
         if self.components_.shape[1] == len(seen):  # not of what represents the sequence
             seen = np.linalg.norm(self.components_, axis=0) * array.std(axis=0)
         leading = np.sort(np.argsort(-seen, kind="stable")[:_LANES])
-        return plot_segmentation(strips, array[:, leading], losses, ax=ax, title=title)
+        signal = array[:, leading]
+        return plot_segmentation(strips, signal, losses, ax=ax, bands=bands, title=title)
 
 
 class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):

@@ -85,19 +85,23 @@ class BoundaryMargins:
         after = np.searchsorted(outside, self.change_points[:-1])
         return np.column_stack([outside[after - 1] + 1, outside[after] - 1])
 
+    @property
+    def typical_score(self) -> float:
+        """A tenth of the median of the finite losses, 0 without any: small beside most changes."""
+        finite = self.losses[np.isfinite(self.losses)]
+        return 0.1 * float(np.median(finite)) if len(finite) else 0.0
+
     def plot(self, score: float | None = None) -> Figure:
         """Picture of the change-points, where they may move for ``score``, and all gains.
 
         Parameters
         ----------
         score : float, optional
-            See :meth:`intervals`; by default a tenth of the median loss.
+            See :meth:`intervals`; by default ``typical_score``.
         """
         from metriclearn.plots import plot_margins
 
-        if score is None:
-            finite = self.losses[np.isfinite(self.losses)]
-            score = 0.1 * float(np.median(finite)) if len(finite) else 0.0
+        score = self.typical_score if score is None else score
         known, words = self.probabilities, "loss" if self.probabilities is None else "probability"
         confidences = self.losses if known is None else known
         ends, ranges = self.change_points, self.intervals(score)

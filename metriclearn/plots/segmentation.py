@@ -32,6 +32,7 @@ def plot_segmentation(
     unit: str = "samples",
     ax: Axes | None = None,
     *,
+    bands: Mapping[str, ArrayLike] | None = None,
     title: str | None = None,
 ) -> Figure:
     """Colored strips of several segmentations of one sequence, compared with the first one.
@@ -56,6 +57,9 @@ def plot_segmentation(
         Unit of the time axis.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    bands : dict of str to (K−1, 2) int array, optional
+        First and last position to which each boundary of a strip may move, drawn pale, as
+        :meth:`~metriclearn.BoundaryMargins.intervals` gives them.
     title : str, optional
         Replaces the message.
 
@@ -82,6 +86,9 @@ def plot_segmentation(
     ax = draw.canvas(ax, (9.0, height), _message(strips, losses), title)
     for row, (name, strip) in enumerate(strips.items()):
         _draw_strip(ax, row, strip, truth, sampling_step)
+        for first, last in np.asarray((bands or {}).get(name, ())).reshape(-1, 2):
+            left, width = (first - 0.5) * sampling_step, (last - first + 1) * sampling_step
+            draw.strip(ax, row, [left], [width], ["white"], alpha=0.6, lw=0)
         loss = f" · loss {draw.number(losses[name])}" if name in losses else ""
         _label(ax, row - draw.LABEL / 2, f"{name} · {_count(strip)}{loss}")
     top, end = 0.0, truth.n_samples * sampling_step

@@ -89,5 +89,7 @@ def test_pictures_say_what_is_least_sure(learner: ChangePointMetricLearner) -> N
     figure = margins.plot()
     assert f"the least sure one at {weakest}" in figure._suptitle.get_text()
     bands = margins.intervals(0.1 * float(np.median(margins.losses)))
+    pale = learner.plot(DATA.sequences[0], return_margins=True).axes[0].patches[-len(bands) :]
+    assert [patch.get_width() for patch in pale] == [last - first + 1 for first, last in bands]
     drawn = [patch.get_extents().width for patch in figure.axes[0].patches]
     assert len(drawn) == len(bands)
