@@ -130,7 +130,9 @@ class DPMeans(ClusterMixin, BaseEstimator):
             If a parameter or weight is out of range, or squared distances overflow.
         """
         X = read_rows(self, X)
-        weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
+        weights = np.ones(len(X))
+        if sample_weight is not None:
+            weights = real_array("DPMeans", "sample_weight", sample_weight, 1)
         if weights.shape != (len(X),) or not np.all((weights > 0) & np.isfinite(weights)):
             raise ValueError(
                 f"DPMeans needs one positive sample_weight for each of the {len(X)} samples; leave "

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from metriclearn.running.parameters import component, either, needs, number, several
+from metriclearn.running.parameters import SWITCH, component, either, needs, number, several
 
 _COUNT = number(1, 2**31, whole=True)
 _SIZES = {name: _COUNT for name in ("n_features", "n_outputs", "width", "n_blocks", "dilation")}
 _SIZES |= {name: number(0, 2**31, whole=True) for name in ("n_given", "context")}
+_SIZES["causal"] = SWITCH
 _SIZES |= {"kernel_size": _COUNT, "n_channels": either(None, _COUNT), "dropout": number(0, 1)}
 
 

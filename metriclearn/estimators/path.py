@@ -23,6 +23,7 @@ from metriclearn.running.parameters import (
     Needs,
     check_parameters,
     component,
+    needs,
     number,
     real_array,
     shown,
@@ -106,6 +107,13 @@ class RegularizationPath:
         )
 
 
+@needs(
+    learner=component(LargeMarginLearner, "ChangePointMetricLearner()"),
+    validation=Needs(
+        "{name}=None or a pair (X, y)",
+        lambda pair: pair is None or (isinstance(pair, tuple) and len(pair) == 2),
+    ),
+)
 def regularization_path(
     learner: LargeMarginLearner,
     X: Any,

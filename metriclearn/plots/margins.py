@@ -57,7 +57,10 @@ def plot_margins(
     ends = Partition.from_change_points(change_points).change_points
     shares = real_array(who, "confidences", confidences, 1, empty=True, infinite=True)
     curve = real_array(who, "gains", gains, 1, infinite=True)
-    bands = real_array(who, "intervals", intervals, None, empty=True).reshape(len(shares), -1)
+    bands = real_array(who, "intervals", intervals, None, empty=True)
+    bands = bands if bands.size else np.zeros((0, 2))
+    if bands.ndim != 2 or bands.shape[1] != 2:
+        raise ValueError(f"{who} needs intervals of shape (K-1, 2), got {bands.shape}.")
     if len(curve) != ends[-1] or not len(shares) == len(bands) == len(ends) - 1:
         raise ValueError(
             f"plot_margins needs {ends[-1]} gains and {len(ends) - 1} confidences and intervals, "
@@ -149,7 +152,8 @@ def expected_calibration_error(
 def _bins(probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int) -> tuple:
     """Mean probability, share that came true and number of predictions of every filled bin."""
     given = real_array("plot_reliability", "probabilities", probabilities, 1)
-    came = np.asarray(outcomes, dtype=np.float64)
+    came = real_array("plot_reliability", "outcomes", outcomes, 1)
+    number(1, 10_000, whole=True).check("plot_reliability", "n_bins", n_bins)
     if came.shape != given.shape or given.min() < 0 or given.max() > 1:
         raise ValueError(
             "plot_reliability needs one outcome for each probability from 0 to 1, got "

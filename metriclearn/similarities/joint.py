@@ -176,6 +176,8 @@ class FourierSimilarity(BaseEstimator):
     warm_starts = False
     given = False
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {"n_components": number(1, 2**31, whole=True)}
+
     def __init__(self, n_components: int = 500, random_state: int = 0) -> None:
         self.n_components = n_components
         self.random_state = random_state
