@@ -117,6 +117,8 @@ class Cell:
         error = self.standard_error
         if error is None:
             return number(self.mean)
+        if error <= 1e-12 * abs(self.mean):  # rounding
+            error = 0.0
         if not 1e-4 <= error < 1e5:
             return f"{number(self.mean)} ± {number(error)}"
         digits = max(0, 1 - math.floor(math.log10(error)))
