@@ -22,6 +22,7 @@ from .estimators.alternation import KnownStart as KnownStart
 from .estimators.alternation import PrincipalStart as PrincipalStart
 from .estimators.change_points import ChangePointMetricLearner as ChangePointMetricLearner
 from .estimators.clustering import ClusteringMetricLearner as ClusteringMetricLearner
+from .estimators.columns import ColumnSegmenter as ColumnSegmenter
 from .estimators.data_penalty import DataPenaltyMetricLearner as DataPenaltyMetricLearner
 from .estimators.normalized_cuts import NormalizedCutMetricLearner as NormalizedCutMetricLearner
 from .estimators.path import ChangePointMetricLearnerCV as ChangePointMetricLearnerCV

@@ -52,6 +52,8 @@ BASIC = ("mean", "sd", "log_sd", "mean_abs_diff", "log_low_band", "log_high_band
 FEATURE_SETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "basic": (CHANNELS, BASIC),
     "extended": ((*CHANNELS, "acc_norm", "gyro_norm"), tuple(FEATURES)),
+    "raw": (CHANNELS, ()),
+    "both": (CHANNELS, BASIC),
 }
 
 
@@ -80,12 +82,14 @@ def load_hapt(
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     window : int
         Samples per window, at least 2; 25 are 0.5 s.
-    features : {"basic", "extended"}
+    features : {"basic", "extended", "raw", "both"}
         ``"basic"``: six features of each of the six channels, named ``acc_x_mean``: mean, sd and
         mean absolute difference of neighboring samples (g or rad/s); natural logarithms of
         0.001 plus the sd, and plus the root mean square of the frequencies up to 5 Hz and above
         (named log_sd, log_low_band, log_high_band). ``"extended"``: also min, max, median (g or
         rad/s) and slope (per sample), and all ten of the norms of both vectors: 80 features.
+        ``"raw"``: the samples of the window (g and rad/s), six channels of each, named
+        ``acc_x_0``; ``"both"``: those, then the basic ones.
     unlabeled : {"drop", "keep"}
         ``"drop"`` leaves out windows that belong to a gap and joins the rest; ``"keep"`` makes
         every gap a segment of its own.
@@ -124,8 +128,14 @@ def load_hapt(
         if labels == "activities":
             gaps = np.full(len(table), -1)  # one before each span; one more after the last
             numbers = np.append(np.column_stack([gaps, table["label"]]), -1)[owner[kept]]
+        if features in ("raw", "both"):
+            raw = recordings[name][: len(X) * window] * UNITS
+            X = np.hstack([raw.reshape(len(X), -1), X])
         parts[name] = X[kept], numbers
     feature_names = [f"{channel}_{function}" for function in functions for channel in channels]
+    if features in ("raw", "both"):
+        samples = [f"{channel}_{i}" for i in range(window) for channel in channels]
+        feature_names = samples + feature_names
     return of_parts("hapt", parts, feature_names, [name.rpartition("_")[2] for name in parts])
 
 
@@ -171,7 +181,8 @@ def _window_features(
     signals = np.column_stack([signals, *norms])[:, : len(channels)]
     count = len(signals) // window
     windows = signals[: count * window].reshape(count, window, -1)
-    return np.hstack([FEATURES[function](windows) for function in functions])
+    columns = [FEATURES[function](windows) for function in functions]
+    return np.hstack([np.empty((count, 0)), *columns])
 
 
 def _owners(name: str, spans: NDArray, n_samples: int, window: int) -> NDArray[np.int64]:

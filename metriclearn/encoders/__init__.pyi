@@ -4,6 +4,7 @@ from .augmentations import ChannelDropout as ChannelDropout
 from .augmentations import JoinedStretches as JoinedStretches
 from .augmentations import Noise as Noise
 from .augmentations import Recording as Recording
+from .augmentations import Rotation as Rotation
 from .augmentations import Scaling as Scaling
 from .augmentations import TimeReversal as TimeReversal
 from .hinge import GaussianSimilarities as GaussianSimilarities
@@ -11,6 +12,7 @@ from .hinge import HingeOfForms as HingeOfForms
 from .hinge import InnerProducts as InnerProducts
 from .hinge import StructuredHingeLoss as StructuredHingeLoss
 from .learner import EncoderMetricLearner as EncoderMetricLearner
+from .networks import Columns as Columns
 from .networks import FrozenEncoder as FrozenEncoder
 from .networks import Standardization as Standardization
 from .networks import TemporalBlock as TemporalBlock

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation as ScipyRotation
 
 from metriclearn.problem.partition import Partition
 
@@ -27,9 +28,10 @@ class Recording(NamedTuple):
 Recordings = Sequence[Recording]
 
 
-def _factors(X: NDArray, factors: NDArray) -> NDArray:
-    """Every channel times its factor."""
-    return X * np.tile(factors, X.shape[1] // len(factors))
+def _factors(X: NDArray, factors: NDArray, n_given: int) -> NDArray:
+    """Every channel times its factor; the last columns are given, and stay."""
+    stop = X.shape[1] - n_given
+    return X * np.append(np.tile(factors, stop // len(factors)), np.ones(n_given))
 
 
 def _ends(who: str, recording: Recording) -> NDArray:
@@ -50,15 +52,55 @@ class Scaling:
     ----------
     n_channels : int
     deviation : float
+    n_given : int
+        Columns at the end that are no raw samples.
     """
 
     n_channels: int
     deviation: float = 0.1
+    n_given: int = 0
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """The recordings, scaled."""
         draws = random.normal(0.0, self.deviation, (len(recordings), self.n_channels))
-        return [r._replace(X=_factors(r.X, np.exp(d))) for r, d in zip(recordings, draws)]
+        return [
+            r._replace(X=_factors(r.X, np.exp(d), self.n_given)) for r, d in zip(recordings, draws)
+        ]
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """The axes of a device turned in space, for all of a recording.
+
+    Channels come in threes, x, y and z of one sensor each, and all sensors turn alike, around a
+    random axis by an angle that is normal with a standard deviation.
+
+    Parameters
+    ----------
+    n_channels : int
+        A multiple of 3.
+    deviation : float
+        Radians.
+    n_given : int
+        Columns at the end that are no raw samples, and stay.
+    """
+
+    n_channels: int
+    deviation: float = 0.2
+    n_given: int = 0
+
+    def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
+        """The recordings, turned."""
+        vectors = random.normal(size=(len(recordings), 3))
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors *= random.normal(0.0, self.deviation, (len(recordings), 1))
+        turns = ScipyRotation.from_rotvec(vectors).as_matrix()
+        return [r._replace(X=self._turned(r.X, turn)) for r, turn in zip(recordings, turns)]
+
+    def _turned(self, X: NDArray, turn: NDArray) -> NDArray:
+        stop = X.shape[1] - self.n_given
+        axes = X[:, :stop].reshape(len(X), -1, self.n_channels // 3, 3)
+        return np.hstack([(axes @ turn).reshape(len(X), -1), X[:, stop:]])
 
 
 @dataclass(frozen=True)
@@ -88,15 +130,18 @@ class ChannelDropout:
     ----------
     n_channels : int
     probability : float
+    n_given : int
+        Columns at the end that are no raw samples.
     """
 
     n_channels: int
     probability: float = 0.1
+    n_given: int = 0
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """The recordings without some channels."""
         kept = random.random((len(recordings), self.n_channels)) >= self.probability
-        return [r._replace(X=_factors(r.X, k)) for r, k in zip(recordings, kept)]
+        return [r._replace(X=_factors(r.X, k, self.n_given)) for r, k in zip(recordings, kept)]
 
 
 @dataclass(frozen=True)
@@ -107,10 +152,13 @@ class TimeReversal:
     ----------
     n_channels : int
     probability : float
+    n_given : int
+        Columns at the end that are no raw samples.
     """
 
     n_channels: int
     probability: float = 0.5
+    n_given: int = 0
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """The recordings, some of them reversed."""
@@ -119,9 +167,10 @@ class TimeReversal:
 
     def _reversed(self, recording: Recording) -> Recording:
         ends, (T, P) = _ends("TimeReversal", recording), recording.X.shape
-        samples = recording.X.reshape(T, -1, self.n_channels)
-        starts = np.append(0, ends[:-1])
-        return Recording(samples[::-1, ::-1].reshape(T, P), Partition(ends=(T - starts)[::-1]))
+        stop = P - self.n_given
+        samples = recording.X[:, :stop].reshape(T, -1, self.n_channels)[::-1, ::-1]
+        X = np.hstack([samples.reshape(T, stop), recording.X[::-1, stop:]])
+        return Recording(X, Partition(ends=(T - np.append(0, ends[:-1]))[::-1]))
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         of one, which is made anew in every fit and can be saved; a module that is there already
         is copied, and its weights are where training begins.
     last_layer : ChangePointMetricLearner
-        Learns B and λ on f_θ(X); by default a full metric with a weak regularizer.
+        Learns B and λ on f_θ(X); by default a full metric, regularized towards the identity, for
+        which the encoder was trained: outputs fit the training recordings better than others, and
+        a free metric would make more of that.
     n_segments : None or "given"
         Whether inference knows the number of segments, in training from the labels.
     min_size : int
@@ -147,7 +149,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     # components are never changed in place, see ComponentParameters.set_params
     encoder: Any = WindowEncoder
     last_layer: ChangePointMetricLearner = ChangePointMetricLearner(  # noqa: RUF009
-        FullMetric(), SquaredFrobenius(1e-2)
+        FullMetric(), SquaredFrobenius(1.0, 1.0), standardize=False
     )
     _: KW_ONLY
     n_segments: str | None = None

@@ -201,6 +201,28 @@ class WindowEncoder(nn.Module):
         return self.rest(self.context(X.transpose(1, 2)).transpose(1, 2))
 
 
+class Columns(nn.Module):
+    """An encoder that reads the first columns of its input only.
+
+    Parameters
+    ----------
+    n_features : int
+        P, columns of the input.
+    encoder : callable (n_features) -> nn.Module
+    stop : int
+        The column after the last that it reads.
+    """
+
+    def __init__(self, n_features: int, encoder: Callable[[int], nn.Module], stop: int) -> None:
+        super().__init__()
+        self.stop = min(stop, n_features)
+        self.encoder = encoder(self.stop)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """(N, T, P) -> (N, T, r)."""
+        return self.encoder(X[..., : self.stop])
+
+
 class FrozenEncoder(nn.Module):
     """Features of a pretrained module, which stays as it is, in front of layers that are trained.
 

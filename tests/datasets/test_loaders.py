@@ -333,6 +333,12 @@ def test_units_and_names_of_phones(tmp_path: Path) -> None:
     basic = load_hapt(folder, 4)
     assert len(basic.feature_names) == 36
     assert basic.feature_names[:7] == [f"{channel}_mean" for channel in CHANNELS] + ["acc_x_sd"]
+    raw, both = (load_hapt(folder, 4, features, "keep") for features in ("raw", "both"))
+    np.testing.assert_allclose(raw.sequences[1][1].reshape(4, 6), np.hstack([acc, gyro]))
+    assert raw.feature_names[5:8] == ["gyro_z_0", "acc_x_1", "acc_y_1"]
+    parts = [raw.sequences[1], load_hapt(folder, 4, unlabeled="keep").sequences[1]]
+    np.testing.assert_array_equal(both.sequences[1], np.hstack(parts))
+    assert both.feature_names == raw.feature_names + basic.feature_names
 
 
 def bands(windows: NDArray) -> list[NDArray]:

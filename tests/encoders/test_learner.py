@@ -30,6 +30,7 @@ from metriclearn.encoders import (  # noqa: E402
     JoinedStretches,
     Noise,
     Recording,
+    Rotation,
     Scaling,
     StructuredHingeLoss,
     TemporalConvolution,
@@ -82,9 +83,9 @@ def test_repeatable_and_like_an_estimator() -> None:
     again = clone(first).fit(XS, YS)
     assert first.weights_.tobytes() == again.weights_.tobytes()
     np.testing.assert_array_equal(first.components_, again.components_)
-    other = clone(first).set_params(random_state=1, last_layer__regularizer__strength=1.0)
+    other = clone(first).set_params(random_state=1, last_layer__regularizer__strength=0.1)
     assert other.fit(XS, YS).weights_.tobytes() != first.weights_.tobytes()
-    assert first.last_layer.regularizer.strength == 1e-2
+    assert first.last_layer.regularizer.strength == 1.0
     features = first.transform(XS)
     assert [Z.shape for Z in features] == [(T, len(first.components_)) for T in LENGTHS]
     np.testing.assert_array_equal(first.predict(XS[0]), first.predict(XS)[0])
@@ -92,7 +93,7 @@ def test_repeatable_and_like_an_estimator() -> None:
     # the last layer is the linear learner of the encoder's outputs, with its certificate
     with torch.no_grad():
         outputs = [first.encoder_(torch.tensor(X[None]).float())[0].double().numpy() for X in XS]
-    linear = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(1e-2)).fit(outputs, YS)
+    linear = clone(first.last_layer).fit(outputs, YS)
     assert first.solution_.objective == pytest.approx(linear.solution_.objective, rel=1e-9)
     assert first.solution_.relative_gap <= first.last_layer.solver.tolerance
     np.testing.assert_allclose(features[0], outputs[0] @ first.components_.T, atol=1e-9)
@@ -246,6 +247,10 @@ def test_augmentations_move_truths_with_samples() -> None:
         np.testing.assert_array_equal(truth.ends[: len(inside)], inside)
     scaled = Scaling(2, 0.5)(batch, random)[0].X / batch[0].X
     assert len(np.unique(np.round(scaled, 9))) == 2
+    turned = Rotation(3, 1.0, n_given=3)(batch, random)[0].X
+    assert not np.allclose(turned[:, :3], batch[0].X[:, :3])
+    np.testing.assert_allclose((turned[:, :3] ** 2).sum(1), (batch[0].X[:, :3] ** 2).sum(1))
+    np.testing.assert_array_equal(turned[:, 3:], batch[0].X[:, 3:])
     dropped = ChannelDropout(2, 0.5)(batch, random)
     channels = np.concatenate([X.reshape(-1, 2) for X, _ in dropped])
     assert 0 < (channels == 0).mean() < 1

@@ -1,0 +1,31 @@
+"""Encoders beside linear metrics: seeds, rows, and the models that a run leaves."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import metriclearn
+from experiments.report import MEASURE, read_results
+from tests.experiments.command import call
+
+pytest.importorskip("torch")
+
+
+def test_seeds_and_models_of_a_tiny_run(tmp_path: Path) -> None:
+    """On synthetic sequences, of which three columns pass for raw signals."""
+    call(
+        "run", "experiment=beedance_encoder", "dataset=synthetic", "tiny=true", "n_jobs=1",
+        "~methods.rca", "~methods.pca", "~methods.diagonal_l1", f"hydra.run.dir={tmp_path}",
+    )  # fmt: skip
+    rows = read_results(tmp_path / "results.json")["rows"]
+    rows = {(row["method"], row["measure"]): row for row in rows if row["column"] == "estimated"}
+    name = "ours/encoder of raw signals"
+    seeds = [rows[name, f"seed_{seed}"]["values"] for seed in range(2)]
+    assert seeds[0] != seeds[1]
+    np.testing.assert_allclose(rows[name, MEASURE]["values"], np.mean(seeds, axis=0))
+    assert ("ours/full", "seed_0") not in rows
+    assert rows[name, MEASURE]["gap"] < 0.1
+    model = metriclearn.load(tmp_path / "models" / "ours-encoder-of-raw-signals.npz")
+    assert model.encoder.keywords["stop"] == 3
+    assert (tmp_path / "features.png").stat().st_size > 10_000
