@@ -128,7 +128,7 @@ def test_callbacks_see_epochs_and_stop_them() -> None:
 
 def test_partial_labels_are_learned_from() -> None:
     some = [np.where(np.arange(len(y)) % 9 < 6, y, -1) for y in YS]
-    fitted = learner(partial(WindowEncoder, width=8, n_outputs=3), n_epochs=10, learning_rate=0.02)
+    fitted = learner(partial(WindowEncoder, width=8, n_outputs=3), n_epochs=30, learning_rate=0.02)
     assert fitted.fit(XS, some).score(XS, YS) > -0.05
 
 
