@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import logging
-import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ Rate = Annotated[
     "rows per second; by default 1, for pictures without classes (shots) 8, for CSV files with "
     "--time that of their times",
 ]
+_CSV = "*.[cC][sS][vV]"
 _ERRORS = (ValueError, TypeError, OSError, ImportError)  # what a user can mend
 
 
@@ -66,7 +66,9 @@ def fit(
     rate: Rate = None,
     segments: Annotated[str, "name of the table in FOLDER"] = "segments.csv",
     gap: Annotated[str | None, "label of time that the table leaves out", "LABEL"] = None,
-    label: Annotated[str, "column of the labels, in CSV files", "COLUMN"] = "label",
+    label: Annotated[
+        str | None, "column of the labels in CSV files; by default label", "COLUMN"
+    ] = None,
     time: Annotated[
         str | None, "column of seconds or time stamps in CSV files, no feature", "COLUMN"
     ] = None,
@@ -100,20 +102,28 @@ def fit(
     """
     from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
     from metriclearn.estimators.recordings import RecordingSegmenter
+    from metriclearn.running.files import writable
 
     if not folder.is_dir():
         raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
-    _check_writable(out)  # before anything is learned
-    extractor, no_features = None, [*(ignore or []), *([time] if time else [])]
-    if _holds_recordings(folder, segments):
-        if no_features:
-            raise ValueError(
-                f"--time and --ignore name columns of CSV files, but {str(folder)!r} holds "
-                "recordings; leave them out."
-            )
+    writable(out)  # before anything is learned
+    kinds = ["recordings", "CSV files"]
+    other: dict[str, Any] = {"features": features, "gap": gap, "cache": cache}
+    if recorded := _holds_recordings(folder, segments):
+        kinds.reverse()
+        other = {"label": label, "time": time, "ignore": ignore}
+    if given := [f"--{name}" for name, value in other.items() if value is not None]:
+        raise ValueError(
+            f"{', '.join(given)} cannot be used here: for a folder of {kinds[0]}, but "
+            f"{str(folder)!r} holds {kinds[1]}; leave out what is for the other kind."
+        )
+    extractor = None
+    if recorded:
         extractor, data = _recorded(folder, segments, features, rate, gap, cache)
     else:
-        data = load_files(folder, label, "*.csv", ignore=no_features)
+        data = load_files(
+            folder, label or "label", _CSV, ignore=[*(ignore or []), *([time] if time else [])]
+        )
         if time and not rate:
             rate = sampling_rate(sequence_files("fit", folder, None, [".csv"]), time)
     if unknown is not None:
@@ -221,6 +231,7 @@ def compare(
     rows, rate = [], 10.0  # steps per second
     for name in shared:
         tables = true[name], pred[name]
+        _note_ends(name, *tables)
         n_rows = max(1, round(rate * max(table[-1][1] for table in tables)))
         labeled = all(label for table in tables for *_, label in table)
         labels = [row_labels(t if t[0][2] else numbered(t), n_rows, rate) for t in tables]
@@ -329,6 +340,16 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
     return f"--{name}", {**settings, "default": parameter.default}
 
 
+def _note_ends(recording: str, true: Sequence[Segment], found: Sequence[Segment]) -> None:
+    ends = true[-1][1], found[-1][1]
+    if max(ends) > 2 * min(ends):
+        warnings.warn(
+            f"{recording!r} ends at {ends[0]:g} s in the truth, at {ends[1]:g} s in the other one; "
+            "check that both count seconds.",
+            stacklevel=2,
+        )
+
+
 def _counted(count: float, noun: str) -> str:
     return f"{count:g} {noun}{'' if count == 1 else 's'}"
 
@@ -341,30 +362,20 @@ def _sentence(error: BaseException) -> str:
     return " ".join(text.split())
 
 
-def _check_writable(out: Path) -> None:
-    """Raise unless there may be a file of that name."""
-    parent = out.absolute().parent
-    if out.is_dir() or not os.access(parent, os.W_OK):
-        raise FileNotFoundError(
-            f"{str(out)!r} cannot be written: it needs the name of a file in a folder that can be "
-            f"written to; make {str(parent)!r}, or choose another name."
-        )
-
-
 def _holds_recordings(folder: Path, segments: str) -> bool:
     """Whether a folder is of recordings, with their table or lacking it, and not of CSV files."""
     from metriclearn.datasets.recordings import recording_files
     from metriclearn.features.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 
     kinds = {file.suffix.lower() for file in recording_files(folder).values()}
-    tables = any(folder.glob("*.csv"))
-    if not kinds and not tables:
+    if kinds & {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES} or (folder / segments).is_file():
+        return True
+    if segments == "segments.csv" and not any(folder.glob(_CSV)):
         raise FileNotFoundError(
             f"{str(folder)!r} holds neither recordings nor CSV files; put them there, recordings "
             f"with a table {segments}."
         )
-    known = kinds & {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
-    return bool(known) or (folder / segments).is_file() or not tables
+    return segments != "segments.csv"
 
 
 def _recorded(
@@ -431,6 +442,7 @@ def _segment(
     annotations.save_webvtt(found, captions)
     strips = {"predicted": found}
     if true is not None:
+        _note_ends(path.stem, true, found)
         blank = [(start, end, "") for start, end, _ in true]
         strips = {"truth": true if segmenter.labels_ else blank, **strips}
     _draw(path, segmenter.extractor, strips, picture)
@@ -479,7 +491,7 @@ def _print_summary(model: Any) -> None:
 
     learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
     weights = np.sqrt((learner.components_**2).sum(axis=0))
-    heaviest = [names[i] for i in np.argsort(-weights, kind="stable")[:5]]
+    heaviest = [names[i] for i in np.argsort(-weights, kind="stable")[:5] if weights[i] > 0]
     kind = "tables" if model.extractor is None else type(model.extractor).__name__
     more = " ..." if len(recordings) > 8 else ""
     loss, found = "not known, one recording only", "not known, one recording only"
@@ -492,7 +504,8 @@ def _print_summary(model: Any) -> None:
         found += f"{checked['right']:.0%} of those predicted are right"
     lines = {
         "labels": ", ".join(model.labels_)
-        or "none, boundaries only (no label comes back; give segments of one kind one label)",
+        or "none, boundaries only (for classes give segments of one kind one label, of another "
+        "kind another)",
         "trained on": f"{_counted(len(recordings), 'recording')}: "
         f"{', '.join(recordings[:8])}{more}",
         "features": f"{kind}, {_counted(len(names), 'column')}, "

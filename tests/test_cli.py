@@ -205,11 +205,66 @@ def test_columns_of_tables_are_named(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "rows are 1 to 21 s apart by column 'level'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("times", "rate", "sentence"),
+    [
+        ([500.0] * 3, "0.002", "if it counts milliseconds, divide it by 1000, or leave it out by"),
+        ([0.1, 0.5, 0.5], "2", "rows are 0.1 to 0.5 s apart"),
+    ],
+    ids=["milliseconds", "two rates"],
+)
+def test_times_that_cannot_be_meant_are_told(
+    tmp_path: Path, times: list[float], rate: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_tables(tmp_path / "t")
+    for file, step in zip(sorted(folder.iterdir()), times):
+        table = pd.read_csv(file)
+        table.assign(time=step * np.arange(len(table))).to_csv(file, index=False)
+    run("fit", folder, "--out", tmp_path / "m", "--label", "phase", "--time", "time")
+    told = capsys.readouterr()
+    assert sentence in told.err
+    assert f"{rate} rows per second" in told.out
+
+
+def test_labels_and_rows_that_are_easily_overlooked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_tables(tmp_path / "t")
+    first, other, _ = sorted(folder.iterdir())
+    table = pd.read_csv(first)
+    first.unlink()
+    # the ending in capitals, a class with two spellings, and the row before the last unknown
+    table.replace("b", "B ").assign(level=7.0).to_csv(folder / "s0.CSV", index=False)
+    labels = [*table["phase"][:-2], "?", "b"]
+    table.assign(phase=labels, level=8.0).to_csv(other, index=False)
+    (folder / "one.csv").write_text("x,y,phase\n1,2,a\n")
+    fit = ("fit", folder, "--out", tmp_path / "m", "--label", "phase", "--ignore", "level")
+    run(*fit, "--unknown", "?")
+    told = capsys.readouterr()
+    assert "tell nothing of boundaries and are left out: one, s1." in told.err
+    assert "labels 'B ', 'b' count as different classes" in told.err
+    assert "trained on:           3 recordings: s0, s1, s2" in told.out
+    run(*fit, "--gap", "b", "--features", "audio", status=1)
+    assert "--features, --gap cannot be used here: for a folder of recordings" in (
+        capsys.readouterr().err
+    )
+
+
+def test_constant_columns_are_not_those_of_most_weight(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_tables(tmp_path / "t", level=7.0)
+    run("fit", folder, "--out", tmp_path / "m", "--label", "phase")
+    assert "most weight per unit: y, x\n" in capsys.readouterr().out
+
+
 def test_many_files_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, model, out = write_tables(tmp_path / "t"), tmp_path / "t.model", tmp_path / "out"
     run("fit", folder, "--out", model, "--label", "phase")
     run("fit", folder, "--out", tmp_path, "--label", "phase", status=1)
-    assert "cannot be written: it needs the name of a file" in capsys.readouterr().err
+    assert "is a folder; add the name of the file to write" in capsys.readouterr().err
+    run("fit", folder, "--out", tmp_path / "none" / "m", "--label", "phase", status=1)
+    assert f"there is no folder {tmp_path / 'none'}; make it first" in capsys.readouterr().err
     (tmp_path / "bad.csv").write_text("x\n1\n")
     run("segment", folder, tmp_path / "bad.csv", "--model", model, "--out", out, status=1)
     told = capsys.readouterr()
@@ -248,6 +303,22 @@ def test_boundaries_without_classes(
     assert capsys.readouterr().out.splitlines()[1].split()[-4:] == ["1.00", "1.00", "1.00", "-"]
 
 
+def test_table_in_minutes_and_options_of_tables_are_told(
+    songs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = read_segments(songs / "segments.csv")
+    minutes = {r: [(a / 3, b / 3, label) for a, b, label in t] for r, t in tables.items()}
+    save_segments(minutes, songs / "third.csv")
+    fit = ("fit", songs, "--out", tmp_path / "m", "--segments", "third.csv")
+    run(*fit, "--cache", songs / "cache")
+    told = capsys.readouterr().err
+    assert told.count("what follows counts as the last one: check that times are in seconds") == 3
+    run(*fit, "--label", "phase", "--time", "t", status=1)
+    assert "--label, --time cannot be used here: for a folder of CSV files" in (
+        capsys.readouterr().err
+    )
+
+
 def test_end_of_a_recording_is_no_segment(songs: Path, model: Path, tmp_path: Path) -> None:
     """A tone with a click 0.05 s before the end, in a row that is not full."""
     signal = np.append(np.sin(np.arange(6 * RATE) / 7), np.zeros(RATE // 10))
@@ -270,11 +341,12 @@ def test_loss_no_better_than_that_of_no_boundary_is_told() -> None:
     assert model.validation_loss_ >= model.validation_["one segment"] == pytest.approx(10 / 3)
 
 
-def test_label_of_minus_one_is_unknown() -> None:
+def test_label_of_minus_one_is_unknown_and_told() -> None:
     X = np.repeat([0.0, 4.0, 9.0, 0.0], 10)[:, None] + 0.1 * np.sin(np.arange(40.0))[:, None]
     y = np.repeat([1, 2, -1, 1], 10)
     data = ml.datasets.LabeledSequences("d", [X], [y], ["g"], ["s"], ["x"])
-    assert ml.RecordingSegmenter().fit(data).labels_ == ["1", "2"]
+    with pytest.warns(UserWarning, match="label -1 count as those that nobody has labeled"):
+        assert ml.RecordingSegmenter().fit(data).labels_ == ["1", "2"]
 
 
 def test_neighbors_of_one_label_are_joined() -> None:
@@ -295,7 +367,7 @@ def test_neighbors_of_one_label_are_joined() -> None:
     ("table", "sentence"),
     [
         ("r0,0,5000,a\nr0,5000,9000,b", "give times in seconds (not in milliseconds"),
-        ("r0,0,20,a\nr1,0,20,a", "needs a boundary to learn from, but each of the 2 recording(s)"),
+        ("r0,0,20,a\nr1,0,20,a", "needs a boundary to learn from, but each recording of"),
         ("r0,0,9,a\nr0,8,20,b", "cut them"),
         ("r9,0,9,a\nr9,9,20,b", "has none for ['r9']; add them, take their lines out, or write"),
     ],
@@ -319,8 +391,18 @@ def test_tables_that_cannot_be_meant(
         ({"a.wav": "x", "cuts.csv": "recording,start,end\na,0,1\n"}, "or name yours (segments="),
         ({"a.csv": "x,label\n1,a\n", "notes.docx": "x"}, "is a single segment"),
         ({"segments.csv": "recording,start,end\na,0,1\na,1,2\n"}, "has none for ['a']"),
+        ({"a.parquet": "x", "notes.docx": "x"}, "holds neither recordings nor CSV files"),
+        ({"a.odd": "x"}, "holds neither recordings nor CSV files"),
     ],
-    ids=["empty", "no table", "table of another name", "other files", "no recordings"],
+    ids=[
+        "empty",
+        "no table",
+        "table of another name",
+        "other files",
+        "no recordings",
+        "tables",
+        "odd",
+    ],
 )
 def test_folders_that_lack_something(
     tmp_path: Path, files: dict[str, str], sentence: str, capsys: pytest.CaptureFixture[str]
@@ -361,6 +443,11 @@ def test_compare_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     # M has one segment more: ‖M − N‖² = 2 + 3 − 2 · 2
     assert lines[1].split() == ["r", "1.00", "1.00", "0.67", "0.50", "1.00", "75.0%"]
     assert "only" in lines[-1]
+    save_segments({"r": [(0.0, 10000.0, "x"), (10000.0, 20000.0, "y")]}, b)
+    run("compare", a, b)
+    assert "'r' ends at 20 s in the truth, at 20000 s in the other one; check" in (
+        capsys.readouterr().err
+    )
     save_segments({"r": [(0.0, 1e12, "x")]}, b)
     run("compare", a, b, status=1)
     assert "Times up to 1e7 s can be compared, got 1e+12" in capsys.readouterr().err

@@ -91,7 +91,7 @@ def load_files(
         Column (npz: always the array ``group``) that holds the group of the sequence, one value
         per file; by default every sequence is a group of its own.
     ignore : collection of str
-        Columns of every file that are no features, such as a time stamp.
+        Columns that are no features, such as a time stamp, of one file or more.
 
     Raises
     ------
@@ -104,31 +104,31 @@ def load_files(
     folder = Path(path)
     files = sequence_files("load_files", folder, pattern, READERS)
     read = [READERS[file.suffix.lower()](file, label, group) for file in files]
-    for i, (file, (features, labels, name)) in enumerate(zip(files, read)):
-        absent = [name for name in ignore if name not in features.columns]
-        if absent or not set(features.columns) - set(ignore):
-            raise ValueError(
-                f"{os.fspath(file)!r} needs the columns to ignore, {list(ignore)}, and others that "
-                f"are features, got {list(features.columns)[:20]}."
-            )
-        features = features.drop(columns=list(ignore))
-        if unnamed := [name for name in features.columns if str(name).startswith("Unnamed: ")]:
-            warnings.warn(
-                f"{os.fspath(file)!r} has a column without a name, which counts as a feature; if "
-                f"it numbers the rows, leave it out (ignore={unnamed}, --ignore '{unnamed[0]}').",
-                stacklevel=2,
-            )
-        read[i] = features, labels, name
-    feature_names = list(read[0][0].columns)
+    columns = {str(name): None for features, _, _ in read for name in features.columns}
+    if not set(ignore) <= set(columns) or set(columns) <= set(ignore):
+        raise ValueError(
+            f"{os.fspath(folder)!r} needs columns to ignore that its files have, and others that "
+            f"are features; its columns besides {label!r} are {list(columns)[:20]}, those to "
+            f"ignore {list(ignore)}."
+        )
+    tables = [features.drop(columns=list(ignore), errors="ignore") for features, _, _ in read]
+    feature_names = list(tables[0].columns)
+    if unnamed := [name for name in feature_names if str(name).startswith("Unnamed: ")]:
+        warnings.warn(
+            f"{os.fspath(files[0])!r} has a column without a name, which counts as a feature; if "
+            f"it numbers the rows, leave it out (ignore={unnamed}, --ignore '{unnamed[0]}').",
+            stacklevel=2,
+        )
     sequences = []
-    for file, (features, _, _) in zip(files, read):
+    for file, features in zip(files, tables):
         repeated = features.columns[features.columns.duplicated()].tolist()
         lacking = [name for name in feature_names if name not in features.columns]
         extra = [name for name in features.columns if name not in feature_names]
         if repeated or lacking or extra:
             raise ValueError(
                 f"{os.fspath(file)!r} needs each feature column of {files[0].name!r} once and no "
-                f"other, but repeats {repeated[:5]}, lacks {lacking[:5]} and adds {extra[:5]}."
+                f"other, but repeats {repeated[:5]}, lacks {lacking[:5]} and adds {extra[:5]}; "
+                "leave out what not all have (ignore=…, --ignore)."
             )
         sequences.append(finite_values(features[feature_names], file))
     return LabeledSequences(
@@ -219,7 +219,8 @@ def _divide(table: pd.DataFrame, file: Path, label: str, group: str | None) -> R
         if blank.any():
             raise ValueError(
                 f"{os.fspath(file)!r} needs a value in every row, got none in row "
-                f"{blank.argmax() + 1} of column {column!r}; write a word such as unknown there."
+                f"{blank.argmax() + 1} of column {column!r}; write a word such as unknown there, "
+                "which may be left out (data.without('unknown'), --unknown unknown)."
             )
     if table.empty or table.shape[1] == len(special):
         raise ValueError(f"{os.fspath(file)!r} needs at least one row and one feature column.")
@@ -297,7 +298,7 @@ def sampling_rate(files: Sequence[Path], time: str) -> float:
     Warns
     -----
     UserWarning
-        If rows are not evenly spaced.
+        If rows are not evenly spaced, or so far apart that times may be milliseconds.
     """
     import pandas as pd
 
@@ -305,25 +306,32 @@ def sampling_rate(files: Sequence[Path], time: str) -> float:
     for file in files:
         values = read_text_table(file, "a table as csv")[time]
         seconds = pd.to_numeric(values, errors="coerce")
-        if seconds.isna().all():
-            stamps = pd.to_datetime(values, errors="coerce", format="mixed")
+        stamped = seconds.isna().all()
+        if stamped:
+            stamps = pd.to_datetime(values, errors="coerce", format="mixed", utc=True)
             seconds = (stamps - stamps.iloc[0]).dt.total_seconds()
         steps.append(np.diff(seconds))
         if not np.all(steps[-1] > 0):
             row = int(np.argmin(steps[-1] > 0))
             raise ValueError(
                 f"{str(file)!r} needs increasing seconds or time stamps in column {time!r}, got "
-                f"{values[row]} and {values[row + 1]} in rows {row + 1} and {row + 2}; sort "
-                "the rows, or leave the column out by --ignore and give --rate."
+                f"{str(values[row])!r} and {str(values[row + 1])!r} in rows {row + 1} and "
+                f"{row + 2}; sort the rows, or leave the column out by --ignore and give --rate."
             )
     every = np.concatenate(steps)
     if not len(every):
         raise ValueError(f"Files of one row have no rate in column {time!r}; give --rate.")
-    step = float(np.median(every))
-    if np.ptp(every) > step:
+    step, medians = float(np.median(every)), [np.median(part) for part in steps if len(part)]
+    if np.ptp(every) > step or np.ptp(medians) > 0.1 * step:
         warnings.warn(
             f"rows are {every.min():g} to {every.max():g} s apart by column {time!r}; results "
             f"count {step:g} s for each, so resample rows evenly where times matter.",
+            stacklevel=2,
+        )
+    if step >= 5 and not stamped:
+        warnings.warn(
+            f"column {time!r} says {step:g} s from row to row; if it counts milliseconds, divide "
+            f"it by 1000, or leave it out by --ignore and give --rate {1000 / step:g}.",
             stacklevel=2,
         )
     return 1 / step

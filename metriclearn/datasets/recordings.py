@@ -22,9 +22,10 @@ from metriclearn.running.files import replacing
 
 _LOGGER = logging.getLogger(__name__)
 _VERSION = 1  # of the cached features; raised when an extractor's results change
-# what lies beside recordings: tables, texts, pictures
+# what lies beside recordings: tables, texts, pictures, projects of programs that label
 _OTHER = {".csv", ".tsv", ".txt", ".md", ".json", ".yaml", ".vtt", ".srt", ".npz", ".model"}
-_OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html"}
+_OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html", ".xml", ".docx", ".xlsx"}
+_OTHER |= {".ods", ".db", ".ini", ".zip", ".parquet", ".aup", ".aup3", ".eaf", ".textgrid", ".rttm"}
 
 
 class Extractor(Protocol):
@@ -94,8 +95,8 @@ def load_recordings(
     Warns
     -----
     UserWarning
-        If segments end after their recording, are too short for a row, or touch one of the same
-        label, with what to do.
+        If segments end after their recording or before half of it, are too short for a row, or
+        touch one of the same label, with what to do.
     """
     folder = Path(root)
     tables = read_segments(folder / segments)
@@ -108,8 +109,9 @@ def load_recordings(
     files = recording_files(folder)
     if missing := [recording for recording in chosen if recording not in files]:
         raise FileNotFoundError(
-            f"{os.fspath(folder)!r} needs a file for every recording of {segments}, but has none "
-            f"for {missing[:5]}; add them, take their lines out, or write names without endings."
+            f"{os.fspath(folder)!r} needs a file of sound or pictures for every recording of "
+            f"{segments}, but has none for {missing[:5]}; add them, take their lines out, or write "
+            "names without endings."
         )
     labelings = [[label for *_, label in tables[recording]] for recording in chosen]
     classes = name_classes(labelings)
@@ -124,7 +126,7 @@ def load_recordings(
     for recording in shown:
         X = cached_features(files[recording], extractor, cache)
         spans = tables[recording]
-        _check_times(folder / segments, recording, spans, len(X), rate)
+        _check_times(folder / segments, recording, spans, len(X), rate, gap)
         names = [(start, end, f"{recording} {i}") for start, end, i in numbered(spans)]
         parts[recording] = X, row_labels(names if one else spans, len(X), rate, gap)
     lengths = {recording: len(X) for recording, (X, _) in parts.items()}
@@ -138,9 +140,16 @@ def load_recordings(
 
 
 def _check_times(
-    table: Path, recording: str, spans: Sequence[Segment], n_rows: int, rate: float
+    table: Path,
+    recording: str,
+    spans: Sequence[Segment],
+    n_rows: int,
+    rate: float,
+    gap: str | None,
 ) -> None:
-    """An error for a segment that starts after the recording, a warning for one that ends there."""
+    """An error for a segment that starts after the recording, a warning for one that ends there,
+    and for a table that is about less than half of the recording.
+    """
     length, slack = n_rows / rate, max(1.0, 3.0 / rate)  # tracks of a file differ by some rows
     start, last = spans[-1][0], spans[-1][1]
     told = f"{os.fspath(table)!r} has a segment of {recording!r} from {start:g} to {last:g} s, but "
@@ -150,6 +159,13 @@ def _check_times(
     if last > length + slack:
         warnings.warn(
             f"{told}what is beyond is left out: check that times are in seconds.", stacklevel=3
+        )
+    if gap is None and last + slack < length / 2:
+        warnings.warn(
+            f"{os.fspath(table)!r} has segments of {recording!r} up to {last:g} s only of "
+            f"{length:.1f} s; what follows counts as the last one: check that times are in seconds "
+            "(not in minutes), or cut the recording, or label gaps (gap=…, --gap).",
+            stacklevel=3,
         )
 
 
@@ -164,7 +180,11 @@ def _note_losses(
         touching = sum(a[1:] == (b[0], b[2]) for a, b in pairwise(spans))
         equal[recording] = 0 if one else touching
     for counts, which, remedy in (
-        (short, f"without a row at {rate:g} per second are lost", "take a higher rate (--rate)"),
+        (
+            short,
+            f"without a row at {rate:g} per second are lost",
+            "take a higher rate (--rate), or check that times are in seconds",
+        ),
         (
             equal,
             "with the label of the one before are read as one with it",

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from itertools import pairwise, product
+from itertools import chain, groupby, pairwise, product
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -98,7 +98,7 @@ class RecordingSegmenter(ComponentParameters):
         ----------
         data : LabeledSequences
             As :func:`metriclearn.datasets.load_recordings` reads it with the same extractor.
-            Samples of label −1 are left out.
+            Samples of label −1 are left out, and stretches of one sample.
         progress : bool, optional
             Whether a bar is shown; None in a terminal only.
 
@@ -114,13 +114,27 @@ class RecordingSegmenter(ComponentParameters):
         either(None, True, False).check(type(self).__name__, "progress", progress)
         if any(labels.dtype.kind == "i" and np.any(labels == -1) for labels in data.labels):
             data = data.without("-1")
+            warnings.warn(
+                "samples of label -1 count as those that nobody has labeled and are left out; give "
+                "them another label if they are of a class.",
+                stacklevel=2,
+            )
         truths = [Partition.from_runs(labels) for labels in data.labels]
         if all(truth.n_clusters == 1 for truth in truths):
             raise ValueError(
-                f"RecordingSegmenter needs a boundary to learn from, but each of the {len(truths)} "
-                f"recording(s) of {data.name!r} is a single segment; give every segment a line of "
-                "its own, or rows of another kind another label."
+                f"RecordingSegmenter needs a boundary to learn from, but each recording of "
+                f"{data.name!r}, or each stretch of it with known labels, is a single segment; "
+                "give every segment a line of its own, or rows of another kind another label."
             )
+        long = [i for i, truth in enumerate(truths) if truth.n_samples > 1]
+        if len(long) < len(truths):
+            short = sorted({data.names[i] for i in set(range(len(truths))) - set(long)})
+            warnings.warn(
+                "recordings of one row, or stretches of one row with known labels, tell nothing of "
+                f"boundaries and are left out: {', '.join(short[:8])}.",
+                stacklevel=2,
+            )
+            data, truths = data.select(long), [truths[i] for i in long]
         chosen = self._validated(data, truths, progress)
         # as tables, so that columns are told by their names
         tables = [pd.DataFrame(X, columns=data.feature_names) for X in data.sequences]
@@ -241,6 +255,13 @@ class RecordingSegmenter(ComponentParameters):
         self.label_intercepts_ = np.zeros(len(self.labels_))
         if not self.labels_:
             return
+        alike = groupby(sorted(self.labels_, key=_spelled), _spelled)
+        if twice := [spellings for _, of_one in alike if len(spellings := list(of_one)) > 1]:
+            warnings.warn(
+                f"labels {', '.join(map(repr, chain(*twice)))} count as different classes, but "
+                "differ by spaces or capitals only; write them alike if they are one.",
+                stacklevel=3,
+            )
         analysis = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
         rows = np.vstack(data.sequences)
         scaler = StandardScaler(with_mean=False).fit(rows)
@@ -251,3 +272,7 @@ class RecordingSegmenter(ComponentParameters):
         if len(self.labels_) == 2:  # one score, that of the second label
             weights, intercepts = np.vstack([-weights, weights]), np.append(-intercepts, intercepts)
         self.label_weights_, self.label_intercepts_ = weights, intercepts
+
+
+def _spelled(label: str) -> str:
+    return "".join(label.split()).casefold()

@@ -55,7 +55,7 @@ def audio_blocks(
             if len(block):
                 yield block
     if n_samples == 0:
-        raise ValueError(f"{os.fspath(path)!r} holds no sound: its audio track has 0 samples.")
+        raise ValueError(f"{os.fspath(path)!r} holds no sound (0 samples); record it again.")
 
 
 def video_frames(
@@ -87,7 +87,7 @@ def video_frames(
             count += times
             yield from repeat(picture, times)
     if count == 0:
-        raise ValueError(f"{os.fspath(path)!r} holds no pictures: its video track has 0 frames.")
+        raise ValueError(f"{os.fspath(path)!r} holds no pictures (0 frames); record it again.")
 
 
 def duration(path: PathLike) -> float:

@@ -57,6 +57,32 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
         ) from error
 
 
+def writable(path: str | os.PathLike[str]) -> Path:
+    """The absolute path of a file that may be written.
+
+    Raises
+    ------
+    OSError
+        If it is a folder, or its folder is missing or may only be read.
+    """
+    target = Path(path).absolute()
+    if target.is_dir():
+        raise IsADirectoryError(
+            f"{path} is a folder; add the name of the file to write, as in {target / 'NAME'}."
+        )
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"{path} cannot be written: there is no folder {target.parent}; make it first, or "
+            "choose another name."
+        )
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(
+            f"{path} cannot be written: {target.parent} may only be read; choose a folder that "
+            "can be written to."
+        )
+    return target
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A stream that becomes the file ``path`` once the block ends without an error.
@@ -70,16 +96,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         If the file cannot be written, such as for a full disk or a folder that may only be read;
         an older file stays as it was.
     """
-    target = Path(path).absolute()
-    if target.is_dir():
-        raise IsADirectoryError(
-            f"{path} is a folder; add the name of the file to write, as in {target / 'NAME'}."
-        )
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"{path} cannot be written: there is no folder {target.parent}; make it first, or "
-            "choose another name."
-        )
+    target = writable(path)
     temporary = f"{target.parent}/.{target.name}.{token_hex(4)}.tmp"
     stream = None
     try:

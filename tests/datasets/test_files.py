@@ -41,10 +41,14 @@ def test_semicolons_decimal_commas_and_columns_to_ignore(tmp_path: Path) -> None
     assert dataset.labels[0].tolist() == ["a,b", "c"]
     with pytest.raises(ValueError, match=r"'10:00' in row 1 of column 't'; .* --ignore t"):
         load_files(tmp_path)
-    with pytest.raises(ValueError, match=r"a\.csv' needs the columns to ignore, \['time'\]"):
+    with pytest.raises(ValueError, match=r"needs columns to ignore .* \['t', 'u', 'v'\], those"):
         load_files(tmp_path, ignore=["time"])
     with pytest.raises(ValueError, match="and others that are features"):
         load_files(tmp_path, ignore=["t", "u", "v"])
+    (tmp_path / "b.csv").write_text("u,v,w,label\n1,2,3,c\n")
+    with pytest.raises(ValueError, match=r"adds \['w'\]; leave out what not all have .ignore=…"):
+        load_files(tmp_path, ignore=["t"])
+    assert load_files(tmp_path, ignore=["t", "w"]).feature_names == ["u", "v"]
 
 
 def test_numbers_of_rows_are_told_and_latin_1_refused(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Model files of the version that wrote format 1 load, and predict what they predicted then."""
 
 import wave
-from operator import attrgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ def flat(value: Any) -> np.ndarray:
     return np.ravel(np.nan if value is None else value)
 
 
+def joined(texts: np.ndarray) -> np.ndarray:
+    """Segments as texts, neighbors with one label joined, which that version left apart."""
+    runs = [list(run) for _, run in groupby(texts.reshape(-1, 3).tolist(), itemgetter(2))]
+    return np.ravel([(run[0][0], run[-1][1], run[0][2]) for run in runs])
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_old_files_load_and_predict_as_they_did(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -49,6 +56,8 @@ def test_old_files_load_and_predict_as_they_did(
         _, attribute, source = key.split("|")
         for module in NEEDED.get(source, []):
             pytest.importorskip(module)
+        if attribute.startswith("segment"):
+            expected = joined(expected)
         found = attrgetter(attribute)(model)
         if callable(found):
             found = found(given(source, tmp_path)) if source else found()
