@@ -229,6 +229,13 @@ def compare(
     if longest > 1e7:
         raise ValueError(f"Times up to 1e7 s can be compared, got {longest:g}; give seconds.")
     rows, rate = [], 10.0  # steps per second
+    spans = [span for table in (true, pred) for name in shared for span in table[name]]
+    if short := sum(end - start < 1 / rate for start, end, _ in spans):
+        warnings.warn(
+            f"{_counted(short, 'segment')} shorter than {1 / rate:g} s, the step of the "
+            "comparison, may be lost in it.",
+            stacklevel=2,
+        )
     for name in shared:
         tables = true[name], pred[name]
         _note_ends(name, *tables)

@@ -448,6 +448,9 @@ def test_compare_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "'r' ends at 20 s in the truth, at 20000 s in the other one; check" in (
         capsys.readouterr().err
     )
+    save_segments({"r": [(0.0, 0.05, "x"), (0.05, 20.0, "y")]}, b)
+    run("compare", a, b)
+    assert "1 segment shorter than 0.1 s, the step of the comparison" in capsys.readouterr().err
     save_segments({"r": [(0.0, 1e12, "x")]}, b)
     run("compare", a, b, status=1)
     assert "Times up to 1e7 s can be compared, got 1e+12" in capsys.readouterr().err

@@ -43,7 +43,10 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
             f"A table of segments with columns {columns} is needed, but {name!r} does not exist; "
             "write one, times in seconds, or name yours (segments=…, --segments)."
         )
-    table = read_text_table(path, f"a table with columns {columns}", dtype=str)
+    table = read_text_table(
+        path, f"a table with columns {columns}", dtype=str, skip_blank_lines=False
+    )
+    table = table[(table != "").any(axis=1)]  # spreadsheets save empty rows
     table.columns = table.columns.str.strip().str.lower()
     missing = [column for column in _COLUMNS[:3] if column not in table.columns]
     if missing or table.empty:
@@ -59,10 +62,10 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
     named = (table["recording"] != "") & labeled
     right = named & (start >= 0) & (start < end) & (end < np.inf)
     if not right.all():
-        line = right.argmin()
+        first = right.argmin()
         raise ValueError(
             f"{name!r} needs a recording, 0 <= start < end in seconds and a label in every line, "
-            f"got {table.iloc[line].tolist()} in line {line + 2}."
+            f"got {table.iloc[first].tolist()} in line {table.index[first] + 2}."
         )
     tables: dict[str, list[Segment]] = {}
     for recording, first, last, label in zip(table["recording"], start, end, table["label"]):

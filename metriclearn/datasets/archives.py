@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import tarfile
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tarfile import TarError
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from metriclearn.datasets.registry import PathLike, data_folder
 from metriclearn.running.files import reading
@@ -73,10 +73,6 @@ def lay_out(
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    with reading(archive, "an archive", tarfile.TarError):
-        if archive.suffix == ".zip":
-            with zipfile.ZipFile(archive) as packed:
-                packed.extractall(folder)
-        else:
-            with tarfile.open(archive) as packed:
-                packed.extractall(folder, filter="data")
+    options: dict[str, Any] = {} if archive.suffix == ".zip" else {"filter": "data"}
+    with reading(archive, "an archive", TarError, RuntimeError):  # the last for a password
+        shutil.unpack_archive(archive, folder, **options)

@@ -143,17 +143,25 @@ def test_horses_get_the_size_of_their_masks(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         (b"no archive", r"download\.zip' cannot be read as an archive"),
+        ("password", r"download\.zip' .*labels\.txt' is encrypted, password required"),
         (None, r"download\.zip' should hold 'RawData/labels.txt', as the archive of 'hapt' does"),
     ],
-    ids=["damaged", "another"],
+    ids=["damaged", "password", "another"],
 )
-def test_other_archives_are_named(tmp_path: Path, content: bytes | None, sentence: str) -> None:
+def test_other_archives_are_named(
+    tmp_path: Path, content: bytes | str | None, sentence: str
+) -> None:
     file, other = tmp_path / "root" / "download.zip", tmp_path / "other"
     for folder in (file.parent, other):
         folder.mkdir()
-    if content is None:
+    if content is None or isinstance(content, str):
         (other / "labels.txt").write_text("1 1 5 250 1232\n")
         shutil.make_archive(str(file.with_suffix("")), "zip", other)
+        if content == "password":
+            packed = bytearray(file.read_bytes())
+            packed[packed.find(b"PK\1\2") + 8] |= 1  # the entry of the file says encrypted
+            packed[packed.find(b"PK\3\4") + 6] |= 1
+            file.write_bytes(packed)
     else:
         file.write_bytes(content)
     with pytest.raises(ValueError, match=sentence):
