@@ -253,9 +253,11 @@ def test_labels_and_rows_that_are_easily_overlooked(
 def test_constant_columns_are_not_those_of_most_weight(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = write_tables(tmp_path / "t", level=7.0)
+    folder = write_tables(tmp_path / "t", level=1e300)
     run("fit", folder, "--out", tmp_path / "m", "--label", "phase")
     assert "most weight per unit: y, x\n" in capsys.readouterr().out
+    run("segment", folder / "s0.csv", "--model", tmp_path / "m")
+    assert "s0.csv: 4 segments" in capsys.readouterr().out
 
 
 def test_many_files_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

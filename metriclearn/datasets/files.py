@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import warnings
@@ -39,7 +40,8 @@ def read_text_table(path: PathLike, needed: str, **options: Any) -> pd.DataFrame
     Raises
     ------
     ValueError
-        If the file is damaged, or a row has too many values; the sentence names the file.
+        If the file is damaged, a column is repeated, or a row has too many values; the
+        sentence names the file.
     """
     import pandas as pd
 
@@ -47,7 +49,14 @@ def read_text_table(path: PathLike, needed: str, **options: Any) -> pd.DataFrame
         warnings.simplefilter("error", pd.errors.ParserWarning)  # a row with too many values
         try:
             with open(path, encoding="utf-8-sig") as stream:
-                separator = max(",\t;", key=stream.readline().count)
+                header = stream.readline()
+            separator = max(",\t;", key=header.count)
+            names = next(csv.reader([header], delimiter=separator), [])
+            if repeated := [name for name in set(names) if name and names.count(name) > 1]:
+                raise ValueError(
+                    f"{os.fspath(path)!r} needs each column once, but repeats "
+                    f"{sorted(repeated)[:5]}; rename or remove the others."
+                )
             return pd.read_csv(
                 path,
                 sep=separator,

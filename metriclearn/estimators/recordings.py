@@ -264,6 +264,8 @@ class RecordingSegmenter(ComponentParameters):
             )
         analysis = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
         rows = np.vstack(data.sequences)
+        varies = np.ptp(rows, axis=0) > 0  # what does not may be too large to be squared
+        rows = rows[:, varies]
         scaler = StandardScaler(with_mean=False).fit(rows)
         with warnings.catch_warnings():  # of a label with one row only
             warnings.filterwarnings("ignore", "Only one sample", UserWarning)
@@ -271,7 +273,7 @@ class RecordingSegmenter(ComponentParameters):
         weights, intercepts = analysis.coef_ / scaler.scale_, analysis.intercept_
         if len(self.labels_) == 2:  # one score, that of the second label
             weights, intercepts = np.vstack([-weights, weights]), np.append(-intercepts, intercepts)
-        self.label_weights_, self.label_intercepts_ = weights, intercepts
+        self.label_weights_[:, varies], self.label_intercepts_ = weights, intercepts
 
 
 def _spelled(label: str) -> str:

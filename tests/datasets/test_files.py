@@ -82,6 +82,7 @@ def test_group_column(tmp_path: Path) -> None:
         ("u,v\n1,2\n", r"c\.csv' needs a column 'label', got \['u', 'v'\]"),
         ("u,label\n1,2\n", r"c\.csv' needs each .* of 'a\.tsv' once .* lacks \['v'\] and"),
         ("u,v,w,label\n1,2,3,4\n", r"c\.csv' needs each .* lacks \[\] and adds \['w'\]"),
+        ("u,v,v,label\n1,2,3,a\n", r"c\.csv' needs each column once, but repeats \['v'\]; rename"),
         ("u,v,label\n1,2,a\n1,,a\n", r"c\.csv' needs finite numbers, got '' in row 2 .* 'v'"),
         ("u,v,label\n1,2,a\ninf,3,a\n", r"c\.csv' needs finite numbers, got 'inf' in row 2 .* 'u'"),
         ("u,v,label\n1,2,a\n1,x,a\n", r"c\.csv' needs finite numbers, got 'x' in row 2 .* 'v'"),
