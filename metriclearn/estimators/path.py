@@ -306,22 +306,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         learner = ChangePointMetricLearner(**parameters)
         problem = learner._problem(X, y, sample_weight)
         self.strengths_ = _strengths(self.strengths, problem, self.ratio)
-        places = np.arange(n)
-        try:
-            splitter = check_cv(min(5, n) if self.cv is None else self.cv)
-            folds = [(places[a], places[b]) for a, b in splitter.split(places, None, groups)]
-        except Exception as error:  # splitters, and what stands in their place, fail in many ways
-            raise ValueError(
-                f"{who} needs cv and groups that divide {n} sequences, got cv={shown(self.cv)} and "
-                f"groups={shown(groups)} ({error})."
-            ) from error
-        if not folds or not all(np.size(train) and np.size(test) for train, test in folds):
-            raise ValueError(
-                f"{who} needs folds with sequences to train on and to leave out, got "
-                f"cv={shown(self.cv)}."
-            )
         losses = []
-        for train, test in folds:
+        for train, test in self._folds(n, groups):
             path = regularization_path(
                 learner,
                 [X[i] for i in train],
@@ -341,3 +327,21 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         self.__dict__.update({k: v for k, v in vars(chosen).items() if k not in parameters})
         self._report(problem.risk.truths)
         return self
+
+    def _folds(self, n: int, groups: Any) -> list[tuple[NDArray, NDArray]]:
+        """Positions of the sequences to train on and to leave out, for each fold."""
+        who, places = type(self).__name__, np.arange(n)
+        try:
+            splitter = check_cv(min(5, n) if self.cv is None else self.cv)
+            folds = [(places[a], places[b]) for a, b in splitter.split(places, None, groups)]
+        except Exception as error:  # splitters, and what stands in their place, fail in many ways
+            raise ValueError(
+                f"{who} needs cv and groups that divide {n} sequences, got cv={shown(self.cv)} and "
+                f"groups={shown(groups)} ({error})."
+            ) from error
+        if not folds or not all(np.size(train) and np.size(test) for train, test in folds):
+            raise ValueError(
+                f"{who} needs folds with sequences to train on and to leave out, got "
+                f"cv={shown(self.cv)}."
+            )
+        return folds

@@ -27,7 +27,7 @@ from metriclearn.oracles.change_points import segmentation_oracle
 from metriclearn.oracles.margins import BoundaryMargins, boundary_margins
 from metriclearn.problem.forms import LowRankForm, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import FrobeniusLoss, known_loss
+from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.parameters import SWITCH
@@ -299,7 +299,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         given = self.n_segments == "given"
         truths = read_labelings(who, y, data, segments=True, partial=not given)
         partitions = self._segment(data, [truth.n_clusters for truth in truths] if given else None)
-        loss = known_loss if isinstance(truths[0], PartialPartition) else FrobeniusLoss()
+        loss = KnownLoss() if isinstance(truths[0], PartialPartition) else FrobeniusLoss()
         losses = np.array(list(map(loss, partitions, truths)))
         weights = read_weights(who, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))

@@ -247,18 +247,15 @@ class KnownLoss:
     completion_free = True
 
     def __call__(self, partition: Partition, truth: Any) -> float:
-        return known_loss(partition, truth.known)
+        """ℓ of a segmentation, O(K); the truth may be what is known itself."""
+        known = truth if isinstance(truth, PartialPartition) else truth.known
+        charged = charges(known)
+        total = total_charge(charged.table, partition.change_points) + charged.pieces.n_segments
+        return max(0.0, total) / known.n_samples
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
         charged = charges(truth.known)
         return ChargedForm(form, charged, scale), scale * charged.pieces.n_segments
-
-
-def known_loss(partition: Partition, known: PartialPartition) -> float:
-    """ℓ(M, known) of a segmentation, O(K)."""
-    charged = charges(known)
-    total = total_charge(charged.table, partition.change_points) + charged.pieces.n_segments
-    return max(0.0, total) / known.n_samples
 
 
 class ChargedForm:
