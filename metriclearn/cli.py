@@ -508,7 +508,11 @@ def _print_summary(model: Any) -> None:
         without = f"0 is perfect, {checked['one segment']:.2f} is that without any boundary"
         loss = loss.replace("0 is perfect", without)
         found = f"{checked['found']:.0%} of {checked['boundaries']:.0f} held-out ones within 1 s, "
-        found += f"{checked['right']:.0%} of those predicted are right"
+        # all of none are right
+        none = checked["right"] > checked["found"] == 0
+        found += (
+            "none predicted" if none else f"{checked['right']:.0%} of those predicted are right"
+        )
     lines = {
         "labels": ", ".join(model.labels_)
         or "none, boundaries only (for classes give segments of one kind one label, of another "

@@ -343,6 +343,15 @@ def test_loss_no_better_than_that_of_no_boundary_is_told() -> None:
     assert model.validation_loss_ >= model.validation_["one segment"] == pytest.approx(10 / 3)
 
 
+def test_no_boundary_predicted_is_told(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    segmenter = ml.load(model)
+    segmenter.validation_ |= {"found": 0.0, "right": 1.0, "boundaries": 9.0}
+    run("info", ml.save(segmenter, tmp_path / "none.model"))
+    assert "0% of 9 held-out ones within 1 s, none predicted\n" in capsys.readouterr().out
+
+
 def test_label_of_minus_one_is_unknown_and_told() -> None:
     X = np.repeat([0.0, 4.0, 9.0, 0.0], 10)[:, None] + 0.1 * np.sin(np.arange(40.0))[:, None]
     y = np.repeat([1, 2, -1, 1], 10)

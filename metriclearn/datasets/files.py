@@ -122,12 +122,6 @@ def load_files(
         )
     tables = [features.drop(columns=list(ignore), errors="ignore") for features, _, _ in read]
     feature_names = list(tables[0].columns)
-    if unnamed := [name for name in feature_names if str(name).startswith("Unnamed: ")]:
-        warnings.warn(
-            f"{os.fspath(files[0])!r} has a column without a name, which counts as a feature; if "
-            f"it numbers the rows, leave it out (ignore={unnamed}, --ignore '{unnamed[0]}').",
-            stacklevel=2,
-        )
     sequences = []
     for file, features in zip(files, tables):
         repeated = features.columns[features.columns.duplicated()].tolist()
@@ -140,6 +134,16 @@ def load_files(
                 "leave out what not all have (ignore=…, --ignore)."
             )
         sequences.append(finite_values(features[feature_names], file))
+    rising = np.all([np.all(np.diff(X, axis=0) > 0, axis=0) for X in sequences], axis=0)
+    if max(map(len, sequences)) >= 10 and rising.any():  # fewer rows may rise by chance
+        names = [str(name) for name, rises in zip(feature_names, rising) if rises]
+        shown = " ".join(f"'{name}'" for name in names)
+        warnings.warn(
+            f"Columns of {os.fspath(folder)!r} that rise with every row of every file count as "
+            f"features; if they are numbers of rows or times, leave them out (ignore={names}, "
+            f"--ignore {shown}).",
+            stacklevel=2,
+        )
     return LabeledSequences(
         name=folder.resolve().name,
         sequences=sequences,

@@ -52,8 +52,9 @@ def test_semicolons_decimal_commas_and_columns_to_ignore(tmp_path: Path) -> None
 
 
 def test_numbers_of_rows_are_told_and_latin_1_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(",x,label\n0,1,a\n1,2,b\n")  # pandas writes its index so
-    with pytest.warns(UserWarning, match="column without a name, .* --ignore 'Unnamed: 0'"):
+    rows = [f"{i},{i % 3},{'ab'[i // 5]}\n" for i in range(10)]
+    (tmp_path / "a.csv").write_text("".join([",x,label\n", *rows]))  # pandas writes its index so
+    with pytest.warns(UserWarning, match=r"rise with .* \(ignore=\['Unnamed: 0'\], --ignore 'Unn"):
         load_files(tmp_path)
     assert load_files(tmp_path, ignore=["Unnamed: 0"]).feature_names == ["x"]
     (tmp_path / "a.csv").write_bytes("gr\xf6\xdfe,label\n1,a\n".encode("latin-1"))
