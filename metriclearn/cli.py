@@ -107,20 +107,12 @@ def fit(
     if not folder.is_dir():
         raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
     writable(out)  # before anything is learned
-    kinds = ["recordings", "CSV files"]
-    other: dict[str, Any] = {"features": features, "gap": gap, "cache": cache}
-    if recorded := _holds_recordings(folder, segments):
-        kinds.reverse()
-        other = {"label": label, "time": time, "ignore": ignore}
-    if given := [f"--{name}" for name, value in other.items() if value is not None]:
-        raise ValueError(
-            f"{', '.join(given)} cannot be used here: for a folder of {kinds[0]}, but "
-            f"{str(folder)!r} holds {kinds[1]}; leave out what is for the other kind."
-        )
     extractor = None
-    if recorded:
+    if _holds_recordings(folder, segments):
+        _refuse("a folder of CSV files", folder, label=label, time=time, ignore=ignore)
         extractor, data = _recorded(folder, segments, features, rate, gap, cache)
     else:
+        _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
         data = load_files(
             folder, label or "label", _CSV, ignore=[*(ignore or []), *([time] if time else [])]
         )
@@ -229,16 +221,9 @@ def compare(
     if longest > 1e7:
         raise ValueError(f"Times up to 1e7 s can be compared, got {longest:g}; give seconds.")
     rows, rate = [], 10.0  # steps per second
-    spans = [span for table in (true, pred) for name in shared for span in table[name]]
-    if short := sum(end - start < 1 / rate for start, end, _ in spans):
-        warnings.warn(
-            f"{_counted(short, 'segment')} shorter than {1 / rate:g} s, the step of the "
-            "comparison, may be lost in it.",
-            stacklevel=2,
-        )
     for name in shared:
         tables = true[name], pred[name]
-        _note_ends(name, *tables)
+        _note_times(name, *tables, step=1 / rate)
         n_rows = max(1, round(rate * max(table[-1][1] for table in tables)))
         labeled = all(label for table in tables for *_, label in table)
         labels = [row_labels(t if t[0][2] else numbered(t), n_rows, rate) for t in tables]
@@ -347,7 +332,16 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
     return f"--{name}", {**settings, "default": parameter.default}
 
 
-def _note_ends(recording: str, true: Sequence[Segment], found: Sequence[Segment]) -> None:
+def _note_times(
+    recording: str, true: Sequence[Segment], found: Sequence[Segment], step: float = 0.0
+) -> None:
+    """A note where one table ends long before the other, or segments are shorter than the step."""
+    if short := sum(end - start < step for start, end, _ in (*true, *found)):
+        warnings.warn(
+            f"{_counted(short, 'segment')} of {recording!r} shorter than {step:g} s, the step of "
+            "the comparison, may be lost in it.",
+            stacklevel=2,
+        )
     ends = true[-1][1], found[-1][1]
     if max(ends) > 2 * min(ends):
         warnings.warn(
@@ -367,6 +361,15 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         text = f"{error.filename} cannot be used: {error.strerror}."
     return " ".join(text.split())
+
+
+def _refuse(kind: str, folder: Path, **options: Any) -> None:
+    """Raise if an option is given that is for another kind of folder."""
+    if given := [f"--{name}" for name, value in options.items() if value is not None]:
+        raise ValueError(
+            f"{', '.join(given)} cannot be used with {str(folder)!r}: for {kind} only; leave out "
+            "what is for it."
+        )
 
 
 def _holds_recordings(folder: Path, segments: str) -> bool:
@@ -449,7 +452,7 @@ def _segment(
     annotations.save_webvtt(found, captions)
     strips = {"predicted": found}
     if true is not None:
-        _note_ends(path.stem, true, found)
+        _note_times(path.stem, true, found)
         blank = [(start, end, "") for start, end, _ in true]
         strips = {"truth": true if segmenter.labels_ else blank, **strips}
     _draw(path, segmenter.extractor, strips, picture)
