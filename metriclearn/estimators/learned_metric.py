@@ -67,7 +67,7 @@ class LearnedMetric(  # type: ignore[call-arg]
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
         """Learned distance √((x−x′)ᵀB(x−x′)) of every pair, (n, 2, P) -> (n,)."""
         check_is_fitted(self)
-        pairs = real_array(type(self).__name__, "pairs", pairs, 3)
+        pairs = real_array(type(self).__name__, "pairs", pairs, None)
         if pairs.shape[1:] != (2, self.n_features_in_):
             raise ValueError(
                 f"{type(self).__name__} needs pairs of shape (n, 2, {self.n_features_in_}), "

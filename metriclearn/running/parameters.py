@@ -200,7 +200,7 @@ def number(
 
     if positive:
         return Needs("a positive {name}", accepts)
-    limits = f"of at least {least:g}" if np.isinf(most) else f"between {least:g} and {most:g}"
+    limits = f"of at least {least:g}" if most >= 2**53 else f"between {least:g} and {most:g}"
     return Needs(f"a {'whole ' if whole else ''}{{name}} {limits}", accepts)
 
 

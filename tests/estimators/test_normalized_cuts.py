@@ -307,7 +307,7 @@ def test_the_scale_and_offset_of_features_do_not_matter(factor: float) -> None:
 @pytest.mark.parametrize(
     ("X", "count", "message"),
     [
-        (np.full((4, 4, 3), np.nan), 2, "needs finite pixels, got NaN or infinity; fill such"),
+        (np.full((4, 4, 3), np.nan), 2, "needs finite numbers, got NaN at position"),
         (FLAT[..., 0], 2, "A gray image needs three equal channels"),
         (np.dstack([FLAT, FLAT[..., :1]]), 2, "drop an alpha channel"),
         ((FLAT * 65535).astype(np.uint16), 2, "got uint16 from 32767 to 32767"),

@@ -108,7 +108,7 @@ def test_constant_features_get_no_weight(learner) -> None:
     assert_allclose(np.delete(learner.components_, 4, axis=1), plain, rtol=1e-6, atol=1e-9)
     with pytest.raises(ValueError, match="features that vary within some data set, but all 2"):
         learner.fit([np.ones((10, 2))], [[0] * 5 + [1] * 5])
-    with pytest.raises(ValueError, match=r"features with spreads between 1e-50 and 1e\+50"):
+    with pytest.raises(ValueError, match=r"standard deviations between 1e-100 and 1e\+100"):
         learner.fit([1e200 * x for x in X], y)
 
 

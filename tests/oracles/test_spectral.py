@@ -221,9 +221,9 @@ def test_errors_name_the_remedy() -> None:
     form = LowRankForm(np.ones((3, 1)))
     with pytest.raises(ValueError, match="lower n_clusters"):
         SpectralRelaxation()(form, 4)
-    with pytest.raises(ValueError, match="at least one cluster"):
+    with pytest.raises(ValueError, match="a whole number of at least 1"):
         SpectralRelaxation()(form, 0)
-    with pytest.raises(ValueError, match="finite factors, got NaN"):
+    with pytest.raises(ValueError, match="finite numbers, got NaN at row 1, feature 0 of factors"):
         SpectralRelaxation()(LowRankForm(np.array([[1.0], [np.nan]])), 1)
 
 
