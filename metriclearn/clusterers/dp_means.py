@@ -135,8 +135,8 @@ class DPMeans(ClusterMixin, BaseEstimator):
             weights = real_array("DPMeans", "sample_weight", sample_weight, 1)
         if weights.shape != (len(X),) or not np.all((weights > 0) & np.isfinite(weights)):
             raise ValueError(
-                f"DPMeans needs one positive sample_weight for each of the {len(X)} samples; leave "
-                "samples without weight out."
+                f"DPMeans needs one sample_weight above zero for each of the {len(X)} samples; "
+                "leave the others out."
             )
         random = check_random_state(self.random_state)
         orders = (

@@ -130,7 +130,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         "last_layer": component(ChangePointMetricLearner, "ChangePointMetricLearner()"),
         "n_segments": either(None, "given", remedy="; a number of segments is passed to predict"),
         "min_size": number(1, whole=True),
-        "loss_scale": number(positive=True),
+        "loss_scale": number(1e-50),
         "n_epochs": number(1, whole=True),
         "batch_size": number(1, whole=True),
         "learning_rate": number(positive=True),

@@ -213,6 +213,7 @@ class Columns(nn.Module):
         The column after the last that it reads.
     """
 
+    @needs(**_SIZES, encoder=component("__call__", "a function of n_features"), stop=_COUNT)
     def __init__(self, n_features: int, encoder: Callable[[int], nn.Module], stop: int) -> None:
         super().__init__()
         self.stop = min(stop, n_features)

@@ -513,6 +513,7 @@ class BayesianCriterion(PenaltyLearner):
 
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Remember the features, and the segmentation paths."""
+        _PATHS.check(type(self).__name__, "paths", paths)
         data, represented = self._begin(X)
         self.paths_ = list(map(self._path, represented)) if paths is None else list(paths)
         self.sequence_features_ = SequenceFeatures(("log_noise", "log_log_length")).fit(data.arrays)

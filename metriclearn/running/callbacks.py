@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from tqdm import tqdm
+
+from metriclearn.running.parameters import Needs, check_parameters, number
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,12 @@ class EarlyStopping(Callback, BaseEstimator):
     rounds_ : list of int
     """
 
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "patience": number(1, whole=True),
+        "every": number(1, whole=True),
+        "min_improvement": number(),
+    }
+
     X: Any
     y: Any
     patience: int = 5
@@ -91,11 +99,7 @@ class EarlyStopping(Callback, BaseEstimator):
     min_improvement: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.patience < 1 or self.every < 1:
-            raise ValueError(
-                "EarlyStopping needs patience and every of at least 1, got "
-                f"{self.patience} and {self.every}."
-            )
+        check_parameters(self)
 
     def on_round(self, progress: Progress) -> bool:
         """Score the best metric so far; True when the last ``patience`` scores were no better."""
@@ -135,8 +139,7 @@ class TimeLimit(Callback, BaseEstimator):
     _begun: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if not self.seconds >= 0:
-            raise ValueError(f"TimeLimit needs seconds of at least 0, got {self.seconds!r}.")
+        number().check("TimeLimit", "seconds", self.seconds)
 
     def on_round(self, progress: Progress) -> bool:
         """True when the time is up."""

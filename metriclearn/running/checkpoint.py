@@ -65,7 +65,7 @@ class Checkpoint:
         if not os.path.exists(self.path):
             return {}
         needed = f"a checkpoint of {self.who} (remove it to start afresh)"
-        with reading(self.path, needed, TypeError), np.load(self.path, allow_pickle=False) as file:
+        with reading(self.path, needed, Exception), np.load(self.path, allow_pickle=False) as file:
             state = dict(file)
             identity = str(state.pop("identity"))
         if identity != self.identity:

@@ -68,27 +68,7 @@ def real_array(
     ValueError
         For anything else, naming the first row and feature that is at fault.
     """
-    if hasattr(values, "toarray"):
-        raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
-    faulty = _at_fault(values) if hasattr(values, "columns") else ""
-    try:
-        raw = np.asarray(values)
-        if np.ma.is_masked(values):
-            raise ValueError("entries are masked")
-        if raw.dtype.kind == "c":
-            raise ValueError("Complex data not supported")
-        texts = raw.dtype == object and any(isinstance(item, (str, bytes)) for item in raw.flat)
-        if texts or raw.dtype.kind not in "biufO":
-            raise ValueError(f"values of {str if texts else raw.dtype}")
-        keep = single_precision and raw.dtype == np.float32
-        array = raw if keep else np.asarray(raw, dtype=np.float64)
-        if faulty:  # which some frames make numbers of
-            raise ValueError("text or dates")
-    except Exception as error:  # an object fails in whatever way it likes
-        raise NotNumbers(
-            f"{who} needs a rectangular array of real numbers in {what}, got something else "
-            f"{faulty}({shown(str(error))}); convert such columns, or drop them."
-        ) from error
+    array = _converted(who, what, values, single_precision)
     if signals and array.ndim == 1:
         array = array[:, None]
     if ndim is not None and array.ndim != ndim:
@@ -123,6 +103,32 @@ def real_array(
             raise ValueError(
                 f"{who} needs finite numbers, got {value} at {row} of {what}; {remedy}."
             )
+    return array
+
+
+def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDArray:
+    """Real numbers of any shape as float64, or an error for what is something else."""
+    if hasattr(values, "toarray"):
+        raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
+    faulty = _at_fault(values) if hasattr(values, "columns") else ""
+    try:
+        raw = np.asarray(values)
+        if np.ma.is_masked(values):
+            raise ValueError("entries are masked")
+        if raw.dtype.kind == "c":
+            raise ValueError("Complex data not supported")
+        texts = raw.dtype == object and any(isinstance(item, (str, bytes)) for item in raw.flat)
+        if texts or raw.dtype.kind not in "biufO":
+            raise ValueError(f"values of {str if texts else raw.dtype}")
+        keep = single_precision and raw.dtype == np.float32
+        array = raw if keep else np.asarray(raw, dtype=np.float64)
+        if faulty:  # which some frames make numbers of
+            raise ValueError("text or dates")
+    except Exception as error:  # an object fails in whatever way it likes
+        raise NotNumbers(
+            f"{who} needs a rectangular array of real numbers in {what}, got something else "
+            f"{faulty}({shown(str(error))}); convert such columns, or drop them."
+        ) from error
     return array
 
 

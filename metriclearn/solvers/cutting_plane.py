@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from metriclearn.running.extras import install
-from metriclearn.running.parameters import Needs, number
+from metriclearn.running.parameters import Needs, component, number
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 from metriclearn.solvers.dual_master import combination, table_of
 
@@ -60,6 +60,7 @@ class CuttingPlane(BaseEstimator):
             "a {name} of at least 0 and below 1",
             lambda share: isinstance(share, numbers.Real) and 0.0 <= float(share) < 1.0,
         ),
+        "cvxpy_solver": component(str, '"CLARABEL"', optional=True),
         "tolerance": number(),
         "max_rounds": number(whole=True),
     }

@@ -48,6 +48,12 @@ _QUICK = {
     "n_segments": None,
 }
 
+
+def _no_change(*_: Any) -> Any:
+    """A module of torch, where that is installed."""
+    return importlib.import_module("torch").nn.Identity()
+
+
 # What a parameter of that name takes anywhere; a callable's name before it where it differs.
 GOOD: dict[str, Any] = {
     "X": X,
@@ -131,6 +137,13 @@ GOOD: dict[str, Any] = {
     "IntervalRegression.y": np.column_stack([X[:, 0] - 1.0, X[:, 0] + 1.0]),
     "PartialPartition.change_points": [4, 8],
     "PartialPartition.regions": [ml.Region(1, 3, ml.NO_CHANGE)],
+    "ColumnSegmenter.start": 0,
+    "EncoderMetricLearner.X": [X] * 4,
+    "EncoderMetricLearner.y": [LABELS] * 4,
+    "EncoderMetricLearner.n_epochs": 2,
+    "EncoderMetricLearner.validation": 0.25,
+    "Columns.encoder": _no_change,
+    "FrozenEncoder.module": _no_change,
     "Region.start": 1,
     "Region.stop": 5,
     "Region.kind": ml.NO_CHANGE,

@@ -44,37 +44,44 @@ class Hostile:
         return self.name
 
 
-def _zoo() -> Iterator[Hostile]:
-    random = np.random.default_rng(0)
-    X, labels = random.normal(size=(12, 2)), np.repeat([0, 1, 2], 4)
+X = np.random.default_rng(0).normal(size=(12, 2))
+LABELS = np.repeat([0, 1, 2], 4)
+BOTH = {"no_numbers": True, "no_labels": True}
+
+
+def _no_numbers() -> Iterator[Hostile]:
+    """Data with what is no real number in them."""
 
     def at(value: Any) -> np.ndarray:
         changed = X.copy()
         changed[3, 1] = value
         return changed
 
-    both = {"no_numbers": True, "no_labels": True}
     for size in (1e-320, 1e-160, 1e-100, 1e100, 1e160, 1e308):
         yield Hostile(f"X times {size:g}", X * size)
         yield Hostile(f"X with {size:g}", at(size))
     for value in (np.nan, np.inf, -np.inf):
         yield Hostile(f"X with {value}", at(value), no_numbers=True)
-        yield Hostile(f"{value}", value, **both)
+        yield Hostile(f"{value}", value, **BOTH)
     masked = np.zeros(X.shape, dtype=bool)
     masked[3] = True
-    yield Hostile("masked X", np.ma.array(X, mask=masked), **both)
-    yield Hostile("masked labels", np.ma.array(labels, mask=labels == 1), **both)
+    yield Hostile("masked X", np.ma.array(X, mask=masked), **BOTH)
+    yield Hostile("masked labels", np.ma.array(LABELS, mask=LABELS == 1), **BOTH)
     yield Hostile("complex X", X + 1j, no_numbers=True)
     yield Hostile("text X", X.astype(str), no_numbers=True)
     yield Hostile("X of days", X.astype("datetime64[D]"), no_numbers=True)
     yield Hostile("X of times", X.astype("timedelta64[s]"), no_numbers=True)
-    yield Hostile("a day missing", np.array(["2020-01-01", "NaT"] * 6, "datetime64[D]"), **both)
+    yield Hostile("a day missing", np.array(["2020-01-01", "NaT"] * 6, "datetime64[D]"), **BOTH)
     yield Hostile("X with None", np.where(masked, None, X), no_numbers=True)
-    yield Hostile("X with a list", _with_list(X), **both)
+    yield Hostile("X with a list", _with_list(X), **BOTH)
     yield Hostile("integers beyond float", [[10**400, 1]] * 12, no_numbers=True)
     yield Hostile("labels beyond int64", [10**30] * 6 + [0] * 6)
     yield Hostile("ragged", [[1.0, 2.0], [3.0]] * 6, no_numbers=True)
     yield Hostile("sparse", csr_array(np.abs(X)))
+
+
+def _shapes() -> Iterator[Hostile]:
+    """Data of any shape, size and kind."""
     yield Hostile("matrix of one row", X[:1])
     yield Hostile("no rows", X[:0])
     yield Hostile("no columns", X[:, :0])
@@ -96,15 +103,23 @@ def _zoo() -> Iterator[Hostile]:
     yield Hostile("one dimension", np.arange(12.0))
     yield Hostile("no dimension", np.array(3.0), no_labels=True)
     yield Hostile("table with text", pd.DataFrame({"a": list("xyzw" * 3), "b": 1.0}))
-    yield Hostile("table with NA", pd.DataFrame({"a": pd.array([1, None] * 6), "b": 1.0}), **both)
+    yield Hostile("table with NA", pd.DataFrame({"a": pd.array([1, None] * 6), "b": 1.0}), **BOTH)
+
+
+def _labelings() -> Iterator[Hostile]:
+    """Labels, and what is none."""
     yield Hostile("labels all unknown", np.full(12, -1))
-    yield Hostile("labels with None", [None] + [1] * 11, **both)
+    yield Hostile("labels with None", [None] + [1] * 11, **BOTH)
     yield Hostile("labels of two kinds", [1, "1"] * 6, no_numbers=True)
-    yield Hostile("one label too few", labels[:-1])
+    yield Hostile("one label too few", LABELS[:-1])
     yield Hostile("labels as shares", np.full((12, 2), 0.5))
-    yield Hostile("negative labels", -labels - 1)
-    yield Hostile("dictionary", {0: 1, 1: 2}, **both)
-    yield Hostile("set", {1, 2, 3}, **both)
+    yield Hostile("negative labels", -LABELS - 1)
+
+
+def _values() -> Iterator[Hostile]:
+    """Single values, and what holds none."""
+    yield Hostile("dictionary", {0: 1, 1: 2}, **BOTH)
+    yield Hostile("set", {1, 2, 3}, **BOTH)
     yield Hostile("generator", (i for i in ()), no_numbers=True)
     yield Hostile("text", "twelve chars", no_numbers=True)
     yield Hostile("empty text", "", no_numbers=True)
@@ -119,11 +134,11 @@ def _zoo() -> Iterator[Hostile]:
     yield Hostile("10**18", 10**18, no_labels=True)
     yield Hostile("1e300", 1e300, no_labels=True)
     yield Hostile("1e-300", 1e-300, no_labels=True)
-    yield Hostile("complex", 1 + 2j, **both)
-    yield Hostile("a class", np.ndarray, **both)
-    yield Hostile("a function", users_function, **both)
-    yield Hostile("nothing of ours", object(), **both)
-    yield Hostile("unfriendly", Unfriendly(), **both)
+    yield Hostile("complex", 1 + 2j, **BOTH)
+    yield Hostile("a class", np.ndarray, **BOTH)
+    yield Hostile("a function", users_function, **BOTH)
+    yield Hostile("nothing of ours", object(), **BOTH)
+    yield Hostile("unfriendly", Unfriendly(), **BOTH)
     yield Hostile("empty list", [])
     yield Hostile("nested list", [[]])
 
@@ -140,4 +155,4 @@ def _with_list(X: np.ndarray) -> np.ndarray:
     return X
 
 
-ZOO = list(_zoo())
+ZOO = [*_no_numbers(), *_shapes(), *_labelings(), *_values()]

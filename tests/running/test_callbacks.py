@@ -76,7 +76,7 @@ def test_early_stopping_needs_a_learner_and_sensible_numbers() -> None:
     problem = CompleteProblem(DiagonalMetric(), SquaredFrobenius(1e-2), "learned", 0)
     with pytest.raises(ValueError, match="EarlyStopping needs a learner to score, got a bare"):
         BundleDual().minimize(problem.stated(callbacks=[EarlyStopping(XS, YS)]))
-    with pytest.raises(ValueError, match="needs patience and every of at least 1, got 0 and 1"):
+    with pytest.raises(ValueError, match="needs a whole patience of at least 1, got 0"):
         EarlyStopping(XS, YS, patience=0)
 
 

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 import metriclearn
 from metriclearn.running.parameters import Needs, check_parameters, either, number
+from tests.adversarial.callables import arguments
 
 ODD = (True, np.nan, np.inf, "a", None, [1.0])
 
@@ -61,7 +62,7 @@ class Nonsense:
 
 @pytest.mark.parametrize(("cls", "name"), tables())
 def test_every_estimator_refuses_nonsense(cls: Any, name: str) -> None:
-    estimator = cls()
+    estimator = cls(**arguments(cls.__name__, cls))
     setattr(estimator, name, Nonsense())
     check = getattr(estimator, "fit", lambda *_: check_parameters(estimator))
     words = rf"^{cls.__name__} needs .*\b{name.rstrip('s')}.*, got nonsense"
