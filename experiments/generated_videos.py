@@ -25,19 +25,25 @@ def build_videos(
     wanted = f"seed {seed}, {seconds} seconds, {tuple(videos)} videos, version 1\n"
 
     def build(path: Path, name: str, random: np.random.Generator) -> Spans:
-        ends = _times(seconds, 8.0, 24.0, random)
-        first = int(random.integers(2))
-        kinds = [("studio", "stage")[(first + k) % 2] for k in range(len(ends))]
-        spans = list(zip([0.0, *ends[:-1]], ends, kinds))
-        shots: list[Shot] = []
-        for start, end, kind in spans:
-            cuts = start + np.array([0.0, *_times(end - start, 2.0, 8.0, random)])
-            frames = np.diff(np.round(cuts * FRAME_RATE).astype(int)).tolist()
-            shots += [Shot(kind, count) for count in frames if count]
+        spans, shots = plan(seconds, random)
         scenes.write_movie(path, shots, _sound(spans, random), random)
         return spans
 
     return scenes.build_movies(folder, wanted, videos, seed, build)
+
+
+def plan(seconds: float, random: np.random.Generator) -> tuple[Spans, list[Shot]]:
+    """Segments of a video and the shots within them, the first that is drawn from ``random``."""
+    ends = _times(seconds, 8.0, 24.0, random)
+    first = int(random.integers(2))
+    kinds = [("studio", "stage")[(first + k) % 2] for k in range(len(ends))]
+    spans = list(zip([0.0, *ends[:-1]], ends, kinds))
+    shots: list[Shot] = []
+    for start, end, kind in spans:
+        cuts = start + np.array([0.0, *_times(end - start, 2.0, 8.0, random)])
+        frames = np.diff(np.round(cuts * FRAME_RATE).astype(int)).tolist()
+        shots += [Shot(kind, count) for count in frames if count]
+    return spans, shots
 
 
 def _times(

@@ -54,8 +54,8 @@ def boundaries_f1(true: NDArray, found: Any, margin: float = 2) -> float:
     return 2.0 * precision * recall / max(precision + recall, 1e-12)
 
 
-def hapt_learner(train: LabeledSequences) -> ChangePointMetricLearner:
-    """The full metric, its strength chosen by four folds of the training users."""
+def tuned_learner(train: LabeledSequences) -> ChangePointMetricLearner:
+    """The full metric, its strength chosen by four folds of the training groups."""
     losses = []
     for strength in STRENGTHS:
         learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(strength))
@@ -78,7 +78,7 @@ def hapt(report: Report, tiny: bool) -> None:
     named_train, named_test = activities.split_by_group(
         groups=[sorted(set(train.groups)), sorted(set(test.groups))]
     )
-    learner = hapt_learner(train)
+    learner = tuned_learner(train)
     euclidean = TunedSegmenter().fit(train.sequences, train.labels)
     truths = test.change_points
     rows: list[Row] = []
@@ -114,13 +114,19 @@ def hapt(report: Report, tiny: bool) -> None:
     )
 
 
-def boundary_row(method: str, labels: str, scores: list[float], counts: list[int]) -> Row:
-    """One line of the table of boundaries."""
+def boundary_row(
+    method: str,
+    labels: str,
+    scores: list[float],
+    counts: list[int],
+    measure: str = "F1 at ± 1 s",
+) -> Row:
+    """One line of a table of boundaries."""
     error = np.std(scores, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else 0.0
     return {
         "method": method,
         "learned from labels": labels,
-        "F1 at ± 1 s": float(np.mean(scores)),
+        measure: float(np.mean(scores)),
         "standard error": float(error),
         "boundaries": float(np.mean(counts)),
     }
@@ -362,11 +368,7 @@ def archive(report: Report, name: str, tiny: bool) -> None:
         tcpd_row("ours, diagonal metric of crude features", "metric, penalty", *ours.mean(axis=1)),
         tcpd_row("Euclidean, crude features", "penalty", *euclidean.mean(axis=1)),
     ]
-    kinds = {"series": str, "method": str, "covering": float, "f1": float}
-    published = registry.read(name, "published.csv", None, kinds)
-    published = published[published["series"].isin(data.names)]
-    means = published.groupby("method")[["covering", "f1"]].mean()
-    rows += [tcpd_row(f"{who} (published)", "none", *values) for who, values in means.iterrows()]
+    rows += published_rows(name, data.names)
     report.table(
         f"{name.upper()}: {len(data)} series, five folds",
         sorted(rows, key=lambda row: -row["covering"]),
@@ -374,6 +376,15 @@ def archive(report: Report, name: str, tiny: bool) -> None:
         "Schäfer & Leser, CLaP, 2025. Ours sees windows three times as long as the archive's, of "
         "which it knows level, spread, steps and six bands: ClaSP compares shapes of subsequences.",
     )
+
+
+def published_rows(name: str, series: Sequence[str]) -> list[Row]:
+    """Means of what was published for these series, a line for every method."""
+    kinds = {"series": str, "method": str, "covering": float, "f1": float}
+    published = registry.read(name, "published.csv", None, kinds)
+    published = published[published["series"].isin(series)]
+    means = published.groupby("method")[["covering", "f1"]].mean()
+    return [tcpd_row(f"{who} (published)", "none", *values) for who, values in means.iterrows()]
 
 
 def main() -> None:

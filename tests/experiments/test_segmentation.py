@@ -1,9 +1,13 @@
 """The benchmark of change-points: what is chosen on other series, and how boundaries count."""
 
+import json
+
 import numpy as np
 from sklearn.model_selection import LeaveOneOut
 
+from experiments.benchmarks.recordings import PEERS
 from experiments.benchmarks.segmentation import boundaries_f1, left_out, window_features
+from experiments.generated_videos import plan
 
 
 def test_the_price_and_the_candidate_come_from_the_other_series() -> None:
@@ -35,3 +39,12 @@ def test_features_of_windows_tell_a_tone_from_another() -> None:
     assert highest[:26].max() < highest[34:].min()
     np.testing.assert_allclose(Z.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(Z.std(axis=0), 1.0)
+
+
+def test_committed_cuts_are_of_the_videos_that_are_planned() -> None:
+    _, shots = plan(240.0, np.random.default_rng([0, 2, 1]))
+    cuts = json.loads(PEERS.read_text(encoding="utf-8"))["AdaptiveDetector"]["3"]["test1"]
+    ends = np.cumsum([shot.n_frames for shot in shots])
+    assert ends[-1] == 1200
+    assert boundaries_f1(ends, cuts, margin=1) > 0.9
+    assert boundaries_f1(ends, [cut + 4 for cut in cuts], margin=1) < 0.1
