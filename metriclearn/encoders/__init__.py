@@ -1,5 +1,17 @@
 """Networks that learn features under the structured hinge; needs torch and safetensors."""
 
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from metriclearn.running.extras import optional
+
+_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, or the command that installs what is missing for it."""
+    if name in __all__:
+        optional("torch", "deep")
+        optional("safetensors", "deep")
+    return _public(name)

@@ -178,6 +178,7 @@ class JoinedStretches:
     """The beginning of a recording and the end of the next one of the batch, with a probability.
 
     Each is cut between a quarter and three quarters of its length; where they meet is a change.
+    A recording that is alone in its batch stays as it is: ``batch_size`` needs to be 2 at least.
 
     Parameters
     ----------
@@ -188,11 +189,11 @@ class JoinedStretches:
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """The recordings, some of them joined with another."""
+        if len(recordings) == 1:
+            return recordings
         following = [*recordings[1:], *recordings[:1]]
-        places, chosen = (
-            random.uniform(0.25, 0.75, (len(recordings), 2)),
-            random.random(len(recordings)),
-        )
+        places = random.uniform(0.25, 0.75, (len(recordings), 2))
+        chosen = random.random(len(recordings))
         return [
             self._joined(one, other, *place) if draw < self.probability else one
             for one, other, place, draw in zip(recordings, following, places, chosen)

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from metriclearn.encoders.augmentations import Recording
+from metriclearn.encoders.augmentations import JoinedStretches, Recording
 from metriclearn.encoders.hinge import StructuredHingeLoss
 from metriclearn.encoders.networks import Standardization, WindowEncoder
 from metriclearn.estimators.change_points import ChangePointMetricLearner
@@ -30,6 +30,7 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partition import Partition, label_values
 from metriclearn.running.callbacks import Callback, Progress, ProgressBar
 from metriclearn.running.checkpoint import Checkpoint
+from metriclearn.running.extras import optional
 from metriclearn.running.files import replacing
 from metriclearn.running.parameters import Needs, component, either, number, several
 from metriclearn.solvers.mahalanobis import FullMetric
@@ -188,6 +189,11 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             For data, labels or parameters that cannot be used, in one sentence.
         """
         data, truths = self._read_labeled(X, y, segments=True, partial=True)
+        if self.batch_size == 1 and any(isinstance(a, JoinedStretches) for a in self.augmentations):
+            raise ValueError(
+                "EncoderMetricLearner needs a batch_size of at least 2 for JoinedStretches, which "
+                "joins recordings of a batch, got 1."
+            )
         recordings = list(map(Recording, data.arrays, truths))
         held = self._held_out(len(recordings), groups)
         rest = [i for i in range(len(recordings)) if i not in held]
@@ -233,8 +239,14 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     def export_onnx(self, path: str | os.PathLike[str]) -> Path:
         """Write ``transform`` as an ONNX model: input (1, T, P), output (1, T, k), T free.
 
-        Needs the package onnxscript. The file is replaced only once the new one is complete.
+        The file is replaced only once the new one is complete.
+
+        Raises
+        ------
+        ImportError
+            Where onnxscript is missing.
         """
+        optional("onnxscript", "onnx")
         components = torch.as_tensor(self.components_, dtype=torch.float32)
         last = nn.Linear(components.shape[1], len(components), bias=False)
         last.weight = nn.Parameter(components)

@@ -1,5 +1,6 @@
 """EncoderMetricLearner: optimum, repeatability, kill -9, files, validation, and what it refuses."""
 
+import sys
 import warnings
 from functools import partial
 from pathlib import Path
@@ -111,7 +112,7 @@ def test_training_learns() -> None:
 
 def test_the_best_epoch_on_held_out_groups_is_kept() -> None:
     groups = ["a", "a", "b", "c", "c"]
-    fitted = learner(n_epochs=8, validation=0.3, patience=2, learning_rate=0.05)
+    fitted = learner(n_epochs=8, validation=0.3, patience=2, learning_rate=0.02)
     fitted.fit(XS, YS, groups=groups)
     losses = fitted.history_["validation"]
     assert fitted.best_epoch_ == np.argmin(losses) + 1
@@ -128,30 +129,30 @@ def test_callbacks_see_epochs_and_stop_them() -> None:
 
 def test_partial_labels_are_learned_from() -> None:
     some = [np.where(np.arange(len(y)) % 9 < 6, y, -1) for y in YS]
-    fitted = learner(partial(WindowEncoder, width=8, n_outputs=3), n_epochs=30, learning_rate=0.02)
+    encoder = partial(WindowEncoder, width=8, n_outputs=3)
+    fitted = learner(encoder, n_epochs=30, learning_rate=0.02, random_state=1)
     assert fitted.fit(XS, some).score(XS, YS) > -0.05
 
 
 def fit_and_keep(checkpoint: Path, out: Path) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    fitted = learner(n_epochs=40, checkpoint=str(checkpoint), validation=0.2, patience=40).fit(
-        XS, YS
-    )
+    options = {"n_epochs": 20, "validation": 0.2, "patience": 20, "checkpoint": str(checkpoint)}
+    fitted = learner(**options).fit(XS, YS)
     np.savez(out, weights=fitted.weights_, components=fitted.components_, **fitted.history_)
 
 
 def test_killed_and_resumed(tmp_path: Path) -> None:
     state, out = tmp_path / "state", tmp_path / "out.npz"
     assert kill_after_writing(state, 0.01, fit_and_keep, state, out)
-    assert int(np.load(state)["epoch"]) < 40
+    assert int(np.load(state)["epoch"]) < 20
     fit_and_keep(state, out)
     fit_and_keep(tmp_path / "whole", tmp_path / "expected.npz")
     expected, resumed = np.load(tmp_path / "expected.npz"), np.load(out)
     for name in expected:
         np.testing.assert_array_equal(resumed[name], expected[name], err_msg=name)
     with pytest.raises(ValueError, match="other data, settings"):
-        learner(n_epochs=40, checkpoint=str(state), validation=0.2).fit([2.0 * X for X in XS], YS)
+        learner(n_epochs=20, checkpoint=str(state), validation=0.2).fit([2.0 * X for X in XS], YS)
 
 
 class Doubled(torch.nn.Module):
@@ -254,7 +255,8 @@ def test_augmentations_move_truths_with_samples() -> None:
     dropped = ChannelDropout(2, 0.5)(batch, random)
     channels = np.concatenate([X.reshape(-1, 2) for X, _ in dropped])
     assert 0 < (channels == 0).mean() < 1
-    partial_truth = [Recording(XS[0], metriclearn.PartialPartition(60))]
+    assert JoinedStretches(1.0)(batch[:1], random) == batch[:1]  # none to join it with
+    partial_truth = [Recording(XS[0], metriclearn.PartialPartition(60))] * 2
     with pytest.raises(ValueError, match="JoinedStretches needs recordings whose labels"):
         JoinedStretches(1.0)(partial_truth, random)
 
@@ -268,11 +270,22 @@ def test_augmentations_move_truths_with_samples() -> None:
         ({"learning_rate": 1e30, "n_epochs": 9}, "needs finite outputs"),
         ({"encoder": partial(TemporalConvolution, n_channels=4)}, "needs whole windows"),
         ({"checkpoint": "/nowhere/state.npz"}, "cannot be written"),
+        (
+            {"batch_size": 1, "augmentations": [Noise(), JoinedStretches()]},
+            "batch_size of at least 2 for JoinedStretches",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises((ValueError, OSError), match=sentence):
         learner(**options).fit(XS, YS)
+
+
+@pytest.mark.parametrize("package", ["torch", "safetensors"])
+def test_what_is_missing_is_told_with_its_command(package: str, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"needs {package}.*pip install .*\[deep\]"):
+        metriclearn.encoders.__getattr__("WindowEncoder")  # as for a name that is new
 
 
 def test_distances_of_single_samples_are_refused() -> None:
