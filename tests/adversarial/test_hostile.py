@@ -39,7 +39,7 @@ NUMBERS = {
 }
 NUMBERS |= {"sample_weight", "pairs", "signal", "costs", "deviations", "image", "variance"}
 LABELS = {"y", "labels", "labels_true", "labels_pred", "truths", "reference"}
-# 0/0 and a history without validation are documented to be NaN; what is not looked at is not refused
+# 0/0 and a history without validation are NaN, as documented; what is not looked at is not refused
 NAN_IS_TOLD = (
     "goodman_kruskal_gamma",
     "weighted_goodman_kruskal",
