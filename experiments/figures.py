@@ -65,6 +65,7 @@ DRAWN = {
 TAKEN = {
     "bsds500": ("results/bsds500", "01-figure-*.png"),
     "clustering": ("results/clustering", "01-figure-*.png"),
+    "features": ("results/hapt_encoder", "features.png"),
     "horses": ("results/images", "01-figure-*.png"),
     "neuroblastoma": ("results/neuroblastoma", "01-figure-*.png"),
     "segmentation": ("benchmarks/examples", "segmentation.png"),
