@@ -23,7 +23,7 @@ from typing import Any
 from experiments.benchmarks.machine import Report, Timing, options_of
 from experiments.figures import ROOT, take, title_of
 from experiments.shows import build_shows
-from metriclearn.cli import main as metriclearn
+from metriclearn.__main__ import main as metriclearn
 
 _COMMANDS = {
     "fit": ("train", "--out", "shows.model"),

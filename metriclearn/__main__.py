@@ -1,8 +1,538 @@
-"""``python -m metriclearn`` is the console command ``metriclearn``."""
+"""The command ``metriclearn``, or ``python -m metriclearn``: learn, segment, compare, inspect.
 
+Exit status: 0 done, 1 for an error of the input in one sentence, 2 for a wrong command line, 130
+when interrupted. What a command's ``--help`` shows are its docstring and its annotated parameters,
+of which those that are passed by name only are options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import logging
 import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
-from metriclearn.cli import main
+if TYPE_CHECKING:
+    from metriclearn.datasets.annotations import Segment
+
+Cache = Annotated[Path | None, "folder for computed features"]
+Features = Annotated[
+    Literal["audio", "video", "both"] | None,
+    "streams to use; by default audio, and where all files are videos both, or video if the table "
+    "has no classes",
+]
+Rate = Annotated[
+    float | None,
+    "rows per second; by default 1, for pictures without classes (shots) 8, for CSV files with "
+    "--time that of their times",
+]
+_CSV = "*.[cC][sS][vV]"
+_ERRORS = (ValueError, TypeError, OSError, ImportError)  # what a user can mend
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Learn where people put the boundaries in recordings, and put them there.
+
+    examples:
+      metriclearn fit songs --out songs.model             # songs/*.wav and songs/segments.csv
+      metriclearn segment new.wav --model songs.model     # new.segments.csv, .txt, .vtt, .png
+      metriclearn compare truth.csv new.segments.csv
+      metriclearn info songs.model
+    """
+    options = vars(_parser().parse_args(arguments))
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"Note: {message}", file=sys.stderr)
+            options.pop("run")(**options)
+    except _ERRORS as error:
+        print(f"Error: {_sentence(error)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Interrupted; nothing was written half.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def fit(
+    folder: Annotated[Path, "where the recordings or tables are"],
+    *,
+    out: Annotated[Path, "file to write", "MODEL"],
+    features: Features = None,
+    rate: Rate = None,
+    segments: Annotated[str, "name of the table in FOLDER"] = "segments.csv",
+    gap: Annotated[str | None, "label of time that the table leaves out", "LABEL"] = None,
+    label: Annotated[
+        str | None, "column of the labels in CSV files; by default label", "COLUMN"
+    ] = None,
+    time: Annotated[
+        str | None, "column of seconds or time stamps in CSV files, no feature", "COLUMN"
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, "columns of CSV files that are no features", "COLUMN"
+    ] = None,
+    unknown: Annotated[
+        str | None, "label of what nobody has labeled: it is not learned from", "LABEL"
+    ] = None,
+    cache: Cache = None,
+) -> None:
+    """learn from a folder
+
+    FOLDER holds recordings (wav, flac, ogg, mp3, mp4, mkv, ...) and a table segments.csv:
+
+      recording,start,end,label
+      monday,0.0,12.5,speech
+      monday,12.5,47.0,music
+
+    with times in seconds; monday is the name of the file without its ending. A table without
+    labels, or with labels of which none comes back, tells boundaries without classes, as of shots.
+
+    Or FOLDER holds one CSV file per sequence, a row per sample, with a column of labels (--label);
+    all other columns are features.
+
+    examples:
+      metriclearn fit songs --out songs.model
+      metriclearn fit shows --out shows.model --features both --rate 2
+      metriclearn fit gestures --out gestures.model --label phase --rate 30
+      metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
+    """
+    from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
+    from metriclearn.estimators.recordings import RecordingSegmenter
+    from metriclearn.running.files import writable
+
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
+    writable(out)  # before anything is learned
+    extractor = None
+    if _holds_recordings(folder, segments):
+        _refuse("a folder of CSV files", folder, label=label, time=time, ignore=ignore)
+        extractor, data = _recorded(folder, segments, features, rate, gap, cache)
+    else:
+        _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
+        data = load_files(
+            folder, label or "label", _CSV, ignore=[*(ignore or []), *([time] if time else [])]
+        )
+        if time and not rate:
+            rate = sampling_rate(sequence_files("fit", folder, None, [".csv"]), time)
+    if unknown is not None:
+        data = data.without(unknown)
+    model = RecordingSegmenter(extractor, rate=rate or 1.0).fit(data)
+    model.save(out)
+    _print_summary(model)
+    print(f"Model: {out}")
+
+
+def segment(
+    files: Annotated[list[Path], "recordings, CSV files of features, or folders of them", "FILE"],
+    *,
+    model: Annotated[Path, "file that fit has written"],
+    out: Annotated[
+        Path | None, "folder to write to; by default that of each FILE", "FOLDER"
+    ] = None,
+    truth: Annotated[Path | None, "table to draw above the results"] = None,
+    cache: Cache = None,
+) -> None:
+    """segment recordings
+
+    Writes beside every FILE, or to --out FOLDER:
+
+      NAME.segments.csv   recording,start,end,label in seconds
+      NAME.labels.txt     label track: in Audacity File, Import, Labels
+      NAME.vtt            WebVTT: subtitles for browsers and VLC
+      NAME.timeline.png   the picture
+
+    For CSV files, seconds count from the first row. A FILE that cannot be read does not stop the
+    others.
+
+    examples:
+      metriclearn segment new.wav --model songs.model
+      metriclearn segment show.mp4 --model shows.model --out results --truth show.segments.csv
+      metriclearn segment new/*.csv archive --model gestures.model --out results
+    """
+    import metriclearn
+    from metriclearn.datasets.annotations import read_segments
+
+    segmenter = metriclearn.load(model)
+    if not isinstance(segmenter, metriclearn.RecordingSegmenter):
+        raise ValueError(
+            f"{str(model)!r} is a {type(segmenter).__name__}, not a model of recordings; make one "
+            "by metriclearn fit."
+        )
+    paths = _listed(files, segmenter.extractor is None)
+    targets = [(out or path.absolute().parent) / path.stem for path in paths]
+    if twice := [path for path, target in zip(paths, targets) if targets.count(target) > 1]:
+        raise ValueError(
+            f"{', '.join(map(str, twice[:4]))} would be written to files of one name; segment them "
+            "with different folders --out, or rename one."
+        )
+    true = {} if truth is None else read_segments(truth)
+    if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
+        raise ValueError(f"{str(truth)!r} has no segments of {', '.join(lacking[:5])}.")
+    failed = 0
+    for path, target in zip(paths, targets):
+        try:
+            found, written = _segment(path, target, segmenter, true.get(path.stem), cache)
+        except _ERRORS as error:
+            if len(paths) == 1:
+                raise
+            print(f"Error: {_sentence(error)}", file=sys.stderr)
+            failed += 1
+            continue
+        if len(paths) == 1:
+            for start, end, label in found:
+                print(f"{start:9.2f} {end:9.2f}  {label}".rstrip())
+        print(f"{path}: {_counted(len(found), 'segment')}")
+        print(f"Written: {written[0]}, {', '.join(file.name for file in written[1:])}")
+    if failed:
+        raise ValueError(f"Files without segments: {failed} of {len(paths)}, see above.")
+
+
+def compare(
+    truth: Annotated[Path, "table of the true segments", "TRUTH.csv"],
+    predicted: Annotated[Path, "table to compare with it", "PREDICTED.csv"],
+    *,
+    tolerance: Annotated[float, "seconds for a boundary (default 1)"] = 1.0,
+) -> None:
+    """compare two tables
+
+    Compares two tables recording,start,end,label, the first one the truth.
+
+    example:
+      metriclearn compare truth.csv new.segments.csv --tolerance 0.5
+    """
+    import numpy as np
+
+    from metriclearn.datasets.annotations import numbered, read_segments, row_labels
+    from metriclearn.indices import partition_loss, precision_recall
+    from metriclearn.problem.partition import Partition
+
+    true, pred = read_segments(truth), read_segments(predicted)
+    shared = [recording for recording in true if recording in pred]
+    if not shared:
+        raise ValueError(
+            f"{str(truth)!r} and {str(predicted)!r} need a recording in common, got "
+            f"{sorted(true)[:5]} and {sorted(pred)[:5]}."
+        )
+    longest = max(spans[-1][1] for table in (true, pred) for spans in table.values())
+    if longest > 1e7:
+        raise ValueError(f"Times up to 1e7 s can be compared, got {longest:g}; give seconds.")
+    rows, rate = [], 10.0  # steps per second
+    for name in shared:
+        tables = true[name], pred[name]
+        _note_times(name, *tables, step=1 / rate)
+        n_rows = max(1, round(rate * max(table[-1][1] for table in tables)))
+        labeled = all(label for table in tables for *_, label in table)
+        labels = [row_labels(t if t[0][2] else numbered(t), n_rows, rate) for t in tables]
+        M, N = map(Partition.from_runs, labels)
+        margin = round(tolerance * rate)
+        precision, recall = precision_recall(M.change_points, N.change_points, margin=margin)
+        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        same = float(np.mean(labels[0] == labels[1])) if labeled else np.nan
+        loss = partition_loss(M, N, normalized=False)
+        rows.append((loss, M.n_clusters - 1, f1, precision, recall, same))
+    print(f"{'recording':24s}    loss (of none)     F1 precision recall  labels")
+    for name, row in zip([*shared, "mean"], [*rows, np.mean(rows, axis=0)]):
+        text = "{:7.2f} {:9.2f} {:6.2f} {:9.2f} {:6.2f} {:7.1%}".format(*row)
+        print(f"{name:24.24s} {text.replace('nan%', '   -')}")
+    print(
+        f"loss: ‖M − N‖² in steps of 0.1 s, 0 for equal segmentations (of none: without any "
+        f"boundary); F1, precision, recall: boundaries within {tolerance:g} s; labels: time with "
+        "the same label."
+    )
+    if left_out := sorted(set(true) ^ set(pred)):
+        print(f"In one table only, left out: {', '.join(left_out[:10])}.")
+
+
+def info(model: Annotated[Path, "file that fit has written"]) -> None:
+    """what a model is
+
+    Prints labels, recordings, features, validation loss, rank, price and largest weights.
+
+    example:
+      metriclearn info songs.model
+    """
+    import metriclearn
+
+    fitted = metriclearn.load(model)
+    if isinstance(fitted, metriclearn.RecordingSegmenter) and hasattr(fitted, "learner_"):
+        _print_summary(fitted)
+        return
+    parts = [part for _, part in getattr(fitted, "steps", [("", fitted)])]
+    names = " → ".join(type(part).__name__ for part in parts)
+    if not hasattr(parts[-1], "components_"):
+        parameters = " ".join(str(fitted).split())
+        print(f"{names} without a metric: it learns none or is not fitted; {parameters}")
+        return
+    print(f"{names} of {parts[0].n_features_in_} features")
+    print(f"rank of the metric: {len(parts[-1].components_)}")
+    if getattr(parts[-1], "penalty_", None) is not None:
+        print(f"price of a segment: {parts[-1].penalty_:.4g}")
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"needs a positive number, got {text}")
+    return value
+
+
+def _parser() -> argparse.ArgumentParser:
+    import metriclearn
+
+    def texts(function: Any) -> tuple[str, dict[str, Any]]:
+        """First line of a docstring, and the rest as what stands below the options."""
+        title, _, rest = (inspect.getdoc(function) or "").partition("\n\n")
+        raw = argparse.RawDescriptionHelpFormatter
+        return title, {"epilog": rest, "formatter_class": raw}
+
+    title, below = texts(main)
+    parser = argparse.ArgumentParser("metriclearn", description=title, **below)
+    version = f"metriclearn {metriclearn.__version__}"
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command in (fit, segment, compare, info):
+        title, below = texts(command)
+        added = commands.add_parser(command.__name__, help=title, **below)
+        added.set_defaults(run=command)
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+            flag, settings = _argument(name, parameter)
+            added.add_argument(flag, **settings)
+    return parser
+
+
+def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, Any]]:
+    """What argparse is told of a command's parameter: its flag and the keywords that go with it.
+
+    The parameter is annotated by ``Annotated[kind, help]``. The kind is float, str, Path, a list of
+    one of these or a Literal with the choices, each also as ``kind | None``. A third entry is what
+    the help shows in the place of a value, if not the parameter's name.
+    """
+    kind, text, *shown = get_args(parameter.annotation)
+    optional = type(None) in get_args(kind)
+    plain = get_args(kind)[0] if optional else kind
+    settings: dict[str, Any] = {"help": text, "type": str}
+    if get_origin(plain) is list:
+        plain, settings["nargs"] = get_args(plain)[0], "+"
+    if shown or parameter.kind is not parameter.KEYWORD_ONLY:
+        settings["metavar"] = shown[0] if shown else name.upper()
+    if plain is float:
+        settings["type"] = _positive
+    elif plain is Path:
+        settings["type"] = Path
+    elif get_origin(plain) is Literal:
+        settings["choices"] = get_args(plain)
+    if parameter.kind is not parameter.KEYWORD_ONLY:
+        return name, settings
+    if parameter.default is parameter.empty:
+        return f"--{name}", {**settings, "required": True}
+    return f"--{name}", {**settings, "default": parameter.default}
+
+
+def _note_times(
+    recording: str, true: Sequence[Segment], found: Sequence[Segment], step: float = 0.0
+) -> None:
+    """A note where one table ends long before the other, or segments are shorter than the step."""
+    if short := sum(end - start < step for start, end, _ in (*true, *found)):
+        warnings.warn(
+            f"{_counted(short, 'segment')} of {recording!r} shorter than {step:g} s, the step of "
+            "the comparison, may be lost in it.",
+            stacklevel=2,
+        )
+    ends = true[-1][1], found[-1][1]
+    if max(ends) > 2 * min(ends):
+        warnings.warn(
+            f"{recording!r} ends at {ends[0]:g} s in the truth, at {ends[1]:g} s in the other one; "
+            "check that both count seconds.",
+            stacklevel=2,
+        )
+
+
+def _counted(count: float, noun: str) -> str:
+    return f"{count:g} {noun}{'' if count == 1 else 's'}"
+
+
+def _sentence(error: BaseException) -> str:
+    """What an error says, in one line."""
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        text = f"{error.filename} cannot be used: {error.strerror}."
+    return " ".join(text.split())
+
+
+def _refuse(kind: str, folder: Path, **options: Any) -> None:
+    """Raise if an option is given that is for another kind of folder."""
+    if given := [f"--{name}" for name, value in options.items() if value is not None]:
+        raise ValueError(
+            f"{', '.join(given)} cannot be used with {str(folder)!r}: for {kind} only; leave out "
+            "what is for it."
+        )
+
+
+def _holds_recordings(folder: Path, segments: str) -> bool:
+    """Whether a folder is of recordings, with their table or lacking it, and not of CSV files."""
+    from metriclearn.datasets.recordings import recording_files
+    from metriclearn.features.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
+
+    kinds = {file.suffix.lower() for file in recording_files(folder).values()}
+    if kinds & {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES} or (folder / segments).is_file():
+        return True
+    if segments == "segments.csv" and not any(folder.glob(_CSV)):
+        raise FileNotFoundError(
+            f"{str(folder)!r} holds neither recordings nor CSV files; put them there, recordings "
+            f"with a table {segments}."
+        )
+    return segments != "segments.csv"
+
+
+def _recorded(
+    folder: Path,
+    segments: str,
+    features: str | None,
+    rate: float | None,
+    gap: str | None,
+    cache: Path | None,
+) -> tuple[Any, Any]:
+    """Extractor and data of a folder of recordings, with what suits them where it is not said."""
+    from metriclearn.datasets.annotations import read_segments
+    from metriclearn.datasets.recordings import load_recordings, recording_files
+    from metriclearn.datasets.sequences import name_classes
+    from metriclearn.features.media import VIDEO_SUFFIXES
+
+    spans = read_segments(folder / segments)
+    classes = name_classes([[name for *_, name in table] for table in spans.values()])
+    kinds = {file.suffix.lower() for file in recording_files(folder).values()}
+    if features is None:
+        features = "audio" if not kinds <= {*VIDEO_SUFFIXES} else "both" if classes else "video"
+    # shots may be shorter than a second
+    extractor = _extractor(features, rate or (1.0 if classes or features == "audio" else 8.0))
+    return extractor, load_recordings(folder, extractor, segments, gap=gap, cache=cache)
+
+
+def _listed(files: Sequence[Path], tables: bool) -> list[Path]:
+    """The files, and those in folders among them: CSV files, or recordings."""
+    from metriclearn.datasets.files import sequence_files
+    from metriclearn.datasets.recordings import recording_files
+
+    listed: list[Path] = []
+    for file in files:
+        if not file.is_dir():
+            inside = [file]
+        elif tables:
+            inside = sequence_files("segment", file, None, [".csv"])
+        else:
+            inside = list(recording_files(file).values())
+        if not inside:
+            raise FileNotFoundError(f"{str(file)!r} holds no recording to segment.")
+        listed += inside
+    return listed
+
+
+def _segment(
+    path: Path, target: Path, segmenter: Any, true: list[Segment] | None, cache: Path | None
+) -> tuple[list[Segment], list[Path]]:
+    """The segments of a file, and where they were written: TARGET.segments.csv and so on."""
+    from metriclearn.datasets import annotations
+    from metriclearn.datasets.files import load_features
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if segmenter.extractor is None:
+        found = segmenter.segment_features(load_features(path, segmenter.feature_names_))
+    else:
+        found = segmenter.segment(path, cache)
+    table, track, captions, picture = (
+        target.with_name(f"{target.name}.{ending}")
+        for ending in ("segments.csv", "labels.txt", "vtt", "timeline.png")
+    )
+    annotations.save_segments({path.stem: found}, table)
+    annotations.save_audacity(found, track)
+    annotations.save_webvtt(found, captions)
+    strips = {"predicted": found}
+    if true is not None:
+        _note_times(path.stem, true, found)
+        blank = [(start, end, "") for start, end, _ in true]
+        strips = {"truth": true if segmenter.labels_ else blank, **strips}
+    _draw(path, segmenter.extractor, strips, picture)
+    return found, [table, track, captions, picture]
+
+
+def _extractor(kind: str, rate: float) -> Any:
+    """Features of the sound ("audio"), of the pictures ("video") or "both", in rows per second."""
+    from metriclearn.features.audio import AudioFeatures
+    from metriclearn.features.gist import Gist
+    from metriclearn.features.per_recording import JoinedFeatures
+    from metriclearn.features.video import ColorHistogram, VideoFeatures
+
+    sound = AudioFeatures(rate, flatness=True, contrast=True)
+    gist = Gist((4, 4, 4, 4), blocks=2, size=64)
+    pictures = VideoFeatures(rate, (gist, ColorHistogram(4, 2)), (64, 64))
+    return {"audio": sound, "video": pictures, "both": JoinedFeatures([sound, pictures])}[kind]
+
+
+def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture: Path) -> None:
+    """The time-line, with sound and pictures where the model uses them."""
+    import numpy as np
+
+    from metriclearn.features.media import audio_blocks, duration, video_frames
+    from metriclearn.plots.timeline import plot_timeline
+    from metriclearn.running.files import replacing
+
+    parts = [extractor, *getattr(extractor, "extractors", ())]
+    names = {type(part).__name__ for part in parts}
+    waveform = thumbnails = None
+    if "AudioFeatures" in names:
+        # the loudest of every 50 ms: memory does not grow with the length
+        blocks = (np.abs(block) for block in audio_blocks(path, 8000))
+        loudest = [np.maximum.reduceat(b, np.arange(0, len(b), 400)) for b in blocks]
+        waveform = np.concatenate(loudest)
+    if "VideoFeatures" in names:
+        length = duration(path) or strips["predicted"][-1][1]
+        thumbnails = list(video_frames(path, 12.0 / length, (72, 96)))
+    figure = plot_timeline(strips, waveform, thumbnails)
+    with replacing(picture) as stream:
+        figure.savefig(stream, format="png", dpi=140)
+
+
+def _print_summary(model: Any) -> None:
+    import numpy as np
+
+    learner, names, recordings = model.learner_, model.feature_names_, model.trained_on_
+    weights = np.sqrt((learner.components_**2).sum(axis=0))
+    heaviest = [names[i] for i in np.argsort(-weights, kind="stable")[:5] if weights[i] > 0]
+    kind = "tables" if model.extractor is None else type(model.extractor).__name__
+    more = " ..." if len(recordings) > 8 else ""
+    loss, found = "not known, one recording only", "not known, one recording only"
+    if model.validation_loss_ is not None:
+        loss = f"{model.validation_loss_:.2f} (mean ‖M − N‖² of recordings held out; 0 is perfect)"
+    if checked := getattr(model, "validation_", None):  # which older models lack
+        without = f"0 is perfect, {checked['one segment']:.2f} is that without any boundary"
+        loss = loss.replace("0 is perfect", without)
+        found = f"{checked['found']:.0%} of {checked['boundaries']:.0f} held-out ones within 1 s, "
+        # all of none are right
+        none = checked["right"] > checked["found"] == 0
+        found += (
+            "none predicted" if none else f"{checked['right']:.0%} of those predicted are right"
+        )
+    lines = {
+        "labels": ", ".join(model.labels_)
+        or "none, boundaries only (for classes give segments of one kind one label, of another "
+        "kind another)",
+        "trained on": f"{_counted(len(recordings), 'recording')}: "
+        f"{', '.join(recordings[:8])}{more}",
+        "features": f"{kind}, {_counted(len(names), 'column')}, "
+        f"{_counted(model.rows_per_second, 'row')} per second",
+        "boundaries found": found,
+        "validation loss": loss,
+        "metric": f"rank {len(learner.components_)}, price of a segment {learner.penalty_:.4g}, "
+        f"certified gap {learner.solution_.relative_gap:.1e}",
+        "most weight per unit": ", ".join(heaviest),
+    }
+    for title, text in lines.items():
+        print(f"{title + ':':21} {text}")
+
 
 if __name__ == "__main__":
     sys.exit(main())

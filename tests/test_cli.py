@@ -16,8 +16,8 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import metriclearn as ml
-from metriclearn import cli
-from metriclearn.cli import main
+from metriclearn import __main__ as cli
+from metriclearn.__main__ import main
 from metriclearn.datasets.annotations import read_segments, save_segments
 from metriclearn.running.extras import install, optional
 from tests.features.sounds import RATE, write_wave
