@@ -155,8 +155,8 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
 
     Vinh, Epps & Bailey 2010, Eq. (24a). The weights of each hypergeometric distribution are built
     by recurrence from its mode and divided by their sum, so no factorial is ever computed and the
-    relative error stays near 1e-14 for any n. In [0, min(H, H′)]. O(d d′ w) for d and d′ distinct
-    sizes and windows of width w.
+    error stays near 1e-16 for any n. In [0, min(H, H′)]. O(d d′ w) for d and d′ distinct
+    sizes and windows of width w, at most 2e5: wider ones have a series.
     """
     from metriclearn.indices.kernels import expected_information
 

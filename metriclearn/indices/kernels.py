@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 _NEGLIGIBLE = 1e-20  # a hypergeometric weight relative to the one at the mode
+_WIDE = 1e8  # variance from which on two terms of a series are exact to rounding
 
 
 @njit(nogil=True, cache=True)
@@ -23,6 +24,12 @@ def expected_information(a: Ints, a_times: Ints, b: Ints, b_times: Ints, n: int)
 
 @njit(nogil=True, cache=True)
 def _expected_cell(a: int, b: int, n: int) -> float:
+    mean = a / n * b
+    variance = mean * ((n - a) / n) * ((n - b) / (n - 1.0))
+    if variance > _WIDE:  # Taylor's series of m ln(m / mean): each term is 1/mean of the one before
+        skewed = variance * ((n - 2.0 * a) / n) * ((n - 2.0 * b) / (n - 2.0))
+        rest = (variance / mean) ** 2 / 4.0 - skewed / mean / 6.0
+        return (variance / 2.0 + rest) / mean / n
     low, high = max(0, a + b - n), min(a, b)
     mode = int((a + 1.0) * (b + 1.0) / (n + 2.0))
     mode = min(max(mode, low), high)

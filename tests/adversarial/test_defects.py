@@ -64,3 +64,11 @@ def test_parameters_are_checked(name: str) -> None:
     estimator = kinds.get(name, ml.ChangePointMetricLearner)(**{name: np.nan})
     with pytest.raises(ValueError, match=f"needs .*{name}"):
         estimator.fit(X, LABELS)
+
+
+@pytest.mark.parametrize("n", [10**9, 10**10, 10**12, 10**15])
+def test_information_of_many_samples_is_a_series(n: int) -> None:
+    """E[I] of K and K′ large clusters is (K − 1)(K′ − 1)/(2n), up to 1/n² and rounding."""
+    rows, columns = [n // 3, n - n // 3], [n // 7, n // 2, n - n // 7 - n // 2]
+    expected = indices.expected_mutual_information(rows, columns)
+    assert expected == pytest.approx(1.0 / n, rel=1e-6, abs=1e-16)
