@@ -403,7 +403,8 @@ def read_counts(
     """
     if isinstance(given, np.ndarray) and given.ndim == 0:
         given = given.item()
-    several = hasattr(given, "__len__") and not isinstance(given, _NO_LIST)
+    listed = hasattr(given, "__len__") and hasattr(given, "__iter__")
+    several = listed and not isinstance(given, _NO_LIST)
     counts = list(given) if several else [given] * len(data.arrays)
     if len(counts) != len(data.arrays):
         raise ValueError(

@@ -25,7 +25,7 @@ def expected_information(a: Ints, a_times: Ints, b: Ints, b_times: Ints, n: int)
 @njit(nogil=True, cache=True)
 def _expected_cell(a: int, b: int, n: int) -> float:
     mean = a / n * b
-    variance = mean * ((n - a) / n) * ((n - b) / (n - 1.0))
+    variance = mean * ((n - a) / n) * ((n - b) / max(n - 1.0, 1.0))
     if variance > _WIDE:  # Taylor's series of m ln(m / mean): each term is 1/mean of the one before
         skewed = variance * ((n - 2.0 * a) / n) * ((n - 2.0 * b) / (n - 2.0))
         rest = (variance / mean) ** 2 / 4.0 - skewed / mean / 6.0

@@ -46,6 +46,8 @@ class SummedArea(BaseEstimator):
         # 1 belongs to every partition, so that A and CAC with C = I − 11ᵀ/T differ by the same for
         # all of them; sums of the second keep their digits where the data have an offset.
         T = form.n_samples
+        if hasattr(form, "recentered"):
+            form = form.recentered()
         with np.errstate(over="ignore", invalid="ignore"):  # refused in a sentence below
             centered = center(form.matvec(np.eye(T) - 1.0 / T))
         area = np.zeros((T + 1, T + 1))

@@ -77,7 +77,7 @@ def plot_image_segmentations(
             ax.spines[:].set_visible(False)
         style = {"fontsize": draw.TEXT_SIZE + 1, "fontweight": "bold", "color": draw.INK}
         panels[0].set_ylabel(row, **style)
-    for ax, name in zip(axes[0], names or []):
+    for ax, name in zip(axes[0], [] if names is None else names):
         ax.set_title(name, fontsize=draw.TEXT_SIZE, color=draw.INK)
     draw.headline(figure, textwrap.fill(title or "", int(10 * figure.get_figwidth())))
     return figure

@@ -246,7 +246,7 @@ def several(row: Needs, words: str) -> Needs:
     """A sequence, possibly empty, of what another row accepts."""
 
     def accepts(values: Any) -> bool:
-        return all(map(row.accepts, values))
+        return not isinstance(values, (str, bytes)) and all(map(row.accepts, values))
 
     return Needs(words, accepts)
 
@@ -278,6 +278,7 @@ _EVERYWHERE = {
     "segmentations": _NAMED,
     "panels": _NAMED,
     "strips": _NAMED,
+    "bands": component("get", "a dictionary", optional=True),
     "traces": _NAMED,
     "title": _TEXT,
     "xlabel": _TEXT,
