@@ -75,7 +75,7 @@ _NOT_WRITTEN = ("results", "benchmarks", "research")  # made, or kept as a recor
 _MADE = re.compile(r"<!-- made: (.+?) -->(\n?)(.*?)<!-- /made -->", re.DOTALL)
 # what may hold any number: code, marked parts, links, numbers of sections and versions
 _FREE = re.compile(
-    r"```.*?```|`[^`\n]*`|<!-- (made|said): .*?<!-- /\1 -->|\]\([^)]*\)|<[^>]*>|"
+    r"```.*?```|`[^`\n]*`|<!-- (made|said): .*?<!-- /\1 -->|\]\([^)]*\)|<[!/a-zA-Z][^>\n]*>|"
     r"(?:[Ss]ections?|[Ee]qs?\.|Python|Theorem|[a-z]+-[a-z]+) [\d.]+(?: and [\d.]+)?",
     re.DOTALL,
 )
