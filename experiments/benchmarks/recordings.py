@@ -93,7 +93,7 @@ def shots(report: Report, tiny: bool) -> None:
         "Shots of drawn videos",
         sorted(rows, key=lambda row: -row[SHOTS]),
         f"{len(test)} test videos with {inner:.1f} cuts on average, {len(train)} to train; a cut "
-        "counts within one frame, the five frames of TRECVID at 25 per second. Ours and Euclidean "
+        "counts within one frame, a fifth of a second. Ours and Euclidean "
         "see histograms of colors in four quarters. As installed PySceneDetect's shortest shot, 15 "
         "frames, is 3 s in videos of 5 frames per second; 0.6 s is what it is at 25.",
     )

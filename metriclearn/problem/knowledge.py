@@ -283,7 +283,10 @@ class Pieces(NamedTuple):
     @property
     def n_segments(self) -> int:
         """How many segments the known stretches have together."""
-        return sum(len(ends) for _, ends in self.stretches)
+        total = 0
+        for _, ends in self.stretches:
+            total += len(ends)
+        return total
 
 
 @lru_cache(maxsize=1024)

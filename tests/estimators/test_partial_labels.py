@@ -37,7 +37,6 @@ from metriclearn.datasets import make_change_points
 from metriclearn.estimators.alternation import KnownStart, Turns
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
 from metriclearn.problem.forms import Samples
-from metriclearn.problem.losses import known_loss
 from metriclearn.problem.risk import HingeTerms, StructuredHinge, move_cuts
 from metriclearn.solvers.base import Problem
 from metriclearn.solvers.mahalanobis import MetricCone
@@ -151,7 +150,7 @@ def test_objective_is_the_one_of_the_docstring() -> None:
             return (np.sum(B * (Z.T @ M @ Z)) - price * partition.n_clusters) / 8
 
         every = [Partition.from_change_points(ends) for ends in all_segmentations(8)]
-        hinge = max(known_loss(p, known) + score(p) for p in every) - score(completion)
+        hinge = max(KnownLoss()(p, known) + score(p) for p in every) - score(completion)
         total += hinge / 3
         best = max(score(partition) for partition in every if known.allows(partition))
         assert score(completion) == pytest.approx(best, abs=1e-9)
