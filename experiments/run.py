@@ -64,8 +64,11 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
         outcomes = compare(procedure, finished, config.n_jobs)
         story = procedure.story(outcomes, folder)
     except (KeyboardInterrupt, SystemError) as error:
-        # compiled code that Ctrl-C meets ends in a SystemError with this cause
-        if not any(isinstance(e, KeyboardInterrupt) for e in (error, error.__cause__)):
+        # compiled code that Ctrl-C meets, or its loader, ends in SystemErrors that it has caused
+        origin: BaseException = error
+        while origin.__cause__ is not None:
+            origin = origin.__cause__
+        if not isinstance(origin, KeyboardInterrupt):
             raise
         raise KeyboardInterrupt(
             f"Interrupted: {len(finished)} finished fits are kept in {finished.folder}; the same "

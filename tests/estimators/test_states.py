@@ -93,5 +93,5 @@ def test_weights_of_dp_means_are_repetitions() -> None:
     assert weighted.objective_ == pytest.approx(objective)
     centers = [np.average(X[labels == k], axis=0, weights=sizes[labels == k]) for k in set(labels)]
     np.testing.assert_allclose(weighted.cluster_centers_, centers)
-    with pytest.raises(ValueError, match="one positive sample_weight for each of the 12"):
+    with pytest.raises(ValueError, match="one sample_weight above zero for each of the 12"):
         ml.DPMeans().fit(X, sample_weight=sizes[:3])
