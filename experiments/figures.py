@@ -9,7 +9,8 @@ Beside each its page ``NAME.md`` is made, which ends with the digest of the file
 older than its numbers. In all other pages what is made stands between ``<!-- made: EXPRESSION -->``
 and ``<!-- /made -->``, EXPRESSION being Jinja's, of the methods of :class:`Committed`; numbers that
 no command of this repository makes stand between ``<!-- said: SOURCE -->`` and ``<!-- /said -->``.
-The check refuses measured numbers anywhere else. A picture holds the digest of what it shows, too.
+The check refuses numbers anywhere else but in code and references, and pages and pictures without
+results. A picture holds the digest of what it shows, too.
 """
 
 from __future__ import annotations
@@ -73,14 +74,16 @@ TAKEN = {
 }
 _NOT_WRITTEN = ("results", "benchmarks", "research")  # made, or kept as a record
 _MADE = re.compile(r"<!-- made: (.+?) -->(\n?)(.*?)<!-- /made -->", re.DOTALL)
-# what may hold any number: code, marked parts, links, numbers of sections and versions
+# where any number may stand: in code, marked parts, links; numbers of sections, lists and versions;
+# years of references. 0 and 1 are free, too: they define scales, "1 where all is the same"
 _FREE = re.compile(
     r"```.*?```|`[^`\n]*`|<!-- (made|said): .*?<!-- /\1 -->|\]\([^)]*\)|<[!/a-zA-Z][^>\n]*>|"
-    r"(?:[Ss]ections?|[Ee]qs?\.|Python|Theorem|[a-z]+-[a-z]+) [\d.]+(?: and [\d.]+)?",
-    re.DOTALL,
+    r"^ *\d\. |(?:[A-Z]\w+|al\.) \(?(?:19|20)\d\d\b|"
+    r"(?:[Ss]ections?|Eqs?\.|Figure|Table|Python|BSD|Theorem|[a-z]+-[a-z]+) \(?[\d.]+\)?"
+    r"(?: and [\d.]+)?",
+    re.DOTALL | re.MULTILINE,
 )
-_UNITS = r"%|±|×(?! ?\d)|ms|µs|s|min|minutes?|seconds?|hours?|[kKMG]i?B|times"
-_MEASURED = re.compile(rf"(?<![\w.^/-])(?:\d*\.\d+|\d[\d ]*(?=\s?(?:{_UNITS})(?!\w)))")
+_NUMBER = re.compile(r"(?<![\w.^/-])(?![01](?!\.?\d| \d{3}))(?:\d{1,3}(?: \d{3})+|\d*\.?\d+)")
 _AWAITED = "Not run with this version yet (`{}`)."
 
 
@@ -118,9 +121,13 @@ class Committed:
         page = f"results/{name}.md"
         if (self.docs / "results" / f"{name}.json").is_file():
             return f"{headline(self.results(name))} {self.link(page, 'All of it')}."
-        awaited = _AWAITED.format(f"python -m experiments.run experiment={name}")
-        earlier = self.link(page, "Numbers of an earlier version")
-        return f"{awaited} {earlier}." if (self.docs / page).is_file() else awaited
+        return _AWAITED.format(f"python -m experiments.run experiment={name}")
+
+    def setup(self, name: str) -> str:
+        """What an experiment was trained and tested on: the first sentence of its protocol."""
+        if not (self.docs / "results" / f"{name}.json").is_file():
+            return ""
+        return f"{self.results(name)['protocol'].partition('. ')[0].rstrip('.')}."
 
     def table(self, name: str) -> str:
         """The first table of an experiment."""
@@ -159,11 +166,10 @@ class Committed:
 
     def picture(self, name: str) -> str:
         """A picture; its alternative text is the title that was drawn over it."""
-        texts = told(self.docs / "images" / f"{name}.png")
-        if "Source" in texts:
-            return f"!{self.link(f'images/{name}.png', texts['Title'])}"
-        earlier = self.link(f"images/{name}.png", f"{name}, drawn by an earlier version")
-        return f"!{earlier}\n\n*Drawn by an earlier version.*"
+        file = f"images/{name}.png"
+        if not (self.docs / file).is_file():
+            return _AWAITED.format((DRAWN | TAKEN)[name][0])
+        return f"!{self.link(file, told(self.docs / file)['Title'])}"
 
 
 def filled(text: str, committed: Committed) -> str:
@@ -180,10 +186,10 @@ def filled(text: str, committed: Committed) -> str:
 
 
 def unmarked(text: str) -> Iterator[tuple[int, str]]:
-    """Line and text of every measured number that stands outside of the marks."""
+    """Line and text of every number that stands outside of the marks, see :data:`_FREE`."""
     kept = _FREE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     for place, line in enumerate(kept.splitlines(), start=1):
-        for match in _MEASURED.finditer(line):
+        for match in _NUMBER.finditer(line):
             yield place, match[0].strip()
 
 
@@ -224,12 +230,12 @@ def other_pages(root: Path) -> list[Path]:
 
 
 def stale_pictures(docs: Path) -> dict[str, Path]:
-    """Pictures that show other results than those that are committed, and these."""
+    """Pictures that show other results than those that are committed, or none, and these."""
     stale = {}
     for name, (source, _) in (DRAWN | TAKEN).items():
         picture, results = docs / "images" / f"{name}.png", docs / f"{source}.json"
-        shown = told(picture).get("Source") if picture.is_file() else None
-        if results.is_file() and shown != f"{source}.json {digest(results)}":
+        shown = told(picture).get("Source", "") if picture.is_file() else None
+        if shown != (f"{source}.json {digest(results)}" if results.is_file() else None):
             stale[name] = results
     return stale
 
@@ -317,7 +323,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
             parser.error(f"needs NAME=FILE, got {item!r}")
         publish(name, Path(file), docs)
     for name, results in stale_pictures(docs).items():
-        if name in DRAWN and not options.check:
+        if name in DRAWN and results.is_file() and not options.check:
             draw(name, docs)
         else:
             problems.append(f"docs/images/{name}.png shows other results than {results.name}")
@@ -329,8 +335,11 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
             pages[page] = filled(text, Committed(docs, page.parent))
             for line, number in unmarked(text):
                 problems.append(f"{page.relative_to(root)}, line {line}: {number!r} has no mark")
-    except ValueError as error:  # results that contradict themselves
+    except (ValueError, OSError) as error:  # results that contradict themselves, or none
         problems.append(str(error))
+    for folder in ("results", "benchmarks"):
+        for page in set(docs.glob(f"{folder}/*.md")) - set(pages):
+            problems.append(f"{page.relative_to(root)} has no results beside it; remove it")
     for page, made in pages.items():
         text = page.read_text(encoding="utf-8") if page.is_file() else ""
         if text == made:

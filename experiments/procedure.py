@@ -355,7 +355,9 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
     """What the training data choose among our methods in a case, for every column.
 
     The first one, from simple to complex as they are configured, that is no worse than the best on
-    the data held out by more than one standard error of their paired differences over units.
+    the data held out by more than one standard error of their paired differences over units. Each
+    has its strength of least mean loss: a strength as large as one standard error allows was no
+    better on training data (docs/research/choosing.md).
     """
     case = mine[0].case
     fields: dict[str, Any] = {"choices": {}, "models": {}, "scores": {}}

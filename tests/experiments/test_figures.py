@@ -10,6 +10,7 @@ import pytest
 from experiments.figures import DRAWN, ROOT, TAKEN, digest, main, other_pages, told, unmarked
 
 DIGIT = re.compile(r"\d")
+MADE = re.compile(r"(?<=-->)[^<]*(?=<!-- /made -->)")
 
 
 @pytest.fixture(scope="module")
@@ -30,29 +31,54 @@ def test_what_is_committed_is_what_is_made(capsys: pytest.CaptureFixture[str]) -
     assert main(["--check"], ROOT) == 0, capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        "README.md",
-        "docs/results/hapt.md",
-        "docs/results/hapt.json",
-        "docs/benchmarks/training.json",
-    ],
-)
+def test_one_other_digit_on_any_page_fails(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = {copied / page.relative_to(ROOT) for page in other_pages(ROOT)}
+    before = {}
+    for page in written | {*copied.glob("docs/results/*.md"), *copied.glob("docs/benchmarks/*.md")}:
+        text = page.read_text(encoding="utf-8")
+        spans = [match.span() for match in MADE.finditer(text)] if page in written else [(0, None)]
+        digits = [m.start() for start, end in spans for m in DIGIT.finditer(text[:end], start)]
+        if digits:
+            before[page] = text
+            page.write_text(changed(text, digits[len(digits) // 2]), encoding="utf-8")
+    assert main(["--check"], copied) == 1
+    told = capsys.readouterr().err
+    assert [page for page in before if f"{page.relative_to(copied)}: line" not in told] == []
+    for page, text in before.items():
+        page.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("file", ["results/hapt.json", "benchmarks/training.json"])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_one_other_digit_fails(
+def test_one_other_digit_of_results_fails(
     file: str, share: float, copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = copied / file
+    path = copied / "docs" / file
     text = path.read_text(encoding="utf-8")
     rows = [match.start() for match in re.finditer(r"(?<=\d\.)\d", text)]
-    if file == "README.md":  # numbers that a command makes
-        made = [m.span() for m in re.finditer(r"<!-- made: .*?<!-- /made -->", text, re.DOTALL)]
-        rows = [place for place in rows if any(start <= place < end for start, end in made)]
     path.write_text(changed(text, rows[round(share * (len(rows) - 1))]), encoding="utf-8")
     assert main(["--check"], copied) == 1
     assert path.stem in capsys.readouterr().err
     path.write_text(text, encoding="utf-8")
+
+
+def test_a_page_or_picture_without_results_fails(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = copied / "docs/results/hapt.json"
+    text = results.read_text(encoding="utf-8")
+    results.unlink()
+    assert main(["--check"], copied) == 1
+    assert "docs/results/hapt.md has no results beside it" in capsys.readouterr().err
+    results.write_text(text, encoding="utf-8")
+    figure = copied / "docs/benchmarks/scale_prediction.json"
+    text = figure.read_text(encoding="utf-8")
+    figure.unlink()
+    assert main(["--check"], copied) == 1
+    assert "scaling.png" in capsys.readouterr().err
+    figure.write_text(text, encoding="utf-8")
 
 
 def test_made_parts_are_made_again(copied: Path) -> None:
@@ -88,9 +114,13 @@ def test_pictures_are_drawn_of_their_results(copied: Path) -> None:
     ("text", "numbers"),
     [
         ("It takes 3 s, or 12.5 % of 1 000 ms.", ["3", "12.5", "1 000"]),
-        ("`0.5` and section 6.1, Eq. (9), Python 3.11 and [a](b/1.5.md), 300 features", []),
+        ("`0.5` and section 6.1, Eq. (9), Python 3.11 and [a](b/1.5.md), 300 features", ["300"]),
+        (
+            "1. as Xing et al. (2002), Bezdek & Pal 1998 have it: 0 to 1, not 10 of 2000",
+            ["10", "2000"],
+        ),
         ("<!-- made: x -->0.5<!-- /made --> of <!-- said: the paper -->1.5 s<!-- /said -->", []),
-        ("a ± of 3 ± 1", ["3"]),
+        ("a ± of 3 ± .1, 16–19", ["3", ".1", "16", "19"]),
     ],
 )
 def test_measured_numbers_without_a_mark_are_named(text: str, numbers: list[str]) -> None:
