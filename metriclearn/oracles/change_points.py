@@ -27,6 +27,17 @@ Inequality (*) concerns f alone, so the bound holds for every ``min_size`` and u
 segments (:class:`~metriclearn.problem.knowledge.SegmentRules`). The drop of s needs t to be a
 legal split of (s,u]: t must be an end at all (F(t) > −∞), u ≥ t + min_size, and no region with at
 most one change may hold both t and u, u > reach(t). It takes effect from there on.
+
+A change at t may have a price p_t of its own, of either sign. With F(t) the best value of the
+samples before t *and the change at t paid*, the best last segment of a longer prefix u is still
+argmax_s F(s) + f(s,u), as p_u is the same for all s; then F(u) = max_s F(s) + f(s,u) − p_u, and
+F(T) has no price. A start s is beaten from t on by the same rule as without prices,
+
+    F(s) + f(s,u) ≤ F(s) + f(s,t) + slack(t) + f(t,u) ≤ F(t) + f(t,u)
+    once F(s) + f(s,t) + slack(t) ≤ F(t),
+
+where p_t stands in F(t) and nothing was asked of its sign. The bounds at checkpoints compare
+values of f from starts in F, too, and hold unchanged.
 """
 
 from __future__ import annotations
@@ -160,6 +171,8 @@ class Signal(NamedTuple):
         That of the charges, times α.
     rules : int array (4, T+1) or None
         The rows of :class:`~metriclearn.problem.knowledge.SegmentRules`.
+    prices : array (T+1,) or None
+        p, 0 at both ends.
     """
 
     cumulative: NDArray
@@ -168,14 +181,15 @@ class Signal(NamedTuple):
     charges: NDArray | None
     slack: NDArray | None
     rules: NDArray | None
+    prices: NDArray | None
 
 
 class PricedSegmentation:
     """Segmentations of one signal at any price per segment.
 
-    V(K) is the best ⟨ZZᵀ − κN, M⟩, or value with charges, among the segmentations into K segments
-    that agree with ``known``, and :meth:`solve` maximizes V(K) − λK. Its answers are vertices of
-    the upper concave hull of (K, V(K)).
+    V(K) is the best ⟨ZZᵀ − κN, M⟩, or value with charges and prices of positions, among the
+    segmentations into K segments that agree with ``known``, and :meth:`solve` maximizes
+    V(K) − λK. Its answers are vertices of the upper concave hull of (K, V(K)).
 
     Parameters
     ----------
@@ -217,21 +231,24 @@ class PricedSegmentation:
         sums = np.ascontiguousarray(form.cumulative, dtype=np.float64)
         cumulative = check_squares("ChangePoints", sums)
         weight = 0.0
-        truth = charges = slack = None
+        truth = table = slack = None
+        plain: Any = form
+        charges = prices = None
         if isinstance(form, ChargedForm):
-            weight, charges = form.scale, form.charges.table
-            slack = weight * form.charges.slack
-        elif form.truth is not None and form.weight:
-            weight, truth = float(form.weight), truth_table(form.truth.change_points, T)
+            plain, charges, prices, weight = form.form, form.charges, form.prices, form.scale
+        if charges is not None:
+            table, slack = charges.table, weight * charges.slack
+        elif plain.truth is not None and plain.weight:
+            weight, truth = float(plain.weight), truth_table(plain.truth.change_points, T)
         if not 0.0 <= weight <= _LARGEST:
             raise ValueError(
                 f"ChangePoints needs a weight from 0 to {_LARGEST:g} for the reference partition, "
                 f"got {weight:g}; SummedArea takes negative ones."
             )
         rules = None if known is None else np.array(segment_rules(known.constraints, T))
-        self.form, self.n_samples = form, T
+        self.form, self.charges, self.n_samples = plain, charges, T
         self.min_size, self.known = min_size, known
-        self.signal = Signal(cumulative, weight, truth, charges, slack, rules)
+        self.signal = Signal(cumulative, weight, truth, table, slack, rules, prices)
 
     def solve(self, price: float) -> Vertex:
         """A maximizer of V(K) − price·K.
@@ -268,11 +285,13 @@ class PricedSegmentation:
         # At a price above the range of V the number of segments decides.
         weight = self.signal.weight
         price = float(np.sum(np.diff(self.signal.cumulative, axis=0) ** 2))
-        if isinstance(self.form, ChargedForm):  # on a piece, a segment is charged 1 at most
-            pieces = self.form.charges.pieces
+        if self.charges is not None:  # on a piece, a segment is charged 1 at most
+            pieces = self.charges.pieces
             price += weight * self.n_samples * (1 + len(pieces.stretches) + 2 * len(pieces.regions))
         elif self.form.truth is not None:
             price += weight * self.form.truth.n_clusters
+        if self.signal.prices is not None:
+            price += float(np.abs(self.signal.prices).sum())
         price = 2.0 * price or 1.0
         return coarsest if self.known is None else self.solve(price), self.solve(-price)
 
@@ -335,12 +354,15 @@ class PricedSegmentation:
         they hold a segmentation into K; then all where it reaches what that one is worth.
         """
         # Both programs run at the price of the edge, so that V(K) − price·K of any segmentation
-        # through t is at most through[t]; the segments before and after t share no charge.
+        # through t is at most through[t]; the segments before and after t share no charge, and the
+        # price of a change at t is paid by the first alone.
         price, T = slope(low, high), self.n_samples
         mirrored = self.mirrored().signal
         forward = best_segmentation(self.signal, -price, self.min_size)[0]
         backward = best_segmentation(mirrored, -price, self.min_size)[0]
         backward = backward[::-1]  # from t on, where it was up to T − t
+        if mirrored.prices is not None:
+            backward = backward + self.signal.prices
         through = forward + backward
         rounding = 1e-11 * (abs(forward[-1]) + abs(price) * n_segments)
         order = np.argsort(-through[1:], kind="stable") + 1
@@ -367,12 +389,14 @@ class PricedSegmentation:
         """The same problem with the samples in reverse order."""
         form, sums, T = self.form, self.form.cumulative, self.n_samples
         turned: Any = LowRankForm(cumulative=sums[-1] - sums[::-1])
-        if isinstance(form, ChargedForm):
-            turned = ChargedForm(turned, form.charges.mirrored(), form.scale)
-        elif form.truth is not None and form.weight:
+        charges, prices = self.charges, self.signal.prices
+        if charges is None and form.truth is not None and form.weight:
             # Ends of true segments are T minus their starts, turned around.
             ends = T - np.append(form.truth.change_points[-2::-1], 0)
             turned = turned.plus(Partition(ends=ends), form.weight)
+        charges = None if charges is None else charges.mirrored()
+        prices = None if prices is None else prices[::-1]
+        turned = ChargedForm(turned, charges, self.signal.weight, prices)
         known = None if self.known is None else self.known.mirrored()
         return PricedSegmentation(turned, self.min_size, known)
 
@@ -440,6 +464,12 @@ def segment_value(S, weight, truth, charges, c, s, u):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
+def price_at(prices, t):
+    """p_t."""
+    return 0.0 if prices is None else prices[t]
+
+
+@njit(nogil=True, cache=True, forceinline=True)
 def allowed_starts(rules, u, stop):
     """(low, high): segments (s, u] are allowed for low ≤ s < high, at most ``stop``."""
     if rules is None:
@@ -486,17 +516,18 @@ def _truth_slack(truth, kappa, c, s, t, T):
 
 @njit(nogil=True, cache=True)
 def segment_values(signal, starts, ends):
-    """f (c = 0) of the segments between the given starts and ends, (K,)."""
-    S, weight, truth, charges, _, _ = signal
+    """f (c = 0) of the segments between starts and ends, less the prices of their ends, (K,)."""
+    S, weight, truth, charges, _, _, prices = signal
     values = np.empty(len(ends))
     for k in range(len(ends)):
         values[k] = segment_value(S, weight, truth, charges, 0.0, starts[k], ends[k])
+        values[k] -= price_at(prices, ends[k])
     return values
 
 
 @njit(nogil=True, cache=True)
 def best_segmentation(signal, c, min_size):
-    """Maximize Σ f over all allowed segmentations with segments of at least ``min_size`` samples.
+    """Maximize Σ f − Σ p over allowed segmentations into segments of at least ``min_size`` samples.
 
     For T + min_size < 2³¹. O(Tr) memory: that of S, 12T bytes, and about 20 for each live start,
     as pages of the other arrays are never touched. Close to O(Tr) time on data with changes, and
@@ -505,13 +536,13 @@ def best_segmentation(signal, c, min_size):
     Returns
     -------
     F : array (T+1,)
-        The best value of every prefix, −inf where there is none.
+        The best value of every prefix and the change at its end, −inf where there is none.
     value : float
-        Σ f with c = 0 of the best segmentation of all samples.
+        Σ f − Σ p with c = 0 of the best segmentation of all samples.
     ends : int array (K,)
         Its segment ends.
     """
-    S, weight, truth, charges, _, rules = signal
+    S, weight, truth, charges, _, rules, prices = signal
     T = S.shape[0] - 1
     F = np.full(T + 1, -np.inf)
     last = np.full(T + 1, -1, dtype=np.int32)
@@ -556,7 +587,7 @@ def best_segmentation(signal, c, min_size):
                     value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
                     if value > best:
                         best, incumbent = value, s
-        F[u], last[u] = best, incumbent
+        F[u], last[u] = best - price_at(prices, u), incumbent
         # A new checkpoint tightens all bounds; it pays once the work since the last one, looks at
         # blocks and evaluations, has reached what it costs.
         if work >= cost + newest + 1 - fresh:
@@ -589,7 +620,7 @@ def _renew(signal, c, min_size, u, low, common, F, starts, bounds, expiry, n):
     reach of F(u) is computed. Returns how many starts live on, how many of them, moved to the
     front, are hot, and what the work cost.
     """
-    S, weight, truth, charges, slacks, rules = signal
+    S, weight, truth, charges, slacks, rules, _ = signal
     slack = split_slack(slacks, weight, c, u)
     until = _legal_from(rules, u, min_size)
     tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
@@ -659,13 +690,13 @@ def _walk_back(last):
 
 @njit(nogil=True, cache=True)
 def best_layers(signal, c, min_size, n_segments, positions, rest, floor):
-    """Maximize Σ f over allowed segmentations into ``n_segments`` with ends among ``positions``.
+    """Maximize Σ f − Σ p over segmentations into ``n_segments`` with ends among ``positions``.
 
     Layer by layer, O(K n²) for n ``positions`` (increasing, the last one T). A prefix is kept
     when its value plus ``rest`` (T+1,) at its end, an upper bound on what follows, reaches
     ``floor``. Returns the value, −inf if there is none, and the segment ends.
     """
-    S, weight, truth, charges, _, rules = signal
+    S, weight, truth, charges, _, rules, prices = signal
     n = len(positions)
     parent = np.full((n_segments, n), -1, dtype=np.int32)
     value = np.full(n, -np.inf)
@@ -673,6 +704,7 @@ def best_layers(signal, c, min_size, n_segments, positions, rest, floor):
         low, high = allowed_starts(rules, positions[j], positions[j] - min_size + 1)
         if low <= 0 < high:
             value[j] = segment_value(S, weight, truth, charges, c, 0, positions[j])
+            value[j] -= price_at(prices, positions[j])
     # value[j]: the best of the samples up to positions[j] in k segments, parent[k, j]: the place of
     # the end before; the first layer has the segments that begin at 0.
     for k in range(1, n_segments):
@@ -686,6 +718,7 @@ def best_layers(signal, c, min_size, n_segments, positions, rest, floor):
                 low, high = allowed_starts(rules, u, u - min_size + 1)
                 if low <= s < high:
                     candidate = value[i] + segment_value(S, weight, truth, charges, c, s, u)
+                    candidate -= price_at(prices, u)
                     if candidate > following[j]:
                         following[j], parent[k, j] = candidate, i
         value = following

@@ -1,7 +1,8 @@
 """How sure every change-point is, exactly: max-marginals of the program that finds them.
 
-With F(t) the best value of the samples before t and B(t) that of the samples from t on, the best
-segmentation with a change at t is worth F(t) + B(t), and the best one without any from t−δ to t+δ
+With F(t) the best value of the samples before t and B(t) that of the samples from t on, both less
+the price p_t of a change at t where there is one, the best segmentation with a change at t is worth
+F(t) + B(t) + p_t, and the best one without any from t−δ to t+δ
 
     W(t) = max F(s) + f(s,u) + B(u)    over segments (s, u] with s < t − δ or s = 0, and so for u,
 
@@ -22,6 +23,7 @@ from metriclearn.oracles.change_points import (
     PricedSegmentation,
     allowed_starts,
     best_segmentation,
+    price_at,
     segment_value,
     split_slack,
 )
@@ -160,6 +162,8 @@ def boundary_margins(
         rest = _layers(turned, min_size, n_clusters)[::-1]  # of the samples from t on
         through = np.max(layers + rest[:, ::-1], axis=1)
         without = _layers_without(signal, min_size, layers, rest, ends[:-1], tolerance)
+    if signal.prices is not None:  # which both sides have paid
+        through += signal.prices
     best = through[-1]
     gains = np.minimum(through[:-1] - best, 0.0)
     gains[0] = gains[ends[:-1]] = 0.0  # up to the rounding of both sums
@@ -197,7 +201,7 @@ def _without(signal, c, min_size, forward, backward, boundaries, tolerance):
 @njit(nogil=True, cache=True, forceinline=True)
 def _pair(signal, c, min_size, forward, backward, s, u):
     """F(s) + f(s,u) + B(u), −inf if the segment (s,u] is not allowed."""
-    S, weight, truth, charges, _, rules = signal
+    S, weight, truth, charges, _, rules, _ = signal
     low, high = allowed_starts(rules, u, u - min_size + 1)
     if not low <= s < high:
         return -np.inf
@@ -212,14 +216,14 @@ def _improve(signal, c, min_size, forward, backward, t, first, last, best, room)
     and right(u) = slack(t) + f(t,u) + B(u), and, split at the first end e of a block of ends, at
     most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u). Blocks double with
     the distance from t, and most are left out as a whole. Starts before s, and ends behind u, have
-    no more than the pair of s and u itself and the slack at it, because their segments may be
-    split there: once a start is too far below, all before it are, and a pair that is by both
-    slacks rules out all that lie around it.
+    no more than the pair of s and u itself, the slack at it and its price, because their segments
+    may be split there and do not pay it: once a start is too far below, all before it are, and a
+    pair that is by both slacks rules out all that lie around it.
     """
-    S, weight, truth, charges, slacks, rules = signal
+    S, weight, truth, charges, slacks, rules, prices = signal
     free = rules is None  # under rules not every split is allowed
     (right, beyond), largest, ceiling = room
-    most_left = forward[t]
+    most_left = forward[t] + price_at(prices, t)
     for s in range(max(0, t - min_size + 1), t):  # too near t for a segment of the program
         value = segment_value(S, weight, truth, charges, c, s, t)
         most_left = max(most_left, forward[s] + value)
@@ -236,7 +240,7 @@ def _improve(signal, c, min_size, forward, backward, t, first, last, best, room)
         if forward[s] == -np.inf:
             continue
         left = forward[s] + segment_value(S, weight, truth, charges, c, s, t)
-        at_start = split_slack(slacks, weight, c, s)
+        at_start = split_slack(slacks, weight, c, s) + price_at(prices, s)
         if free and left + at_start + most_right <= best:
             lowest = max(lowest, s - min_size + 1)
         for block in range(n_blocks):
@@ -250,7 +254,7 @@ def _improve(signal, c, min_size, forward, backward, t, first, last, best, room)
             if low <= s < high:
                 best = max(best, value + backward[begin])
             at_end = split_slack(slacks, weight, c, begin)
-            pair = value + backward[begin] + at_start + at_end
+            pair = value + backward[begin] + at_start + at_end + price_at(prices, begin)
             if free and backward[begin] > -np.inf and pair <= best:
                 ceiling[s] = min(ceiling[s], begin + min_size - 1)
             if value + at_end + largest[1, block] <= best:
@@ -269,15 +273,15 @@ def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, l
     Ends from the first one on that cannot reach ``needed`` are left out. Returns the last end, the
     largest right(u) and the number of blocks.
     """
-    S, weight, truth, charges, slacks, rules = signal
+    S, weight, truth, charges, slacks, rules, prices = signal
     stop, u, slack = S.shape[0] - 1, last, split_slack(slacks, weight, c, t)
-    most_right = backward[t] + slack
+    most_right = backward[t] + slack + price_at(prices, t)
     while u < stop:
         u += 1
         right[u] = segment_value(S, weight, truth, charges, c, t, u) + backward[u] + slack
         most_right = max(most_right, right[u])
-        beaten = right[u] + split_slack(slacks, weight, c, u) <= needed
-        if rules is None and beaten and backward[u] > -np.inf:
+        most = right[u] + split_slack(slacks, weight, c, u) + price_at(prices, u)
+        if rules is None and most <= needed and backward[u] > -np.inf:
             stop = min(stop, u + min_size - 1)
     n_blocks, begin = 0, last + 1
     while begin <= stop:
@@ -294,7 +298,7 @@ def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, l
 @njit(nogil=True, cache=True)
 def _layers(signal, min_size, n_segments):
     """Best value of the samples before every t in 0 … K segments, (T+1, K+1), O(T²(r + K))."""
-    S, weight, truth, charges, _, rules = signal
+    S, weight, truth, charges, _, rules, prices = signal
     T = S.shape[0] - 1
     best = np.full((T + 1, n_segments + 1), -np.inf)
     best[0, 0] = 0.0
@@ -304,13 +308,14 @@ def _layers(signal, min_size, n_segments):
             value = segment_value(S, weight, truth, charges, 0.0, s, u)
             for k in range(n_segments):
                 best[u, k + 1] = max(best[u, k + 1], best[s, k] + value)
+        best[u] -= price_at(prices, u)
     return best
 
 
 @njit(nogil=True, cache=True)
 def _layers_without(signal, min_size, layers, rest, boundaries, tolerance):
     """W of every boundary among segmentations into K segments, O(T²(r + K))."""
-    S, weight, truth, charges, _, rules = signal
+    S, weight, truth, charges, _, rules, _ = signal
     T, n_segments = S.shape[0] - 1, layers.shape[1] - 1
     worth = np.full(len(boundaries), -np.inf)
     stop = 0

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.oracles.change_points import PricedSegmentation, Vertex, slope
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.problem.losses import FrobeniusLoss, Loss
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, Loss
 from metriclearn.problem.partition import Partition, check_count
 from metriclearn.running.parameters import Needs, component, either, number, real_array, shown
 
@@ -220,7 +220,7 @@ def path_along(
 
 
 def best_penalty(
-    forms: Sequence[LowRankForm],
+    forms: Sequence[LowRankForm | ChargedForm],
     truths: Sequence[Partition],
     weights: NDArray | None = None,
     min_size: int = 1,
@@ -239,16 +239,16 @@ def best_penalty(
 
     Parameters
     ----------
-    forms : sequence of LowRankForm
-        ZZᵀ of every sequence.
+    forms : sequence of LowRankForm or ChargedForm
+        ZZᵀ of every sequence, with prices of positions where they are to count, too.
     truths : sequence of Partition
     weights : array (N,), optional
     min_size : int
     loss : Loss
         ℓ; of the truths it gets.
     """
-    for values, kind in (forms, LowRankForm), (truths, Partition):
-        if not isinstance(values, (list, tuple)) or set(map(type, values)) != {kind}:
+    for values, kinds in (forms, {LowRankForm, ChargedForm}), (truths, {Partition}):
+        if not isinstance(values, (list, tuple)) or not values or set(map(type, values)) - kinds:
             raise ValueError(
                 "best_penalty needs a list of LowRankForm as forms and one of Partition as truths, "
                 f"got forms={shown(forms)} and truths={shown(truths)}."

@@ -1,0 +1,191 @@
+"""Prices of positions, of either sign, against enumeration and the plain quadratic program."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metriclearn import ConstrainedChangePoints, LowRankForm, Partition, boundary_margins
+from metriclearn.oracles.path import best_penalty
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
+from tests.exhaustive import all_segmentations, block_means, segmentation_values
+from tests.oracles.signals import draw_case, noisy_steps
+from tests.strategies import partial_partitions
+
+
+def draw_prices(rng: np.random.Generator, T: int) -> np.ndarray:
+    """Of one sign or both, small or large beside the values; integers make ties."""
+    scale = float(rng.choice([0.1, 1.0, 10.0]))
+    low = float(rng.choice([-1.0, 0.0]))
+    prices = rng.uniform(low, low + float(rng.choice([0.5, 1.0, 2.0])), T + 1)
+    return np.round(scale * prices) if rng.random() < 0.3 else scale * prices
+
+
+def of_changes(prices: np.ndarray, segmentations) -> np.ndarray:
+    """What the changes of every segmentation cost, its end T being none."""
+    return np.array([prices[list(ends[:-1])].sum() for ends in segmentations])
+
+
+@settings(max_examples=700, deadline=None)
+@given(
+    partial_partitions(9),
+    st.integers(0, 10**6),
+    st.sampled_from(["free", "known", "charged", "both"]),
+    st.integers(1, 3),
+)
+def test_equals_enumeration(known, seed, kind, min_size) -> None:
+    """κN or the charges of a partial truth, constraints, all counts: several cases per example."""
+    T, rng = known.n_samples, np.random.default_rng(seed)
+    form, A, _ = draw_case(rng, T, int(rng.integers(0, 4)))
+    prices, min_size = draw_prices(rng, T), min(min_size, T)
+    priced = ChargedForm(form, prices=prices)
+    if kind in ("charged", "both"):
+        form = LowRankForm(form.factors, shift=form.shift)
+        truth = Partition.from_change_points([T]).completing(known)
+        scale = float(rng.choice([0.3, 1.0, 4.0]))
+        priced, _ = KnownLoss().augment(ChargedForm(form, prices=prices), truth, scale)
+        charged, _ = KnownLoss().augment(form, truth, scale)
+    facts = known if kind in ("known", "both") else None
+    oracle = ConstrainedChangePoints(min_size)
+    for K in (None, *range(1, T // min_size + 1)):
+        segmentations = all_segmentations(T, K, min_size)
+        if kind in ("charged", "both"):
+            values = [charged.at(Partition.from_change_points(ends)) for ends in segmentations]
+        else:
+            values = segmentation_values(A, K, min_size)
+        values = np.array(values) - of_changes(prices, segmentations)
+        if facts is not None:
+            agrees = [facts.allows(Partition.from_change_points(ends)) for ends in segmentations]
+            values = np.where(agrees, values, -np.inf)
+        if values.size == 0 or values.max() == -np.inf:
+            with pytest.raises(ValueError, match="needs"):
+                oracle(priced, K, facts)
+            continue
+        answer = oracle(priced, K, facts)
+        place = segmentations.index(tuple(answer.change_points))
+        close = {"rel": 1e-9, "abs": 1e-9 * (1 + np.abs(prices).sum())}
+        assert values[place] == pytest.approx(values.max(), **close)
+        assert priced.at(answer) == pytest.approx(values.max(), **close)
+
+
+def quadratic_program(A, prices, min_size, most):
+    """The best value in any number of segments, and in 1 … ``most`` of them, O(T²) each."""
+    T = len(A)
+    lengths = np.arange(T + 1)[None, :] - np.arange(T + 1)[:, None]
+    worth = np.where(lengths >= min_size, block_means(A), -np.inf)
+    worth[:, 1:T] -= prices[1:T]
+    best = np.full(T + 1, -np.inf)
+    best[0] = 0.0
+    for u in range(1, T + 1):
+        best[u] = np.max(best[:u] + worth[:u, u])
+    counted, layer = [], np.where(np.arange(T + 1) == 0, 0.0, -np.inf)
+    for _ in range(most):
+        layer = np.max(layer[:, None] + worth, axis=0)
+        counted.append(layer[T])
+    return best[T], counted
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equals_the_quadratic_program(seed) -> None:
+    """800 cases with 10 ≤ T ≤ 300; three counts of every eighth."""
+    rng = np.random.default_rng(seed)
+    for case in range(200):
+        T = int(rng.integers(10, 80)) if case % 8 else int(rng.integers(80, 301))
+        form, A, min_size = draw_case(rng, T, case % 4)
+        prices = draw_prices(rng, T)
+        most = 0 if case % 8 else min(T // min_size, 15)
+        best, counted = quadratic_program(A, prices, min_size, most)
+        priced, oracle = ChargedForm(form, prices=prices), ConstrainedChangePoints(min_size)
+        close = {"rel": 1e-9, "abs": 1e-9 * (T + np.abs(prices).sum())}
+        answer = oracle(priced)
+        assert answer.sizes.min() >= min_size
+        assert priced.at(answer) == pytest.approx(best, **close)
+        for K in rng.integers(1, most + 1, 3 if most else 0).tolist():
+            answer = oracle(priced, K)
+            assert answer.n_clusters == K
+            assert priced.at(answer) == pytest.approx(counted[K - 1], **close)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(2, 9), st.integers(0, 10**6), st.integers(1, 3), st.booleans())
+def test_margins_equal_enumeration(T, seed, min_size, counted) -> None:
+    rng = np.random.default_rng(seed)
+    form, A, _ = draw_case(rng, T, int(rng.integers(0, 4)))
+    prices, tolerance = draw_prices(rng, T), int(rng.integers(0, 3))
+    K = int(rng.integers(1, max(1, T // min_size) + 1)) if counted else None
+    segmentations = all_segmentations(T, K, min_size)
+    if not segmentations:
+        return
+    values = segmentation_values(A, K, min_size) - of_changes(prices, segmentations)
+    margins = boundary_margins(
+        ChargedForm(form, prices=prices), K, min_size=min_size, tolerance=tolerance
+    )
+    changes = np.zeros((len(values), T), dtype=bool)
+    for row, ends in zip(changes, segmentations):
+        row[list(ends[:-1])] = True
+    best = values.max()
+    gains = [np.max(values[changes[:, t]], initial=-np.inf) - best for t in range(1, T)]
+    losses = []
+    for t in margins.change_points[:-1]:
+        near = changes[:, max(1, t - tolerance) : t + tolerance + 1].any(axis=1)
+        losses.append(best - np.max(values[~near], initial=-np.inf))
+    close = 1e-9 * (1.0 + np.abs(values).max() + np.abs(prices).sum())
+    assert margins.losses == pytest.approx(losses, abs=close)
+    assert margins.gains[1:] == pytest.approx(gains, abs=close)
+
+
+def test_margins_of_long_signals_equal_two_constrained_programs() -> None:
+    """Losses by forbidding every change, among prices of both signs."""
+    X, _ = noisy_steps(3, T=200, K=6, P=2)
+    prices = 6.0 * np.random.default_rng(3).normal(size=201)
+    form = ChargedForm(LowRankForm(X).shifted(-12.0), prices=prices)
+    margins, oracle = boundary_margins(form), ConstrainedChangePoints()
+    best = form.at(Partition(ends=margins.change_points))
+    assert len(margins.losses) >= 3
+    for t, loss in zip(margins.change_points[:-1], margins.losses):
+        without = oracle(form, None, PartialPartition(200, same=[(t - 1, t + 1)]))
+        assert best - form.at(without) == pytest.approx(loss, abs=1e-8)
+
+
+def test_equal_prices_are_a_price_per_segment() -> None:
+    """p at all positions is λ = p but for the first segment."""
+    X, truth = noisy_steps(0)
+    plain = LowRankForm(X).plus(truth, 2.0)
+    priced = ChargedForm(plain, prices=np.full(len(X) + 1, 7.0))
+    answer = ConstrainedChangePoints()(priced)
+    assert answer == ConstrainedChangePoints()(plain.shifted(-7.0))
+    assert priced.at(answer) == pytest.approx(plain.shifted(-7.0).at(answer) + 7.0)
+
+
+def test_best_penalty_beside_prices_of_positions() -> None:
+    """Changes that cost nothing where they are true leave no loss at some λ; enumeration of λ."""
+    signals = [noisy_steps(seed, K=3) for seed in range(3)]
+    loss, forms = FrobeniusLoss(), []
+    for X, truth in signals:
+        X = X + 3.0 * np.random.default_rng(len(forms)).normal(size=X.shape)
+        prices = np.full(len(X) + 1, 30.0)
+        prices[truth.change_points] = 0.0
+        forms.append(ChargedForm(LowRankForm(0.3 * X), prices=prices))
+    truths = [truth for _, truth in signals]
+    penalty, least = best_penalty(forms, truths)
+    oracle = ConstrainedChangePoints()
+    for candidate in (penalty, *np.geomspace(1e-3, 100.0, 30)):
+        losses = [loss(oracle(f.shifted(-candidate)), t) for f, t in zip(forms, truths)]
+        assert np.mean(losses) >= least - 1e-12
+        if candidate == penalty:
+            assert np.mean(losses) == pytest.approx(least, abs=1e-12)
+    assert least < best_penalty([form.form for form in forms], truths)[1]
+
+
+@pytest.mark.parametrize(
+    ("prices", "sentence"),
+    [
+        (np.zeros(10), "needs 11 prices"),
+        (np.full(11, np.nan), "needs finite prices"),
+        (np.full(11, 1e300), "change the unit"),
+    ],
+)
+def test_prices_that_cannot_be_used(prices, sentence) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        ChargedForm(LowRankForm(np.ones((10, 1))), prices=prices)
