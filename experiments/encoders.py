@@ -59,13 +59,14 @@ def draw_features(outcome: Outcome) -> Figure:
     losses = sequence_losses(model, data)
     i = int(np.argsort(losses, kind="stable")[len(losses) // 2])
     X, truth = data.sequences[i], Partition.from_runs(data.labels[i])
-    network = getattr(model.encoder_[1], "encoder", model.encoder_[1])  # of some columns
+    network: Any = next(m for m in model.encoder_.modules() if hasattr(m, "n_raw"))
     n_channels = network.n_channels
     n_samples = network.n_raw // n_channels
     signals = X[:, : network.n_raw].reshape(-1, n_channels)
     Z = model.transform([X])[0]
     Z = Z[:, np.argsort(-Z.var(axis=0))[:8]]
     figure = Figure(figsize=(10, 5.5), layout="constrained")
+    figure.suptitle("Raw signals, features learned from them, and segments of a test recording")
     heights = {"height_ratios": [3, 3, 1]}
     top, middle, bottom = figure.subplots(3, 1, sharex=True, gridspec_kw=heights)
     levels = 4.0 * signals.std() * np.arange(n_channels)

@@ -1,6 +1,7 @@
 """The public names of metriclearn.encoders, each told once."""
 
 from .augmentations import ChannelDropout as ChannelDropout
+from .augmentations import Channels as Channels
 from .augmentations import JoinedStretches as JoinedStretches
 from .augmentations import Noise as Noise
 from .augmentations import Recording as Recording
@@ -13,7 +14,9 @@ from .hinge import InnerProducts as InnerProducts
 from .hinge import StructuredHingeLoss as StructuredHingeLoss
 from .learner import EncoderMetricLearner as EncoderMetricLearner
 from .networks import Columns as Columns
+from .networks import Ensemble as Ensemble
 from .networks import FrozenEncoder as FrozenEncoder
+from .networks import Normalized as Normalized
 from .networks import Standardization as Standardization
 from .networks import TemporalBlock as TemporalBlock
 from .networks import TemporalConvolution as TemporalConvolution

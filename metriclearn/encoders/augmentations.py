@@ -2,13 +2,13 @@
 
 A recording is a pair of its samples (T, P) and its truth; ``augmentation(recordings, random)``
 returns as many, with a ``numpy.random.Generator`` for what is drawn. Rows may be windows: columns
-are then sample by sample, all ``n_channels`` channels of each.
+are then sample by sample, all channels of each, see :class:`Channels`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +28,6 @@ class Recording(NamedTuple):
 Recordings = Sequence[Recording]
 
 
-def _factors(X: NDArray, factors: NDArray, n_given: int) -> NDArray:
-    """Every channel times its factor; the last columns are given, and stay."""
-    stop = X.shape[1] - n_given
-    return X * np.append(np.tile(factors, stop // len(factors)), np.ones(n_given))
-
-
 def _ends(who: str, recording: Recording) -> NDArray:
     """Change-points of a truth that is known in full."""
     if not isinstance(recording.truth, Partition):
@@ -45,31 +39,64 @@ def _ends(who: str, recording: Recording) -> NDArray:
 
 
 @dataclass(frozen=True)
-class Scaling:
-    """Every channel of a recording times exp(s), s normal with a standard deviation.
+class Channels:
+    """What augmentations of raw signals know: which columns are samples, and of which channel.
 
     Parameters
     ----------
     n_channels : int
-    deviation : float
+        C; a row holds whole samples of all channels.
     n_given : int
-        Columns at the end that are no raw samples.
+        Columns at the end that are no raw samples, and stay as they are.
     """
 
     n_channels: int
-    deviation: float = 0.1
+    _: KW_ONLY
     n_given: int = 0
+
+    def changed(self, X: NDArray, change: Callable[[NDArray], NDArray]) -> NDArray:
+        """X with its raw samples (T, S, C) changed.
+
+        Raises
+        ------
+        ValueError
+            If the columns are no whole samples.
+        """
+        T, n_raw = len(X), X.shape[1] - self.n_given
+        if not 1 <= self.n_channels <= n_raw or n_raw % self.n_channels or self.n_given < 0:
+            raise ValueError(
+                f"{type(self).__name__} needs rows of whole samples of n_channels="
+                f"{self.n_channels} channels before n_given={self.n_given} other columns, got "
+                f"{X.shape[1]} columns; set both as the data are."
+            )
+        samples = X[:, :n_raw].reshape(T, -1, self.n_channels)
+        return np.hstack([change(samples).reshape(T, n_raw), X[:, n_raw:]])
+
+
+@dataclass(frozen=True)
+class Scaling(Channels):
+    """Every channel of a recording times exp(s), s normal with a standard deviation.
+
+    Parameters
+    ----------
+    n_channels, n_given : int
+        See :class:`Channels`.
+    deviation : float
+    """
+
+    deviation: float = 0.1
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """The recordings, scaled."""
         draws = random.normal(0.0, self.deviation, (len(recordings), self.n_channels))
         return [
-            r._replace(X=_factors(r.X, np.exp(d), self.n_given)) for r, d in zip(recordings, draws)
+            r._replace(X=self.changed(r.X, factors.__mul__))
+            for r, factors in zip(recordings, np.exp(draws))
         ]
 
 
 @dataclass(frozen=True)
-class Rotation:
+class Rotation(Channels):
     """The axes of a device turned in space, for all of a recording.
 
     Channels come in threes, x, y and z of one sensor each, and all sensors turn alike, around a
@@ -77,30 +104,30 @@ class Rotation:
 
     Parameters
     ----------
-    n_channels : int
-        A multiple of 3.
+    n_channels, n_given : int
+        See :class:`Channels`; a multiple of 3 channels.
     deviation : float
         Radians.
-    n_given : int
-        Columns at the end that are no raw samples, and stay.
     """
 
-    n_channels: int
     deviation: float = 0.2
-    n_given: int = 0
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """The recordings, turned."""
+        if self.n_channels % 3:
+            raise ValueError(
+                f"Rotation needs channels in threes, x, y and z of one sensor each, got "
+                f"{self.n_channels}; leave this augmentation out."
+            )
         vectors = random.normal(size=(len(recordings), 3))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors *= random.normal(0.0, self.deviation, (len(recordings), 1))
         turns = ScipyRotation.from_rotvec(vectors).as_matrix()
-        return [r._replace(X=self._turned(r.X, turn)) for r, turn in zip(recordings, turns)]
 
-    def _turned(self, X: NDArray, turn: NDArray) -> NDArray:
-        stop = X.shape[1] - self.n_given
-        axes = X[:, :stop].reshape(len(X), -1, self.n_channels // 3, 3)
-        return np.hstack([(axes @ turn).reshape(len(X), -1), X[:, stop:]])
+        def turned(X: NDArray, turn: NDArray) -> NDArray:
+            return self.changed(X, lambda samples: samples.reshape(len(X), -1, 3) @ turn)
+
+        return [r._replace(X=turned(r.X, turn)) for r, turn in zip(recordings, turns)]
 
 
 @dataclass(frozen=True)
@@ -123,42 +150,36 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class ChannelDropout:
+class ChannelDropout(Channels):
     """Channels of a recording replaced by 0, each with a probability.
 
     Parameters
     ----------
-    n_channels : int
+    n_channels, n_given : int
+        See :class:`Channels`.
     probability : float
-    n_given : int
-        Columns at the end that are no raw samples.
     """
 
-    n_channels: int
     probability: float = 0.1
-    n_given: int = 0
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """The recordings without some channels."""
         kept = random.random((len(recordings), self.n_channels)) >= self.probability
-        return [r._replace(X=_factors(r.X, k, self.n_given)) for r, k in zip(recordings, kept)]
+        return [r._replace(X=self.changed(r.X, row.__mul__)) for r, row in zip(recordings, kept)]
 
 
 @dataclass(frozen=True)
-class TimeReversal:
+class TimeReversal(Channels):
     """Recordings that run backwards, inside windows too, each with a probability.
 
     Parameters
     ----------
-    n_channels : int
+    n_channels, n_given : int
+        See :class:`Channels`.
     probability : float
-    n_given : int
-        Columns at the end that are no raw samples.
     """
 
-    n_channels: int
     probability: float = 0.5
-    n_given: int = 0
 
     def __call__(self, recordings: Recordings, random: np.random.Generator) -> Recordings:
         """The recordings, some of them reversed."""
@@ -166,11 +187,9 @@ class TimeReversal:
         return [self._reversed(r) if t else r for r, t in zip(recordings, turned)]
 
     def _reversed(self, recording: Recording) -> Recording:
-        ends, (T, P) = _ends("TimeReversal", recording), recording.X.shape
-        stop = P - self.n_given
-        samples = recording.X[:, :stop].reshape(T, -1, self.n_channels)[::-1, ::-1]
-        X = np.hstack([samples.reshape(T, stop), recording.X[::-1, stop:]])
-        return Recording(X, Partition(ends=(T - np.append(0, ends[:-1]))[::-1]))
+        ends = _ends("TimeReversal", recording)
+        X = self.changed(recording.X[::-1], lambda samples: samples[:, ::-1])
+        return Recording(X, Partition(ends=(len(X) - np.append(0, ends[:-1]))[::-1]))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ from torch.autograd.function import once_differentiable
 
 from metriclearn.estimators.inputs import DataSets, read_labelings
 from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentation_oracle
+from metriclearn.oracles.completion import ConstrainedKMeans
+from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
@@ -156,9 +158,12 @@ class StructuredHingeLoss(nn.Module):
 
     Notes
     -----
-    Partial labels (−1, or :class:`~metriclearn.PartialPartition`) of segments have the loss
-    :class:`~metriclearn.KnownLoss`; N is then the best segmentation that agrees with what is
-    known under the outputs of the moment, found by the constrained program in every call.
+    Where labels are partial (−1, or :class:`~metriclearn.PartialPartition`), N is the best
+    partition that agrees with what is known under the outputs of the moment, chosen in every call.
+    For segments it is exact, by the constrained program, and ℓ is :class:`~metriclearn.KnownLoss`.
+    For clusterings, whose number of clusters is then given and whose oracle is
+    ``TopEigenvectors()``, it has a cluster for every label, by K-means that keeps labels together
+    and apart, and ℓ is :class:`~metriclearn.FrobeniusLoss` on the rows of labeled samples.
 
     Examples
     --------
@@ -196,7 +201,9 @@ class StructuredHingeLoss(nn.Module):
             )
         self.loss_scale, self.n_clusters, self.segments = loss_scale, n_clusters, segments
         self.oracle = segmentation_oracle(oracle, min_size) if segments else oracle
-        self.completion = ConstrainedChangePoints(min_size)
+        self.completion: Any = ConstrainedKMeans()
+        if segments:
+            self.completion = ConstrainedChangePoints(min_size)
         self.forms = InnerProducts() if forms is None else forms
         self.executor = ThreadExecutor(n_jobs)
         # a price that begins at α leaves no gain to segments beyond those of the truth
@@ -223,20 +230,35 @@ class StructuredHingeLoss(nn.Module):
         Raises
         ------
         ValueError
-            If there are not as many truths, of as many samples, or they are partial and no
-            segments.
+            If there are not as many truths, or not of as many samples, or if clusterings are
+            known in part and inference cannot look at some rows only.
         """
         data = DataSets(list(outputs), False, None)  # type: ignore[arg-type]
         if not all(isinstance(truth, NodeLabels) for truth in truths):
             who = type(self).__name__
-            truths = read_labelings(
-                who, truths, data, segments=self.segments, partial=self.segments
-            )
+            truths = read_labelings(who, truths, data, segments=self.segments, partial=True)
+            if not self.segments:
+                self._check_partial([t for t in truths if isinstance(t, PartialPartition)])
 
         def evaluate(arrays: list[NDArray], price: float) -> list[HingeValue]:
             return self.evaluate(arrays, truths, price)
 
         return HingeOfForms.apply(evaluate, self.penalty, *outputs).mean()
+
+    def _check_partial(self, clusterings: list[PartialPartition]) -> None:
+        """Refuse clusterings known in part where their loss cannot be part of inference."""
+        who, given = type(self).__name__, self.n_clusters == "given"
+        if clusterings and not (given and isinstance(self.oracle, TopEigenvectors)):
+            raise ValueError(
+                f"{who} needs oracle=TopEigenvectors() and n_clusters='given' for clusterings of "
+                f"which only some labels are known, got {self.oracle!r} and {self.n_clusters!r}; "
+                "set both, or pass all labels."
+            )
+        if any(np.all(known.labels < 0) for known in clusterings):
+            raise ValueError(
+                f"{who} needs some labels of every clustering to know the number of its clusters; "
+                "leave out those without."
+            )
 
     def evaluate(
         self, arrays: Sequence[NDArray], truths: Sequence[Any], price: float
@@ -257,8 +279,9 @@ class StructuredHingeLoss(nn.Module):
         form, unit = self.forms.at(Z, truth)
         loss: Any = FrobeniusLoss()
         if isinstance(truth, PartialPartition):
-            loss = KnownLoss()
-            truth = self.completion(form.shifted(-price), None, truth).completing(truth)
+            count = None if self.segments else int(truth.labels.max()) + 1
+            loss = KnownLoss() if self.segments else loss
+            truth = self.completion(form.shifted(-price), count, truth).completing(truth)
         augmented, _ = loss.augment(form, truth, self.loss_scale)
         count = truth.n_clusters if self.n_clusters == "given" else None
         return _Posed(Z, form, unit, loss, truth, augmented.shifted(-price), count)

@@ -15,7 +15,10 @@ from torch.nn import functional
 from metriclearn.running.parameters import SWITCH, component, either, needs, number, several
 
 _COUNT = number(1, 2**31, whole=True)
-_SIZES = {name: _COUNT for name in ("n_features", "n_outputs", "width", "n_blocks", "dilation")}
+_SIZES = {
+    name: _COUNT
+    for name in ("n_features", "n_outputs", "width", "n_blocks", "dilation", "n_encoders")
+}
 _SIZES |= {name: number(0, 2**31, whole=True) for name in ("n_given", "context")}
 _SIZES["causal"] = SWITCH
 _SIZES |= {"kernel_size": _COUNT, "n_channels": either(None, _COUNT), "dropout": number(0, 1)}
@@ -222,6 +225,76 @@ class Columns(nn.Module):
     def forward(self, X: Tensor) -> Tensor:
         """(N, T, P) -> (N, T, r)."""
         return self.encoder(X[..., : self.stop])
+
+
+class Normalized(nn.Module):
+    """Outputs of one size in every recording: centered, with a learned mean square of its rows.
+
+    Devices, rooms and people make recordings whose features differ little or much throughout; a
+    price of a segment suits all of them only at one scale. Rows are (z_t − z̄) s / σ with the mean
+    z̄ and σ² = Σ_t ‖z_t − z̄‖² / T of the recording, and s learned.
+
+    Parameters
+    ----------
+    n_features : int
+        P, columns of the input.
+    encoder : callable (n_features) -> nn.Module
+        It may look ahead: so does σ.
+
+    References
+    ----------
+    Ulyanov, Vedaldi & Lempitsky, Instance normalization, arXiv:1607.08022, 2016, which has a σ for
+    each feature.
+    """
+
+    @needs(**_SIZES, encoder=component("__call__", "a function of n_features"))
+    def __init__(self, n_features: int, encoder: Callable[[int], nn.Module]) -> None:
+        super().__init__()
+        self.encoder = encoder(n_features)
+        self.log_scale = nn.Parameter(torch.tensor(0.5).log())
+
+    def forward(self, X: Tensor) -> Tensor:
+        """(N, T, P) -> (N, T, r)."""
+        Z = self.encoder(X)
+        Z = Z - Z.mean(1, keepdim=True)
+        variance = Z.square().sum(2, keepdim=True).mean(1, keepdim=True)
+        return Z * self.log_scale.exp() / (variance + 1e-8).sqrt()
+
+
+class Ensemble(nn.Module):
+    """Encoders from other first weights side by side, whose form is the mean of their forms.
+
+    Outputs stand side by side, divided by √n, so that ⟨ZZᵀ, M⟩ is the mean over the n encoders. In
+    training every recording is seen by one of them, drawn at random, so that they learn apart and
+    err apart; it takes n times the epochs of one.
+
+    Parameters
+    ----------
+    n_features : int
+        P, columns of the input.
+    encoder : callable (n_features) -> nn.Module
+    n_encoders : int
+        n.
+
+    References
+    ----------
+    Lakshminarayanan, Pritzel & Blundell, Simple and scalable predictive uncertainty estimation
+    using deep ensembles, NeurIPS 2017.
+    """
+
+    @needs(**_SIZES, encoder=component("__call__", "a function of n_features"))
+    def __init__(
+        self, n_features: int, encoder: Callable[[int], nn.Module], n_encoders: int = 5
+    ) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(encoder(n_features) for _ in range(n_encoders))
+
+    def forward(self, X: Tensor) -> Tensor:
+        """(N, T, P) -> (N, T, nr); of one encoder, (N, T, r), in training."""
+        if self.training:
+            return self.encoders[int(torch.randint(len(self.encoders), ()))](X)
+        outputs = torch.cat([encoder(X) for encoder in self.encoders], 2)
+        return outputs / len(self.encoders) ** 0.5
 
 
 class FrozenEncoder(nn.Module):

@@ -35,6 +35,7 @@ RUNS = [Partition.from_runs(labels) for labels in DATA.labels]
 SOME = [np.where(np.arange(len(y)) % 7 < 4, y, -1) for y in DATA.labels]
 REGION = PartialPartition(40, labels=[0] * 8 + [-1] * 32, regions=[(20, 30, EXACTLY_ONE)])
 CLUSTERS = [Partition.from_labels(np.random.default_rng(i).integers(0, 3, 40)) for i in range(3)]
+SPARSE = [np.where(np.arange(40) % 3 < 2, N.labels, -1) for N in CLUSTERS]
 NODES = [NodeLabels(np.eye(3)[p.labels] * (1.0 + np.arange(40) % 4)[:, None]) for p in CLUSTERS]
 CASES: dict[str, tuple[dict[str, Any], Any]] = {
     "change-points": ({}, RUNS),
@@ -47,6 +48,10 @@ CASES: dict[str, tuple[dict[str, Any], Any]] = {
         CLUSTERS,
     ),
     "local search": ({"segments": False, "oracle": LocalSearch()}, CLUSTERS),
+    "partial labels of clusterings": (
+        {"segments": False, "oracle": TopEigenvectors(), "n_clusters": "given"},
+        [SPARSE[0], CLUSTERS[1], SPARSE[2]],
+    ),
     "normalized cuts": (
         {
             "segments": False,
@@ -156,10 +161,11 @@ def test_a_perfect_separation_costs_nothing() -> None:
         ({"penalty": "free"}, None, 'needs penalty="learned"'),
         ({}, RUNS[:2], "one labeling per data set"),
         ({}, [RUNS[0], RUNS[1], np.zeros(7)], "one label per sample"),
+        ({"segments": False, "oracle": SpectralRelaxation()}, SPARSE, r"needs oracle=TopEigen"),
         (
-            {"segments": False, "oracle": SpectralRelaxation()},
-            SOME,
-            "every sample of data set 0 labeled",
+            {"segments": False, "oracle": TopEigenvectors(), "n_clusters": "given"},
+            [*SPARSE[:2], np.full(40, -1)],
+            "needs some labels of every clustering",
         ),
     ],
 )

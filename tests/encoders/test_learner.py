@@ -27,9 +27,11 @@ torch = pytest.importorskip("torch")
 from metriclearn.encoders import (  # noqa: E402
     ChannelDropout,
     EncoderMetricLearner,
+    Ensemble,
     FrozenEncoder,
     JoinedStretches,
     Noise,
+    Normalized,
     Recording,
     Rotation,
     Scaling,
@@ -173,7 +175,10 @@ FROZEN = partial(
 )
 
 
-@pytest.mark.parametrize("encoder", [SMALL, WindowEncoder, partial(Doubled, inner=SMALL), FROZEN])
+TEAM = partial(Ensemble, encoder=partial(Normalized, encoder=SMALL), n_encoders=2)
+
+
+@pytest.mark.parametrize("encoder", [SMALL, TEAM, partial(Doubled, inner=SMALL), FROZEN])
 def test_files_hold_weights_and_the_class_of_the_encoder(encoder: Any, tmp_path: Path) -> None:
     fitted = learner(encoder, n_epochs=1, augmentations=[lambda batch, random: batch]).fit(XS, YS)
     back = metriclearn.load(fitted.save(tmp_path / "model.npz"))
@@ -217,6 +222,25 @@ def test_causal_convolutions_do_not_look_ahead() -> None:
         network = SMALL(6, causal=causal).eval()
         same = torch.equal(network(X)[:, :20], network(later)[:, :20])
         assert same == causal
+
+
+def test_an_ensemble_has_the_mean_of_its_forms_and_trains_apart() -> None:
+    torch.manual_seed(0)
+    team, X = TEAM(6), torch.randn(1, 30, 6)
+    with torch.no_grad():
+        Z, parts = team.eval()(X)[0], [encoder(X)[0] for encoder in team.encoders]
+    assert Z.shape == (30, 6)
+    mean = sum(part @ part.T for part in parts) / 2
+    np.testing.assert_allclose(Z @ Z.T, mean, atol=1e-6)
+    team.train()(X).sum().backward()
+    graded = {all(p.grad is not None for p in encoder.parameters()) for encoder in team.encoders}
+    assert graded == {True, False}
+    # of one size, whatever the recording's: rows have the mean square that is learned
+    for recording in (X, 50.0 * X + 3.0):
+        Z = team.encoders[0](recording)[0]
+        size = Z.square().sum(1).mean() / team.encoders[0].log_scale.exp() ** 2
+        assert float(size.detach()) == pytest.approx(1.0, abs=1e-5)
+        np.testing.assert_allclose(Z.mean(0).detach(), 0.0, atol=1e-5)
 
 
 def test_a_frozen_module_stays_as_it_is() -> None:
