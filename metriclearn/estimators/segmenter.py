@@ -30,12 +30,13 @@ from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.parameters import SWITCH
+from metriclearn.running.parameters import SWITCH, component
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LANES = 3  # of features in a picture
+_METRIC = component("fit", "ClusteringMetricLearner()", optional=True)
 
 
 class PlottedSegmenter:
@@ -242,9 +243,12 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         Raises
         ------
         ValueError
-            If no label is known, or data or labels cannot be used.
+            If no label is known, none of two segments to learn a price from, or data or labels
+            cannot be used.
         """
         who, data = type(self).__name__, self._read(X)
+        SWITCH.check(who, "named", named)
+        _METRIC.check(who, "metric", metric)
         truths = read_labelings(who, y, data, segments=False, partial=True)
         known = [np.flatnonzero(truth.labels >= 0) for truth in truths]
         if not sum(map(len, known)):

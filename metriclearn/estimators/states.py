@@ -65,6 +65,11 @@ class States:
         for means, run in cases:
             a, b = run.sizes[np.array(np.triu_indices(len(means), 1))]
             merges.append(a * b / (a + b) * pdist(means, "sqeuclidean"))
+        if not sum(map(len, merges)):
+            raise ValueError(
+                "fit_states needs a data set with labels of two segments to learn the price of a "
+                "state from, got one segment in each; pass longer ones, or named=True."
+            )
         shares = np.linspace(0.0, 1.0, _N_PRICES)
         prices = np.unique(np.quantile(np.concatenate([*merges, [0.0]]), shares))
         losses = []

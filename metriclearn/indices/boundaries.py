@@ -166,8 +166,6 @@ def f_measure(
     G. J. J. van den Burg and C. K. I. Williams, "An evaluation of change point detection
     algorithms", arXiv:2003.06222, 2020, section 4.
     """
-    if not margin >= 0:
-        raise ValueError(f"f_measure needs a margin of at least 0 samples, got {margin}.")
     pairs = [_change_points(one, pred, n_samples) for one in _annotations("f_measure", true)]
     marked, predicted = [_starts(ends) for ends, _, _ in pairs], sorted(_starts(pairs[0][1]))
     every: set[int] = set()

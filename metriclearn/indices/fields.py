@@ -21,8 +21,6 @@ def measures_of(
 ) -> Measures:
     """The measures of a field by name, see :func:`~metriclearn.indices.compare`."""
     choice("compare", "field", field, _FIELDS)
-    if not 0.0 < rate < np.inf:
-        raise ValueError(f"compare needs a finite rate above 0 samples per second, got {rate}.")
     if ignore_label is not None and field not in ("speech", "video"):
         raise ValueError(
             f"compare needs every sample for field={field!r}, got ignore_label={ignore_label!r}; "

@@ -194,18 +194,10 @@ def weighted_normalized_mutual_info_score(
 ) -> float:
     """Mutual information of weighted samples over the mean of the two entropies, unweighted.
 
-    Weights are those of :func:`weighted_adjusted_rand_score`. At least 0. Because the entropies are
-    those of plain samples, as in tsseg-eval, equal partitions do not have 1 but where segments are
-    even (lengths 50 and 10: .72); 1 where both partitions have one cluster. O(n log n).
-
-    Parameters
-    ----------
-    slope : float ≥ 0
-        Weight per sample of distance.
-
-    References
-    ----------
-    F. Chavelli, "tsseg-eval", version 0.1.4, on the Python Package Index, 2025.
+    Weights, parameters and reference are those of :func:`weighted_adjusted_rand_score`. At least 0.
+    Because the entropies are those of plain samples, as in tsseg-eval, equal partitions do not have
+    1 but where segments are even (lengths 50 and 10: .72); 1 where both partitions have one
+    cluster. O(n log n).
     """
     from sklearn.metrics import mutual_info_score
 
@@ -268,8 +260,6 @@ def _weighted_table(
     """Weights of samples by true and predicted state, and the weight of all."""
     from scipy.sparse import coo_array
 
-    if not 0.0 <= slope < np.inf:
-        raise ValueError(f"A weighted index needs a finite slope of at least 0, got {slope}.")
     label_arrays(labels_true, labels_pred)  # of the same samples
     sides = runs(labels_true), runs(labels_pred)
     true, pred = (np.repeat(names, segments.sizes) for segments, names in sides)

@@ -7,7 +7,7 @@ from typing import Any
 
 from metriclearn.indices import fields, information, matching, pairs
 from metriclearn.indices.contingency import Labels, contingency_table
-from metriclearn.running.parameters import needs
+from metriclearn.running.parameters import needs, number
 
 _BETTER: dict[Callable[..., float], str] = {
     pairs.rand_score: "higher",
@@ -24,7 +24,7 @@ _BETTER: dict[Callable[..., float], str] = {
 }
 
 
-@needs()
+@needs(rate=number(positive=True))
 def compare(
     labels_true: Labels | None = None,
     labels_pred: Labels | None = None,

@@ -23,11 +23,7 @@ class MetricSegmenter(BaseSegmenter):
 
     Parameters
     ----------
-    learner : estimator, optional
-        A :class:`~metriclearn.ChangePointMetricLearner`, or another segmenter of metriclearn.
-    penalty : float ≥ 0, optional
-        Price of a segment where there are neither labels nor a fitted learner, in units of squared
-        standard deviations; by default that of the BIC.
+    learner, penalty : see :func:`~metriclearn.integrations.fitting.fit_segmenter`
 
     Attributes
     ----------
@@ -66,7 +62,7 @@ class MetricSegmenter(BaseSegmenter):
             )
             labels = None
         labelings = None if labels is None else [labels]
-        self.segmenter_ = fit_segmenter(self.learner, self.penalty, [X], labelings)
+        self.segmenter_ = fit_segmenter(self, [X], labelings)
         return self
 
     def _predict(self, X: NDArray) -> NDArray[np.int64]:

@@ -14,27 +14,37 @@ from metriclearn.baselines.predictors import TunedSegmenter
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.linear import Euclidean
 from metriclearn.estimators.penalty import BayesianCriterion
+from metriclearn.running.parameters import component, either, number
+
+_LEARNER = component("predict", "ChangePointMetricLearner()", optional=True)
+_PENALTY = either(None, number())
 
 
-def fit_segmenter(
-    learner: Any, penalty: float | None, arrays: Sequence[NDArray], labels: Sequence[Any] | None
-) -> Any:
+def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any] | None) -> Any:
     """A fitted segmenter with ``predict`` and ``predict_change_points``.
 
     With labels, a clone of the learner is fitted. Without, a learner that is fitted already is
-    taken as it is; any other gives way to the Euclidean metric of standardized features, whose
-    price of a segment is ``penalty`` or, by default, that of the BIC.
+    taken as it is; any other gives way to the Euclidean metric of standardized features.
 
     Parameters
     ----------
-    learner : estimator or None
-        A :class:`~metriclearn.ChangePointMetricLearner` with its defaults for None.
-    penalty : float ≥ 0, optional
-        In units of squared standard deviations.
+    adapter : object with the two parameters of the adapters
+        ``learner`` : a :class:`~metriclearn.ChangePointMetricLearner` or another segmenter of
+        metriclearn; by default the former with its defaults. ``penalty`` : price ≥ 0 of a segment
+        where there are neither labels nor a fitted learner, in units of squared standard
+        deviations; by default that of the BIC.
     arrays : sequence of (T_i, P) arrays
     labels : sequence of (T_i,) labels, optional
         −1 where unknown.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is none of these, or data or labels cannot be used.
     """
+    learner, penalty = adapter.learner, adapter.penalty
+    _LEARNER.check(type(adapter).__name__, "learner", learner)
+    _PENALTY.check(type(adapter).__name__, "penalty", penalty)
     if labels is not None:
         return clone(ChangePointMetricLearner() if learner is None else learner).fit(arrays, labels)
     if learner is not None:

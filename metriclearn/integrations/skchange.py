@@ -10,7 +10,7 @@ from skchange.interval_scorers import BaseCost
 from skchange.penalties import bic_penalty
 from skchange.utils.validation import check_interval_specs, check_is_fitted, validate_data
 
-from metriclearn.problem.forms import center
+from metriclearn.problem.forms import center, check_squares
 from metriclearn.problem.metric import metric_factor
 
 
@@ -61,7 +61,8 @@ class MahalanobisCost(BaseCost):
         """Cumulative sums of Z = XL, and of its squared norms."""
         check_is_fitted(self)
         array = validate_data(self, X, ensure_2d=True, dtype=np.float64, reset=False)
-        Z = center(array) @ self.factor_  # a common shift changes nothing but the rounding
+        # a common shift changes nothing but the rounding
+        Z = check_squares(type(self).__name__, center(array) @ self.factor_)
         columns = np.column_stack([Z, np.sum(Z * Z, axis=1)])
         return {"sums": np.cumsum(np.vstack([0.0 * columns[:1], columns]), axis=0)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,11 +27,7 @@ class MetricChangePointDetector(BaseDetector):
 
     Parameters
     ----------
-    learner : estimator, optional
-        A :class:`~metriclearn.ChangePointMetricLearner`, or another segmenter of metriclearn.
-    penalty : float ≥ 0, optional
-        Price of a segment where there are neither labels nor a fitted learner, in units of squared
-        standard deviations; by default that of the BIC.
+    learner, penalty : see :func:`~metriclearn.integrations.fitting.fit_segmenter`
 
     Attributes
     ----------
@@ -65,18 +61,18 @@ class MetricChangePointDetector(BaseDetector):
         super().__init__()
 
     def _fit(self, X: pd.DataFrame, y: Any = None) -> Any:
-        series = instances(X)
+        who, series = type(self).__name__, instances(X)
         labels = None
         if y is not None:
             events = instances(pd.DataFrame(y))
             if set(events) != set(series):
                 raise ValueError(
-                    f"{type(self).__name__} needs events of the {len(series)} series of X, got "
+                    f"{who} needs events of the {len(series)} series of X, got "
                     f"{len(events)} others; name the instances in the first level of the index."
                 )
-            labels = [labels_of(events[name], len(part)) for name, part in series.items()]
+            labels = [labels_of(who, events[name], len(part)) for name, part in series.items()]
         arrays = [part.to_numpy(dtype=np.float64) for part in series.values()]
-        self.segmenter_ = fit_segmenter(self.learner, self.penalty, arrays, labels)
+        self.segmenter_ = fit_segmenter(self, arrays, labels)
         return self
 
     def _predict(self, X: pd.DataFrame) -> pd.DataFrame:
@@ -94,15 +90,25 @@ class MetricChangePointDetector(BaseDetector):
         learner = ChangePointMetricLearner(min_size=2)
         return [{}, {"penalty": 1.0}, {"learner": learner, "penalty": 20.0}]
 
+    def predict_points(self, X: Any) -> pd.DataFrame:
+        """Change-points as in sktime, of a panel with the instances in the index."""
+        return self._each(super().predict_points, X)
+
+    def predict_segments(self, X: Any) -> pd.DataFrame:
+        """Segments as in sktime, of a panel with the instances in the index."""
+        return self._each(super().predict_segments, X)
+
     def transform(self, X: Any) -> pd.DataFrame:
         """Labels of all samples as in sktime, of a panel with the instances in the index."""
+        labels, index = self._each(super().transform, X), self._check_X(X).index
+        return labels.set_axis(index) if isinstance(index, pd.MultiIndex) else labels
+
+    def _each(self, method: Callable[[Any], pd.DataFrame], X: Any) -> pd.DataFrame:
+        """What a method of sktime, which takes a single series, gives for those of a panel."""
         panel = self._check_X(X)
         if not isinstance(panel.index, pd.MultiIndex):
-            return super().transform(X)
-        parts = instances(panel).values()
-        dense = [self.sparse_to_dense(self._predict(part), range(len(part))) for part in parts]
-        labels = np.concatenate([np.ravel(part) for part in dense])
-        return pd.DataFrame({"labels": labels}, panel.index)
+            return method(X)
+        return pd.concat({name: method(part) for name, part in instances(panel).items()})
 
 
 class MetricSegmenter(MetricChangePointDetector):
@@ -141,11 +147,21 @@ def instances(table: pd.DataFrame) -> Mapping[Any, pd.DataFrame]:
     return {name: part.droplevel(0) for name, part in table.groupby(level=0, sort=False)}
 
 
-def labels_of(events: pd.DataFrame, n_samples: int) -> NDArray[np.int64]:
+def labels_of(who: str, events: pd.DataFrame, n_samples: int) -> NDArray[np.int64]:
     """Segment number of every sample from the events of a series, −1 outside of all segments."""
-    ilocs: Any = events["ilocs"]
+    ilocs: Any = events.get("ilocs", pd.Series(["no column of this name"]))
     if isinstance(ilocs.dtype, pd.IntervalDtype):
-        return pd.IntervalIndex(ilocs).get_indexer(pd.RangeIndex(n_samples)).astype(np.int64)
-    starts = np.zeros(n_samples, dtype=np.int64)
-    starts[ilocs.to_numpy(dtype=np.int64)] = 1
-    return np.cumsum(starts)
+        intervals = pd.IntervalIndex(ilocs)
+        samples = pd.RangeIndex(n_samples)
+        inside = (intervals.left >= -1) & (intervals.right <= n_samples)
+        if inside.all() and not intervals.is_overlapping:
+            return intervals.get_indexer(samples).astype(np.int64)
+    else:
+        starts = pd.to_numeric(ilocs, errors="coerce").to_numpy(dtype=np.float64)
+        if np.all((starts >= 0) & (starts < n_samples) & (starts % 1 == 0)):
+            return np.cumsum(np.isin(np.arange(n_samples), starts), dtype=np.int64)
+    raise ValueError(
+        f'{who} needs in the column "ilocs" of y the first samples of segments, from 0 to '
+        f"{n_samples - 1}, or intervals in this range that do not overlap, got "
+        f"{ilocs.tolist()[:5]}; check the events."
+    )

@@ -67,6 +67,28 @@ def test_unknown_labels_are_left_out_and_a_metric_for_states_is_learned(learner)
         learner.fit_states(X[:1], [unknown])
 
 
+@pytest.mark.parametrize(
+    ("labels", "options", "sentence"),
+    [
+        (ACTIVITIES, {"named": "yes"}, "needs named=True or False, got 'yes'"),
+        (ACTIVITIES, {"metric": "full"}, "needs a metric such as ClusteringMetricLearner"),
+        (np.zeros(120), {"named": False}, "two segments to learn the price of a state"),
+    ],
+)
+def test_what_no_states_are_learned_from_is_told(learner, labels, options, sentence) -> None:
+    X, _ = recordings(2)
+    with pytest.raises(ValueError, match=sentence):
+        learner.fit_states(X, [labels] * 2, **options)
+
+
+def test_one_recording_with_one_state_or_in_part_labeled() -> None:
+    (X, other), (y, _) = recordings(2)
+    learner = ml.ChangePointMetricLearner().fit(X, y)
+    assert set(learner.fit_states(X, np.full(120, 7)).predict_states(other)) == {7}
+    part = np.where(np.arange(120) < 60, y.astype(object), -1)
+    assert set(learner.fit_states(X, part).predict_states(other)) == {"sit", "walk"}
+
+
 def test_states_are_kept_in_files_and_forgotten_in_another_fit(tmp_path) -> None:
     X, y = recordings(3)
     learner = TunedSegmenter().fit(X[:2], y[:2]).fit_states(X[:2], y[:2])

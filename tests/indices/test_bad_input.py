@@ -112,7 +112,10 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: indices.weighted_adjusted_rand_score([0, 1], [0]), "2 and 1"),
     (lambda: indices.weighted_adjusted_rand_score([0], [0], slope=-1), "slope"),
     (lambda: indices.compare([0], [0], field="dance"), 'field="speech", "music", "video" or'),
-    (lambda: indices.compare([0], [0], field="music", rate=0), "rate"),
+    *(
+        (lambda r=r: indices.compare([0], [0], field="video", rate=r), "rate")
+        for r in (0, NAN, "4")
+    ),
     (lambda: indices.compare([0], [0], field="music", rate=10), "two frames"),
     (lambda: indices.compare([0], [0], field="music", ignore_label=0), "every sample"),
     (lambda: indices.compare(contingency=[[1]], field="video"), "order of time"),

@@ -64,3 +64,8 @@ def test_the_cost_is_the_residual_under_the_metric() -> None:
     rows = X[10:50] - X[10:50].mean(axis=0)
     assert value == pytest.approx(np.einsum("ti,ij,tj", rows, B, rows))
     assert whole == pytest.approx(120 * np.trace(B @ np.cov(X.T, bias=True)))
+    with (
+        np.errstate(over="ignore"),
+        pytest.raises(ValueError, match="MahalanobisCost needs factors between"),
+    ):
+        cost.precompute(1e200 * X)

@@ -46,9 +46,13 @@ def test_panels_are_learned_from_and_segmented() -> None:
     )
     for name, ends in zip(names, expected.predict_change_points(arrays)):
         assert predicted.loc[name, "ilocs"].tolist() == ends[:-1].tolist()
-    points = detector.transform(X)
-    assert points.index.equals(X.index)
-    assert points["labels"].sum() == len(predicted)
+    marks = detector.transform(X)
+    assert marks.index.equals(X.index)
+    assert marks["labels"].sum() == len(predicted)
+    segmenter = MetricSegmenter().fit(X, y)
+    assert segmenter.predict_points(X).loc["a", "ilocs"].tolist() == [0, *CHANGES["ilocs"]]
+    for segments in (detector.predict_segments(X), segmenter.predict(X)):
+        assert segments.loc["b", "ilocs"].tolist() == SEGMENTS.tolist()
     with pytest.raises(ValueError, match="events of the 2 series of X, got 1"):
         detector.fit(X, y.loc[["a"]])
 
@@ -61,3 +65,24 @@ def test_a_fitted_learner_stays_fitted_and_without_one_the_metric_is_euclidean()
     assert detected["ilocs"].tolist() == learner.predict_change_points(arrays[1])[:-1].tolist()
     assert len(MetricChangePointDetector(penalty=1e6).fit(X).predict(X)) == 0
     assert len(MetricChangePointDetector().fit(X[[0]]).predict(X[[0]])) == 3
+
+
+TWICE = pd.IntervalIndex.from_tuples([(0, 30), (20, 60)])
+LATE = pd.IntervalIndex.from_tuples([(60, 121)], closed="left")
+
+
+@pytest.mark.parametrize(
+    "ilocs", [[25, 120], [-1], [25.5], [np.nan, 60], ["a"], TWICE, LATE], ids=str
+)
+def test_events_that_are_no_segments_are_told(ilocs) -> None:
+    X = pd.DataFrame(labeled_series(1)[0][0])
+    with pytest.raises(ValueError, match=r'needs in the column "ilocs" of y .* from 0 to 119'):
+        MetricChangePointDetector().fit(X, pd.DataFrame({"ilocs": ilocs}))
+    with pytest.raises(ValueError, match=r"got .'no column of this name'"):
+        MetricChangePointDetector().fit(X, [25, 60])
+
+
+@pytest.mark.parametrize(("name", "value"), [("penalty", -1.0), ("learner", "metric")])
+def test_parameters_out_of_range_are_told(name: str, value) -> None:
+    with pytest.raises(ValueError, match=rf"MetricSegmenter needs .*{name}"):
+        MetricSegmenter(**{name: value}).fit(pd.DataFrame([0.0, 1.0, 0.0, 2.0]))
