@@ -74,12 +74,16 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
         base = compose(config_name, [str(o.input_line) for o in groups])
     for override in overrides:
         key, value = override.key_or_group, override.value()
-        plain = not (override.is_add() or override.is_delete() or override.is_sweep_override())
-        if override in groups or key.startswith("hydra") or not plain:
-            continue
         parent, _, last = key.rpartition(".")
         holder = OmegaConf.select(base, parent) if parent else base
         known = [str(name) for name in holder] if OmegaConf.is_dict(holder) else []
+        if is_method := "estimator" in known:
+            known = list(dict.fromkeys([*known, "grid", "columns", "learns_penalty"]))
+        # what + adds to arguments of a class, or to a grid, is checked by who takes it
+        added = override.is_add() or override.is_force_add()
+        open_to_it = added and not (is_method or parent in ("", "dataset"))
+        if override in groups or key.startswith("hydra") or override.is_delete() or open_to_it:
+            continue
         if last not in known:
             near = difflib.get_close_matches(last, known, 1) or [", ".join(known) or "none"]
             where = f" in {parent}" if parent else ""
@@ -89,9 +93,10 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
             if last == "test_root":
                 remedy = "this experiment reads no folder of test data"
             raise ValueError(f"There is no {last}{where}; {remedy}.")
-        default = None if OmegaConf.is_missing(holder, last) else holder[last]
+        default = None if OmegaConf.is_missing(holder, last) else holder.get(last)
         words, kinds = _TYPES.get(type(default), ("", ()))
-        if words and value is not None and type(value) not in kinds:
+        single = value is not None and not override.is_sweep_override()
+        if words and single and type(value) not in kinds:
             raise ValueError(f"{key} needs {words}, got {value}.")
 
 

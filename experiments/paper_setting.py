@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.choosing import chosen
 from experiments.comparison import Comparison, sequence_losses, synthetic_sequences
 from experiments.procedure import (
     Case,
@@ -20,7 +21,6 @@ from experiments.procedure import (
     Method,
     Outcome,
     Story,
-    chosen,
     grouped,
     tables_and_rows,
 )

@@ -1,53 +1,32 @@
-"""One experiment, told once: methods × cases, chosen on training data, scored on test data.
+"""What an experiment is, and the numbers of its tables.
 
 A procedure says what its methods and cases are, how one is fitted to data, what its loss on data
-held out is, and what the report tells. Everything else is here and the same for all experiments:
-every candidate of a method is fitted on every fold of the training data; the candidate of least
-mean loss held out is fitted again to all training data; then the test data are looked at once.
-The row "ours" is the simplest of our methods that is within one standard error of the best of them
-on the data held out: what the training data alone would have chosen.
-Every fit is on disk as soon as it is done, so that the same command goes on where it was stopped.
+held out is, and what the report tells. Everything else is the same for all experiments:
+:mod:`experiments.choosing` fits, chooses and scores; :mod:`experiments.finished` keeps every fit.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
-import sys
-import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import joblib
 import numpy as np
 from hydra.utils import instantiate
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
-from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
-import metriclearn
 from experiments.report import Artifacts
-from experiments.results import COLUMNS, MEASURE, OURS, is_ours
-from metriclearn.running.files import replacing
+from experiments.results import COLUMNS, MEASURE, is_ours
 
 Item = TypeVar("Item")
 Losses = dict[str, dict[Any, NDArray]]  # by column, then by option of the fitted model
 Scores = dict[str, NDArray]  # by measure
 Row = dict[str, Any]
-_Task = tuple[list[str], tuple[Any, ...]]  # what names a result, and the call that makes it
-SILENCE = 30  # seconds between lines of progress where there is no terminal
-_logger = logging.getLogger(__name__)
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
@@ -95,7 +74,8 @@ class Case:
         The same, where a table has a column for each case.
     overlap : float, optional
         Held-out over fitted samples, where splits share samples. With it, the best candidate
-        replaces the first one only where it is clearly better, see :func:`choose`.
+        replaces the first one only where it is clearly better, see
+        :func:`experiments.choosing.choose`.
     shared : float
         Test over training samples, where the cases of a table are drawn from the same samples.
     """
@@ -284,236 +264,13 @@ class Procedure(Protocol):
         """The report; may write further files to the folder."""
 
 
-class Finished:
-    """Results of calls, each in a file as soon as it is there, and read instead of made again.
-
-    Parameters
-    ----------
-    folder : path
-    settings : mapping
-        All that decides the results, beside the keys of the calls.
-    """
-
-    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        self.folder, self.settings = folder, json.dumps(settings, sort_keys=True)
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def __len__(self) -> int:
-        """How many results there are."""
-        return sum(1 for _ in self.folder.glob("*.joblib"))
-
-    def __call__(self, key: Sequence[str], call: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``call(*arguments)`` returned in this or an earlier run."""
-        text = json.dumps([metriclearn.__version__, self.settings, *key])
-        path = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.joblib"
-        if path.is_file():
-            return joblib.load(path)
-        result = call(*arguments)
-        with replacing(path) as stream:
-            joblib.dump(result, stream)
-        return result
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """One fit: its losses on other data, and the model where no other fit is to follow."""
-
-    losses: Losses
-    seconds: float
-    fit_seconds: float
-    model: Any = None
-
-
-def compare(procedure: Procedure, finished: Finished, n_jobs: int = 1) -> list[Outcome]:
-    """Choose, fit again and score every method in every case; see the top of the module.
-
-    Cost: methods × candidates × folds fits for the choices, one or two more per method and case;
-    ``n_jobs`` at the same time, costly methods first.
-    """
-    cases, methods = procedure.cases(), procedure.methods()
-    pairs = [(method, case) for case in cases for method in methods]
-    prints = {case.name: joblib.hash(case) for case in cases}
-    keys = [[method.name, case.name, prints[case.name]] for method, case in pairs]
-    tasks = [_trials(procedure, method, case, key) for key, (method, case) in zip(keys, pairs)]
-    tried = _run("choose", [*chain(*tasks)], finished, procedure.backend, n_jobs)
-    finals: list[_Task] = []
-    start = 0  # of the trials of a pair among all
-    for key, (method, case), some in zip(keys, pairs, tasks):
-        stop = start + len(some)
-        finals.append(([*key, "final"], (_finish, procedure, method, case, tried[start:stop])))
-        start = stop
-    results = _run("fit again", finals, finished, procedure.backend, n_jobs)
-    outcomes = [Outcome(method, case, *result) for (method, case), result in zip(pairs, results)]
-    for case in cases:
-        mine = [outcome for outcome in outcomes if outcome.case is case and outcome.is_ours]
-        if mine and all(outcome.name != OURS for outcome in mine):
-            outcomes.append(chosen(procedure, mine))
-    return outcomes
-
-
-def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
-    """What the training data choose among our methods in a case, for every column.
-
-    The first one, from simple to complex as they are configured, that is no worse than the best on
-    the data held out by more than one standard error of their paired differences over units. Each
-    has its strength of least mean loss: a strength as large as one standard error allows was no
-    better on training data (docs/research/choosing.md).
-    """
-    case = mine[0].case
-    fields: dict[str, Any] = {"choices": {}, "models": {}, "scores": {}}
-    for column in mine[0].choices:
-        held_out = [outcome.choices[column].losses for outcome in mine]
-        place = 0
-        if len(held_out[0]):
-            units = [
-                f"{i} {u}" for i, part in enumerate(case.folds) for u in procedure.units(part[1])
-            ]
-            means = np.array([statistics(losses, units)["values"] for losses in held_out])
-            excess = means - means[means.mean(axis=1).argmin()]
-            errors = [standard_error(row, overlap=case.overlap or 0.0) or 0.0 for row in excess]
-            place = int(np.argmax(excess.mean(axis=1) <= np.array(errors) + 1e-12))
-        best = mine[place]
-        fields["choices"][column] = replace(best.choices[column], method=best.name)
-        fields["models"][column] = best.models[column]
-        fields["scores"][column] = best.scores[column]
-    fields["seconds"] = sum(outcome.seconds for outcome in mine)
-    return Outcome(Method(OURS, None), case, **fields, fit_seconds=best.fit_seconds)
-
-
-def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) -> list[_Task]:
-    """A fit of every candidate to every fold, by candidate; none where nothing is to be chosen."""
-    tasks: list[_Task] = []
-    validated = procedure.validates_one or (is_ours(method.name) and not procedure.each_candidate)
-    if len(method.candidates) == 1 and not validated:
-        return tasks
-    for i in range(len(method.candidates)):
-        for j, (train, held_out) in enumerate(case.folds):
-            whole = train is case.train
-            call = (_try, procedure, method, i, train, held_out, whole)
-            tasks.append(([*key, f"candidate {i}, fold {j}"], call))
-    return tasks
-
-
-def _run(
-    title: str, tasks: Sequence[_Task], finished: Finished, backend: str, n_jobs: int
-) -> list[Any]:
-    """All results in the order of the tasks; costly methods stand last, and so go first."""
-    _logger.info("%s: %d fits", title, len(tasks))
-    with quiet():
-        parallel = joblib.Parallel(n_jobs, prefer=backend, return_as="generator")
-        results = parallel(
-            joblib.delayed(_call)(finished, backend, key, *call) for key, call in tasks[::-1]
-        )
-        made, told = [], time.monotonic()
-        for result in tqdm(results, title, len(tasks), disable=None, unit="fit"):
-            made.append(result)
-            if time.monotonic() > told + SILENCE and not sys.stderr.isatty():
-                told = time.monotonic()
-                _logger.info("%s: %d of %d fits are done", title, len(made), len(tasks))
-        return made[::-1]
-
-
-def _call(finished: Finished, backend: str, key: list[str], *call: Any) -> Any:
-    if backend == "threads":  # which share what the caller has set
-        return finished(key, *call)
-    with quiet():
-        return finished(key, *call)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """One thread of linear algebra; a gap above the tolerance is reported with the choices."""
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
-
-
-def _try(
-    procedure: Procedure, method: Method, candidate: int, train: Any, held_out: Any, whole: bool
-) -> _Trial:
-    """Fit a candidate to a fold; keep the model where that is the whole of the training data."""
-    begun = time.thread_time()
-    model, fit_seconds = _fitted(procedure, method, candidate, train)
-    losses = procedure.validate(method, model, train, held_out)
-    seconds = time.thread_time() - begun
-    return _Trial(losses, seconds, fit_seconds, model if whole else None)
-
-
-def _fitted(procedure: Procedure, method: Method, candidate: int, data: Any) -> tuple[Any, float]:
-    """A model and the processor's seconds that it took."""
-    begun, parameters = time.thread_time(), method.candidates[candidate]
-    model = procedure.fit(method.with_parameters(parameters), data, method)
-    if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
-        raise KeyboardInterrupt
-    seconds = time.thread_time() - begun
-    _logger.debug("%s %s: %.1f s", method.name, parameters, seconds)
-    return model, seconds
-
-
-def _finish(
-    procedure: Procedure, method: Method, case: Case, trials: Sequence[_Trial]
-) -> tuple[Any, ...]:
-    """Choose among the trials, fit again unless a trial has seen all training data, and score.
-
-    The fields of an Outcome but the first two.
-    """
-    begun = time.thread_time()
-    n_folds = len(case.folds) or 1
-    tried = [trials[i : i + n_folds] for i in range(0, len(trials), n_folds)]
-    fitted = {
-        place: (row[0].model, row[0].fit_seconds)
-        for place, row in enumerate(tried)
-        if row[0].model is not None
-    }
-    choices, models, scores = {}, {}, {}
-    for column in procedure.columns(method):
-        place, choices[column] = choose(method.candidates, tried, column, case.overlap)
-        if place not in fitted:
-            fitted[place] = _fitted(procedure, method, place, case.train)
-        models[column], scores[column] = procedure.score(
-            fitted[place][0], choices[column].option, column, case
-        )
-    seconds = time.thread_time() - begun + sum(trial.seconds for trial in trials)
-    return choices, models, scores, seconds, fitted[place][1]
-
-
-def choose(
-    candidates: Sequence[Mapping[str, Any]],
-    tried: Sequence[Sequence[_Trial]],
-    column: str,
-    overlap: float | None = None,
-) -> tuple[int, Choice]:
-    """The candidate and option of least mean loss held out, the first among equals; its place.
-
-    With ``overlap``, the share of held-out over fitted samples, the first candidate stays unless
-    the best one is better by more than one standard error of the paired differences, which splits
-    that share samples make larger by the factor 1/J + overlap for J of them (Nadeau & Bengio,
-    Inference for the generalization error, Machine Learning 52, 2003): the least mean of a few
-    dozen noisy ones is often luck.
-    """
-    if not tried:
-        return 0, Choice(candidates[0], None, np.zeros(0))
-    options = []
-    for place, trials in enumerate(tried):
-        for option in trials[0].losses[column]:
-            losses = np.concatenate([trial.losses[column][option] for trial in trials])
-            options.append((place, Choice(candidates[place], option, losses)))
-    best = min(options, key=lambda pair: float(pair[1].losses.mean()))
-    if overlap is None:
-        return best
-    gains = options[0][1].losses - best[1].losses
-    n = len(gains)
-    error = gains.std(ddof=1) * np.sqrt(1 / n + overlap) if n > 1 else 0.0
-    return best if gains.mean() > error else options[0]
-
-
 def standard_error(
     values: NDArray, weights: NDArray | None = None, overlap: float = 0.0
 ) -> float | None:
     """Of a mean over independent units, None for a single one.
 
     Weighted means are ratios of sums, whose error is that of weighted residuals (to first order);
-    units that share training samples make it larger, see :func:`choose`.
+    units that share training samples make it larger, see :func:`experiments.choosing.choose`.
     """
     n = len(values)
     if n < 2:

@@ -22,8 +22,10 @@ from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
 import metriclearn
+from experiments.choosing import compare
 from experiments.command_line import CONFIGS, from_command_line
-from experiments.procedure import Finished, Procedure, compare
+from experiments.finished import Finished
+from experiments.procedure import Procedure
 from experiments.report import write_report
 from experiments.results import OURS, markdown_table, read_results, results_table
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
+from experiments.choosing import choose
 from experiments.comparison import (
     Comparison,
     case_of,
@@ -16,7 +17,7 @@ from experiments.comparison import (
     sequence_losses,
     with_tuned_penalty,
 )
-from experiments.procedure import Method, choose
+from experiments.procedure import Method
 from metriclearn import ChangePointMetricLearner
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points

@@ -203,7 +203,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) ->
 def test_ordinary_files_without_a_terminal_get_lines_of_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("experiments.procedure.SILENCE", 0.0)
+    monkeypatch.setattr("experiments.finished.SILENCE", 0.0)
     call("run", "experiment=synthetic", *FEW, "~methods.rca", f"hydra.run.dir={tmp_path}")
     text = (tmp_path / "run.log").read_text(encoding="utf-8")
     assert re.search(r"choose: \d+ of \d+ fits are done", text)
@@ -230,7 +230,11 @@ def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
         (["tiny=maybe"], ["tiny needs true or false, got maybe."]),
         (["n_folds=many"], ["n_folds needs a whole number, got many."]),
         (["experiment=figure1", "dataset.test_root=/x"], ["reads no folder of test data"]),
-        (["experiment=figure1", "+dataset.test_root=/x"], ["does not read dataset.test_root"]),
+        (["experiment=figure1", "+dataset.test_root=/x"], ["reads no folder of test data"]),
+        (["+n_fold=3"], ["There is no n_fold; did you mean n_folds."]),
+        (["++n_fold=3"], ["There is no n_fold; did you mean n_folds."]),
+        (["+dataset.windows=3"], ["There is no windows in dataset; there are name, loader."]),
+        (["+methods.rca.column=[given]"], ["no column in methods.rca; did you mean columns."]),
         (["resume=/absent"], ["resume=/absent needs the folder of a run"]),
         (["hydra/launcher=nowhere"], ["no hydra/launcher/nowhere", "[sweeps]"]),
         (["executor=mpi"], ["dask, threads"]),
