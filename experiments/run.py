@@ -28,6 +28,7 @@ from experiments.finished import Finished
 from experiments.procedure import Procedure
 from experiments.report import write_report
 from experiments.results import OURS, markdown_table, read_results, results_table
+from metriclearn.running.callbacks import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # of a run: its fits, and that they are needed
 _IRRELEVANT = ("n_jobs", "executor", "resume", "outputs")  # settings that decide no result
@@ -66,11 +67,7 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
         outcomes = compare(procedure, finished, config.n_jobs)
         story = procedure.story(outcomes, folder)
     except (KeyboardInterrupt, SystemError) as error:
-        # compiled code that Ctrl-C meets, or its loader, ends in SystemErrors that it has caused
-        origin: BaseException = error
-        while origin.__cause__ is not None:
-            origin = origin.__cause__
-        if not isinstance(origin, KeyboardInterrupt):
+        if not is_interrupt(error):
             raise
         raise KeyboardInterrupt(
             f"Interrupted: {len(finished)} finished fits are kept in {finished.folder}; the same "

@@ -52,7 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _ERRORS as error:
         print(f"Error: {_sentence(error)}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemError) as error:
+        from metriclearn.running.callbacks import is_interrupt
+
+        if not is_interrupt(error):
+            raise
         print("Interrupted; nothing was written half.", file=sys.stderr)
         return 130
     return 0

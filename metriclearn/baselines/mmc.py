@@ -60,7 +60,7 @@ class MMC(StandardizedMetric):
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         "max_pairs": number(1, whole=True),
         "max_iter": number(1, whole=True),
-        "tol": number(),
+        "tol": number(0, 0.5),  # of the largest root: none would be left at 1
     }
 
     diagonal: bool = False

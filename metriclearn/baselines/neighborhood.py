@@ -73,7 +73,19 @@ class NeighborhoodComponents(StandardizedMetric):
             rows, labels = rows[chosen], labels[chosen]
         start: Any = self.init
         if not isinstance(start, str):
-            start = real_array("NeighborhoodComponents", "init", start, n_features=rows.shape[1])
+            who, P = type(self).__name__, rows.shape[1]
+            start = real_array(who, "init", start, n_features=P)
+            number(1, min(P, self.n_components or P), whole=True).check(
+                who, "number of rows of init", len(start)
+            )
+        inside = [np.ptp(rows[labels == label], axis=0).max() for label in range(first[-1])]
+        if (
+            isinstance(start, str) and start in ("auto", "lda") and max(inside) < 1e-3
+        ):  # discriminant analysis divides by it
+            raise ValueError(
+                f"{type(self).__name__} needs samples that vary within some cluster to begin with "
+                f'init="{start}", got clusters of equal samples; pass init="pca".'
+            )
         inner = NeighborhoodComponentsAnalysis(
             None if self.n_components is None else min(self.n_components, rows.shape[1]),
             init=start,

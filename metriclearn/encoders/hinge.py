@@ -29,7 +29,7 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.running.executors import ThreadExecutor
-from metriclearn.running.parameters import either, needs, number
+from metriclearn.running.parameters import component, either, needs, number
 from metriclearn.similarities.joint import GaussianSimilarity
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.operators import SimilarityForm
@@ -194,6 +194,7 @@ class StructuredHingeLoss(nn.Module):
         either("learned", number()).check(who, "penalty", penalty)
         either(None, "given").check(who, "n_clusters", n_clusters)
         number(1, whole=True).check(who, "min_size", min_size)
+        component("__call__", "ChangePoints()", optional=True).check(who, "oracle", oracle)
         if not segments and oracle is None:
             raise ValueError(
                 f"{who} needs an oracle for clusters that are no segments, got None; pass "

@@ -28,7 +28,7 @@ from metriclearn.problem.partition import Partition, label_values
 from metriclearn.running.callbacks import Callback
 from metriclearn.running.extras import optional
 from metriclearn.running.files import replacing
-from metriclearn.running.parameters import Needs, component, either, number, several
+from metriclearn.running.parameters import Needs, component, either, number, several, shown
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
@@ -274,6 +274,11 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         first = Standardization(self.n_features_in_)
         given = isinstance(self.encoder, nn.Module)
         encoder = copy.deepcopy(self.encoder) if given else self.encoder(self.n_features_in_)
+        if not isinstance(encoder, nn.Module):
+            raise ValueError(
+                f"EncoderMetricLearner needs an encoder that is, or makes, an nn.Module, got "
+                f"{shown(self.encoder)}."
+            )
         parts = OrderedDict(standardization=first, encoder=encoder)
         return nn.Sequential(parts).to(self.device)
 

@@ -7,12 +7,13 @@ a batch (N, T, P) of N recordings to (N, T, r), one row of features for every ro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from metriclearn.running.parameters import SWITCH, component, either, needs, number, several
+from metriclearn.running.parameters import SWITCH, component, either, needs, number, several, shown
 
 _COUNT = number(1, 2**31, whole=True)
 _SIZES = {
@@ -335,6 +336,11 @@ class FrozenEncoder(nn.Module):
         self.module = module if isinstance(module, nn.Module) else module()
         self.module.requires_grad_(False).eval()
         self.shape = (n_features,) if shape is None else tuple(shape)
+        if prod(self.shape) != n_features:
+            raise ValueError(
+                f"FrozenEncoder needs a shape of {n_features} values, got {shown(shape)}; pass the "
+                "shape of the window that a row holds."
+            )
         self.batch_size = batch_size
         width = self._features(torch.zeros(1, 1, n_features)).shape[2]
         self.head = nn.Identity() if head is None else head(width)

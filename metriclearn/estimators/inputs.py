@@ -287,13 +287,16 @@ def list_labelings(who: str, y: Any, data: DataSets) -> Sequence[Any]:
     """
     if y is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None; pass labels.")
-    sized = hasattr(y, "__len__") and not hasattr(y, "toarray")
+    labelings = [y] if data.single else y
+    try:
+        sized = len(labelings) >= 0 and not hasattr(y, "toarray")
+    except Exception:  # an object fails in whatever way it likes
+        sized = False
     if not data.single and (isinstance(y, _NO_LIST) or not sized):
         raise ValueError(
             f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
             f"a {type(y).__name__}; pass a list of label arrays."
         )
-    labelings = [y] if data.single else y
     if len(labelings) != len(data.arrays):
         raise ValueError(
             f"{who} needs one labeling per data set, got {len(data.arrays)} data set(s) and "
@@ -462,6 +465,6 @@ def _sort_of(X: Any) -> str:
         return "one"
     for item in X:
         table = isinstance(item, Sequence) and len(item) > 0 and isinstance(item[0], Sequence)
-        if table or len(getattr(item, "shape", ())) in (1, 2):
+        if table or getattr(item, "ndim", 0) in (1, 2):
             return "several"
     return "one" if len(X) > 0 else "several"

@@ -201,10 +201,11 @@ def annotation_error(
     detection using max margin interval regression", ICML 2013.
     """
     ends = _ends(change_points, n_samples)
-    rows = list(regions) if isinstance(regions, Iterable) else [regions]
+    listed = isinstance(regions, Iterable) and getattr(regions, "ndim", 1) > 0
+    rows: list[Any] = list(regions) if listed else [regions]
 
     def fits(row: Any) -> bool:
-        if not isinstance(row, (Sequence, np.ndarray)) or len(row) not in (3, 4):
+        if not isinstance(row, (Sequence, np.ndarray)) or np.shape(row) not in ((3,), (4,)):
             return False
         whole = [number().accepts(value) and float(value).is_integer() for value in row]
         open_ended = len(row) == 4 and row[3] is None

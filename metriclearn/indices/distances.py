@@ -101,6 +101,6 @@ def _relative(points: NDArray, origins: NDArray, sizes: NDArray) -> NDArray[np.f
 def _transformed(points: NDArray[np.float64], metric: Any) -> NDArray[np.float64]:
     if metric is None:
         return points
-    if hasattr(metric, "transform"):
+    if hasattr(metric, "transform") and not hasattr(metric, "iloc"):  # as data frames have, too
         return np.asarray(metric.transform(points), dtype=np.float64)
     return points @ metric_factor("An internal index", metric, points.shape[1])

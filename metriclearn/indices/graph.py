@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import Labels, label_arrays, label_codes
 from metriclearn.indices.information import log_base, variation_of_information
-from metriclearn.running.parameters import needs, number, real_array, several
+from metriclearn.running.parameters import check_scale, needs, number, real_array, several
 
 
 def random_walk_index(
@@ -125,6 +125,7 @@ def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
     from sklearn.neighbors import kneighbors_graph
 
     points = real_array("knn_graph", "X", X)
+    check_scale("knn_graph", points)
     number(1, len(points) - 1, whole=True).check("knn_graph", "n_neighbors", n_neighbors)
     graph = kneighbors_graph(points, n_neighbors, mode="connectivity", include_self=False)
     return graph.maximum(graph.T)

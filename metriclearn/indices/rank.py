@@ -10,8 +10,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.indices.contingency import ContingencyTable, choice, contingency_table
+from metriclearn.indices.contingency import (
+    ContingencyTable,
+    choice,
+    contingency_table,
+    label_arrays,
+)
 from metriclearn.indices.pairs import pair_counts
+from metriclearn.problem.partition import label_values
 from metriclearn.running.parameters import Needs, needs, number, real_array
 
 Ties = Literal["agree", "ignore"]
@@ -185,16 +191,14 @@ def _finite(values: ArrayLike) -> NDArray[np.float64]:
 
 def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable:
     """Contingency table of two sequences, rows and columns in the order of the values."""
-    rows, columns = np.asarray(a), np.asarray(b)
-    if rows.ndim != 1 or rows.shape != columns.shape or rows.size == 0:
+    rows, columns = map(label_values, label_arrays(a, b))  # type: ignore[arg-type]
+    try:
+        _, row_codes = np.unique(rows, return_inverse=True)
+        _, column_codes = np.unique(columns, return_inverse=True)
+    except TypeError as error:
         raise ValueError(
-            "A Goodman–Kruskal index needs two sequences of equal length, got shapes "
-            f"{rows.shape} and {columns.shape}."
-        )
-    if any(v.dtype.kind == "f" and np.isnan(v).any() for v in (rows, columns)):
-        raise ValueError("A Goodman–Kruskal index needs values without NaN; remove those pairs.")
-    _, row_codes = np.unique(rows, return_inverse=True)
-    _, column_codes = np.unique(columns, return_inverse=True)
+            f"A Goodman–Kruskal index needs values that can be sorted, got others ({error})."
+        ) from error
     return ContingencyTable.from_codes(row_codes, column_codes)
 
 

@@ -186,6 +186,11 @@ def _reseeded(estimator: Any, generator: np.random.Generator) -> Any:
 def _common(a: Any, b: Any, absent: Hashable) -> tuple[NDArray, NDArray]:
     """The labels of two labelings on the points that both have."""
     a, b = label_arrays(a, b)
+    if a.ndim != 1 or b.ndim != 1:
+        raise ValueError(
+            "stability needs one label per point in reference and labelings, got shapes "
+            f"{a.shape} and {b.shape}; pass one-dimensional labelings."
+        )
     kept = differs(a, absent) & differs(b, absent)
     if not kept.any():
         raise ValueError("stability needs labelings that share a point, got two that do not.")

@@ -18,14 +18,14 @@ from metriclearn.running.parameters import Needs, needs, real_array, several
 _PICTURE = Needs("", lambda image: np.ndim(image) == 3 and np.asarray(image).dtype.kind in "uf")
 _ROWS = Needs(
     "{name} that name a list of label maps or of captions",
-    lambda rows: rows is None or all(isinstance(row, (list, tuple)) for row in rows.values()),
+    lambda rows: all(isinstance(row, (list, tuple)) for row in rows.values()),
 )
 
 
 @needs(
     images=several(_PICTURE, "a list of {name} (H, W, 3) of uint8 or floats"),
     segmentations=_ROWS,
-    captions=_ROWS,
+    captions=Needs(_ROWS.words, lambda rows: rows is None or _ROWS.accepts(rows)),
 )
 def plot_image_segmentations(
     images: Sequence[NDArray],

@@ -55,7 +55,8 @@ def plot_scaling(
             f"sizes {size.tolist()} and seconds {time.tolist()}."
         )
     power = float(np.polyfit(np.log(size), np.log(time), 1)[0])
-    symbol = xlabel.split()[-1] if len(xlabel.split()[-1]) == 1 else "size"
+    last = xlabel.rpartition(" ")[2]
+    symbol = last if len(last) == 1 else "size"
     message = f"Time grows as {symbol} to the power {power:.2f}"
     ax = draw.canvas(ax, (5.6, 3.8), message, title)
     color = draw.PALETTE[len(ax.lines) % len(draw.PALETTE)]

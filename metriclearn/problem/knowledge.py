@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition, factorize, label_values
+from metriclearn.running.parameters import shown
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,11 @@ class PartialPartition:
         same: Iterable[tuple[int, int]] = (),
         regions: Iterable[Region | tuple[int, int, ChangeCount]] = (),
     ) -> None:
-        if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
-            raise ValueError(f"PartialPartition needs at least one sample, got {n_samples!r}.")
+        if not isinstance(n_samples, numbers.Integral) or not 1 <= n_samples <= 2**31:
+            raise ValueError(
+                "PartialPartition needs at least one sample, and at most 2**31, got "
+                f"{shown(n_samples)}."
+            )
         T = int(n_samples)
         self.n_samples: int = T
         self.labels: NDArray[np.int64] = _codes(labels, T)

@@ -14,6 +14,16 @@ from tqdm import tqdm
 from metriclearn.running.parameters import Needs, check_parameters, number
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C is the origin of an error.
+
+    Compiled code that it meets, or the loader of such code, ends in SystemErrors that it causes.
+    """
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return isinstance(error, KeyboardInterrupt)
+
+
 @dataclass(frozen=True)
 class Progress:
     """What a callback sees after each round; ``estimator()`` is there when a learner solves."""

@@ -6,8 +6,9 @@ import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
 from inspect import signature
-from os import PathLike
+from os import fspath
 from reprlib import Repr
 from typing import Any, TypeVar, cast
 
@@ -213,14 +214,15 @@ def number(
 def component(kind: Any, example: str, *, optional: bool = False) -> Needs:
     """An instance of a protocol or class, such as ``example``; or None where it is optional.
 
-    A name in place of the class asks for a method or an attribute.
+    A name in place of the class asks for a method or an attribute; data frames, which have many of
+    the same names as estimators, are none.
     """
 
     def accepts(value: Any) -> bool:
         if value is None:
             return optional
         fits = hasattr(value, kind) if isinstance(kind, str) else isinstance(value, kind)
-        return fits and not isinstance(value, type)
+        return fits and not isinstance(value, type) and not hasattr(value, "iloc")
 
     return Needs(f"{{a}} {{name}} such as {example}{' or None' if optional else ''}", accepts)
 
@@ -246,7 +248,8 @@ def several(row: Needs, words: str) -> Needs:
     """A sequence, possibly empty, of what another row accepts."""
 
     def accepts(values: Any) -> bool:
-        return not isinstance(values, (str, bytes)) and all(map(row.accepts, values))
+        listed = not isinstance(values, (str, bytes)) and len(values) >= 0  # raises for iterators
+        return listed and all(map(row.accepts, values))
 
     return Needs(words, accepts)
 
@@ -267,21 +270,28 @@ _EVERYWHERE = {
     ),
     "verbose": either(None, True, False),
     "n_jobs": either(None, number(1, 2**16, whole=True), number(-(2**10), -1, whole=True)),
-    "checkpoint": component((str, PathLike), '"state.npz"', optional=True),
+    "checkpoint": either(
+        None, Needs('the name of a file such as "state.npz"', lambda v: "\0" not in fspath(v))
+    ),
     "executor": component("each", "DaskExecutor()", optional=True),
     "min_size": number(1, whole=True),
     "max_passes": number(1, whole=True),
-    "device": component(str, '"cpu" or "cuda"'),
+    "device": Needs(
+        'a {name} of this machine such as "cpu"',
+        lambda v: isinstance(v, str) and bool(import_module("torch").empty(1, device=v).numel()),
+    ),
     "distance": component("__call__", "variation_of_information"),
     "index": component("__call__", "rand_score"),
-    "labelings": component((list, tuple, np.ndarray), "a list of them"),
+    "labelings": Needs(
+        "a list of {name}", lambda v: isinstance(v, (list, tuple, np.ndarray)) and len(v) >= 0
+    ),
     "segmentations": _NAMED,
     "panels": _NAMED,
     "strips": _NAMED,
     "bands": component("get", "a dictionary", optional=True),
     "traces": _NAMED,
     "title": _TEXT,
-    "xlabel": _TEXT,
+    "xlabel": component(str, '"seconds"'),
     "ylabel": _TEXT,
     "label": _TEXT,
     "unit": _TEXT,

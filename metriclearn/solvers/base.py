@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.running.callbacks import Callback, Progress
+from metriclearn.running.callbacks import Callback, Progress, is_interrupt
 from metriclearn.running.checkpoint import Checkpoint
 from metriclearn.running.parameters import check_parameters
 from metriclearn.solvers.mahalanobis import MetricCone
@@ -287,8 +287,8 @@ class Iteration(ABC):
                 self.close_round()
         except Stop as stop:
             reason = str(stop)
-        except KeyboardInterrupt:
-            if not np.isfinite(self.objective):
+        except (KeyboardInterrupt, SystemError) as error:
+            if not np.isfinite(self.objective) or not is_interrupt(error):
                 raise
             reason = "interrupted"
         if reason != "interrupted" and self.solved():

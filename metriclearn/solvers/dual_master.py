@@ -132,6 +132,7 @@ class DualMaster:
         v = self.shift - _combine(a, self.rows)
         value, x, jacobian = self._evaluate(a, v)
         gap = np.inf
+        curved = False  # whether the price counts as positive, though it is 0
         for _ in range(max_steps):
             gradient, best = self.offsets + self.rows @ x, np.full(len(self.masses), -np.inf)
             np.maximum.at(best, self.groups, gradient)
@@ -140,20 +141,23 @@ class DualMaster:
                 break
             direction = self._newton_direction(a, gradient, jacobian, 1e-6 * gap)
             ascent = float(gradient @ direction)
-            if ascent <= 0.0:
-                break
             # halve the step until D grows enough (Armijo), with v moving along by one product
             change, step = _combine(direction, self.rows), 1.0
-            while True:
+            while ascent > 0.0:
                 trial, trial_v = a + step * direction, v - step * change
                 trial_value, trial_x, trial_jacobian = self._evaluate(trial, trial_v)
                 if trial_value >= value + 1e-4 * step * ascent or step < 1e-6:
                     break
                 step *= 0.5
-            if trial_value <= value:  # nothing but rounding is left
+            if ascent > 0.0 and trial_value > value:
+                a, v, curved = trial, trial_v, False
+                value, x, jacobian = trial_value, trial_x, trial_jacobian
+            elif self.cone.priced and x[-1] == 0.0 and not curved:
+                # D curves much more where the price is positive, which may be a tiny step away
+                _, jacobian = self.cone.linearize(np.append(v[:-1], 1e-300))
+                curved = True
+            else:  # nothing but rounding is left
                 break
-            a, v = trial, trial_v
-            value, x, jacobian = trial_value, trial_x, trial_jacobian
         return a, x, gap
 
     def _evaluate(self, a: NDArray, v: NDArray) -> tuple[float, NDArray, Jacobian]:
@@ -170,7 +174,10 @@ class DualMaster:
         level = np.bincount(self.groups, weights=a * gradient) / self.masses
         chosen = np.flatnonzero((a > 1e-12) | (gradient >= level[self.groups]))
         H = jacobian(self.rows[chosen]) / self.curvature
-        H[np.diag_indices_from(H)] += 1e-10 * max(1e-300, float(np.trace(H)) / len(chosen))
+        sizes = H.diagonal()
+        if self.cone.priced:  # whose unit is another: the ridge is to be small beside the metric's
+            sizes = np.maximum(sizes - self.rows[chosen, -1] ** 2 / self.curvature, 1e-5 * sizes)
+        H[np.diag_indices_from(H)] += 1e-10 * max(1e-300, float(np.mean(sizes)))
         c = gradient[chosen] + H @ a[chosen]
         groups = self.groups[chosen]
         # the program gives the new weights of the chosen rows; those of all others become 0

@@ -39,13 +39,14 @@ NUMBERS = {
 }
 NUMBERS |= {"sample_weight", "pairs", "signal", "costs", "deviations", "image", "variance"}
 LABELS = {"y", "labels", "labels_true", "labels_pred", "truths", "reference"}
-# 0/0 and a history without validation are NaN, as documented; what is not looked at is not refused
+# 0/0 and a history without validation are NaN, as documented; what is not looked at is not refused,
+# and None, as which NaT is read, says that a labeling lacks a point
 NAN_IS_TOLD = (
     "goodman_kruskal_gamma",
     "weighted_goodman_kruskal",
     "EncoderMetricLearner(validation=",
 )
-NOT_LOOKED_AT = ("ImageFeatures.fit(X", "plot_contingency")
+NOT_LOOKED_AT = ("ImageFeatures.fit(X", "plot_contingency", "stability_reference(reference")
 ERRORS: Counter[bool] = Counter()  # whether they are ours
 OBSCURE: Counter[str] = Counter()
 

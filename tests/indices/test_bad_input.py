@@ -143,7 +143,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     *((lambda S=S: indices.random_walk_index(S, [0, 1], [0, 0]), text) for S, text in GRAPHS),
     *((lambda f=f: f(np.ones((2, 2)), [0, 1], [0]), "2 and 1") for f in WALKS),
     *((lambda f=f: f(np.ones((2, 2)), [0, None], [0, 1]), "None") for f in WALKS),
-    *((lambda f=f: f([1, 2], [1]), "equal length") for f in GAMMAS),
+    *((lambda f=f: f([1, 2], [1]), "2 and 1") for f in GAMMAS),
     *((lambda f=f: f([1, NAN], [1, 2]), "NaN") for f in GAMMAS),
     *((lambda f=f: f([1], [1], ties="half"), "ties") for f in GAMMAS),
     (lambda: indices.weighted_goodman_kruskal([1], [1], denominator="sum"), "denominator"),

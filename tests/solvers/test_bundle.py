@@ -6,12 +6,14 @@ import pytest
 from metriclearn import (
     L1,
     BundleDual,
+    ChangePointMetricLearner,
     DiagonalMetric,
     FullMetric,
     Partition,
     SquaredFrobenius,
     Trace,
 )
+from metriclearn.datasets import make_change_points
 from tests.solvers.complete_problem import CompleteProblem
 
 pytest.importorskip("cvxpy", reason="cvxpy is the reference here: pip install cvxpy")
@@ -72,6 +74,18 @@ def test_separable_data_reach_zero_risk() -> None:
     assert solution.converged
     assert solution.objective <= 2e-3 * solution.scale
     assert problem.risk()(solution.w).mean <= 2e-3 * solution.scale
+
+
+@pytest.mark.parametrize(("unit", "seed"), [(0.05, 2), (0.1, 0), (0.1, 2), (0.4, 0)])
+def test_small_features_drawn_to_their_metric_are_learned_in_few_rounds(unit, seed) -> None:
+    """The master problem is solved though the price is in a unit far from the metric's."""
+    data = make_change_points(5, 60, 3, 2, (3, 5), noise=1.0, jump=1.5, random_state=seed)
+    learner = ChangePointMetricLearner(
+        FullMetric(), SquaredFrobenius(1.0, 1.0), standardize=False, verbose=False
+    )
+    solution = learner.fit([unit * X for X in data.sequences], data.labels).solution_
+    assert solution.converged
+    assert len(solution.trace) <= 20
 
 
 @pytest.mark.parametrize("kind", [SquaredFrobenius, L1, Trace])
