@@ -215,7 +215,8 @@ class Images(Procedure):
         values = [outcome.scores["given"][measure] for outcome in pair]
         order = np.argsort(values[0] if better == "less" else -values[0], kind="stable")
         means = ", ".join(f"{o.name} {v.mean():.2f}" for o, v in zip(pair, values))
-        title = f"Mean {words} of the test images: {means}"
+        draw_of = "" if self.config.n_seeds == 1 else ", first draw"
+        title = f"Mean {words} of {len(order)} test images{draw_of}: {means}"
 
         def draw(ax: Axes | None = None) -> Figure:
             count = 3 if ax is not None else self.config.n_drawn

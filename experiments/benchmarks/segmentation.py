@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import whiten
 from sklearn.cluster import KMeans, SpectralClustering
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut
+from sklearn.model_selection import KFold, LeaveOneOut
 
 from experiments.benchmarks.machine import Report, options_of
-from experiments.comparison import group_cases
+from experiments.comparison import group_cases, group_folds
 from metriclearn import (
     ChangePointMetricLearner,
     ClusteringMetricLearner,
@@ -59,7 +59,7 @@ def tuned_learner(train: LabeledSequences) -> ChangePointMetricLearner:
     losses = []
     for strength in STRENGTHS:
         learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(strength))
-        parts = GroupKFold(4).split(train.sequences, groups=train.groups)
+        parts = group_folds(train, 4)
         folds = [(train.select(rest), train.select(held_out)) for rest, held_out in parts]
         scores = [learner.fit(a.sequences, a.labels).score(b.sequences, b.labels) for a, b in folds]
         losses.append(-np.mean(scores))

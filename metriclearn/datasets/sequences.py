@@ -241,8 +241,10 @@ def runs(labels: ArrayLike) -> list[str]:
 def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
     """Whether labels name classes, rather than single segments or nothing at all.
 
-    They do not where they are empty or one for all, where none comes back, and where there are
-    more than eight that end with a number and none comes back in its sequence: shot 1, shot 2, …
+    They do not where they are empty or one for all, where none comes back, and where all end with
+    a number, none comes back in its sequence, and there are more than eight, or they count the
+    segments of sequences that have not all as many: shot 1, shot 2, … Where all have as many, they
+    are phases.
 
     Parameters
     ----------
@@ -253,8 +255,12 @@ def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
     names = set(every)
     if len(names) == 1 or len(names) == len(every):
         return False
-    once = all(len(set(labels)) == len(labels) for labels in labelings)
-    return not (once and len(names) > 8 and all(name[-1:].isdigit() for name in names))
+    if any(len(set(labels)) < len(labels) for labels in labelings):
+        return True
+    numbers = [[name[len(name.rstrip("0123456789")) :] for name in part] for part in labelings]
+    counted = all(part == [str(i + 1) for i in range(len(part))] for part in numbers)
+    uneven = len({len(labels) for labels in labelings}) > 1
+    return not (all(map(all, numbers)) and (len(names) > 8 or (counted and uneven)))
 
 
 def of_parts(

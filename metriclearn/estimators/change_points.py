@@ -45,11 +45,11 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     programs. New sequences are segmented exactly with the learned B and λ.
 
     The defaults (one weight per feature, L1 of strength 1e-3 on standardized features, learned
-    penalty) had the smallest loss relative to the best setting of each data set, in 3-fold
-    cross-validation on the training parts of the synthetic sequences, HAPT and Gesture Phase:
+    penalty) are within one standard error of the best setting in 3-fold cross-validation on the
+    training parts of the synthetic sequences, HAPT and Gesture Phase:
     ``python -m experiments.run experiment=default_settings``, docs/results/default_settings.md.
-    With few, correlated features ``FullMetric()`` and ``SquaredFrobenius(0.1)`` were better (HAPT:
-    10.2 against 12.7).
+    With few, correlated features, as those of HAPT, ``FullMetric()`` and ``SquaredFrobenius(0.1)``
+    are better.
 
     Parameters
     ----------
