@@ -11,7 +11,7 @@ WORKERS ?= 2
 # How long make fuzz tries random cases
 MINUTES ?= 10
 # those that leave a page; what needs an environment of its own writes none
-BENCHMARKS := $(basename $(notdir $(shell grep -l "Report(" experiments/benchmarks/*.py)))
+BENCHMARKS := $(basename $(notdir $(shell grep -l "= .*Report.*options" experiments/benchmarks/*.py)))
 
 .PHONY: help demo test fuzz integrations lint bench figures clean
 .DELETE_ON_ERROR:
