@@ -1,0 +1,5 @@
+"""The public names of metriclearn.annotate, each told once."""
+
+from .suggest import Suggestion as Suggestion
+from .suggest import labeled_stretches as labeled_stretches
+from .suggest import suggest as suggest
