@@ -150,13 +150,14 @@ def suggest(
         Whose metric and penalty are asked. One that is not fitted, by default
         ``ChangePointMetricLearner()``, is fitted to the known stretches.
     strategy : str
-        "margin": exp(−what the score loses / penalty), summed over the boundaries that are
-        predicted and those that nearly are. "disagreement": how metrics learned on resampled
-        stretches differ in their boundaries. "diversity": the distance in means and deviations of
-        the features to the nearest stretch that is known or suggested. "combined": margin times
-        diversity. Where nothing is known of changes, there is no metric to ask, and all of these
-        are "diversity". And without looking at the data, to compare with: "random", "leftmost"
-        (from the first recording on) and "longest" (the middle of the longest gap).
+        "margin": over the changes that are predicted, and those that nearly are, the sum of
+        1 − m / penalty with m what the score loses by deciding otherwise, where that is positive.
+        "disagreement": how metrics learned on resampled stretches differ in their boundaries.
+        "diversity": the distance in means and deviations of the features to the nearest stretch
+        that is known or suggested. "combined": margin times diversity. Where nothing is known of
+        changes, there is no metric to ask, and all of these are "diversity". And without looking
+        at the data, to compare with: "random", "leftmost" (from the first recording on) and
+        "longest" (the middle of the longest gap).
     random_state : int, Generator or None
 
     Raises
@@ -252,8 +253,8 @@ def _doubts(learner: Any, told: _Told, length: int, *_: Any) -> list[NDArray]:
         gains[0] = -np.inf  # the start is no change
         peaks = (gains == maximum_filter1d(gains, 2 * radius + 1)) & np.isfinite(gains)
         peaks[1:] &= ~peaks[:-1]  # one of a plateau
-        values[peaks] = np.exp(gains[peaks] / price)
-        values[margins.change_points[:-1]] = np.exp(-margins.losses / price)
+        values[peaks] = np.maximum(0.0, 1.0 + gains[peaks] / price)
+        values[margins.change_points[:-1]] = np.maximum(0.0, 1.0 - margins.losses / price)
         doubts.append(values)
     return doubts
 

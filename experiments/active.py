@@ -1,0 +1,311 @@
+"""Loss against labeled seconds: an annotator is asked for stretches, and the metric learned again.
+
+The annotator is simulated: the true change-points of the stretches that a strategy of
+:func:`metriclearn.annotate.suggest` asks for, with errors on demand. After every batch of answers
+the metric is learned from the answered stretches alone, each a recording of its own, its strength
+chosen by cross-validation over them; then the next batch is asked for. Test recordings are seen
+by the scores only. The start is the Euclidean metric whose penalty was tuned on all labels, the
+end the metric that was learned from all labels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from hydra.utils import instantiate
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from omegaconf import OmegaConf
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import has_fit_parameter
+
+from experiments.comparison import group_cases, sequence_losses
+from experiments.procedure import (
+    Case,
+    Method,
+    Outcome,
+    Procedure,
+    Row,
+    Scores,
+    Story,
+    tables_and_rows,
+)
+from experiments.report import Artifacts
+from experiments.results import MEASURE, OURS
+from metriclearn import Partition
+from metriclearn.annotate import labeled_stretches, suggest
+from metriclearn.datasets import LabeledSequences, make_change_points
+from metriclearn.plots.canvas import (
+    MUTED,
+    PALETTE,
+    TEXT_SIZE,
+    canvas,
+    figure_of,
+    legend,
+    panels,
+    tidy,
+)
+
+START, END, RANDOM = "euclidean", "ours/all labels", "random"
+_PROTOCOL = (
+    "A simulated annotator answers what each strategy asks for, in batches of stretches of at most "
+    "20 s; after each batch the metric is learned from the answered stretches alone, with the "
+    "strength of least loss in cross-validation over them. Test recordings are scored whole. "
+    "Euclidean: the penalty is tuned on all labels. All labels: the same learner with all of them."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Folder:
+    """Recordings that somebody labels, stretch by stretch.
+
+    Attributes
+    ----------
+    length : int
+        Samples of a stretch.
+    rate : float
+        Samples in a second.
+    learner : estimator
+        What is fitted to the answers.
+    """
+
+    data: LabeledSequences
+    length: int
+    rate: float
+    learner: Any
+    seed: int
+
+    @property
+    def seconds(self) -> float:
+        """Of all recordings together."""
+        return sum(map(len, self.data.sequences)) / self.rate
+
+
+@dataclass(eq=False)
+class Annotator(BaseEstimator):
+    """Asks, answers and learns, until so much of a folder is labeled.
+
+    Parameters
+    ----------
+    strategy : str
+        Of :func:`metriclearn.annotate.suggest`.
+    fractions : sequence of float
+        Labeled parts of all samples, after each of which the metric is learned again.
+    error : float
+        Chance that a true change is overlooked, and that a stretch gets one that is none.
+    learner : estimator, optional
+        In place of that of the folder.
+
+    Attributes
+    ----------
+    learners_ : list of fitted estimators
+        After each of the fractions.
+    """
+
+    strategy: str = "combined"
+    fractions: Sequence[float] = (1.0,)
+    error: float = 0.0
+    learner: Any = None
+
+    def fit(self, folder: Folder) -> Self:
+        """Label and learn."""
+        random = np.random.default_rng(folder.seed)
+        order = random.permutation(len(folder.data))  # of recordings, for "leftmost"
+        arrays = [folder.data.sequences[i] for i in order]
+        truths = [Partition.from_runs(folder.data.labels[i]).labels for i in order]
+        known = [np.full(len(truth), -1) for truth in truths]
+        total, learner, self.learners_ = sum(map(len, truths)), None, []
+        for fraction in self.fractions:
+            missing = fraction * total - sum(np.count_nonzero(labels >= 0) for labels in known)
+            options = {"strategy": self.strategy, "learner": learner, "random_state": random}
+            count = max(1, int(np.ceil(missing / folder.length)))
+            for i, start, stop, _ in suggest(
+                arrays, known, length=folder.length, n=count, **options
+            ):
+                known[i][start:stop] = self._answer(truths[i][start:stop], random)
+            learner = clone(folder.learner if self.learner is None else self.learner)
+            pieces, partitions = labeled_stretches(arrays, known)
+            if len(pieces) == 1:  # cross-validation needs two
+                cuts = slice(len(pieces[0]) // 2), slice(len(pieces[0]) // 2, None)
+                partitions = [Partition.from_runs(partitions[0].labels[cut]) for cut in cuts]
+                pieces = [pieces[0][cut] for cut in cuts]
+            weights = {}
+            if has_fit_parameter(learner, "sample_weight"):
+                weights["sample_weight"] = list(map(len, pieces))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # few answers may hold no change
+                self.learners_.append(learner.fit(pieces, partitions, **weights))
+            if not len(learner.components_):
+                learner = None  # has nothing to be asked
+        return self
+
+    def _answer(self, labels: NDArray, random: np.random.Generator) -> NDArray:
+        """Numbers of the segments in a stretch, some of them wrong."""
+        answer = labels.copy()
+        for change in np.flatnonzero(np.diff(labels)) + 1:
+            if random.random() < self.error:
+                answer[change:][labels[change:] == labels[change]] = answer[change - 1]
+        if random.random() < self.error:
+            answer[random.integers(1, len(answer)) :] += 1_000_000  # the number of no segment
+        return answer
+
+
+def held_out(seed: int, data: LabeledSequences, n_test: int = 0) -> tuple[Any, Any]:
+    """Training and test recordings: ``n_test`` groups, the same for all seeds, or each in turn."""
+    cases = group_cases(data, n_test or 1, not n_test, 2, 0)
+    case = cases[seed % len(cases)]
+    return case.train, case.test
+
+
+def made(seed: int, **options: Any) -> tuple[Any, Any]:
+    """Synthetic training and test recordings, with relevant features of their own."""
+    parts = [
+        make_change_points(**options, feature_seed=seed, random_state=2 * seed + i) for i in (0, 1)
+    ]
+    return parts[0], parts[1]
+
+
+class Active(Procedure):
+    """The procedure: a case is a folder and a seed, a column a labeled part of the folder."""
+
+    backend = "threads"
+    entries = "strategies"
+    certified = False
+
+    def cases(self) -> list[Case]:
+        cases = []
+        for table, entry in filter(lambda item: item[1], self.config.folders.items()):
+            plain = instantiate(OmegaConf.to_container(entry, resolve=True), _convert_="all")
+            for seed in range(self.config.seed, self.config.seed + self.config.n_seeds):
+                train, test = plain["split"](seed)
+                options = {name: plain[name] for name in ("length", "rate", "learner")}
+                folder = Folder(train, seed=seed, **options)
+                name = f"{table}, seed {seed}"
+                cases.append(Case(name, folder, test, (), table))
+        return cases
+
+    def columns(self, method: Method) -> Sequence[str]:
+        """Up to what is labeled in the end."""
+        last = max(method.estimator.fractions)
+        return [_column(fraction) for fraction in self.config.fractions if fraction <= last]
+
+    def fit(self, estimator: Any, data: Folder, method: Method) -> Any:
+        return estimator.fit(data)
+
+    def score(self, model: Annotator, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        places = {_column(fraction): place for place, fraction in enumerate(model.fractions)}
+        learner = model.learners_[places.get(column, -1)]
+        return learner, {MEASURE: np.array([sequence_losses(learner, case.test).mean()])}
+
+    def units(self, data: Any) -> Sequence[str]:
+        """A seed is one unit: of the data where they are made, of order and chance elsewhere."""
+        return ["seed"]
+
+    def table(self, name: str) -> Row:
+        note = (
+            "The same test recordings in all seeds, so that errors are those of the annotation."
+            if name == "HAPT"
+            else ""
+        )
+        return {"title": name, "unit": "seed", "note": note}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        tables = tables_and_rows(self, outcomes)
+        seconds = {outcome.case.table: outcome.case.train.seconds for outcome in outcomes}
+        reached = [
+            reach(table, whole, [row for row in tables["rows"] if row["table"] == table])
+            for table, whole in seconds.items()
+        ]
+        notes = [SENTENCE.format(**facts) for facts in reached]
+        told = {"tables": tables["tables"], "rows": tables["rows"], "seconds_of": seconds}
+        figures = {"Loss against labeled seconds": (partial(plot_learning, told), 3.0)}
+        artifacts = Artifacts(figures=figures, notes=notes)
+        return Story(_PROTOCOL, artifacts, tables, {"reached": reached, "seconds_of": seconds})
+
+
+SENTENCE = (
+    "{table}: from {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
+    "metric to all labels, random {random_way:.0f} %; what random reaches with "
+    "{random_seconds:.0f} s ours reaches with {seconds:.0f} s."
+)
+
+
+def _column(fraction: float) -> str:
+    return f"{100 * fraction:g} % labeled"
+
+
+def _curve(rows: Sequence[Row], method: str) -> NDArray:
+    """Labeled parts, means and standard errors of a method, (3, columns)."""
+    mine = [row for row in rows if row["method"] == method]
+    parts = [float(row["column"].removesuffix(" % labeled")) / 100 for row in mine]
+    errors = [row["standard_error"] or 0.0 for row in mine]
+    return np.array([parts, [row["mean"] for row in mine], errors])
+
+
+def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
+    """How far a part of the labels leads, and with how few ours is where random is at its end.
+
+    Parameters
+    ----------
+    table : str
+    seconds : float
+        Of all training recordings.
+    rows : rows of the table
+    part : float
+        The largest labeled part up to this one is looked at.
+    """
+    (parts, ours, _), (all_parts, chance, _) = _curve(rows, OURS), _curve(rows, RANDOM)
+    start, end = (_curve(rows, name)[1, 0] for name in (START, END))
+    place = int(np.flatnonzero(parts <= max(part, parts[0]))[-1])
+    way, random_way = (100 * (start - x[place]) / (start - end) for x in (ours, chance))
+    first = int(np.argmin(chance))  # where random is best
+    enough = parts[ours <= chance[first]]
+    needed = enough[0] if len(enough) else parts[-1]
+    return {
+        "table": table,
+        "percent": 100 * parts[place],
+        "way": way,
+        "random_way": random_way,
+        "random_seconds": all_parts[first] * seconds,
+        "seconds": needed * seconds,
+        "times": all_parts[first] / needed,
+    }
+
+
+def draw(results: Mapping[str, Any]) -> Figure:
+    """The figure from results.json."""
+    return plot_learning(results)
+
+
+def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
+    """Loss against labeled seconds, a panel for each folder; stacked where axes are given."""
+    tables = results["tables"]
+    message = "Asked for what is in doubt, few labels are enough"
+    stacked = ax is not None
+    ax = canvas(ax, (3.1 * len(tables), 3.4), message)
+    axes = panels(ax, [1.0] * len(tables), stacked=stacked)
+    for panel, table in zip(axes, tables):
+        rows = [row for row in results["rows"] if row["table"] == table["name"]]
+        seconds = results["seconds_of"][table["name"]]
+        for name, style in ((START, ":"), (END, "--")):
+            panel.axhline(_curve(rows, name)[1, 0], color=MUTED, ls=style, lw=1.2, label=name)
+        for place, name in enumerate(_CURVES):
+            if any(row["method"] == name for row in rows):
+                x, mean, error = _curve(rows, name)
+                line: dict[str, Any] = {"color": PALETTE[place], "lw": 1.3 if place else 2.4}
+                panel.errorbar(x * seconds, mean, error, marker="o", ms=3, label=name, **line)
+        panel.set_title(table["title"], fontsize=TEXT_SIZE, loc="left")
+        panel.set_ylim(bottom=0)
+        tidy(panel, "labeled seconds", "" if panel is not axes[0] else "test loss ‖M − N‖²", "y")
+    legend(axes[-1])
+    return figure_of(ax)
+
+
+_CURVES = (OURS, RANDOM, "leftmost", "longest")
