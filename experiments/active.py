@@ -124,7 +124,11 @@ class Annotator(BaseEstimator):
         total, learner, self.learners_ = sum(map(len, truths)), None, []
         for fraction in self.fractions:
             missing = fraction * total - sum(np.count_nonzero(labels >= 0) for labels in known)
-            options = {"strategy": self.strategy, "learner": learner, "random_state": random}
+            options: dict[str, Any] = {
+                "strategy": self.strategy,
+                "learner": learner,
+                "random_state": random,
+            }
             count = max(1, int(np.ceil(missing / folder.length)))
             for i, start, stop, _ in suggest(
                 arrays, known, length=folder.length, n=count, **options

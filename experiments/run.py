@@ -2,10 +2,10 @@
 
 NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, paper_setting,
 figure1, neuroblastoma, beedance, mocap6, clustering, images, bsds500, shows, video, audio,
-kinect_streams, hapt_encoder, beedance_encoder, active, active_small, default_settings or clustering_defaults. Results,
-models, figures and report.html go to ``outputs/NAME/DATE/``, or to ``hydra.run.dir``. A run that
-was stopped goes on where it was with the same command, or with ``resume=FOLDER``; ``--multirun``
-runs a product of values and ends with a table of its jobs.
+kinect_streams, hapt_encoder, beedance_encoder, active, active_small, default_settings or
+clustering_defaults. Results, models, figures and report.html go to ``outputs/NAME/DATE/``, or to
+``hydra.run.dir``. A run that was stopped goes on where it was with the same command, or with
+``resume=FOLDER``; ``--multirun`` runs a product of values and ends with a table of its jobs.
 """
 
 from __future__ import annotations
