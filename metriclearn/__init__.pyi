@@ -28,12 +28,15 @@ from .estimators.normalized_cuts import NormalizedCutMetricLearner as Normalized
 from .estimators.path import ChangePointMetricLearnerCV as ChangePointMetricLearnerCV
 from .estimators.path import regularization_path as regularization_path
 from .estimators.penalty import PenaltyLearner as PenaltyLearner
+from .estimators.price import LearnedPrice as LearnedPrice
 from .estimators.recordings import RecordingSegmenter as RecordingSegmenter
 from .estimators.whitened import ReferenceMetricLearner as ReferenceMetricLearner
 from .estimators.whitened import WhitenedClusteringLearner as WhitenedClusteringLearner
 from .estimators.whitened import WhitenedMetricLearner as WhitenedMetricLearner
+from .features.boundary import BoundaryFeatures as BoundaryFeatures
 from .features.hermite import HermiteMoments as HermiteMoments
 from .features.image import ImageFeatures as ImageFeatures
+from .features.sequence import SequenceFeatures as SequenceFeatures
 from .oracles.averaged import Averaged as Averaged
 from .oracles.change_points import ChangePoints as ChangePoints
 from .oracles.change_points import ConstrainedChangePoints as ConstrainedChangePoints

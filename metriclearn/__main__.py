@@ -275,6 +275,9 @@ def info(model: Annotated[Path, "file that fit has written"]) -> None:
     print(f"rank of the metric: {len(parts[-1].components_)}")
     if getattr(parts[-1], "penalty_", None) is not None:
         print(f"price of a segment: {parts[-1].penalty_:.4g}")
+    if getattr(parts[-1], "price_", None) is not None:
+        weights = " ".join(f"{weight:.4g}" for weight in parts[-1].price_.coef_)
+        print(f"weights of the features of its price: {weights}")
 
 
 def _positive(text: str) -> float:

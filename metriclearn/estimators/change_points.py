@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from metriclearn.estimators.alternation import Piece
 from metriclearn.estimators.inputs import DataSets, read_labelings
 from metriclearn.estimators.large_margin import LargeMarginLearner
+from metriclearn.estimators.price import LearnedPrice
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.change_points import (
+    ChangePoints,
     ConstrainedChangePoints,
     PricedSegmentation,
     segmentation_oracle,
@@ -30,6 +32,7 @@ from metriclearn.solvers.base import Solver
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric
 from metriclearn.solvers.regularizers import L1, Regularizer
+from metriclearn.solvers.subgradient import ProjectedSubgradient
 
 
 @dataclass(eq=False, repr=False)
@@ -59,8 +62,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         ``SquaredFrobenius``, ``L1`` (diagonal metrics) or ``Trace``, each with ``strength``.
     solver : Solver
         ``BundleDual`` (certified) or ``ProjectedSubgradient``.
-    penalty : "learned" or float
-        Price λ ≥ 0 of a segment; "learned" makes it a variable of the convex problem.
+    penalty : "learned", LearnedPrice or float
+        Price λ ≥ 0 of a segment; "learned" makes it a variable of the convex problem, and
+        ``LearnedPrice(features)`` a price that depends on the sequence and on the boundary.
     loss_scale : float
         α > 0, the scale of ℓ inside the margin. With a learned penalty it only rescales B and λ
         and acts as a factor on the regularizer's strength.
@@ -97,6 +101,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         Lᵀ with B = LLᵀ; r is the rank of B.
     penalty_ : float or None
         λ; None after fitting with ``n_segments="given"``.
+    price_ : LearnedPrice or None
+        What changes cost beside λ, with ``coef_``; None for other penalties.
     completions_ : list of int arrays (T_i,), or None
         Partial labels, completed.
     alternation_ : AlternationTrace or None
@@ -126,6 +132,9 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         **LargeMarginLearner.PARAMETERS,
+        "penalty": either(
+            "learned", number(), component(LearnedPrice, "LearnedPrice((SequenceFeatures(),))")
+        ),
         "min_size": number(1, whole=True),
         "n_segments": either(None, "given", remedy="; a number of segments is passed to predict"),
         "oracle": component(Oracle, "SummedArea()", optional=True),
@@ -157,6 +166,14 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
         The hinge is an upper bound only if the labels are among what inference may answer.
         """
         who = type(self).__name__
+        if isinstance(self.penalty, LearnedPrice):
+            exact = isinstance(self.oracle, (ChangePoints, type(None)))
+            if not exact or not isinstance(self.solver, (BundleDual, ProjectedSubgradient)):
+                raise ValueError(
+                    f"{who} needs ChangePoints() or None as oracle, and BundleDual() or "
+                    "ProjectedSubgradient() as solver, to learn prices of positions, got "
+                    f"{self.oracle!r} and {self.solver!r}."
+                )
         truths = read_labelings(who, y, data, segments=True, partial=True)
         for i, truth in enumerate(truths):
             if isinstance(truth, Partition) and truth.sizes.min() < self.min_size:
@@ -178,7 +195,10 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
                 f"{type(self).__name__} needs labels, but nothing is known of any data set "
                 "(all −1)."
             )
-        components = self._first_components(data, knowns, known_stretches, min_size=1)
+        penalty = "learned" if isinstance(self.penalty, LearnedPrice) else self.penalty
+        components = self._first_components(
+            data, knowns, known_stretches, min_size=1, penalty=penalty
+        )
         forms = [LowRankForm(array @ components.T) for array in data.arrays]
         guesses = list(map(_guess, forms, knowns, repeat(self.min_size)))
         price, _ = best_penalty(forms, guesses, min_size=self.min_size, loss=KnownLoss())
@@ -196,6 +216,15 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
             return super()._terms(truths)
         features, oracle = LinearFeatures(self.metric), ConstrainedChangePoints(self.min_size)
         return {"features": features, "loss": KnownLoss(), "oracle": oracle, "completion": oracle}
+
+
+WITHOUT_PRICES = Needs(  # of a learner that sees other sequences than are predicted
+    "a {name} such as ChangePointMetricLearner(), with another penalty than LearnedPrice",
+    lambda learner: (
+        isinstance(learner, ChangePointMetricLearner)
+        and not isinstance(learner.penalty, LearnedPrice)
+    ),
+)
 
 
 def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:

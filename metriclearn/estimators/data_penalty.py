@@ -13,12 +13,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from metriclearn.estimators.alternation import Alternation, FirstMetric, KnownStart
-from metriclearn.estimators.change_points import ChangePointMetricLearner
+from metriclearn.estimators.change_points import WITHOUT_PRICES, ChangePointMetricLearner
 from metriclearn.estimators.inputs import read_labelings
 from metriclearn.estimators.penalty import PenalizedSegmenter
 from metriclearn.oracles.path import SegmentationPath
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.running.parameters import Needs, either, number
 from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
@@ -131,7 +131,7 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         **PenalizedSegmenter.PARAMETERS,
-        "learner": component("predict_change_points", "ChangePointMetricLearner()"),
+        "learner": WITHOUT_PRICES,
         "start": Needs(
             "a start such as IdentityStart(), which does not learn",
             lambda start: isinstance(start, FirstMetric) and not isinstance(start, KnownStart),

@@ -14,12 +14,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import compress, repeat
+from numbers import Real
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -39,10 +42,12 @@ from metriclearn.estimators.inputs import (
     read_weights,
 )
 from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.estimators.price import LearnedPrice
 from metriclearn.problem.forms import LinearFeatures, Samples
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, charges
 from metriclearn.problem.partition import Partition
+from metriclearn.problem.prices import PricedFeatures, PricedSamples
 from metriclearn.problem.risk import HingeTerms, Oracle, StructuredHinge
 from metriclearn.running.callbacks import ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor
@@ -56,7 +61,7 @@ from metriclearn.running.parameters import (
 )
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Callback, Problem, Solution, Solver
-from metriclearn.solvers.mahalanobis import Metric, MetricCone
+from metriclearn.solvers.mahalanobis import Metric, MetricCone, PricedMetric
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
 _LOGGER = logging.getLogger(__name__)
@@ -106,7 +111,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     metric: Metric
     regularizer: Regularizer
     solver: Solver
-    penalty: str | float = "learned"
+    penalty: str | float | LearnedPrice = "learned"
     loss_scale: float = 1.0
     standardize: bool = True
     alternation: Alternation = Alternation()  # noqa: RUF009
@@ -188,8 +193,13 @@ class LargeMarginLearner(LearnedMetric, ABC):
         scale = self._feature_scale(data, weights, truths)
         unit = 1.0 if self.standardize else float(scale.min())
         self.scale_ = scale / unit
-        priced = not self._count_known and self.penalty == "learned"
-        cone = MetricCone(self.metric, data.n_features, priced, unit)
+        priced = not self._count_known and not isinstance(self.penalty, Real)
+        metric: Metric = self.metric
+        self.price_: LearnedPrice | None = None
+        if isinstance(self.penalty, LearnedPrice):
+            self.price_ = clone(self.penalty).fit(data.arrays, truths, unit)
+            metric = PricedMetric(metric, self.price_.n_columns)
+        cone = MetricCone(metric, data.n_features, priced, unit)
         risk = self._hinge(cone, self._samples(data, truths, scale), truths, weights)
         start = self._start(cone, data, truths, weights)
         return Problem(risk, self.regularizer, cone, start)
@@ -202,8 +212,11 @@ class LargeMarginLearner(LearnedMetric, ABC):
         weights: NDArray | None,
     ) -> StructuredHinge:
         """The risk of samples (N,) with their truths, of which each is weighed by weights (N,)."""
+        parts = self._terms(truths)
+        if isinstance(cone.metric, PricedMetric):
+            parts["features"] = PricedFeatures(cone.metric)
         terms = HingeTerms(
-            **self._terms(truths),
+            **parts,
             cone=cone,
             loss_scale=self.loss_scale,
             price=0.0 if self._count_known or cone.priced else float(self.penalty),
@@ -250,9 +263,12 @@ class LargeMarginLearner(LearnedMetric, ABC):
 
     def _samples(self, data: Any, truths: list[Any], scale: NDArray) -> Sequence[Any]:
         """All data sets, or where they are stored."""
+        make: Callable[..., Samples] = self._sample
+        if self.price_ is not None:
+            make = partial(PricedSamples, columns=self.price_.columns)
         if isinstance(data.arrays, StoredArrays):
-            return StoredSamples(data.arrays, truths, scale, self._sample)
-        return list(map(self._sample, data.arrays, truths, repeat(scale)))
+            return StoredSamples(data.arrays, truths, scale, make)
+        return list(map(make, data.arrays, truths, repeat(scale)))
 
     def _start(
         self, cone: MetricCone, data: Any, truths: Sequence[Any], weights: NDArray | None
@@ -276,7 +292,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         variance = float(np.sum((deviation[varies] / unit) ** 2))
         density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
         small = self.loss_scale * float(density) / variance if density < 1 else 0.0
-        return cone.join(small * cone.metric.identity(cone.n_features), 0.0)
+        return cone.join(small * cone.metric.coordinates(np.eye(cone.n_features)), 0.0)
 
     def _first_components(
         self,
@@ -343,7 +359,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
     def _set_metric(self, cone: MetricCone, w: NDArray) -> None:
         """Set metric and price to a point of the cone."""
         metric, price = cone.split(w)
-        self.components_ = self.metric.components(metric) / (self.scale_ * cone.unit)
+        self.components_ = cone.metric.components(metric) / (self.scale_ * cone.unit)
+        if isinstance(cone.metric, PricedMetric) and self.price_ is not None:
+            self.price_ = self.price_.weighted(cone.metric.split(metric)[1])
         self.penalty_: float | None = None
         if not self._count_known:
             self.penalty_ = price if cone.priced else float(self.penalty)
@@ -377,7 +395,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
             self.standardize  # else the features have any unit
             and lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (self.penalty_ or 0.0)
         ):
-            concern = "metric" if self._count_known or self.penalty == "learned" else "fixed"
+            fixed = not self._count_known and isinstance(self.penalty, Real)
+            concern = "fixed" if fixed else "metric"
         elif self.penalty == "learned" and self.penalty_ == 0.0:
             concern = "price"
         if concern is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -22,12 +23,14 @@ from metriclearn.estimators.inputs import (
     read_weights,
 )
 from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
+from metriclearn.estimators.price import LearnedPrice
 from metriclearn.estimators.states import States
-from metriclearn.oracles.change_points import segmentation_oracle
+from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentation_oracle
 from metriclearn.oracles.margins import BoundaryMargins, boundary_margins
+from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.forms import LowRankForm, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.parameters import SWITCH, component
@@ -106,6 +109,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
     n_segments: str | None
     min_size: int
     oracle: Oracle | None = None
+    price_: LearnedPrice | None = None
 
     def predict_change_points(
         self, X: Any, n_segments: Any = None, return_margins: bool = False
@@ -213,6 +217,50 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         self.calibration_ = Calibration.learn(
             margins, truths, tolerance, self.components_, self.penalty_
         )
+        return self
+
+    def tune_penalty(self, X: Any, y: Any) -> Self:
+        """Set the penalty to that of least mean loss on labeled data, best others than training.
+
+        Exact: optimal segmentations are piecewise constant in λ, and their path has all of them,
+        see :func:`~metriclearn.best_penalty`. The metric, and the prices of positions that a
+        ``LearnedPrice`` has learned, stay; after ``n_segments="given"`` there is a penalty then.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+            Sequences shorter than ``min_size`` are single segments and tell nothing.
+        y : labels, change-points or partial labels, for each of them
+            What partial labels say is what counts, see
+            :class:`~metriclearn.problem.losses.KnownLoss`.
+
+        Returns
+        -------
+        self, with another ``penalty_``
+
+        Raises
+        ------
+        ValueError
+            If all sequences are too short, or data or labels cannot be used.
+        """
+        who, data, tuned = type(self).__name__, self._read(X), copy.copy(self)
+        truths = read_labelings(who, y, data, segments=True, partial=True)
+        tuned.penalty_ = self.penalty_ or 0.0
+        given = tuned._segment(data, None, lambda form: form)
+        long = [i for i, form in enumerate(given) if not isinstance(form, Partition)]
+        if not long:
+            raise ValueError(
+                f"{who} needs a sequence of at least min_size={self.min_size} samples to tune its "
+                "penalty, but all are shorter; pass others."
+            )
+        forms, truths = [given[i] for i in long], [truths[i] for i in long]
+        loss: Any = FrobeniusLoss()
+        if isinstance(truths[0], PartialPartition):
+            # completed for their numbers of segments, up to a multiple of which paths are known
+            complete, loss = ConstrainedChangePoints(self.min_size), KnownLoss()
+            pairs = zip(forms, truths)
+            truths = [complete(form, None, known).completing(known) for form, known in pairs]
+        self.penalty_, _ = best_penalty(forms, truths, min_size=self.min_size, loss=loss)
         return self
 
     def fit_states(
@@ -326,7 +374,9 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         oracle = segmentation_oracle(self.oracle, self.min_size) if program is None else program
         partitions: list[Any] = []
         for X, count in zip(data.arrays, counts):
-            form = LowRankForm(cumulative=cumulative_sums(X, self.components_))
+            form: Any = LowRankForm(cumulative=cumulative_sums(X, self.components_))
+            if self.price_ is not None:
+                form = ChargedForm(form, prices=self.price_.prices(X))
             if count is not None:
                 partitions.append(oracle(form, int(count)))
             elif len(X) < self.min_size:  # is one segment

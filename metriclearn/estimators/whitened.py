@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn.estimators.change_points import ChangePointMetricLearner
+from metriclearn.estimators.change_points import WITHOUT_PRICES, ChangePointMetricLearner
 from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.clustering import ClusteringMetricLearner
 from metriclearn.estimators.inputs import check_range, read_weights
@@ -153,7 +153,7 @@ class WhitenedMetricLearner(MappedSegmenter):
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "learner": component(ChangePointMetricLearner, "ChangePointMetricLearner()"),
+        "learner": WITHOUT_PRICES,
         "shrinkage": number(0, 1),
         "n_components": either(None, number(1, whole=True)),
     }
@@ -209,7 +209,7 @@ class ReferenceMetricLearner(MappedSegmenter):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         "reference": component(MetricEstimator, "PrincipalComponents(10)"),
-        "learner": component(ChangePointMetricLearner, "ChangePointMetricLearner()"),
+        "learner": WITHOUT_PRICES,
         "strength": number(1e-12),
     }
 

@@ -131,6 +131,56 @@ class FullMetric(BaseEstimator):
         return (rows == columns).astype(np.float64)
 
 
+@dataclass
+class PricedMetric:
+    """Pairs (B, v) of a metric of another family and q nonnegative weights, v the last q.
+
+    Parameters
+    ----------
+    metric : Metric
+    n_weights : int
+        q.
+    """
+
+    metric: Metric
+    n_weights: int
+
+    def __post_init__(self) -> None:
+        self.polyhedral = self.metric.polyhedral  # v adds nonnegative coordinates
+
+    def split(self, w: NDArray) -> tuple[NDArray, NDArray]:
+        """(coordinates of B, v)."""
+        return w[: len(w) - self.n_weights], w[len(w) - self.n_weights :]
+
+    def coordinates(self, R: NDArray) -> NDArray:
+        return np.append(self.metric.coordinates(R), np.zeros(self.n_weights))
+
+    def matrix(self, w: NDArray) -> NDArray:
+        return self.metric.matrix(self.split(w)[0])
+
+    def components(self, w: NDArray) -> NDArray:
+        return self.metric.components(self.split(w)[0])
+
+    def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
+        if self.polyhedral:
+            return self.metric.linearize(v)
+        (of_metric, weights), cut = self.split(v), len(v) - self.n_weights
+        (point, jacobian), positive = self.metric.linearize(of_metric), weights > 0
+
+        def priced(rows: NDArray) -> NDArray:
+            seen = rows[:, cut:][:, positive]
+            return jacobian(rows[:, :cut]) + seen @ seen.T
+
+        return np.append(point, np.where(positive, weights, 0.0)), priced
+
+    def least(self, v: NDArray) -> float:
+        of_metric, weights = self.split(v)
+        return min(self.metric.least(of_metric), float(np.min(weights, initial=np.inf)))
+
+    def identity(self, n_features: int) -> NDArray:
+        return np.append(self.metric.identity(n_features), np.ones(self.n_weights))
+
+
 @lru_cache(maxsize=16)
 def _triangle(n_features: int) -> tuple[NDArray, NDArray, NDArray]:
     rows, columns = np.triu_indices(n_features)

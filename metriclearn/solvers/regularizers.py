@@ -142,7 +142,7 @@ class SquaredFrobenius(BaseEstimator):
 
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         check_parameters(self)
-        strength, identity = float(self.strength), cone.metric.identity(cone.n_features)
+        strength, identity = float(self.strength), cone.metric.coordinates(np.eye(cone.n_features))
         offset = 0.5 * strength * self.center**2 * float(identity @ identity)
         return RegularizationTerms(strength, -strength * self.center * identity, offset)
 

@@ -1,0 +1,76 @@
+"""What tells the two sides of a position apart: statistics of windows left and right of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.features.stateless import StatelessTransformer
+from metriclearn.running.parameters import either, number, real_array, several
+
+
+@dataclass(eq=False, repr=False)
+class BoundaryFeatures(StatelessTransformer):
+    """Differences of window statistics left and right of every position, at several scales.
+
+    With the h samples before a position and the h samples from it on (fewer near the ends), of
+    every column divided by its standard deviation σ over the sequence,
+
+        mean       √(n/P Σ_p (m′_p − m_p)²),        1/n = 1/n_left + 1/n_right,
+        deviation  √(1/P Σ_p (log s′_p − log s_p)²),
+
+    with m, m′ the means and s² = (Σ (x − m)² + 1)/(h + 1) the variances of both windows, as if
+    there were one sample more at the distance σ: large at a change of level, or of spread, and of
+    noise alone about the same everywhere.
+
+    Parameters
+    ----------
+    windows : sequence of int
+        h ≥ 1, in samples.
+    statistics : sequence of str
+        Among ``mean`` and ``deviation``.
+    """
+
+    PARAMETERS: ClassVar = {
+        "windows": several(number(1, whole=True), "whole {name} of at least 1"),
+        "statistics": several(either("mean", "deviation"), "{name} among mean and deviation"),
+    }
+
+    windows: Sequence[int] = (5, 20)
+    statistics: Sequence[str] = ("mean",)
+
+    def transform(self, X: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
+        """Features of N sequences (T_i, P), each (T_i+1, q), O(T P) for each window.
+
+        Columns are the statistics of the first window, then those of the next; rows 0 and T, where
+        there is no sample on one side, are 0.
+        """
+        return [self._rows(real_array("BoundaryFeatures", "a sequence", one)) for one in X]
+
+    def _rows(self, X: NDArray) -> NDArray[np.float64]:
+        T, deviation = len(X), np.std(X, axis=0)
+        Z = (X - np.mean(X, axis=0)) / np.where(deviation > 0, deviation, 1.0)
+        sums, squares = (np.vstack([0 * Z[:1], np.cumsum(A, axis=0)]) for A in (Z, Z * Z))
+        t, columns = np.arange(1, T), []
+        for h in self.windows:
+            first, last = np.maximum(t - h, 0), np.minimum(t + h, T)
+            sides = []
+            for a, b in (first, t), (t, last):
+                size = (b - a)[:, None]
+                mean = (sums[b] - sums[a]) / size
+                scatter = np.maximum(squares[b] - squares[a] - size * mean**2, 0.0)
+                sides.append((size, mean, 0.5 * np.log((scatter + 1.0) / (size + 1.0))))
+            (m, mean, spread), (n, next_mean, next_spread) = sides
+            differences = {
+                "mean": np.sqrt(m * n / (m + n)) * (next_mean - mean),
+                "deviation": next_spread - spread,
+            }
+            for name in self.statistics:
+                columns.append(np.sqrt(np.mean(differences[name] ** 2, axis=1)))
+        rows = np.zeros((T + 1, len(columns)))
+        rows[1:T] = np.reshape(columns, (len(columns), T - 1)).T
+        return rows
