@@ -6,7 +6,18 @@ import numpy as np
 from sklearn.model_selection import LeaveOneOut
 
 from experiments.benchmarks.recordings import PEERS
-from experiments.benchmarks.segmentation import boundaries_f1, left_out, window_features
+from experiments.benchmarks.segmentation import (
+    CENTERS,
+    PRICES,
+    SPREADS,
+    agreed,
+    along_prices,
+    boundaries_f1,
+    left_out,
+    path_of,
+    turing,
+    window_features,
+)
 from experiments.generated_videos import plan
 
 
@@ -20,6 +31,22 @@ def test_the_price_and_the_candidate_come_from_the_other_series() -> None:
     # candidate 1 at 3, where the first and the third are good
     assert chosen.tolist() == [0, 1, 0]
     np.testing.assert_array_equal(scores, [[0.9, 0.0, 0.0]] * 2)
+
+
+def test_a_random_price_has_the_answer_of_the_least_expected_error() -> None:
+    random = np.random.default_rng(0)
+    path = path_of(np.repeat([0.0, 5.0, 2.0, 2.5], 15)[:, None] + random.normal(size=(60, 1)) / 3)
+    numbers = np.arange(len(path.change_points), dtype=float)[:, None]
+    found, at_price = agreed(path, numbers, 60.0), along_prices(path, numbers, 60.0)[0]
+    assert found.shape == (len(SPREADS), 1, len(CENTERS))
+    for spread, center in [(0, 5), (3, 20), (11, 20), (11, 39)]:
+        weights = np.exp(-0.5 * (np.log(PRICES / CENTERS[center]) / SPREADS[spread]) ** 2)
+        expected = [
+            np.average([sum(turing({1: path.change_points[int(a)]}, b)[:2]) for a in at_price],
+                       weights=weights)
+            for b in path.change_points
+        ]  # fmt: skip
+        assert found[spread, 0, center] == np.argmax(expected)
 
 
 def test_boundaries_within_a_second() -> None:
