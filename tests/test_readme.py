@@ -2,8 +2,11 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from metriclearn.indices import adjusted_rand_score
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ["README.md", "CONTRIBUTING.md"] + [
@@ -36,6 +39,23 @@ def test_code_of_the_readme_runs_from_top_to_bottom(
     assert float(printed[3]) <= 1e-3
     assert float(printed[4]) <= 0.5
     assert (tmp_path / "metric.npz").is_file()
+
+
+@pytest.mark.filterwarnings("error")
+def test_code_of_the_page_of_indices_runs_and_has_the_values_beside_it() -> None:
+    names: dict[str, Any] = {}
+    exec("".join(python_blocks("docs/indices.md")), names)
+    found = [names[index](names["marks"], [41, 100]) for index in ("covering", "f_measure")]
+    said = re.search(r"# \((0\.\d+), (0\.\d+)\)", text_of("docs/indices.md"))
+    assert [f"{value:.3f}" for value in found] == list(said.groups())
+
+
+@pytest.mark.filterwarnings("error")
+def test_code_of_the_page_of_tables_runs() -> None:
+    names: dict[str, Any] = {}
+    exec("".join(python_blocks("docs/clustering.md")), names)
+    predicted = names["learner"].predict(names["X_new"], n_clusters=3)
+    assert adjusted_rand_score(predicted, names["y"][2::3]) > 0.8
 
 
 def test_first_example_has_fifteen_lines() -> None:
