@@ -61,6 +61,13 @@ _PROTOCOL = (
     "Euclidean: the penalty is tuned on all labels. All labels: the same learner with all of them."
 )
 
+_SENTENCE = (
+    "{table}: from {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
+    "metric to all labels, random {random_way:.0f} %; what random reaches with "
+    "{random_seconds:.0f} s ours reaches with {seconds:.0f} s."
+)
+_CURVES = (OURS, RANDOM, "leftmost", "longest")
+
 
 @dataclass(frozen=True, eq=False)
 class Folder:
@@ -146,8 +153,6 @@ class Annotator(BaseEstimator):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # few answers may hold no change
                 self.learners_.append(learner.fit(pieces, partitions, **weights))
-            if not len(learner.components_):
-                learner = None  # has nothing to be asked
         return self
 
     def _answer(self, labels: NDArray, random: np.random.Generator) -> NDArray:
@@ -222,23 +227,16 @@ class Active(Procedure):
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         tables = tables_and_rows(self, outcomes)
-        seconds = {outcome.case.table: outcome.case.train.seconds for outcome in outcomes}
+        seconds = {o.case.table: o.case.train.seconds for o in outcomes}
         reached = [
             reach(table, whole, [row for row in tables["rows"] if row["table"] == table])
             for table, whole in seconds.items()
         ]
-        notes = [SENTENCE.format(**facts) for facts in reached]
-        told = {"tables": tables["tables"], "rows": tables["rows"], "seconds_of": seconds}
-        figures = {"Loss against labeled seconds": (partial(plot_learning, told), 3.0)}
-        artifacts = Artifacts(figures=figures, notes=notes)
-        return Story(_PROTOCOL, artifacts, tables, {"reached": reached, "seconds_of": seconds})
-
-
-SENTENCE = (
-    "{table}: from {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
-    "metric to all labels, random {random_way:.0f} %; what random reaches with "
-    "{random_seconds:.0f} s ours reaches with {seconds:.0f} s."
-)
+        sentences = [_SENTENCE.format(**facts) for facts in reached]
+        fields = {"reached": reached, "seconds_of": seconds, "sentences": sentences}
+        figures = {"Loss against labeled seconds": (partial(plot_learning, tables | fields), 3.0)}
+        artifacts = Artifacts(figures=figures, notes=sentences)
+        return Story(_PROTOCOL, artifacts, tables, fields)
 
 
 def _column(fraction: float) -> str:
@@ -291,9 +289,11 @@ def draw(results: Mapping[str, Any]) -> Figure:
 def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
     """Loss against labeled seconds, a panel for each folder; stacked where axes are given."""
     tables = results["tables"]
-    message = "Asked for what is in doubt, few labels are enough"
+    ways = [f"{facts['way']:.0f} % on {facts['table']}" for facts in results["reached"]]
+    percent = results["reached"][0]["percent"]
+    message = f"From {percent:g} % of the labels ours goes {', '.join(ways)} of the way to all"
     stacked = ax is not None
-    ax = canvas(ax, (3.1 * len(tables), 3.4), message)
+    ax = canvas(ax, (4.3 * len(tables), 3.4), message)
     axes = panels(ax, [1.0] * len(tables), stacked=stacked)
     for panel, table in zip(axes, tables):
         rows = [row for row in results["rows"] if row["table"] == table["name"]]
@@ -310,6 +310,3 @@ def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
         tidy(panel, "labeled seconds", "" if panel is not axes[0] else "test loss ‖M − N‖²", "y")
     legend(axes[-1])
     return figure_of(ax)
-
-
-_CURVES = (OURS, RANDOM, "leftmost", "longest")

@@ -45,6 +45,8 @@ from experiments.results import (
 ROOT = Path(__file__).resolve().parents[1]
 # pictures of docs/images that are drawn here: what they show, and the function that draws it
 DRAWN = {
+    "active": ("results/active", "active.draw"),
+    "active_small": ("results/active_small", "active.draw"),
     "convergence": ("benchmarks/convergence", "convergence.draw"),
     "reliability": ("benchmarks/confidence", "confidence.draw"),
     "figure1": ("results/figure1", "figure1.draw"),
@@ -128,6 +130,13 @@ class Committed:
         if not (self.docs / "results" / f"{name}.json").is_file():
             return ""
         return f"{self.results(name)['protocol'].partition('. ')[0].rstrip('.')}."
+
+    def sentences(self, name: str) -> str:
+        """What an experiment says of each of its tables, as a list; the headline without."""
+        if not (self.docs / "results" / f"{name}.json").is_file():
+            return self.headline(name)
+        lines = [f"* {text}" for text in self.results(name)["sentences"]]
+        return "\n".join([*lines, "", self.link(f"results/{name}.md", "All of it")])
 
     def table(self, name: str) -> str:
         """The first table of an experiment."""

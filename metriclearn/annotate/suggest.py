@@ -184,7 +184,7 @@ def suggest(
     if "margin" in parts or "disagreement" in parts:
         if not hasattr(learner, "components_"):
             learner = _fitted(learner or ChangePointMetricLearner(), *told.pieces)
-        if learner is None:
+        if learner is None or not len(learner.components_):  # nothing to ask
             parts = ("diversity",)
         else:
             rate = _doubts if "margin" in parts else _disputes
