@@ -130,17 +130,18 @@ class Annotator(BaseEstimator):
         known = [np.full(len(truth), -1) for truth in truths]
         total, learner, self.learners_ = sum(map(len, truths)), None, []
         for fraction in self.fractions:
-            missing = fraction * total - sum(np.count_nonzero(labels >= 0) for labels in known)
-            options: dict[str, Any] = {
-                "strategy": self.strategy,
-                "learner": learner,
-                "random_state": random,
-            }
-            count = max(1, int(np.ceil(missing / folder.length)))
-            for i, start, stop, _ in suggest(
-                arrays, known, length=folder.length, n=count, **options
-            ):
-                known[i][start:stop] = self._answer(truths[i][start:stop], random)
+            options: dict[str, Any] = {"learner": learner, "random_state": random}
+            asked = None
+            while asked != []:  # short gaps count for less than a stretch
+                missing = fraction * total - sum(np.count_nonzero(y >= 0) for y in known)
+                if missing <= 0:
+                    break
+                options["n"] = int(np.ceil(missing / folder.length))
+                asked = suggest(
+                    arrays, known, length=folder.length, strategy=self.strategy, **options
+                )
+                for i, start, stop, _ in asked:
+                    known[i][start:stop] = self._answer(truths[i][start:stop], random)
             learner = clone(folder.learner if self.learner is None else self.learner)
             pieces, partitions = labeled_stretches(arrays, known)
             if len(pieces) == 1:  # cross-validation needs two
