@@ -14,16 +14,16 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
 
 Cache = Annotated[Path | None, "folder for computed features"]
 Features = Annotated[
-    Literal["audio", "video", "both"] | None,
+    Literal["audio", "video", "both", "tables"] | None,
     "streams to use; by default audio, and where all files are videos both, or video if the table "
-    "has no classes",
+    "has no classes; tables: CSV files that segments.csv names",
 ]
 Rate = Annotated[
     float | None,
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Learn where people put the boundaries in recordings, and put them there.
 
     examples:
+      metriclearn label songs                             # a page to annotate on
       metriclearn fit songs --out songs.model             # songs/*.wav and songs/segments.csv
       metriclearn segment new.wav --model songs.model     # new.segments.csv, .txt, .vtt, .png
       metriclearn compare truth.csv new.segments.csv
@@ -105,6 +106,7 @@ def fit(
       metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
     """
     from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
+    from metriclearn.datasets.recordings import load_tables
     from metriclearn.estimators.recordings import RecordingSegmenter
     from metriclearn.running.files import writable
 
@@ -112,7 +114,14 @@ def fit(
         raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
     writable(out)  # before anything is learned
     extractor = None
-    if _holds_recordings(folder, segments):
+    said = _said(folder, segments, features)  # on the page of metriclearn label
+    features, rate, ignore = features or said.features, rate or said.rate, ignore or said.ignore
+    unknown = unknown or said.unknown
+    if features == "tables":
+        _refuse("a folder of recordings or of CSV files with labels", folder, label=label)
+        left_out = [*(ignore or []), *([time] if time else [])]
+        data = load_tables(folder, rate or 1.0, segments, ignore=left_out, gap=gap)
+    elif _holds_recordings(folder, segments):
         _refuse("a folder of CSV files", folder, label=label, time=time, ignore=ignore)
         extractor, data = _recorded(folder, segments, features, rate, gap, cache)
     else:
@@ -193,6 +202,42 @@ def segment(
         print(f"Written: {written[0]}, {', '.join(file.name for file in written[1:])}")
     if failed:
         raise ValueError(f"Files without segments: {failed} of {len(paths)}, see above.")
+
+
+def label(
+    folder: Annotated[Path, "where the recordings or tables are"],
+    *,
+    features: Features = None,
+    rate: Rate = None,
+    time: Annotated[str | None, "column of seconds or time stamps in tables", "COLUMN"] = None,
+    ignore: Annotated[list[str] | None, "columns of tables that are no features", "COLUMN"] = None,
+    port: Annotated[float | None, "of the address; by default any that is free"] = None,
+    quiet: Annotated[bool, "open no browser"] = False,
+    check: Annotated[bool, "ask for all that the page asks for, once, and end"] = False,
+    cache: Cache = None,
+) -> None:
+    """label recordings on a page, and see at once what is learned
+
+    Opens a page of this computer only. FOLDER holds recordings, or tables (CSV, Parquet, npz) with
+    a row per sample. All that is said there is saved at once in FOLDER/metriclearn.json, and in
+    FOLDER/segments.csv, from which metriclearn fit learns.
+
+    examples:
+      metriclearn label songs
+      metriclearn label gestures --rate 50
+    """
+    from metriclearn.annotate.server import open_page, serve
+
+    page = open_page(
+        folder,
+        _extractor,
+        features=features,
+        rate=rate,
+        time=time,
+        ignore=ignore or [],
+        cache=cache,
+    )
+    serve(page, port=int(port or 0), check=check, browser=not quiet)
 
 
 def compare(
@@ -301,7 +346,7 @@ def _parser() -> argparse.ArgumentParser:
     version = f"metriclearn {metriclearn.__version__}"
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (fit, segment, compare, info):
+    for command in (label, fit, segment, compare, info):
         title, below = texts(command)
         added = commands.add_parser(command.__name__, help=title, **below)
         added.set_defaults(run=command)
@@ -326,6 +371,8 @@ def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, A
         plain, settings["nargs"] = get_args(plain)[0], "+"
     if shown or parameter.kind is not parameter.KEYWORD_ONLY:
         settings["metavar"] = shown[0] if shown else name.upper()
+    if plain is bool:
+        return f"--{name}", {"help": text, "action": "store_true"}
     if plain is float:
         settings["type"] = _positive
     elif plain is Path:
@@ -379,6 +426,32 @@ def _refuse(kind: str, folder: Path, **options: Any) -> None:
         )
 
 
+class _Said(NamedTuple):
+    """What metriclearn label has been told of a folder, and what its table of segments names."""
+
+    features: Any = None
+    rate: float | None = None
+    ignore: list[str] | None = None
+    unknown: str | None = None
+
+
+def _said(folder: Path, segments: str, features: str | None) -> _Said:
+    """Settings of the page for the features, by default those of recordings that are labeled."""
+    from metriclearn.annotate.project import UNKNOWN, read_project
+    from metriclearn.datasets.annotations import read_segments
+    from metriclearn.datasets.recordings import recording_files
+
+    project = read_project(folder)
+    if not project or segments != "segments.csv":
+        return _Said()
+    spans = read_segments(folder / segments)
+    any_unknown = any(label == UNKNOWN for table in spans.values() for *_, label in table)
+    unknown = UNKNOWN if any_unknown else None
+    if features == "tables" or not set(spans) & set(recording_files(folder)):
+        return _Said("tables", project.get("rate"), project.get("ignore"), unknown)
+    return _Said(project.get("features"), project.get("media_rate"), None, unknown)
+
+
 def _holds_recordings(folder: Path, segments: str) -> bool:
     """Whether a folder is of recordings, with their table or lacking it, and not of CSV files."""
     from metriclearn.datasets.recordings import recording_files
@@ -404,6 +477,7 @@ def _recorded(
     cache: Path | None,
 ) -> tuple[Any, Any]:
     """Extractor and data of a folder of recordings, with what suits them where it is not said."""
+    from metriclearn.annotate.project import read_project
     from metriclearn.datasets.annotations import read_segments
     from metriclearn.datasets.recordings import load_recordings, recording_files
     from metriclearn.datasets.sequences import name_classes
@@ -416,7 +490,10 @@ def _recorded(
         features = "audio" if not kinds <= {*VIDEO_SUFFIXES} else "both" if classes else "video"
     # shots may be shorter than a second
     extractor = _extractor(features, rate or (1.0 if classes or features == "audio" else 8.0))
-    return extractor, load_recordings(folder, extractor, segments, gap=gap, cache=cache)
+    # a page may have been told of tables, too
+    named = sorted(set(spans) & set(recording_files(folder))) if read_project(folder) else None
+    data = load_recordings(folder, extractor, segments, recordings=named, gap=gap, cache=cache)
+    return extractor, data
 
 
 def _listed(files: Sequence[Path], tables: bool) -> list[Path]:

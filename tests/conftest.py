@@ -1,8 +1,10 @@
 """Settings of the whole suite."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -20,3 +22,29 @@ def no_figure_stays_open() -> Iterator[None]:
     yield
     if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
         pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Chromium without a window, which logs what its console says."""
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("needs chromium and chromedriver on the PATH")
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    quiet = ("gpu", "quic", "background-networking", "component-update", "sync")
+    profile = f"user-data-dir={tmp_path_factory.mktemp('profile')}"
+    for flag in (
+        "headless",
+        "no-sandbox",
+        "no-first-run",
+        profile,
+        *map("disable-{}".format, quiet),
+    ):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(executable_path=driver)
+    chrome = webdriver.Chrome(options=options, service=service)
+    yield chrome
+    chrome.quit()

@@ -217,6 +217,34 @@ READERS: dict[str, Callable[[Path, str, str | None], Read]] = {
 }
 
 
+def read_features(path: Path, ignore: Collection[str] = ()) -> pd.DataFrame:
+    """All columns of a table, of any of the four kinds, but ``label`` and those to ignore, finite.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or has no rows or no column of numbers; the sentence names it.
+    """
+    import pandas as pd
+
+    kind, needed = path.suffix.lower(), f"a table as {path.suffix[1:]}"
+    if kind == ".npz":
+        with reading(path, "an array X (T, P), and P feature_names if any"):
+            arrays = read_arrays(path)
+            X = np.atleast_2d(arrays["X"].T).T  # a signal is one column
+            names = arrays.get("feature_names", [f"x{i}" for i in range(X.shape[1])])
+            table = pd.DataFrame(X, columns=names)
+    elif kind in SEPARATORS:
+        table = read_text_table(path, needed)
+    else:
+        with reading(path, needed):
+            table = pd.read_parquet(path)
+    table = table.drop(columns=["label", *ignore], errors="ignore")
+    if table.empty:
+        raise ValueError(f"{os.fspath(path)!r} needs at least one row and one feature column.")
+    return pd.DataFrame(finite_values(table, path), columns=table.columns)
+
+
 def _divide(table: pd.DataFrame, file: Path, label: str, group: str | None) -> Read:
     """Feature columns, labels and group of a table, none of them missing."""
     import pandas as pd

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from metriclearn.datasets.annotations import Segment, numbered, read_segments, row_labels
+from metriclearn.datasets.files import READERS, read_features, sequence_files
 from metriclearn.datasets.registry import PathLike, existing, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.files import replacing
@@ -137,6 +138,58 @@ def load_recordings(
         list(extractor.get_feature_names_out()),
         [(groups or {}).get(recording, recording) for recording in chosen],
     )
+
+
+def load_tables(
+    root: PathLike,
+    rate: float,
+    segments: str = "segments.csv",
+    *,
+    ignore: Sequence[str] = (),
+    gap: str | None = None,
+) -> LabeledSequences:
+    """Features and labels of every table (CSV, TSV, Parquet, npz) that a table of segments names.
+
+    Parameters
+    ----------
+    root : path
+        Holds the table of segments, see :func:`load_recordings`, and one file RECORDING.suffix
+        with a row per sample each.
+    rate : float
+        Rows per second.
+    segments, gap
+        As in :func:`load_recordings`.
+    ignore : sequence of str
+        Columns that are no features; ``label`` is none.
+
+    Raises
+    ------
+    FileNotFoundError
+        If no file is named.
+    ValueError
+        If a table is damaged, or has other columns than the first.
+    """
+    folder = Path(root)
+    tables = read_segments(folder / segments)
+    inside = sequence_files("load_tables", folder, None, READERS)
+    files = files_by_name("recording", [file for file in inside if file.name != segments])
+    frames = {name: read_features(files[name], ignore) for name in sorted(tables) if name in files}
+    if not frames:
+        raise FileNotFoundError(
+            f"{os.fspath(folder)!r} needs a table for the recordings of {segments}, but has none "
+            f"for {sorted(tables)[:5]}; write names without endings."
+        )
+    columns = list(next(iter(frames.values())).columns)
+    parts = {}
+    for name, frame in frames.items():
+        if list(frame.columns) != columns:
+            raise ValueError(
+                f"{os.fspath(files[name])!r} needs the columns {columns[:8]} of the first table, "
+                f"got {list(frame.columns)[:8]}; leave out what not all have (ignore=…, --ignore)."
+            )
+        _check_times(folder / segments, name, tables[name], len(frame), rate, gap)
+        parts[name] = frame.to_numpy(), row_labels(tables[name], len(frame), rate, gap)
+    return of_parts(folder.resolve().name, parts, [str(column) for column in columns])
 
 
 def _check_times(

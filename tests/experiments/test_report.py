@@ -3,8 +3,6 @@
 import copy
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -304,31 +302,6 @@ def test_page_is_self_contained_and_escaped(tmp_path: Path) -> None:
     assert not re.search(r"""(?:src|srcset|href)=["'](?!data:)""", text)
     assert "http" not in text.replace("http-equiv", "")
     assert [path.parent for path in tmp_path.rglob("*.png")] == [tmp_path]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("needs chromium and chromedriver on the PATH")
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    quiet = ("gpu", "quic", "background-networking", "component-update", "sync")
-    profile = f"user-data-dir={tmp_path_factory.mktemp('profile')}"
-    for flag in (
-        "headless",
-        "no-sandbox",
-        "no-first-run",
-        profile,
-        *map("disable-{}".format, quiet),
-    ):
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(executable_path=driver)
-    chrome = webdriver.Chrome(options=options, service=service)
-    yield chrome
-    chrome.quit()
 
 
 @pytest.fixture(scope="module")

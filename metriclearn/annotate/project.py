@@ -1,0 +1,305 @@
+"""metriclearn.json: what people have said of a folder of recordings, and segments.csv of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple, Self
+
+from metriclearn.datasets.annotations import Segment, save_segments
+from metriclearn.problem.knowledge import (
+    AT_LEAST_ONE,
+    EXACTLY_ONE,
+    NO_CHANGE,
+    PartialPartition,
+    Region,
+)
+from metriclearn.running.files import reading, replacing
+
+FILE = "metriclearn.json"
+UNKNOWN = "unknown"  # label in segments.csv of what nobody has annotated
+_FORMAT = 1
+_KINDS = ("change", "no change", "one change", "segment")
+_SLACK = 1e-6  # seconds by which times may differ and still be the same
+_MOST = 100_000  # annotations of a recording
+
+
+class Conflict(ValueError):
+    """What was to be changed has been changed elsewhere since it was read."""
+
+
+class Annotation(NamedTuple):
+    """What is known of a stretch of a recording, in seconds; of a change start and end are one."""
+
+    start: float
+    end: float
+    kind: str
+    label: str = ""
+
+    @classmethod
+    def read(cls, given: Any, seconds: float) -> Self:
+        """Check what a file or a page says of a recording of that length."""
+        known = given if isinstance(given, dict) else {}
+        kind, label = known.get("kind"), known.get("label", "")
+        start, end = (
+            float(time) if isinstance(time, (int, float)) and time is not True else math.nan
+            for time in (known.get("start"), known.get("end"))
+        )
+        point = kind == "change"
+        right = 0 < start == end < seconds if point else 0 <= start < end <= seconds + _SLACK
+        named = isinstance(label, str) and len(label) <= 200 and label == label.strip()
+        if not (
+            kind in _KINDS
+            and right
+            and named
+            and bool(label) == (kind == "segment")
+            and label != UNKNOWN
+            and len(known) == 3 + ("label" in known)
+        ):
+            raise ValueError(
+                f"An annotation needs kind ({', '.join(_KINDS)}), start and end in seconds within "
+                f"the recording of {seconds:g} s (equal for a change), and a label for a segment "
+                f"other than {UNKNOWN!r}, got {str(given)[:200]}; correct or remove it."
+            )
+        return cls(start, min(end, seconds), str(kind), label)
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry of the file."""
+        entry = {"start": self.start, "end": self.end, "kind": self.kind}
+        return entry | ({"label": self.label} if self.label else {})
+
+
+def read_annotations(given: Any, seconds: float) -> list[Annotation]:
+    """Annotations of a recording, checked and in order.
+
+    Raises
+    ------
+    ValueError
+        If one is damaged, or stretches overlap.
+    """
+    if not isinstance(given, list) or len(given) > _MOST:
+        raise ValueError(f"Annotations of a recording need to be a list of up to {_MOST}.")
+    annotations = sorted(Annotation.read(one, seconds) for one in given)
+    stretches = [one for one in annotations if one.kind != "change"]
+    for before, after in pairwise(stretches):
+        if after.start < before.end - _SLACK:
+            raise ValueError(
+                f"Annotations need stretches that do not overlap, got {before.kind!r} from "
+                f"{before.start:g} to {before.end:g} s and {after.kind!r} from {after.start:g} s; "
+                "cut or remove one."
+            )
+    return annotations
+
+
+def known_rows(annotations: Sequence[Annotation], n_rows: int, rate: float) -> PartialPartition:
+    """What annotations say of the rows of a recording, ``rate`` of them per second.
+
+    Two segments with different labels have a change where they touch, and one or more between them
+    where they do not; those with one label say nothing of what is between.
+
+    Raises
+    ------
+    ValueError
+        If they contradict each other.
+    """
+
+    def row(time: float) -> int:
+        return min(max(round(time * rate), 0), n_rows)
+
+    kinds = {"no change": NO_CHANGE, "segment": NO_CHANGE, "one change": EXACTLY_ONE}
+    regions = [
+        Region(row(one.start), row(one.end), kinds[one.kind])
+        for one in annotations
+        if one.kind in kinds and row(one.end) - row(one.start) > 1
+    ]
+    changes = {row(one.start) for one in annotations if one.kind == "change"}
+    segments = [one for one in annotations if one.kind == "segment"]
+    for before, after in pairwise(segments):
+        last, first = row(before.end), row(after.start)
+        if before.label != after.label and last > 0 and first < n_rows:
+            regions.append(Region(last - 1, first + 1, AT_LEAST_ONE))
+    return PartialPartition(n_rows, change_points=sorted(changes - {0, n_rows}), regions=regions)
+
+
+@dataclass
+class Project:
+    """The annotations of a folder, saved at every change of them.
+
+    The file has a revision, one more with every change, and one annotation in a line, so that two
+    versions can be merged by hand. It and ``segments.csv`` are each replaced in one step.
+
+    Attributes
+    ----------
+    folder : Path
+    seconds : dict
+        Lengths of the recordings by name.
+    labels : list of str
+        In the order of the keys 1 to 9.
+    annotations : dict
+        Recording -> its annotations, in order.
+    curve : list of dict
+        Annotated seconds, expected and validated loss, as they were learned.
+    settings : dict
+        ``features``, ``rate`` (rows per second of tables) and ``ignore``, as ``metriclearn fit``
+        reads them.
+    """
+
+    folder: Path
+    seconds: Mapping[str, float]
+    labels: list[str] = field(default_factory=list)
+    annotations: dict[str, list[Annotation]] = field(default_factory=dict)
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    revision: int = 0
+
+    def __post_init__(self) -> None:
+        self.lock = Lock()
+
+    def load(self) -> Self:
+        """Read the file, if there is one.
+
+        Raises
+        ------
+        ValueError
+            If it is damaged, names unknown recordings, or leads out of the folder.
+        """
+        content = read_project(self.folder)
+        if not content:
+            return self
+        with reading(self.folder / FILE, "annotations of metriclearn label", TypeError):
+            labels, entries = _read_labels(content["labels"]), content["recordings"]
+            if unknown := sorted(set(entries) - set(self.seconds)):
+                raise ValueError(f"it has annotations of {unknown[:5]}, which the folder has not")
+            self.annotations = {
+                name: read_annotations(given, self.seconds[name]) for name, given in entries.items()
+            }
+            self.curve, self.revision = list(content.get("curve", [])), int(content["revision"])
+            self.labels = labels
+        return self
+
+    def change(
+        self,
+        revision: int,
+        annotations: Mapping[str, list[Annotation]] | None = None,
+        labels: Any = None,
+    ) -> int:
+        """Replace annotations of recordings, or the labels, and save; returns the new revision.
+
+        Raises
+        ------
+        Conflict
+            If ``revision`` is not the last one, here or in the file.
+        ValueError
+            If labels cannot be used.
+        """
+        with self.lock:
+            on_disk = int(read_project(self.folder).get("revision", 0))
+            if on_disk != self.revision:
+                self.load()
+            if revision != self.revision:
+                raise Conflict(
+                    f"Not saved: the annotations were changed elsewhere (revision {self.revision}, "
+                    f"here {revision}); they are shown as they are now, so do it again."
+                )
+            after = replace(
+                self,
+                labels=self.labels if labels is None else _read_labels(labels),
+                annotations={**self.annotations, **(annotations or {})},
+                revision=revision + 1,
+            )
+            after.save()
+            self.labels, self.annotations = after.labels, after.annotations
+            self.revision = after.revision
+            return self.revision
+
+    def save(self) -> None:
+        """Write both files."""
+        recordings = []
+        for name in sorted(filter(self.annotations.get, self.annotations)):
+            lines = [_line(one.as_json()) for one in self.annotations[name]]
+            recordings.append(f"  {_line(name)}: [\n   " + ",\n   ".join(lines) + "\n  ]")
+        parts = {"format": _FORMAT, "revision": self.revision, "labels": self.labels}
+        head = [f" {_line(key)}: {_line(value)}" for key, value in (parts | self.settings).items()]
+        points = ",\n  ".join(map(_line, self.curve))
+        body = [
+            ' "recordings": {\n' + ",\n".join(recordings) + "\n }",
+            f' "curve": [\n  {points}\n ]',
+        ]
+        with replacing(self.folder / FILE) as stream:
+            stream.write(("{\n" + ",\n".join(head + body) + "\n}\n").encode())
+        if tables := self.tables():
+            save_segments(tables, self.folder / "segments.csv")
+
+    def tables(self) -> dict[str, list[Segment]]:
+        """Segments of every recording of which a stretch is known, for ``segments.csv``."""
+        classes = any(one.kind == "segment" for many in self.annotations.values() for one in many)
+        tables = {
+            name: segments_of(name, many, self.seconds[name], classes)
+            for name, many in sorted(self.annotations.items())
+        }
+        return {name: rows for name, rows in tables.items() if {r[2] for r in rows} != {UNKNOWN}}
+
+
+def segments_of(
+    name: str, annotations: Sequence[Annotation], seconds: float, classes: bool
+) -> list[Segment]:
+    """Segments that cover a recording, those of which nothing is known labeled "unknown".
+
+    With ``classes`` what has no label is unknown, without them segments are numbered.
+    """
+    segments: list[Segment] = []
+    reached = 0.0
+    wanted = "segment" if classes else "no change"
+    for one in annotations:
+        if one.kind != wanted:
+            continue
+        if one.start > reached + _SLACK:
+            segments.append((reached, one.start, UNKNOWN))
+        segments.append((one.start, one.end, one.label or f"{name} {len(segments) + 1}"))
+        reached = one.end
+    if reached < seconds - _SLACK:
+        segments.append((reached, seconds, UNKNOWN))
+    return segments
+
+
+def read_project(folder: Path) -> dict[str, Any]:
+    """The content of the file of a folder, {} if there is none.
+
+    Raises
+    ------
+    ValueError
+        If it is damaged, of a later format, or a link out of the folder.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return {}
+    with reading(path, "annotations of metriclearn label", RecursionError):
+        if path.resolve().parent != folder.resolve():
+            raise ValueError("it is a link out of the folder")
+        content = json.loads(path.read_text("utf-8"))
+        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+            raise ValueError(f"it needs format {_FORMAT}")
+    return content
+
+
+def _read_labels(given: Any) -> list[str]:
+    right = isinstance(given, list) and len(given) <= 9 and len(set(map(str, given))) == len(given)
+    if not right or any(
+        not isinstance(one, str) or not one.strip() or one != one.strip() or len(one) > 200
+        for one in given
+    ):
+        raise ValueError(
+            f"Labels need to be up to nine different words, got {str(given)[:200]}; shorten them."
+        )
+    if UNKNOWN in given:
+        raise ValueError(f"The label {UNKNOWN!r} stands for what nobody has annotated; use others.")
+    return list(given)
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

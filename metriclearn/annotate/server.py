@@ -1,0 +1,476 @@
+"""``metriclearn label``: a page of this computer only, on which recordings are annotated."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import tempfile
+import threading
+import time
+import webbrowser
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.request import Request as Query
+from urllib.request import urlopen
+
+from metriclearn.annotate.formats import FORMATS, read_file
+from metriclearn.annotate.learning import Loop
+from metriclearn.annotate.project import (
+    UNKNOWN,
+    Conflict,
+    Project,
+    known_rows,
+    read_annotations,
+    read_project,
+    segments_of,
+)
+from metriclearn.annotate.signals import BINS, Recording, open_recordings
+from metriclearn.datasets.annotations import Segment, row_labels
+from metriclearn.datasets.sequences import of_parts
+from metriclearn.estimators.recordings import RecordingSegmenter
+from metriclearn.running.extras import optional
+
+_LARGEST_BODY = 4_000_000  # bytes
+_MOST_CHANNELS = 12
+_PATIENCE = 10.0  # seconds that the page waits for news
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; "
+    "style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_STATIC = {
+    "app.js": "text/javascript",
+    "edits.js": "text/javascript",
+    "timeline.js": "text/javascript",
+    "style.css": "text/css",
+    "uPlot.iife.min.js": "text/javascript",
+    "uPlot.min.css": "text/css",
+}
+
+
+class Refusal(Exception):
+    """A status below 500, and a sentence for it."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+@dataclass
+class Guard:
+    """ASGI middleware that lets only this page in: its host, its origin, its token, small bodies.
+
+    Another page in the same browser may send requests to any port of this computer. It cannot
+    know the token, and the names of host and origin that browsers add keep out those that have
+    pointed a name of theirs at 127.0.0.1 (DNS rebinding).
+    """
+
+    app: Any
+    port: int
+    token: str
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass the request on, or answer with 4xx and a sentence."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        try:
+            self._check(scope)
+            body = await self._body(receive)
+        except Refusal as refusal:
+            await _answer({"error": str(refusal)}, refusal.status)(scope, receive, send)
+            return
+        scope = {**scope, "path": scope["path"][len(self.token) + 1 :]}
+        given = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def replay() -> Any:
+            return next(given, None) or await receive()
+
+        await self.app(scope, replay, send)
+
+    def _check(self, scope: Any) -> None:
+        headers: dict[bytes, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name, []).append(value.decode("latin-1"))
+        hosts = {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
+        if len(headers.get(b"host", [])) != 1 or headers[b"host"][0] not in hosts:
+            raise Refusal(403, "This server answers to its own address only.")
+        if not set(headers.get(b"origin", [])) <= {f"http://{host}" for host in hosts}:
+            raise Refusal(403, "Other pages may not use this server.")
+        first = scope["path"].split("/")[1] if scope["path"].startswith("/") else ""
+        if not secrets.compare_digest(first.encode(), self.token.encode()):
+            raise Refusal(403, "The address needs the token that metriclearn label has printed.")
+        length = headers.get(b"content-length", ["0"])[0]
+        if not length.isdigit() or int(length) > _LARGEST_BODY:
+            raise Refusal(413, f"A request may have {_LARGEST_BODY} bytes.")
+
+    async def _body(self, receive: Any) -> bytes:
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > _LARGEST_BODY:  # in pieces, of a length nobody has told
+                raise Refusal(413, f"A request may have {_LARGEST_BODY} bytes.")
+            if not message.get("more_body"):
+                return body
+
+
+def _answer(content: Any, status: int = 200) -> Any:
+    responses = optional("starlette.responses", "label")
+    return responses.JSONResponse(content, status, _HEADERS)
+
+
+class Page:
+    """What the page asks for, by address; each answer is a dictionary, bytes or a file."""
+
+    def __init__(self, folder: Path, recordings: Sequence[Recording], project: Project) -> None:
+        self.folder = folder.resolve()
+        self.recordings = {one.name: one for one in recordings}
+        self.project, self.loop = project, Loop(project, recordings)
+
+    def routes(self) -> list[Any]:
+        """The table of addresses."""
+        table: dict[str, tuple[str, Callable[..., Any]]] = {
+            "/": ("GET", self.index),
+            "/static/{file}": ("GET", self.static),
+            "/api/project": ("GET", self.state),
+            "/api/learned/{serial:int}": ("GET", self.learned),
+            "/api/changes": ("PUT", self.change),
+            "/api/tiles/{name}/{level:int}/{index:int}": ("GET", self.tiles),
+            "/api/spectrogram/{name}/{level:int}/{index:int}": ("GET", self.spectrogram),
+            "/api/thumbnails/{name}": ("GET", self.thumbnails),
+            "/media/{name}": ("GET", self.media),
+            "/export/{kind}/{name}": ("GET", self.export),
+            "/import/{kind}/{name}": ("POST", self.parse),
+        }
+        Route = optional("starlette.routing", "label").Route
+        return [
+            Route(path, _endpoint(function), methods=[method])
+            for path, (method, function) in table.items()
+        ]
+
+    def index(self, request: Any, body: bytes) -> Any:
+        """The page."""
+        return "text/html", (files("metriclearn.annotate") / "static" / "index.html").read_bytes()
+
+    def static(self, request: Any, body: bytes) -> Any:
+        """A script or a style of the page, by a list of names."""
+        name = request.path_params["file"]
+        if name not in _STATIC:
+            raise Refusal(404, "There is no such file.")
+        return _STATIC[name], (files("metriclearn.annotate") / "static" / name).read_bytes()
+
+    def state(self, request: Any, body: bytes) -> Any:
+        """Recordings, annotations, labels and revision."""
+        recordings = [
+            {
+                "name": one.name,
+                "kind": one.kind,
+                "seconds": one.seconds,
+                "rate": one.rate,
+                "signal_rate": one.signal_rate,
+                "channels": one.channels,
+                "spectrogram": one.kind != "table" and len(one.sound[2]) > 0,
+                "thumbnail_step": one.thumbnail_step if one.kind == "video" else None,
+            }
+            for one in self.recordings.values()
+        ]
+        formats = [{"kind": kind, "title": one.title} for kind, one in FORMATS.items()]
+        return {
+            "folder": self.folder.name,
+            "bins": BINS,
+            "recordings": recordings,
+            "formats": formats,
+            **self._annotated(),
+        }
+
+    def _annotated(self) -> dict[str, Any]:
+        with self.project.lock:
+            annotations = {
+                name: [one.as_json() for one in many]
+                for name, many in self.project.annotations.items()
+            }
+            return {
+                "revision": self.project.revision,
+                "labels": self.project.labels,
+                "annotations": annotations,
+            }
+
+    def learned(self, request: Any, body: bytes) -> Any:
+        """What has been learned, as soon as it is news."""
+        return self.loop.wait(request.path_params["serial"], _PATIENCE)
+
+    def change(self, request: Any, body: bytes) -> Any:
+        """Replace annotations of recordings and the labels, checked as a whole, and save."""
+        try:
+            given = json.loads(body)
+        except (ValueError, RecursionError):
+            raise Refusal(400, "A change needs to be JSON.") from None
+        known = given if isinstance(given, dict) else {}
+        revision, lists = known.get("revision"), known.get("annotations")
+        if type(revision) is not int or not isinstance(lists, dict):
+            raise Refusal(400, "A change needs a revision (a whole number) and annotations.")
+        annotations = {}
+        for name, entries in lists.items():
+            one = self._recording(name)
+            annotations[name] = read_annotations(entries, one.seconds)
+            known_rows(annotations[name], len(one.features), one.rate)  # raises if contradictory
+        try:
+            number = self.project.change(revision, annotations, known.get("labels"))
+        except Conflict as conflict:
+            return _answer({"error": str(conflict), **self._annotated()}, 409)
+        self.loop.wake()
+        return {"revision": number}
+
+    def tiles(self, request: Any, body: bytes) -> Any:
+        """Minima and maxima, float32 in the order (bins, channels, 2)."""
+        one, level, index = self._tile(request)
+        chosen = request.query_params.get("channels", "0").split(",")[:_MOST_CHANNELS]
+        n_channels = len(one.columns) if one.kind == "table" else 1
+        if not all(c.isdecimal() and int(c) < n_channels for c in chosen):
+            raise Refusal(400, f"Channels need to be numbers below {n_channels}.")
+        tile = one.tile(level, index, [int(channel) for channel in chosen])
+        return "application/octet-stream", tile.tobytes()
+
+    def spectrogram(self, request: Any, body: bytes) -> Any:
+        """Loudness, one byte each, in the order (bins, bands)."""
+        one, level, index = self._tile(request)
+        return "application/octet-stream", one.spectrogram(level, index).tobytes()
+
+    def _tile(self, request: Any) -> tuple[Recording, int, int]:
+        asked = request.path_params
+        if asked["level"] > 30 or asked["index"] > 1 << 40:
+            raise Refusal(404, "There is no such tile.")
+        return self._recording(asked["name"]), asked["level"], asked["index"]
+
+    def thumbnails(self, request: Any, body: bytes) -> Any:
+        """All pictures of a video side by side."""
+        return "image/jpeg", self._file(request, "video").thumbnails
+
+    def media(self, request: Any, body: bytes) -> Any:
+        """The file itself, or the range of it that a player asks for."""
+        one = self._file(request, "audio", "video")
+        return optional("starlette.responses", "label").FileResponse(one.path, headers=_HEADERS)
+
+    def export(self, request: Any, body: bytes) -> Any:
+        """Segments as they are shown, or as they are known, in a format; or a model file."""
+        one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
+        with tempfile.TemporaryDirectory() as folder:
+            if kind == "model":
+                path = Path(folder) / f"{self.folder.name}.model"
+                self._model(one).save(path)
+            elif kind in FORMATS:
+                path = Path(folder) / f"{one.name}{FORMATS[kind].ending}"
+                shown = self._shown(one, request.query_params.get("what") == "known")
+                FORMATS[kind].write(one.name, shown, path)
+            else:
+                raise Refusal(404, f"There is no format {kind!r}.")
+            return _download(path.name, path.read_bytes())
+
+    def parse(self, request: Any, body: bytes) -> Any:
+        """Annotations that a file in a format stands for; the page saves them as any others."""
+        one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
+        if kind not in FORMATS:
+            raise Refusal(404, f"There is no format {kind!r}.")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"imported{FORMATS[kind].ending}"
+            path.write_bytes(body)
+            segments = read_file(kind, one.name, path)
+        return {"annotations": [a.as_json() for a in _imported(segments, one.seconds)]}
+
+    def _shown(self, one: Recording, known: bool) -> list[Segment]:
+        """Segments predicted, which agree with what is known, or just that."""
+        learned = self.loop.learned["recordings"].get(one.name)
+        if known or learned is None:
+            many = self.project.annotations.get(one.name, [])
+            classes = any(annotation.kind == "segment" for annotation in many)
+            return segments_of(one.name, many, one.seconds, classes)
+        ends = [0.0, *learned["boundaries"], one.seconds]
+        labels = learned["labels"] or [""] * (len(ends) - 1)
+        return list(zip(ends, ends[1:], labels))
+
+    def _model(self, one: Recording) -> RecordingSegmenter:
+        """A model of all recordings with the same features, as ``metriclearn fit`` makes it."""
+        tables, parts = self.project.tables(), {}
+        for other in self.recordings.values():
+            alike = (other.columns, other.rate) == (one.columns, one.rate)
+            if alike and other.name in tables:
+                labels = row_labels(tables[other.name], len(other.features), other.rate)
+                parts[other.name] = other.features, labels
+        if not parts:
+            raise Refusal(
+                422, "A model needs stretches of which all is known; accept or label some."
+            )
+        data = of_parts(self.folder.name, parts, one.columns)
+        if any(UNKNOWN in set(labels) for labels in data.labels):
+            data = data.without(UNKNOWN)
+        return RecordingSegmenter(one.extractor, rate=one.rate).fit(data, progress=False)
+
+    def _recording(self, name: str) -> Recording:
+        if name not in self.recordings:
+            raise Refusal(404, "There is no such recording.")
+        return self.recordings[name]
+
+    def _file(self, request: Any, *kinds: str) -> Recording:
+        one = self._recording(request.path_params["name"])
+        # a link may have taken the place of the file since it was opened
+        if one.kind not in kinds or not one.path.resolve().is_relative_to(self.folder):
+            raise Refusal(404, "There is no such file.")
+        return one
+
+
+def _endpoint(function: Callable[..., Any]) -> Any:
+    """A function of request and body, on a thread, as starlette wants it; sentences are 4xx."""
+    concurrency = optional("starlette.concurrency", "label")
+    responses = optional("starlette.responses", "label")
+
+    async def endpoint(request: Any) -> Any:
+        try:
+            result = await concurrency.run_in_threadpool(function, request, await request.body())
+        except Refusal as refusal:
+            return _answer({"error": str(refusal)}, refusal.status)
+        except (ValueError, ImportError) as error:
+            return _answer({"error": " ".join(str(error).split())}, 422)
+        except OSError as error:
+            return _answer({"error": f"Not saved: {error}"}, 422)
+        if isinstance(result, dict):
+            return _answer(result)
+        if isinstance(result, tuple):
+            return responses.Response(result[1], media_type=result[0], headers=_HEADERS)
+        return result
+
+    return endpoint
+
+
+def _download(name: str, content: bytes) -> Any:
+    from urllib.parse import quote
+
+    headers = _HEADERS | {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
+    responses = optional("starlette.responses", "label")
+    return responses.Response(content, media_type="application/octet-stream", headers=headers)
+
+
+def _imported(segments: Sequence[Segment], seconds: float) -> list[Any]:
+    """Annotations of segments with changes where they touch; "unknown" says nothing."""
+    entries: list[dict[str, Any]] = []
+    for start, end, label in sorted(segments):
+        end = min(end, seconds)
+        if label == UNKNOWN or start >= seconds:
+            continue
+        if start == end:
+            entries.append({"kind": "change", "start": start, "end": start})
+            continue
+        numbered = not label or label.isdecimal()
+        name = {} if numbered else {"label": label}
+        before = entries[-1] if entries else {}
+        touching = before.get("end") == start and before["kind"] != "change"
+        if touching and (numbered or before.get("label") != label):
+            entries.append({"kind": "change", "start": start, "end": start})
+        kind = "no change" if numbered else "segment"
+        entries.append({"kind": kind, "start": start, "end": end} | name)
+    return read_annotations(entries, seconds)
+
+
+def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: Any) -> Page:
+    """The page of a folder, with what has been said of it; options of ``open_recordings``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder, or nothing to label in it.
+    ValueError
+        If a recording or ``metriclearn.json`` is damaged.
+    """
+    for name in ("starlette", "uvicorn"):
+        optional(name, "label")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
+    earlier = read_project(folder)
+    for name in ("features", "rate", "ignore"):
+        options[name] = options.get(name) or earlier.get(name)
+    recordings, settings = open_recordings(folder, extractor, **options)
+    lengths = {one.name: one.seconds for one in recordings}
+    return Page(folder, recordings, Project(folder, lengths, settings=settings).load())
+
+
+def application(page: Page, port: int, token: str) -> Guard:
+    """The ASGI application."""
+    starlette = optional("starlette.applications", "label").Starlette(routes=page.routes())
+    return Guard(starlette, port, token)
+
+
+def serve(page: Page, port: int | None = None, check: bool = False, browser: bool = True) -> None:
+    """Serve a page on 127.0.0.1 until Ctrl-C, or ``check`` all its addresses once.
+
+    Raises
+    ------
+    OSError
+        If the port is in use.
+    ValueError
+        If the check fails.
+    """
+    uvicorn = optional("uvicorn", "label")
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port or 0))
+        port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
+        address = f"http://127.0.0.1:{port}/{token}/"
+        settings = uvicorn.Config(
+            application(page, port, token),
+            log_level="warning",
+            timeout_graceful_shutdown=1,
+            server_header=False,
+        )
+        server = uvicorn.Server(settings)
+        page.loop.start()
+        if check:
+            threading.Thread(target=server.run, args=([listening],), daemon=True).start()
+            while not server.started:
+                time.sleep(0.05)
+            _check(page, address)
+            server.should_exit = True
+            return
+        print(f"{address}\nOpen this in a browser of this computer; Ctrl-C ends.", flush=True)
+        if browser:
+            webbrowser.open(address)
+        server.run([listening])
+
+
+def _check(page: Page, address: str) -> None:
+    """Ask for everything that a page asks for, and say so; nothing is written."""
+
+    def ask(path: str) -> bytes:
+        with urlopen(Query(address + path), timeout=60) as answer:
+            return answer.read()
+
+    state = json.loads(ask("api/project"))
+    for name in ("", *(f"static/{file}" for file in _STATIC)):
+        ask(name)
+    print(f"Page: {len(_STATIC) + 1} files, {len(state['recordings'])} recordings")
+    for one in state["recordings"]:
+        name, n_bytes = one["name"], 0
+        if one["channels"]:
+            n_bytes += len(ask(f"api/tiles/{name}/0/0"))
+        if one["spectrogram"]:
+            n_bytes += len(ask(f"api/spectrogram/{name}/0/0"))
+        if one["thumbnail_step"]:
+            n_bytes += len(ask(f"api/thumbnails/{name}"))
+        print(f"{name}: {one['kind']}, {one['seconds']:.1f} s, {n_bytes} bytes of tiles")
+    learned = json.loads(ask("api/learned/0"))
+    deadline = time.monotonic() + 600
+    while learned.get("busy", True) and "error" not in learned and time.monotonic() < deadline:
+        learned = json.loads(ask(f"api/learned/{learned['serial']}"))
+    if "error" in learned or learned.get("busy", True):
+        raise ValueError(f"Learning failed: {learned.get('error', 'no answer in 600 s')}")
+    print(
+        f"Learned in {learned['seconds']:.2f} s: {len(learned['recordings'])} recordings "
+        f"segmented, {len(learned['suggestions'])} stretches suggested"
+    )

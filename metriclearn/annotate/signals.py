@@ -1,0 +1,232 @@
+"""The recordings of a folder: features to learn from, and tiles of signals to look at."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.datasets.files import READERS, read_features, sampling_rate
+from metriclearn.datasets.recordings import cached_features, recording_files
+from metriclearn.features.media import (
+    AUDIO_SUFFIXES,
+    VIDEO_SUFFIXES,
+    audio_blocks,
+    duration,
+    video_frames,
+)
+
+BINS = 256  # of a tile
+_HERTZ = 16000  # of sound that is looked at
+_WAVEFORM = 32  # of its samples have one minimum and one maximum
+_FRAME = 320  # of its samples have one column of the spectrogram
+_WINDOW = 1024
+_BANDS = 64
+_THUMBNAIL = (54, 96)
+_MOST_THUMBNAILS = 200
+
+
+@dataclass
+class Recording:
+    """One file: rows of features, ``rate`` of them per second, and signals.
+
+    Attributes
+    ----------
+    name, kind : str
+        ``kind`` is "table", "audio" or "video".
+    path : Path
+    features : (T, P) array
+    columns : list of str
+    rate : float
+    seconds : float
+    """
+
+    name: str
+    kind: str
+    path: Path
+    features: NDArray[np.float64]
+    columns: list[str]
+    rate: float
+    seconds: float
+    extractor: Any = None
+
+    @cached_property
+    def sound(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.uint8]]:
+        """Minima and maxima of the waveform, 500 a second, and a mel spectrogram, 50 a second."""
+        low, high, columns = [], [], []
+        bands, window = _mel_bands(), np.hanning(_WINDOW).astype(np.float32)
+        waiting = np.zeros(_WINDOW // 2, dtype=np.float32)
+        try:
+            for block in audio_blocks(self.path, _HERTZ):
+                waiting = np.concatenate([waiting, block])
+                n_frames = max(0, (len(waiting) - _WINDOW) // _FRAME + 1)
+                if not n_frames:
+                    continue
+                views = np.lib.stride_tricks.sliding_window_view(waiting, _WINDOW)[::_FRAME]
+                power = np.abs(np.fft.rfft(views[:n_frames] * window)) ** 2
+                columns.append(10 * np.log10(power @ bands.T + 1e-6))
+                middle = waiting[_WINDOW // 2 :][: n_frames * _FRAME].reshape(-1, _WAVEFORM)
+                low.append(middle.min(axis=1))
+                high.append(middle.max(axis=1))
+                waiting = waiting[n_frames * _FRAME :]
+        except ValueError:  # a video without sound
+            columns = []
+        if not columns:
+            silent = np.zeros(0, dtype=np.float32)
+            return silent, silent, np.zeros((0, _BANDS), dtype=np.uint8)
+        decibels = np.concatenate(columns)
+        loudest = decibels.max()
+        shown = np.clip((decibels - loudest + 70) / 70 * 255, 0, 255).astype(np.uint8)
+        return np.concatenate(low), np.concatenate(high), shown
+
+    @property
+    def channels(self) -> list[dict[str, Any]]:
+        """Names and ranges of what is drawn as lines."""
+        if self.kind != "table":
+            quietest, loudest, _ = self.sound
+            if not len(loudest):
+                return []
+            top = float(max(1e-3, -quietest.min(), loudest.max()))
+            return [{"name": "sound", "low": -top, "high": top}]
+        low, high = np.quantile(self.features, [0.001, 0.999], axis=0)
+        wide = np.where(high > low, high - low, 1.0)
+        pairs = zip(self.columns, (low - 0.05 * wide).tolist(), (high + 0.05 * wide).tolist())
+        return [{"name": name, "low": a, "high": b} for name, a, b in pairs]
+
+    @property
+    def signal_rate(self) -> float:
+        """Values per second in tiles of level 0."""
+        return self.rate if self.kind == "table" else _HERTZ / _WAVEFORM
+
+    def tile(self, level: int, index: int, channels: Collection[int]) -> NDArray[np.float32]:
+        """Minima and maxima of 256 bins of 2^level values each, (bins, channels, 2).
+
+        O(256 · 2^level · channels); fewer bins at the end, none behind it.
+        """
+        both: list[NDArray] = [self.features] * 2
+        if self.kind != "table":
+            both = [part[:, None] for part in self.sound[:2]]
+        step = 1 << level
+        rows = slice(index * BINS * step, (index + 1) * BINS * step)
+        parts = [part[rows][:, list(channels)] for part in both]
+        if not len(parts[0]):
+            return np.zeros((0, len(channels), 2), dtype=np.float32)
+        starts = np.arange(0, len(parts[0]), step)
+        reduced = [f.reduceat(p, starts, axis=0) for f, p in zip((np.minimum, np.maximum), parts)]
+        return np.stack(reduced, axis=2).astype(np.float32)
+
+    def spectrogram(self, level: int, index: int) -> NDArray[np.uint8]:
+        """Loudness of 64 mel bands in 256 bins of 2^level frames each, (bins, bands)."""
+        step = 1 << level
+        rows = self.sound[2][index * BINS * step : (index + 1) * BINS * step]
+        if not len(rows):
+            return rows
+        return np.maximum.reduceat(rows, np.arange(0, len(rows), step), axis=0)
+
+    @property
+    def thumbnail_step(self) -> float:
+        """Seconds from one thumbnail to the next."""
+        return max(1.0, self.seconds / _MOST_THUMBNAILS)
+
+    @cached_property
+    def thumbnails(self) -> bytes:
+        """Pictures of a video side by side, as JPEG."""
+        from PIL import Image
+
+        pictures = list(video_frames(self.path, 1 / self.thumbnail_step, _THUMBNAIL))
+        stream = io.BytesIO()
+        Image.fromarray(np.hstack(pictures[: _MOST_THUMBNAILS + 1])).save(stream, "JPEG")
+        return stream.getvalue()
+
+
+def open_recordings(
+    folder: Path,
+    extractor: Callable[[str, float], Any],
+    *,
+    features: str | None = None,
+    rate: float | None = None,
+    time: str | None = None,
+    ignore: Collection[str] | None = None,
+    cache: Path | None = None,
+) -> tuple[list[Recording], dict[str, Any]]:
+    """All recordings and tables of a folder, by name, and the settings they were read with.
+
+    Parameters
+    ----------
+    extractor : callable
+        (kind of features, rows per second) -> extractor.
+    features, rate, time, ignore, cache
+        As of ``metriclearn fit``; by default sound if there is an audio file, else pictures, four
+        rows per second.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is nothing to label.
+    ValueError
+        If a file is damaged, or two are told apart by their endings only.
+    """
+    inside = _inside(folder)
+    tables = [path for path in inside if path.suffix.lower() in READERS]
+    media = [path for path in inside if path.suffix.lower() in {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}]
+    if not tables and not media:
+        raise FileNotFoundError(
+            f"{str(folder)!r} holds nothing to label; put recordings there (wav, mp3, mp4, ...) or "
+            "tables (CSV, Parquet, npz), one each."
+        )
+    left_out = [*(ignore or []), *([time] if time else [])]
+    if time and rate is None:
+        rate = sampling_rate([p for p in tables if p.suffix.lower() in (".csv", ".tsv")], time)
+    recordings = []
+    for path in tables:
+        frame = read_features(path, left_out)
+        X, names = frame.to_numpy(), [str(name) for name in frame.columns]
+        length = len(X) / (rate or 1.0)
+        recordings.append(Recording(path.stem, "table", path, X, names, rate or 1.0, length))
+    if media:
+        sounding = any(path.suffix.lower() in AUDIO_SUFFIXES for path in media)
+        features = features or ("audio" if sounding else "video")
+        media_rate = (None if tables else rate) or 4.0
+        computing = extractor(features, media_rate)
+    for path in media:
+        kind = "audio" if path.suffix.lower() in AUDIO_SUFFIXES else "video"
+        X = cached_features(path, computing, cache)
+        names = [str(name) for name in computing.get_feature_names_out()]
+        length = duration(path) or len(X) / computing.rate
+        one = Recording(path.stem, kind, path, X, names, float(computing.rate), length, computing)
+        recordings.append(one)
+    recordings.sort(key=lambda one: one.name)
+    names = [one.name for one in recordings]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"{str(folder)!r} needs different names without endings, got {twice[:5]}.")
+    settings = {"features": features, "ignore": left_out, "rate": rate if tables else None}
+    settings["media_rate"] = media_rate if media else None
+    return recordings, {key: value for key, value in settings.items() if value}
+
+
+def _inside(folder: Path) -> Iterator[Path] | list[Path]:
+    """Files to label, those that links lead out of the folder to left out."""
+    home = folder.resolve()
+    tables = [p for p in folder.glob("[!.]*") if p.suffix.lower() in READERS and p.is_file()]
+    tables = [p for p in tables if not p.name.lower().endswith("segments.csv")]
+    files = [*tables, *recording_files(folder).values()]
+    return [path for path in files if path.resolve().is_relative_to(home)]
+
+
+def _mel_bands() -> NDArray[np.float32]:
+    """Weights of the frequencies in triangles that overlap by half, even in mel."""
+    frequencies = np.fft.rfftfreq(_WINDOW, 1 / _HERTZ)
+    mel = 2595 * np.log10(1 + frequencies / 700)
+    centers = np.linspace(0, mel[-1], _BANDS + 2)
+    triangles = 1 - np.abs(mel - centers[1:-1, None]) / (centers[1] - centers[0])
+    weights = np.maximum(triangles, 0)
+    # the lowest bands are narrower than a bin
+    nearest = np.argmin(np.abs(mel - centers[1:-1, None]), axis=1)
+    weights[np.arange(_BANDS), nearest] = np.maximum(weights.max(axis=1), 0.5)
+    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)

@@ -1,0 +1,643 @@
+// The page: what is known, sent to the server with every change; what it has learned, shown.
+
+/* global uPlot */
+
+import * as edits from "./edits.js";
+import { Timeline, clock } from "./timeline.js";
+
+const find = (id) => document.getElementById(id);
+const COLORS = 9;
+const LANES = 6;
+const KEYS = [
+  ["Click", "a boundary there (near one of the model: exactly that one)"],
+  ["Drag", "across: mark a stretch; a boundary: move it"],
+  ["Click below", "beside You or Model: mark the segment there"],
+  ["1 – 9", "label the stretch, or the segment at the cursor"],
+  ["N", "no change in the stretch"],
+  ["O", "one change in the stretch, somewhere"],
+  ["U", "nothing known of the stretch"],
+  ["A", "accept what the model says of the stretch, or of all that is shown"],
+  ["Delete", "the chosen boundary"],
+  ["Enter", "next question"],
+  ["← →", "move the cursor (Shift: further; Alt: the chosen boundary)"],
+  ["B", "a boundary at the cursor"],
+  ["[  ]", "begin and end of a stretch at the cursor"],
+  [",  .", "choose the boundary before or after"],
+  ["↑ ↓", "other recordings"],
+  ["+  −  0", "zoom in, out, all (wheel; Shift+wheel moves along)"],
+  ["Space", "play and stop"],
+  ["Ctrl+Z", "undo; Ctrl+Shift+Z or Ctrl+Y: do it again"],
+  ["Esc", "choose nothing"],
+];
+
+const state = {
+  recordings: [], annotations: {}, labels: [], revision: 0, bins: 256,
+  current: null, cursor: 0, selection: null, chosen: null, asked: -1,
+  learned: { recordings: {}, suggestions: [], curve: [], serial: 0 },
+  done: [], undone: [], unsaved: 0, channels: {}, dragged: null,
+};
+let timeline, curve, media, saving = Promise.resolve();
+
+// ---- what is known
+
+const known = (name = state.current.name) => state.annotations[name] ?? [];
+const shownList = () => state.dragged ?? known();
+const color = (label) => {
+  const index = state.labels.indexOf(label);
+  return index < 0 ? timeline.color("known") : timeline.color(`c${(index % COLORS) + 1}`);
+};
+
+// Change annotations ({name: list}) or labels: shown at once, saved in the background, undoable.
+function commit(annotations, labels = state.labels, record = true) {
+  const before = { annotations: {}, labels: state.labels };
+  for (const name of Object.keys(annotations)) before.annotations[name] = known(name);
+  const unchanged = Object.entries(annotations).every(([n, l]) => JSON.stringify(l) === JSON.stringify(known(n)));
+  if (unchanged && JSON.stringify(labels) === JSON.stringify(state.labels)) return;
+  if (record) {
+    state.done.push({ before, after: { annotations, labels } });
+    state.undone = [];
+  }
+  Object.assign(state.annotations, annotations);
+  state.labels = labels;
+  state.unsaved += 1;
+  saving = saving.then(() => save(annotations, labels, before));
+  refresh();
+}
+
+async function save(annotations, labels, before) {
+  try {
+    const answer = await call("api/changes", "PUT", { revision: state.revision, annotations, labels });
+    if (answer.ok) state.revision = answer.content.revision;
+    else {
+      toast(answer.content.error);
+      if (answer.status === 409) adopt(answer.content);
+      else Object.assign(state.annotations, before.annotations);
+      state.labels = answer.status === 409 ? answer.content.labels : before.labels;
+      [state.done, state.undone] = [answer.status === 409 ? [] : state.done.slice(0, -1), []];
+    }
+  } catch {
+    toast("The server does not answer: start metriclearn label again and open the address it prints. The last change is not saved.");
+    Object.assign(state.annotations, before.annotations);
+    state.labels = before.labels;
+    state.done.pop();
+  }
+  state.unsaved -= 1;
+  refresh();
+}
+
+function adopt(content) {
+  state.revision = content.revision;
+  state.labels = content.labels;
+  state.annotations = content.annotations;
+  Object.assign(state, { selection: null, chosen: null });
+}
+
+async function call(address, method = "GET", body = undefined) {
+  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+  const answer = await fetch(address, { method, headers, body: body && JSON.stringify(body) });
+  return { ok: answer.ok, status: answer.status, content: await answer.json() };
+}
+
+function undo() {
+  const step = state.done.pop();
+  if (!step) return;
+  state.undone.push(step);
+  replay(step.before);
+}
+
+function redo() {
+  const step = state.undone.pop();
+  if (!step) return;
+  state.done.push(step);
+  replay(step.after);
+}
+
+function replay({ annotations, labels }) {
+  const [name] = Object.keys(annotations);
+  if (name && name !== state.current.name) open(name);
+  commit(annotations, labels, false);
+}
+
+const edit = (list) => commit({ [state.current.name]: list });
+
+// The stretch that a mark is for: the chosen one, or the segment around the cursor.
+function target() {
+  if (state.selection) return state.selection;
+  const ends = [0, ...boundaries().map((one) => one.time), state.current.seconds];
+  const after = ends.findIndex((t) => t > state.cursor + 1e-9);
+  return [ends[Math.max(after - 1, 0)], ends[after < 0 ? ends.length - 1 : after]];
+}
+
+function say(kind, label) {
+  const [start, end] = target().map(edits.rounded);
+  if (!(end > start)) return;
+  edit(kind ? edits.mark(known(), start, end, kind, label) : edits.erase(known(), start, end));
+}
+
+// What the model says becomes what is known.
+function accept() {
+  const said = state.learned.recordings[state.current.name];
+  if (!said) return toast("There is nothing to accept yet: set a boundary, and say what lies around it.");
+  const [start, end] = state.selection ?? [timeline.from, timeline.to];
+  const inside = said.boundaries.map(edits.rounded).filter((t) => t > start && t < end);
+  let list = edits.erase(known(), start, end);
+  const ends = [edits.rounded(start), ...inside, edits.rounded(end)];
+  for (let i = 0; i + 1 < ends.length; i++) {
+    const middle = (ends[i] + ends[i + 1]) / 2;
+    const label = said.labels[said.boundaries.filter((t) => t <= middle).length];
+    list = edits.mark(list, ends[i], ends[i + 1], label ? "segment" : "no change", label);
+    if (i) list = edits.part(list, ends[i]);
+  }
+  // equal neighbors were joined before their boundary was set
+  edit(list);
+}
+
+function label(number) {
+  const name = state.labels[number - 1];
+  if (name) say("segment", name);
+  else if (number === state.labels.length + 1) find("labels").querySelector("input")?.focus();
+}
+
+function addLabel(text) {
+  const name = text.trim();
+  if (!name) return;
+  if (name === "unknown") return toast("“unknown” stands for what nobody has annotated; use another word.");
+  if (!state.labels.includes(name)) commit({}, [...state.labels, name]);
+  if (state.selection) say("segment", name);
+}
+
+function rename(index) {
+  const was = state.labels[index];
+  const name = prompt(`Another word for “${was}” everywhere:`, was)?.trim();
+  if (!name || name === was) return;
+  const renamed = {};
+  for (const [recording, list] of Object.entries(state.annotations)) {
+    if (!list.some((one) => one.label === was)) continue;
+    renamed[recording] = list.map((one) => (one.label === was ? { ...one, label: name } : one));
+  }
+  const labels = state.labels.map((one) => (one === was ? name : one));
+  commit(renamed, labels.filter((one, i) => labels.indexOf(one) === i));
+}
+
+// ---- what is drawn
+
+function boundaries() {
+  const mine = edits.changes(shownList());
+  const said = state.learned.recordings[state.current.name] ?? { boundaries: [] };
+  const near = 0.75 / state.current.rate;
+  const theirs = said.boundaries
+    .map((time, i) => ({ time, confidence: said.confidence[i], reach: said.reach[i] }))
+    .filter(({ time }) => !mine.some((t) => Math.abs(t - time) <= near));
+  const all = [...mine.map((time) => ({ time, yours: true, confidence: 1 })), ...theirs];
+  return all
+    .map((one) => ({ ...one, chosen: state.chosen !== null && Math.abs(one.time - state.chosen) < 1e-6 }))
+    .sort((a, b) => a.time - b.time);
+}
+
+function predicted() {
+  const said = state.learned.recordings[state.current.name];
+  if (!said) return [];
+  const ends = [0, ...said.boundaries, state.current.seconds];
+  return ends.slice(1).map((end, i) => ({
+    start: ends[i], end, text: said.labels[i] ?? "",
+    color: said.labels[i] ? color(said.labels[i]) : timeline.color(i % 2 ? "known" : "line"),
+  }));
+}
+
+function marks() {
+  const texts = { "no change": "no change", "one change": "one change" };
+  return {
+    boundaries: boundaries(),
+    predicted: predicted(),
+    stretches: edits.stretches(shownList()).map((one) => ({
+      ...one,
+      text: one.label ?? texts[one.kind],
+      color: one.label ? color(one.label) : timeline.color(one.kind === "one change" ? "ask" : "known"),
+      ink: one.label ? "#fff" : one.kind === "one change" ? "#1d2329" : timeline.color("ink"),
+    })),
+    suggestions: state.learned.suggestions.filter((one) => one.recording === state.current.name),
+    selection: state.selection,
+    cursor: state.cursor,
+  };
+}
+
+function refresh() {
+  find("undo").disabled = !state.done.length;
+  find("redo").disabled = !state.undone.length;
+  find("next").disabled = !state.learned.suggestions.length;
+  showStatus();
+  showList();
+  showLabels();
+  showCurve();
+  find("hint").textContent = hint();
+  for (const button of find("marks").children) button.disabled = button.dataset.needs === "chosen" && state.chosen === null;
+  timeline.draw();
+}
+
+function hint() {
+  if (state.chosen !== null) return "A boundary is chosen: drag it, or press Delete.";
+  if (state.selection) {
+    const [start, end] = state.selection;
+    const also = state.learned.recordings[state.current.name] ? ", or accept what the model says" : "";
+    return `${clock(start, 1)} to ${clock(end, 1)}: say what it is${also}.`;
+  }
+  const anything = Object.values(state.annotations).some((list) => list.length);
+  if (!anything) return "Click where something changes. Drag across a stretch, or click below it, and say what it is.";
+  if (!Object.keys(state.learned.recordings).length) return "Say of a stretch beside a boundary what it is; then the model begins.";
+  return "Click sets a boundary, dragging marks a stretch. Then: Next question.";
+}
+
+function showStatus() {
+  const { learned } = state;
+  const saved = state.unsaved ? "Saving" : state.revision ? "Saved" : "Nothing said yet";
+  const learning = learned.error ? learned.error
+    : learned.revision === undefined ? "Opening"
+    : learned.revision !== state.revision || state.unsaved ? "learning"
+    : Object.keys(learned.recordings).length ? `learned in ${learned.seconds.toFixed(1)} s${learned.busy ? ", still checking" : ""}`
+    : "nothing to learn from yet";
+  find("status").textContent = `${saved}, ${learning}.`;
+}
+
+function showList() {
+  const list = find("recordings");
+  if (list.children.length !== state.recordings.length) {
+    list.replaceChildren(...state.recordings.map((one) => {
+      const item = document.createElement("li");
+      item.innerHTML = "<button><b></b><small></small><i></i></button>";
+      item.querySelector("b").textContent = one.name;
+      item.firstChild.onclick = () => open(one.name);
+      return item;
+    }));
+  }
+  state.recordings.forEach((one, i) => {
+    const button = list.children[i].firstChild;
+    const parts = edits.stretches(known(one.name));
+    const seconds = parts.reduce((sum, part) => sum + part.end - part.start, 0);
+    button.setAttribute("aria-current", one === state.current);
+    button.querySelector("small").textContent = `${clock(seconds)} of ${clock(one.seconds)}`;
+    button.querySelector("i").style.background = strip(one);
+  });
+  find("overview").style.background = strip(state.current);
+}
+
+// What is known and asked of a recording, as a background.
+function strip(one) {
+  const layers = [];
+  const layer = (start, end, fill) => {
+    const [a, b] = [(100 * start) / one.seconds, Math.max((100 * end) / one.seconds, (100 * start) / one.seconds + 0.8)];
+    layers.push(`linear-gradient(90deg, transparent ${a}%, ${fill} ${a}% ${b}%, transparent ${b}%)`);
+  };
+  for (const part of edits.stretches(known(one.name)).slice(0, 200)) layer(part.start, part.end, part.label ? color(part.label) : timeline.color("soft"));
+  for (const asked of state.learned.suggestions) if (asked.recording === one.name) layer(asked.start, asked.end, timeline.color("ask"));
+  return [...layers, `linear-gradient(${timeline.color("line")} 0 0)`].join(",");
+}
+
+function showLabels() {
+  const place = find("labels");
+  const wanted = JSON.stringify(state.labels);
+  if (place.dataset.shown === wanted) return;
+  place.dataset.shown = wanted;
+  const buttons = state.labels.map((name, i) => {
+    const button = document.createElement("button");
+    button.innerHTML = `<kbd>${i + 1}</kbd>`;
+    button.append(name);
+    button.style.setProperty("--color", `var(--c${(i % COLORS) + 1})`);
+    button.title = "Double click: another word";
+    button.onclick = () => say("segment", name);
+    button.ondblclick = () => rename(i);
+    return button;
+  });
+  const input = document.createElement("input");
+  input.placeholder = state.labels.length ? "another label" : "first label";
+  input.setAttribute("aria-label", "New label");
+  input.onkeydown = (event) => {
+    event.stopPropagation();
+    if (event.key === "Enter") [addLabel(input.value), find("timeline").focus()];
+    if (event.key === "Escape") find("timeline").focus();
+  };
+  place.replaceChildren(...buttons, ...(state.labels.length < 9 ? [input] : []));
+}
+
+function showCurve() {
+  const points = state.learned.curve;
+  const last = points.at(-1);
+  const data = [points.map((p) => p.seconds), points.map((p) => p.expected), points.map((p) => p.validated)];
+  const say = (value) => (value === null || value === undefined ? "not known yet" : value.toFixed(2));
+  find("verdict").innerHTML = last
+    ? `Wrong per boundary after ${clock(last.seconds)} of labels: <b class="expected">${say(last.expected)} expected</b>, <b class="validated">${say(last.validated)} on stretches held out</b>.`
+    : "Known once there are some boundaries with what lies around them.";
+  if (!last) return;
+  const wide = find("curve").clientWidth;
+  if (!curve) {
+    const soft = timeline.color("soft");
+    const axis = { stroke: soft, grid: { stroke: timeline.color("line"), width: 1 }, ticks: { show: false } };
+    const dots = { points: { show: true, size: 5 }, spanGaps: true, width: 2 };
+    curve = new uPlot({
+      width: wide, height: 130, legend: { show: false }, cursor: { show: false },
+      scales: { x: { time: false }, y: { range: (u, low, high) => [0, Math.max(high ?? 1, 0.1) * 1.1] } },
+      axes: [{ ...axis, size: 24, values: (u, ticks) => ticks.map((t) => clock(t)) }, { ...axis, size: 34 }],
+      series: [{}, { ...dots, stroke: timeline.color("c2") }, { ...dots, stroke: timeline.color("c1") }],
+    }, data, find("curve"));
+  } else {
+    curve.setSize({ width: wide, height: 130 });
+    curve.setData(data);
+  }
+}
+
+function toast(text) {
+  const place = find("toast");
+  place.textContent = text;
+  place.hidden = false;
+  clearTimeout(toast.timer);
+  toast.timer = setTimeout(() => (place.hidden = true), 9000);
+}
+
+// ---- going about
+
+function open(name) {
+  const one = state.recordings.find((recording) => recording.name === name);
+  Object.assign(state, { current: one, selection: null, chosen: null, cursor: 0, dragged: null });
+  state.channels[name] ??= one.channels.map((_, i) => i).slice(0, LANES);
+  find("name").textContent = name;
+  timeline.open(one, state.channels[name]);
+  showLanes(one);
+  media?.remove();
+  media = one.kind === "table" ? null : document.createElement(one.kind);
+  find("play").hidden = !media;
+  if (media) {
+    media.src = `media/${encodeURIComponent(name)}`;
+    media.ontimeupdate = media.onseeked = follow;
+    media.onplay = media.onpause = () => (find("play").textContent = media.paused ? "▶" : "❚❚");
+    find("player").append(media);
+  }
+  refresh();
+}
+
+function showLanes(one) {
+  find("lanes").hidden = one.channels.length < 2;
+  find("lanes").querySelector("div").replaceChildren(...one.channels.slice(0, 400).map((channel, i) => {
+    const line = document.createElement("label");
+    const box = document.createElement("input");
+    Object.assign(box, { type: "checkbox", checked: state.channels[one.name].includes(i) });
+    box.onchange = () => {
+      const chosen = state.channels[one.name].filter((k) => k !== i);
+      if (box.checked && chosen.length >= 12) return [(box.checked = false), toast("Twelve signals fit; take one away first.")];
+      state.channels[one.name] = box.checked ? [...chosen, i].sort((a, b) => a - b) : chosen;
+      timeline.open(one, state.channels[one.name], true);
+    };
+    line.append(box, ` ${channel.name}`);
+    return line;
+  }));
+}
+
+function follow() {
+  if (!media) return;
+  state.cursor = media.currentTime;
+  if (state.cursor > timeline.to || state.cursor < timeline.from) reveal(state.cursor);
+  timeline.draw();
+  if (!media.paused) requestAnimationFrame(follow);
+}
+
+function reveal(time) {
+  const span = timeline.to - timeline.from;
+  if (time < timeline.from || time > timeline.to) timeline.show(time - span / 4, time + (3 * span) / 4);
+}
+
+function moveCursor(time) {
+  state.cursor = Math.min(Math.max(time, 0), state.current.seconds);
+  if (media) media.currentTime = state.cursor;
+  reveal(state.cursor);
+  timeline.draw();
+}
+
+function play() {
+  if (!media) return;
+  if (media.paused) media.play();
+  else media.pause();
+}
+
+function next() {
+  const { suggestions } = state.learned;
+  if (!suggestions.length) return toast("No question is open: all is known, or the first boundary is still missing.");
+  state.asked = (state.asked + 1) % suggestions.length;
+  const asked = suggestions[state.asked];
+  if (asked.recording !== state.current.name) open(asked.recording);
+  const room = Math.max(asked.end - asked.start, 8 / state.current.rate);
+  timeline.show(asked.start - room, asked.end + room);
+  Object.assign(state, { selection: [edits.rounded(asked.start), edits.rounded(asked.end)], chosen: null });
+  moveCursor(asked.start);
+  refresh();
+}
+
+function step(direction) {
+  const all = boundaries();
+  const from = state.chosen ?? state.cursor;
+  const later = direction > 0 ? all.find((b) => b.time > from + 1e-6) : all.findLast((b) => b.time < from - 1e-6);
+  if (!later) return;
+  Object.assign(state, { chosen: later.time, selection: null });
+  moveCursor(later.time);
+  refresh();
+}
+
+function remove() {
+  if (state.chosen === null) return;
+  const mine = edits.changes(known()).some((t) => Math.abs(t - state.chosen) < 1e-6);
+  const half = 2 / state.current.rate;
+  if (mine) edit(edits.join(known(), state.chosen));
+  else edit(edits.mark(known(), edits.rounded(Math.max(0, state.chosen - half)), edits.rounded(Math.min(state.current.seconds, state.chosen + half)), "no change"));
+  state.chosen = null;
+  refresh();
+}
+
+function arrow(event, direction) {
+  const pixels = (event.shiftKey ? 60 : 4) / timeline.second;
+  if (event.altKey && state.chosen !== null) {
+    const list = edits.move(known(), state.chosen, state.chosen + direction * Math.max(pixels / 4, 0.001));
+    const times = edits.changes(list).filter((t) => !edits.changes(known()).includes(t));
+    edit(list);
+    state.chosen = times[0] ?? state.chosen;
+    return refresh();
+  }
+  moveCursor(state.cursor + direction * pixels);
+}
+
+function border(which) {
+  const [start, end] = state.selection ?? [state.cursor, state.cursor];
+  const pair = which ? [Math.min(start, state.cursor), state.cursor] : [state.cursor, Math.max(end, state.cursor)];
+  Object.assign(state, { selection: pair.map(edits.rounded), chosen: null });
+  refresh();
+}
+
+function other(direction) {
+  const index = state.recordings.indexOf(state.current) + direction;
+  if (state.recordings[index]) open(state.recordings[index].name);
+}
+
+const ACTIONS = {
+  n: () => say("no change"), o: () => say("one change"), u: () => say(null), a: accept,
+  b: () => edit(edits.part(known(), edits.rounded(state.cursor))),
+  "[": () => border(0), "]": () => border(1), ",": () => step(-1), ".": () => step(1),
+  Delete: remove, Backspace: remove, Enter: next, " ": play, "?": () => find("keys").showModal(),
+  "+": () => timeline.zoom(0.6), "=": () => timeline.zoom(0.6), "-": () => timeline.zoom(1 / 0.6),
+  0: () => timeline.show(0, state.current.seconds),
+  ArrowLeft: (event) => arrow(event, -1), ArrowRight: (event) => arrow(event, 1),
+  ArrowUp: () => other(-1), ArrowDown: () => other(1),
+  Escape: () => [Object.assign(state, { selection: null, chosen: null }), refresh()],
+};
+
+function key(event) {
+  if (document.querySelector("dialog[open]") || ["INPUT", "SUMMARY"].includes(event.target.tagName)) return;
+  if (event.ctrlKey || event.metaKey) {
+    const pressed = event.key.toLowerCase();
+    if (pressed === "z") event.shiftKey ? redo() : undo();
+    else if (pressed === "y") redo();
+    else return;
+    return event.preventDefault();
+  }
+  const onButton = event.target.tagName === "BUTTON" && [" ", "Enter"].includes(event.key);
+  const action = ACTIONS[event.key] ?? ACTIONS[event.key.toLowerCase()];
+  if (onButton) return;
+  if (/^[1-9]$/.test(event.key)) label(Number(event.key));
+  else if (action) action(event);
+  else return;
+  event.preventDefault();
+}
+
+// ---- files
+
+function showFiles() {
+  const name = encodeURIComponent(state.current.name);
+  const link = (address, text) => `<a href="${address}">${text}</a>`;
+  const rows = state.formats.map(({ kind, title }) =>
+    `<tr><td>${title}</td><td>${link(`export/${kind}/${name}`, "as shown")}</td><td>${link(`export/${kind}/${name}?what=known`, "only what you said")}</td></tr>`);
+  rows.push(`<tr><td>Model</td><td colspan="2">${link(`export/model/${name}`, "for metriclearn segment")}</td></tr>`);
+  find("transfer").querySelector("table").innerHTML = rows.join("");
+  find("imported").textContent = state.current.name;
+  find("file").accept = ".csv,.txt,.vtt,.TextGrid,.eaf";
+  find("transfer").showModal();
+}
+
+async function importFile(file) {
+  const endings = { csv: "csv", txt: "audacity", vtt: "webvtt", textgrid: "textgrid", eaf: "elan" };
+  const kind = endings[file.name.split(".").pop().toLowerCase()];
+  if (!kind) return toast("Files .csv, .txt (Audacity), .vtt, .TextGrid and .eaf can be read.");
+  const answer = await fetch(`import/${kind}/${encodeURIComponent(state.current.name)}`, { method: "POST", body: file });
+  const content = await answer.json();
+  if (!answer.ok) return toast(content.error);
+  const used = content.annotations.map((one) => one.label).filter(Boolean);
+  const labels = [...new Set([...state.labels, ...used])].slice(0, 9);
+  commit({ [state.current.name]: content.annotations }, labels);
+  find("transfer").close();
+}
+
+async function download(event) {
+  const link = event.target.closest("a");
+  if (!link) return;
+  event.preventDefault();
+  const answer = await fetch(link.href);
+  if (!answer.ok) return toast((await answer.json()).error);
+  const name = decodeURIComponent(answer.headers.get("Content-Disposition").split("''")[1]);
+  const saved = document.createElement("a");
+  Object.assign(saved, { href: URL.createObjectURL(await answer.blob()), download: name });
+  saved.click();
+}
+
+// ---- beginning
+
+async function listen() {
+  let patience = 500;
+  for (;;) {
+    try {
+      const { content } = await call(`api/learned/${state.learned.serial}`);
+      if (content.serial !== state.learned.serial) {
+        if (!content.suggestions?.length && content.busy) content.suggestions = state.learned.suggestions ?? [];
+        else state.asked = -1;
+        state.learned = { suggestions: [], recordings: {}, curve: [], ...content };
+        refresh();
+      }
+      patience = 500;
+    } catch {
+      find("status").textContent = "The server does not answer.";
+      await new Promise((go) => setTimeout(go, patience));
+      patience = Math.min(2 * patience, 8000);
+    }
+  }
+}
+
+function button(text, pressed, action, needs = "") {
+  const made = document.createElement("button");
+  made.innerHTML = `<kbd>${pressed}</kbd>${text}`;
+  made.dataset.needs = needs;
+  made.onclick = action;
+  return made;
+}
+
+async function begin() {
+  const { content } = await call("api/project");
+  adopt(content);
+  Object.assign(state, { formats: content.formats, bins: content.bins });
+  state.recordings = content.recordings.map((one) => ({ ...one, bins: content.bins }));
+  document.title = `${content.folder} · label`;
+  find("folder").textContent = content.folder;
+  timeline = new Timeline(find("timeline"), {
+    marks,
+    recolored: () => [curve?.destroy(), (curve = null), refresh()],
+    view: () => {
+      const bar = find("overview").firstElementChild.style;
+      bar.left = `${(100 * timeline.from) / state.current.seconds}%`;
+      bar.width = `${(100 * (timeline.to - timeline.from)) / state.current.seconds}%`;
+    },
+    click: (time, inStrips, held) => {
+      moveCursor(time);
+      if (held) Object.assign(state, { chosen: held.time, selection: null });
+      else if (inStrips) {
+        Object.assign(state, { selection: null, chosen: null });
+        state.selection = target().map(edits.rounded);
+      } else {
+        const meant = edits.rounded(timeline.near(time)?.time ?? time);
+        if (meant > 0 && meant < state.current.seconds) edit(edits.part(known(), meant));
+        Object.assign(state, { chosen: meant, selection: null });
+      }
+      refresh();
+    },
+    drag: (boundary, time, done) => {
+      const list = edits.move(known(), boundary, time);
+      state.dragged = done ? null : list;
+      state.chosen = edits.changes(list).find((t) => !edits.changes(known()).includes(t)) ?? boundary;
+      if (done) edit(list);
+      timeline.draw();
+    },
+    select: (start, end) => {
+      Object.assign(state, { selection: [edits.rounded(start), edits.rounded(end)], chosen: null });
+      state.cursor = start;
+      find("hint").textContent = hint();
+      timeline.draw();
+    },
+  });
+  find("marks").append(
+    button("Accept", "A", accept), button("No change", "N", () => say("no change")),
+    button("One change", "O", () => say("one change")), button("Nothing known", "U", () => say(null)),
+    button("Delete", "Del", remove, "chosen"));
+  find("keys").querySelector("table").innerHTML = KEYS.map(([k, text]) => `<tr><td><kbd>${k}</kbd></td><td>${text}</td></tr>`).join("");
+  const clicks = {
+    undo, redo, next, play, files: showFiles, help: ACTIONS["?"], in: ACTIONS["+"], out: ACTIONS["-"], all: ACTIONS[0],
+    overview: (event) => {
+      const box = find("overview").getBoundingClientRect();
+      const middle = ((event.clientX - box.left) / box.width) * state.current.seconds;
+      const half = (timeline.to - timeline.from) / 2;
+      timeline.show(middle - half, middle + half);
+    },
+  };
+  for (const [id, action] of Object.entries(clicks)) find(id).onclick = action;
+  find("file").onchange = (event) => event.target.files.length && importFile(event.target.files[0]);
+  find("transfer").querySelector("table").onclick = download;
+  document.addEventListener("keydown", key);
+  open(state.recordings[0].name);
+  find("timeline").focus();
+  listen();
+}
+
+begin().catch((error) => {
+  find("status").textContent = `This page cannot be shown: ${error.message}.`;
+  throw error;
+});

@@ -1,0 +1,96 @@
+// What is known of one recording, as a list of {start, end, kind, label?} in order of time.
+// Every function returns a new list; stretches in it never overlap, and no change lies inside one.
+
+const same = (a, b) => Math.abs(a - b) < 1e-6;
+const isChange = (one) => one.kind === "change";
+const alike = (a, b) => a.kind === b.kind && a.label === b.label;
+
+export const rounded = (time) => Math.round(time * 1000) / 1000;
+export const changes = (list) => list.filter(isChange).map((one) => one.start);
+export const stretches = (list) => list.filter((one) => !isChange(one));
+export const ordered = (list) => [...list].sort((a, b) => a.start - b.start || a.end - b.end);
+
+const change = (time) => ({ start: time, end: time, kind: "change" });
+
+// Nothing known from start to end; changes at both ends stay.
+export function erase(list, start, end) {
+  const rest = [];
+  for (const one of list) {
+    if (isChange(one)) {
+      if (one.start <= start || one.start >= end) rest.push(one);
+    } else {
+      // half of "one change" holds it or not, nobody knows
+      const cut = one.start < end && one.end > start;
+      if (cut && one.kind === "one change") continue;
+      if (one.start < start) rest.push({ ...one, end: Math.min(one.end, start) });
+      if (one.end > end) rest.push({ ...one, start: Math.max(one.start, end) });
+      if (one.start >= start && one.end <= end && !cut) rest.push(one);
+    }
+  }
+  const seen = new Set();
+  return ordered(rest.filter((one) => {
+    const key = JSON.stringify(one);
+    return one.end - one.start > 1e-6 || isChange(one) ? !seen.has(key) && seen.add(key) : false;
+  }));
+}
+
+// A stretch of one kind, joined with its neighbors of that kind where no change parts them.
+export function mark(list, start, end, kind, label) {
+  const given = { start, end, kind, ...(label ? { label } : {}) };
+  const rest = erase(list, start, end);
+  for (const one of stretches(rest)) {
+    const [before, after] = [same(one.end, given.start), same(one.start, given.end)];
+    const touch = before ? given.start : given.end;
+    if ((!before && !after) || changes(rest).some((t) => same(t, touch))) continue;
+    if (alike(one, given) && kind !== "one change") {
+      rest.splice(rest.indexOf(one), 1);
+      [given.start, given.end] = [Math.min(one.start, given.start), Math.max(one.end, given.end)];
+    } else if (one.kind === "segment" && kind === "segment") {
+      rest.push(change(touch));
+    }
+  }
+  return ordered([...rest, given]);
+}
+
+// A change; what was known to be one segment is two.
+export function part(list, time) {
+  if (changes(list).some((t) => Math.abs(t - time) < 1e-3)) return list;
+  const rest = [];
+  for (const one of list) {
+    if (!isChange(one) && one.start < time && time < one.end) {
+      const kind = one.kind === "one change" ? "no change" : one.kind;
+      rest.push({ ...one, kind, end: time }, { ...one, kind, start: time });
+    } else rest.push(one);
+  }
+  return ordered([...rest, change(time)]);
+}
+
+// Without the change at a time; the segments on both sides become one, with the first one's label.
+export function join(list, time) {
+  const rest = list.filter((one) => !(isChange(one) && same(one.start, time)));
+  const before = rest.find((one) => !isChange(one) && same(one.end, time));
+  const after = rest.find((one) => !isChange(one) && same(one.start, time));
+  if (!before || !after || before.kind !== after.kind || before.kind === "one change") return rest;
+  return ordered([...rest.filter((one) => one !== before && one !== after), { ...before, end: after.end }]);
+}
+
+// The change at a time moved to another one, together with the ends of segments that lie there.
+export function move(list, time, to) {
+  const others = changes(list).filter((t) => !same(t, time));
+  const edges = stretches(list).flatMap((one) => [
+    same(one.end, time) ? one.start : -Infinity,
+    same(one.start, time) ? one.end : Infinity,
+  ]);
+  const least = Math.max(...others.filter((t) => t < time), ...edges.filter((t) => t < time), 0) + 0.001;
+  const most = Math.min(...others.filter((t) => t > time), ...edges.filter((t) => t > time), Infinity) - 0.001;
+  const target = rounded(Math.min(Math.max(to, least), most));
+  const held = (one) => isChange(one) ? same(one.start, time) : same(one.end, time) || same(one.start, time);
+  const moved = list.filter(held).map((one) => ({
+    ...one,
+    start: same(one.start, time) ? target : one.start,
+    end: same(one.end, time) ? target : one.end,
+  }));
+  let rest = list.filter((one) => !held(one));
+  rest = erase(rest, Math.min(time, target), Math.max(time, target));
+  return ordered([...rest, ...moved]);
+}

@@ -1,0 +1,469 @@
+// One recording as a time-line: signals from tiles, what is known, what the model says.
+// Everything lies on the canvas of one uPlot; `marks` says what is drawn over the signals.
+
+/* global uPlot */
+
+const BANDS = 64;
+const FRAMES = 50; // columns of the spectrogram per second
+const HEIGHTS = { thumbnails: 54, spectrogram: 110, lanes: 360, strip: 28, gap: 6 };
+const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
+const NEAR = 7; // pixels within which a boundary is meant
+
+export const clock = (seconds, digits = 0) => {
+  const sign = seconds < 0 ? "-" : "";
+  const total = Math.abs(seconds).toFixed(digits);
+  const [hours, minutes] = [Math.floor(total / 3600), Math.floor((total % 3600) / 60)];
+  const rest = (total % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
+  return `${sign}${hours ? `${hours}:${String(minutes).padStart(2, "0")}` : minutes}:${rest}`;
+};
+
+const digits = (span) => (span < 0.3 ? 3 : span < 3 ? 2 : span < 8 ? 1 : 0);
+
+// Tiles of one kind, fetched once; until one is there, a coarser one stands in for it.
+class Tiles {
+  constructor(address, rate, bins, seconds, read, arrived) {
+    Object.assign(this, { address, rate, bins, seconds, read, arrived, loaded: new Map() });
+    this.coarsest = Math.max(0, Math.ceil(Math.log2((seconds * rate) / bins)));
+  }
+
+  level(span, pixels) {
+    const wanted = Math.floor(Math.log2((span * this.rate) / Math.max(pixels, 1)));
+    return Math.min(Math.max(wanted, 0), this.coarsest);
+  }
+
+  // [tile, seconds of a bin, second of its first bin, first and last second to draw] in order
+  within(from, to, level) {
+    const parts = [];
+    const seconds = (this.bins * 2 ** level) / this.rate;
+    const last = Math.floor((Math.min(to, this.seconds) - 1e-9) / seconds);
+    for (let index = Math.max(0, Math.floor(from / seconds)); index <= last; index++) {
+      const [start, end] = [index * seconds, (index + 1) * seconds];
+      if (!this.loaded.has(`${level}/${index}`)) this.fetch(level, index);
+      for (let up = 0; level + up <= this.coarsest; up++) {
+        const place = Math.floor(index / 2 ** up);
+        const tile = this.loaded.get(`${level + up}/${place}`);
+        if (tile) {
+          const bin = 2 ** (level + up) / this.rate;
+          parts.push([tile, bin, place * this.bins * bin, start, end]);
+          break;
+        }
+      }
+    }
+    return parts;
+  }
+
+  async fetch(level, index) {
+    const key = `${level}/${index}`;
+    this.loaded.set(key, null);
+    try {
+      const answer = await fetch(this.address(level, index));
+      if (!answer.ok) throw new Error(String(answer.status));
+      this.loaded.set(key, this.read(await answer.arrayBuffer()));
+      this.arrived();
+    } catch {
+      setTimeout(() => this.loaded.delete(key), 2000); // and asked for again
+    }
+  }
+}
+
+export class Timeline {
+  // actions: click(time), drag(boundary, time, done), select(start, end), marks() and view()
+  constructor(place, actions) {
+    Object.assign(this, { place, actions, from: 0, to: 1, waiting: false, touches: new Map() });
+    new ResizeObserver(() => this.recording && this.resize()).observe(place);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolor());
+    place.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    this.recolor();
+  }
+
+  recolor() {
+    const style = getComputedStyle(document.documentElement);
+    this.color = (name) => style.getPropertyValue(`--${name}`).trim();
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    this.shades = Array.from({ length: 256 }, (_, i) => {
+      const share = dark ? i / 255 : 1 - i / 255;
+      return [20 + 225 * share ** 1.4, 24 + 222 * share, 40 + 210 * share ** 0.7];
+    });
+    if (this.recording) {
+      this.open(this.recording, this.channels, true);
+      this.actions.recolored();
+    }
+  }
+
+  open(recording, channels, keep = false) {
+    const base = encodeURIComponent(recording.name);
+    const draw = () => this.draw();
+    const shown = channels.join(",");
+    this.recording = recording;
+    this.channels = channels;
+    this.lines = channels.length
+      ? new Tiles(
+          (level, index) => `api/tiles/${base}/${level}/${index}?channels=${shown}`,
+          recording.signal_rate, recording.bins, recording.seconds,
+          (buffer) => new Float32Array(buffer), draw)
+      : null;
+    this.sound = recording.spectrogram
+      ? new Tiles(
+          (level, index) => `api/spectrogram/${base}/${level}/${index}`,
+          FRAMES, recording.bins, recording.seconds, (buffer) => this.picture(buffer), draw)
+      : null;
+    this.thumbnails = null;
+    if (recording.thumbnail_step) {
+      this.thumbnails = new Image();
+      this.thumbnails.onload = draw;
+      this.thumbnails.src = `api/thumbnails/${base}`;
+    }
+    if (!keep) [this.from, this.to] = [0, recording.seconds];
+    this.layout();
+    this.build();
+    this.actions.view();
+  }
+
+  // Rows from the top, in CSS pixels.
+  layout() {
+    let top = HEIGHTS.gap;
+    const lane = Math.min(Math.max(HEIGHTS.lanes / Math.max(this.channels.length, 1), 44), 130);
+    const row = (height) => {
+      const place = { top, height };
+      top += height + HEIGHTS.gap;
+      return place;
+    };
+    this.rows = {
+      thumbnails: this.recording.thumbnail_step ? row(HEIGHTS.thumbnails) : null,
+      spectrogram: this.sound ? row(HEIGHTS.spectrogram) : null,
+      lanes: this.channels.map(() => row(lane)),
+      yours: row(HEIGHTS.strip),
+      model: row(HEIGHTS.strip),
+    };
+    this.height = top;
+  }
+
+  build() {
+    this.plot?.destroy();
+    const wave = this.color("wave");
+    const soft = this.color("soft");
+    const line = { stroke: wave, width: 1, points: { show: false }, spanGaps: false };
+    const series = [{}];
+    const bands = [];
+    for (const k of this.channels.keys()) {
+      series.push({ ...line }, { ...line });
+      bands.push({ series: [2 * k + 2, 2 * k + 1], fill: wave });
+    }
+    if (series.length === 1) series.push({ show: false });
+    const options = {
+      width: this.place.clientWidth || 300,
+      height: this.height + 34,
+      padding: [0, 16, 0, 16],
+      series,
+      bands,
+      legend: { show: false },
+      cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+      scales: { x: { time: false, auto: false }, y: { auto: false, range: () => [0, this.height] } },
+      axes: [
+        {
+          size: 30, stroke: soft, incrs: STEPS, space: 60, grid: { stroke: this.color("line"), width: 1 },
+          ticks: { stroke: this.color("line") },
+          values: (_, ticks) => ticks.map((t) => clock(t, digits(this.to - this.from))),
+        },
+        { show: false },
+      ],
+      hooks: { drawClear: [() => this.under()], draw: [() => this.over()] },
+    };
+    this.plot = new uPlot(options, this.collect(), this.place);
+    this.pointers(this.plot.over);
+    this.paint();
+  }
+
+  resize() {
+    this.plot.setSize({ width: this.place.clientWidth, height: this.height + 34 });
+    this.draw();
+  }
+
+  show(from, to) {
+    const { seconds, signal_rate: rate } = this.recording;
+    const span = Math.min(Math.max(to - from, 8 / rate), seconds);
+    this.from = Math.min(Math.max(from, 0), seconds - span);
+    this.to = this.from + span;
+    this.actions.view();
+    this.draw();
+  }
+
+  zoom(factor, about = (this.from + this.to) / 2) {
+    this.show(about - (about - this.from) * factor, about + (this.to - about) * factor);
+  }
+
+  // Draw with the next frame, once however often this is called before it.
+  draw() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.paint();
+    });
+  }
+
+  paint() {
+    this.plot.batch(() => {
+      this.plot.setData(this.collect(), false);
+      this.plot.setScale("x", { min: this.from, max: this.to });
+    });
+  }
+
+  // Minima and maxima in view, scaled into their lanes, as uPlot wants them.
+  collect() {
+    const n = this.channels.length;
+    const columns = Array.from({ length: n ? 2 * n + 1 : 2 }, () => []);
+    if (!this.lines) return columns;
+    const level = this.lines.level(this.to - this.from, this.place.clientWidth);
+    const scaled = this.rows.lanes.map(({ top, height }, k) => {
+      const { low, high } = this.recording.channels[this.channels[k]];
+      const bottom = this.height - top - height;
+      return (v) => bottom + (Math.min(Math.max((v - low) / (high - low), 0), 1)) * height;
+    });
+    for (const [tile, bin, first, start, end] of this.lines.within(this.from, this.to, level)) {
+      const stop = Math.min(Math.round((end - first) / bin), tile.length / (2 * n));
+      for (let i = Math.max(0, Math.round((start - first) / bin)); i < stop; i++) {
+        columns[0].push(first + (i + 0.5) * bin);
+        for (let k = 0; k < n; k++) {
+          columns[2 * k + 1].push(scaled[k](tile[(i * n + k) * 2]));
+          columns[2 * k + 2].push(scaled[k](tile[(i * n + k) * 2 + 1]));
+        }
+      }
+    }
+    return columns;
+  }
+
+  picture(buffer) {
+    const bytes = new Uint8Array(buffer);
+    const width = bytes.length / BANDS;
+    const canvas = document.createElement("canvas");
+    canvas.width = Math.max(width, 1);
+    canvas.height = BANDS;
+    const context = canvas.getContext("2d");
+    const image = context.createImageData(canvas.width, BANDS);
+    for (let i = 0; i < bytes.length; i++) {
+      const at = 4 * ((BANDS - 1 - (i % BANDS)) * width + Math.floor(i / BANDS));
+      image.data.set(this.shades[bytes[i]], at);
+      image.data[at + 3] = 255;
+    }
+    context.putImageData(image, 0, 0);
+    return { canvas, length: width };
+  }
+
+  // A context in CSS pixels of the plot's area, and seconds -> pixels.
+  pen(draw) {
+    const { ctx, bbox } = this.plot;
+    const ratio = devicePixelRatio;
+    const width = bbox.width / ratio;
+    const x = (t) => ((t - this.from) / (this.to - this.from)) * width;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.translate(bbox.left, bbox.top);
+    ctx.scale(ratio, ratio);
+    ctx.font = "12px system-ui, sans-serif";
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    draw(ctx, x, width);
+    ctx.restore();
+  }
+
+  under() {
+    const marks = this.actions.marks();
+    this.pen((ctx, x, width) => {
+      for (const one of marks.suggestions) {
+        ctx.fillStyle = this.color("ask");
+        ctx.globalAlpha = 0.22;
+        ctx.fillRect(x(one.start), 0, x(one.end) - x(one.start), this.height);
+        ctx.globalAlpha = 1;
+        ctx.fillRect(x(one.start), 0, x(one.end) - x(one.start), 4);
+      }
+      for (const one of marks.stretches) {
+        ctx.globalAlpha = 0.1;
+        ctx.fillStyle = one.color;
+        ctx.fillRect(x(one.start), 0, x(one.end) - x(one.start), this.height);
+      }
+      ctx.globalAlpha = 1;
+      if (this.sound) this.drawSound(ctx, x, width);
+      if (this.thumbnails?.naturalWidth) this.drawThumbnails(ctx, x);
+    });
+  }
+
+  drawSound(ctx, x, width) {
+    const { top, height } = this.rows.spectrogram;
+    const level = this.sound.level(this.to - this.from, width);
+    for (const [tile, bin, first, start, end] of this.sound.within(this.from, this.to, level)) {
+      const begin = Math.max(0, (start - first) / bin);
+      const count = Math.min((end - first) / bin, tile.length) - begin;
+      if (count <= 0) continue;
+      const left = x(first + begin * bin);
+      ctx.drawImage(tile.canvas, begin, 0, count, BANDS, left, top, x(first + (begin + count) * bin) - left, height);
+    }
+  }
+
+  drawThumbnails(ctx, x) {
+    const { top, height } = this.rows.thumbnails;
+    const { thumbnail_step: step, seconds } = this.recording;
+    const wide = 96; // of one in the picture
+    const every = Math.max(1, Math.ceil(((wide / x(this.from + 1)) || 1) / step));
+    const last = Math.min(this.thumbnails.naturalWidth / wide, Math.ceil(seconds / step));
+    for (let i = 0; i < last; i += every) {
+      const left = x(i * step);
+      if (left < -wide || i * step > this.to) continue;
+      ctx.drawImage(this.thumbnails, i * wide, 0, wide, height, left, top, wide, height);
+    }
+  }
+
+  over() {
+    const marks = this.actions.marks();
+    this.pen((ctx, x) => {
+      ctx.fillStyle = this.color("soft");
+      this.rows.lanes.forEach(({ top }, k) => {
+        if (this.channels.length > 1) {
+          ctx.fillText(this.recording.channels[this.channels[k]].name, 6, top + 8);
+        }
+      });
+      for (const one of marks.predicted) this.block(ctx, x, one, this.rows.model, 0.5);
+      for (const one of marks.stretches) this.block(ctx, x, one, this.rows.yours, 1);
+      for (const one of marks.boundaries) {
+        ctx.globalAlpha = one.yours ? 1 : 0.25 + 0.75 * one.confidence;
+        ctx.strokeStyle = this.color(one.yours ? "yours" : "model");
+        ctx.lineWidth = one.chosen ? 4 : 2;
+        ctx.setLineDash(one.yours ? [] : [5, 4]);
+        ctx.beginPath();
+        ctx.moveTo(x(one.time), 0);
+        ctx.lineTo(x(one.time), this.rows.model.top + HEIGHTS.strip);
+        ctx.stroke();
+        if (one.reach) { // where it may move for little
+          ctx.globalAlpha *= 0.3;
+          ctx.fillStyle = this.color("model");
+          const left = x(one.reach[0]);
+          ctx.fillRect(left, this.rows.model.top, Math.max(x(one.reach[1]) - left, 1), HEIGHTS.strip);
+        }
+      }
+      ctx.setLineDash([]);
+      ctx.globalAlpha = 1;
+      this.captions(ctx);
+      if (marks.selection) {
+        const [start, end] = marks.selection;
+        ctx.strokeStyle = ctx.fillStyle = this.color("accent");
+        ctx.lineWidth = 2;
+        ctx.strokeRect(x(start), 1, x(end) - x(start), this.height - 2);
+        ctx.globalAlpha = 0.12;
+        ctx.fillRect(x(start), 0, x(end) - x(start), this.height);
+        ctx.globalAlpha = 1;
+      }
+      ctx.fillStyle = this.color("error");
+      ctx.fillRect(x(marks.cursor) - 0.75, 0, 1.5, this.height);
+    });
+  }
+
+  block(ctx, x, one, { top, height }, opacity) {
+    const [left, right] = [Math.max(x(one.start), -2), Math.min(x(one.end), this.place.clientWidth + 2)];
+    if (right < 0 || left > this.place.clientWidth) return;
+    ctx.globalAlpha = opacity;
+    ctx.fillStyle = one.color;
+    ctx.fillRect(left, top, right - left, height);
+    ctx.globalAlpha = 1;
+    const room = right - Math.max(left, 56) - 8;
+    if (one.text && room > 12) {
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(left, top, right - left, height);
+      ctx.clip();
+      ctx.fillStyle = opacity === 1 ? one.ink : this.color("ink");
+      ctx.fillText(one.text, Math.max(left, 56) + 6, top + height / 2);
+      ctx.restore();
+    }
+  }
+
+  captions(ctx) {
+    for (const [text, { top, height }] of [["You", this.rows.yours], ["Model", this.rows.model]]) {
+      ctx.fillStyle = this.color("card");
+      ctx.globalAlpha = 0.85;
+      ctx.fillRect(0, top, 52, height);
+      ctx.globalAlpha = 1;
+      ctx.fillStyle = this.color("soft");
+      ctx.fillText(text, 6, top + height / 2);
+    }
+  }
+
+  wheel(event) {
+    if (!this.recording) return;
+    event.preventDefault();
+    const unit = event.deltaMode ? 30 : 1;
+    const across = event.shiftKey ? event.deltaY : event.deltaX;
+    if (Math.abs(across) > Math.abs(event.deltaY) || event.shiftKey) {
+      const step = ((this.to - this.from) * across * unit) / this.place.clientWidth;
+      this.show(this.from + step, this.to + step);
+    } else {
+      this.zoom(Math.exp(event.deltaY * unit * 0.002), this.time(event));
+    }
+  }
+
+  time(event) {
+    const box = this.plot.over.getBoundingClientRect();
+    const t = this.from + ((event.clientX - box.left) / box.width) * (this.to - this.from);
+    return Math.min(Math.max(t, 0), this.recording.seconds);
+  }
+
+  get second() {
+    return this.plot.over.clientWidth / (this.to - this.from); // in pixels
+  }
+
+  // The boundary, yours or the model's, that is near enough to be meant.
+  near(time, yours) {
+    const gap = (one) => Math.abs(one.time - time) * this.second;
+    const close = this.actions.marks().boundaries.filter((b) => (b.yours || !yours) && gap(b) <= NEAR);
+    return close.sort((a, b) => gap(a) - gap(b))[0];
+  }
+
+  pointers(area) {
+    let begun = null;
+    area.addEventListener("pointerdown", (event) => {
+      if (event.button) return;
+      area.setPointerCapture(event.pointerId);
+      this.touches.set(event.pointerId, event.clientX);
+      const time = this.time(event);
+      const held = this.inStrips(event) ? null : this.near(time, true);
+      begun = this.touches.size > 1 ? null : { x: event.clientX, time, held, moved: false };
+    });
+    area.addEventListener("pointermove", (event) => {
+      const time = this.time(event);
+      area.classList.toggle("grab", Boolean(begun?.held || (!this.inStrips(event) && this.near(time, true))));
+      if (this.touches.size === 2 && this.touches.has(event.pointerId)) return this.pinch(event);
+      if (!begun) return;
+      begun.moved ||= Math.abs(event.clientX - begun.x) > 5;
+      if (!begun.moved) return;
+      if (begun.held) this.actions.drag(begun.held.time, time, false);
+      else {
+        const [start, end] = [begun.time, time].map((t) => this.near(t)?.time ?? t);
+        this.actions.select(Math.min(start, end), Math.max(start, end));
+      }
+    });
+    const end = (event) => {
+      this.touches.delete(event.pointerId);
+      const was = begun;
+      begun = null;
+      if (!was) return;
+      if (was.moved && was.held) this.actions.drag(was.held.time, this.time(event), event.type === "pointerup");
+      else if (!was.moved && event.type === "pointerup") this.actions.click(was.time, this.inStrips(event), was.held);
+    };
+    area.addEventListener("pointerup", end);
+    area.addEventListener("pointercancel", end);
+  }
+
+  pinch(event) {
+    const other = [...this.touches].find(([id]) => id !== event.pointerId)[1];
+    const before = this.touches.get(event.pointerId);
+    this.touches.set(event.pointerId, event.clientX);
+    const [was, is] = [Math.abs(before - other), Math.abs(event.clientX - other)];
+    if (was > 10 && is > 10) this.zoom(was / is, this.time({ clientX: other }));
+  }
+
+  // Below the signals, where segments are chosen and no boundary is moved.
+  inStrips(event) {
+    return event.clientY - this.plot.over.getBoundingClientRect().top >= this.rows.yours.top;
+  }
+}

@@ -1,0 +1,234 @@
+"""The page of ``metriclearn label`` in a browser: from recordings to a model, and killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.io import wavfile
+
+from metriclearn.__main__ import main
+from metriclearn.datasets.annotations import read_segments
+
+pytest.importorskip("uvicorn", reason="needs the extra label")
+pytest.importorskip("starlette", reason="needs the extra label")
+pytest.importorskip("soundfile", reason="needs the extra audio")
+
+CHANGES = {"first": (8.0, 15.0, 24.0), "second": (5.0, 18.0, 22.0)}
+SECONDS, RATE = 30.0, 10
+STATUS = "return document.getElementById('status').textContent"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two tables whose mean changes, and a recording in which a tone and noise take turns."""
+    place = tmp_path_factory.mktemp("recordings")
+    generator = np.random.default_rng(0)
+    for name, changes in CHANGES.items():
+        times = np.arange(int(SECONDS * RATE)) / RATE
+        X = generator.normal(size=(len(times), 3)) * 0.4
+        X[:, 0] += 4.0 * (np.searchsorted(changes, times, side="right") % 2)
+        np.savetxt(place / f"{name}.csv", X, delimiter=",", header="x,y,z", comments="")
+    tone = 0.3 * np.sin(2 * np.pi * 440 * np.arange(4 * 8000) / 8000)
+    noise = 0.1 * generator.normal(size=4 * 8000)
+    sound = np.concatenate([tone, noise, tone]) * 30000
+    wavfile.write(place / "third.wav", 8000, sound.astype(np.int16))
+    return place
+
+
+@pytest.fixture
+def serve(folder: Path) -> Iterator[Callable[[], tuple[subprocess.Popen, str]]]:
+    """Start the server; returns its process and the address it prints."""
+    processes = []
+
+    def start() -> tuple[subprocess.Popen, str]:
+        command = [sys.executable, "-m", "metriclearn", "label", str(folder), "--quiet"]
+        process = subprocess.Popen(
+            [*command, "--rate", str(RATE)], stdout=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        assert process.stdout is not None
+        return process, process.stdout.readline().strip()
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+class Page:
+    """What a person does on the page, and what the file says then."""
+
+    def __init__(self, browser: Any, address: str, folder: Path) -> None:
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        self.browser, self.folder = browser, folder
+        self.actions = lambda: ActionChains(browser, duration=20)
+        browser.get(address)
+        self.until(lambda: len(self.all("#recordings button")) == 3)
+
+    def all(self, selector: str) -> list[Any]:
+        return self.browser.find_elements("css selector", selector)
+
+    def until(self, condition: Callable[[], Any], seconds: float = 120.0) -> Any:
+        deadline = time.monotonic() + seconds
+        while not (result := condition()):
+            assert time.monotonic() < deadline, self.browser.execute_script(STATUS)
+            time.sleep(0.05)
+        return result
+
+    def saved(self) -> None:
+        """Wait until all is saved and learned from."""
+        words = ("Saved, learned", "Saved, nothing to learn", "Nothing said yet, nothing")
+        self.until(lambda: self.browser.execute_script(STATUS).startswith(words))
+        self.until(lambda: "checking" not in self.browser.execute_script(STATUS))
+
+    def open(self, name: str) -> None:
+        (button,) = [b for b in self.all("#recordings button") if name in b.text]
+        button.click()
+
+    def at(self, second: float, below: bool = False) -> Any:
+        """Where that is in a recording of SECONDS that is shown as a whole, or in its strips."""
+        (area,) = self.all("#timeline .u-over")
+        across = round((second / SECONDS - 0.5) * area.rect["width"])
+        down = area.rect["height"] / 2 - 20 if below else 0
+        return self.actions().move_to_element_with_offset(area, across, int(down))
+
+    def click(self, second: float, below: bool = False) -> None:
+        self.at(second, below).click().perform()
+
+    def drag(self, start: float, end: float, below: bool = False) -> None:
+        self.at(start, below).click_and_hold().perform()
+        self.at((start + end) / 2, below).perform()
+        self.at(end, below).release().perform()
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.actions().send_keys(key).perform()
+
+    def file(self) -> dict[str, Any]:
+        return json.loads((self.folder / "metriclearn.json").read_text("utf-8"))
+
+    def changes(self, name: str) -> list[float]:
+        entries = self.file()["recordings"].get(name, [])
+        return [one["start"] for one in entries if one["kind"] == "change"]
+
+    def shown(self) -> str:
+        """Text of the picture: it changes with what the model says."""
+        return self.browser.execute_script(
+            "return document.querySelector('#timeline canvas').toDataURL()"
+        )
+
+
+def _no_errors(browser: Any) -> None:
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_from_recordings_to_a_model(
+    browser: Any, folder: Path, serve: Any, tmp_path: Path, capsys: Any
+) -> None:
+    process, address = serve()
+    browser.set_window_size(1400, 1000)
+    browser.get_log("browser")
+    page = Page(browser, address, folder)
+    page.saved()
+
+    # a boundary by a click, moved by a drag, deleted by undo and back by redo
+    page.open("first")
+    page.click(7.0)
+    page.saved()
+    assert page.changes("first") == pytest.approx([7.0], abs=0.1)
+    page.drag(7.0, 8.0)
+    page.saved()
+    assert page.changes("first") == pytest.approx([8.0], abs=0.1)
+    for key, expected in (("undo", [7.0]), ("undo", []), ("redo", [7.0]), ("redo", [8.0])):
+        page.all(f"#{key}")[0].click()
+        page.saved()
+        assert page.changes("first") == pytest.approx(expected, abs=0.1)
+
+    # labels by keys: of the segment that is clicked, and of a stretch
+    (field,) = page.all("#labels input")
+    field.send_keys("rest\n")
+    page.all("#labels input")[0].send_keys("work\n")
+    before = page.shown()
+    page.click(4.0, below=True)
+    page.press("1")
+    page.drag(8.1, 14.0, below=True)
+    page.press("2")
+    page.saved()
+    labels = [one.get("label") for one in page.file()["recordings"]["first"]]
+    assert labels.count("rest") == labels.count("work") == 1
+    assert page.file()["labels"] == ["rest", "work"]
+    assert page.shown() != before  # segmented again
+
+    # what the model says of the other table, accepted as a whole
+    page.open("second")
+    page.press("a")
+    page.saved()
+    np.testing.assert_allclose(page.changes("second"), CHANGES["second"], atol=0.11)
+    page.all("#next")[0].click()
+    assert page.browser.execute_script("return document.getElementById('hint').textContent")
+    _no_errors(browser)
+
+    # killed, and started again: everything is there
+    state = page.file()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    _, address = serve()
+    browser.get("about:blank")
+    browser.get_log("browser")  # of the page whose server was killed
+    page = Page(browser, address, folder)
+    page.saved()
+    assert page.file() == state
+    page.open("second")
+    page.click(28.0)
+    page.saved()
+    assert page.changes("second")[-1] == pytest.approx(28.0, abs=0.1)
+    page.all("#undo")[0].click()
+    page.saved()
+    assert page.file()["recordings"] == state["recordings"]
+    _no_errors(browser)
+
+    # fit and segment use what was saved
+    model = tmp_path / "tables.model"
+    assert main(["fit", str(folder), "--out", str(model)]) == 0
+    second = str(folder / "second.csv")
+    assert main(["segment", second, "--model", str(model), "--out", str(tmp_path)]) == 0
+    (segments,) = read_segments(tmp_path / "second.segments.csv").values()
+    assert [label for *_, label in segments] == ["rest", "work", "rest", "work"]
+    ends = [end for _, end, _ in segments[:-1]]
+    np.testing.assert_allclose(ends, CHANGES["second"], atol=0.11)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1400, "light")])
+def test_sound_on_small_and_large_screens(
+    browser: Any, folder: Path, serve: Any, width: int, scheme: str
+) -> None:
+    _, address = serve()
+    metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    browser.get("about:blank")
+    browser.get_log("browser")
+    page = Page(browser, address, folder)
+    page.saved()
+    page.open("third")
+    page.until(lambda: browser.execute_script("return document.querySelector('audio').readyState"))
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.execute_script("return document.querySelector('audio').duration") == 12.0
+    page.press("+", "+", "0", "?")
+    assert page.all("dialog[open]")
+    page.all("#keys button")[0].click()
+    page.all("#files")[0].click()
+    assert len(page.all("#transfer a")) == 11
+    _no_errors(browser)
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -1,0 +1,309 @@
+"""Tests of metriclearn.annotate.server: who may ask, what is saved, what two windows do."""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from metriclearn.annotate.server import application, open_page
+
+uvicorn = pytest.importorskip("uvicorn", reason="needs the extra label")
+pytest.importorskip("starlette", reason="needs the extra label")
+
+TOKEN = "a-token"
+ENDS = (30, 55)
+FORMATS = ("csv", "audacity", "webvtt", "textgrid", "elan")
+
+
+def write_table(path: Path, n_rows: int = 90, seed: int = 0) -> None:
+    """A signal with changes of its mean at ENDS, and noise."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n_rows, 3)) * 0.3
+    X[:, 0] += 3.0 * np.isin(np.searchsorted(ENDS, np.arange(n_rows), side="right"), [1])
+    np.savetxt(path, X, delimiter=",", header="a,b,c", comments="")
+
+
+class Server(NamedTuple):
+    folder: Path
+    port: int
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        """Status and content of a request, its path as it is."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.putrequest(method, path, skip_host=bool(headers and "Host" in headers))
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        if body is not None and not (headers and "Content-Length" in headers):
+            connection.putheader("Content-Length", str(len(content)))
+        for name, value in (headers or {}).items():
+            connection.putheader(name, value)
+        connection.endheaders(content if body is not None else None)
+        answer = connection.getresponse()
+        result = answer.status, answer.read()
+        connection.close()
+        return result
+
+    def change(self, revision: int, **annotations: Any) -> tuple[int, dict[str, Any]]:
+        body = {"revision": revision, "annotations": annotations}
+        status, content = self.ask("PUT", f"/{TOKEN}/api/changes", body)
+        return status, json.loads(content)
+
+    def written(self) -> set[str]:
+        """Files in the folder that were not there at first."""
+        return {p.name for p in self.folder.rglob("*")} - {"one.csv", "two.csv"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    (tmp_path / "secret.csv").write_text("a,b,c\n1,2,3\n")
+    for seed, name in enumerate(("one", "two")):
+        write_table(folder / f"{name}.csv", seed=seed)
+    yield from running(folder)
+
+
+def running(folder: Path) -> Iterator[Server]:
+    page = open_page(folder, lambda *_: None, rate=10.0)
+    config = uvicorn.Config(None, port=0, log_level="critical")
+    listening = config.bind_socket()
+    port = listening.getsockname()[1]
+    config.app = application(page, port, TOKEN)
+    serving = uvicorn.Server(config)
+    thread = threading.Thread(target=serving.run, args=([listening],), daemon=True)
+    thread.start()
+    while not serving.started:
+        time.sleep(0.01)
+    yield Server(folder, port)
+    serving.should_exit = True
+    thread.join()
+    listening.close()
+
+
+SEGMENTS = [
+    {"start": 0.0, "end": 3.0, "kind": "no change"},
+    {"start": 3.0, "end": 3.0, "kind": "change"},
+    {"start": 3.0, "end": 5.5, "kind": "no change"},
+]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", ""])
+def test_other_hosts_are_refused(server: Server, host: str) -> None:
+    assert server.ask("GET", f"/{TOKEN}/api/project", headers={"Host": host})[0] in (400, 403)
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "file://"])
+def test_other_origins_are_refused_and_write_nothing(server: Server, origin: str) -> None:
+    body = {"revision": 0, "annotations": {"one": SEGMENTS}}
+    status, _ = server.ask("PUT", f"/{TOKEN}/api/changes", body, {"Origin": origin})
+    assert status == 403
+    assert server.written() == set()
+
+
+def test_its_origin_may_write(server: Server) -> None:
+    body = {"revision": 0, "annotations": {"one": SEGMENTS}}
+    origin = {"Origin": f"http://127.0.0.1:{server.port}"}
+    assert server.ask("PUT", f"/{TOKEN}/api/changes", body, origin)[0] == 200
+    assert server.written() == {"metriclearn.json", "segments.csv"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/api/project", "/a-toke/api/project", "//", "/A-TOKEN/", "*"]
+)
+def test_without_the_token_nothing_is_told(server: Server, path: str) -> None:
+    status, content = server.ask("GET", path)
+    assert 400 <= status < 500
+    assert b"one" not in content.replace(b"one-", b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "static/../server.py",
+        "static/%2e%2e/server.py",
+        "static/..%2fserver.py",
+        "static//etc/passwd",
+        "media/../../secret.csv",
+        "media/..%2f..%2fsecret",
+        "media/one",
+        "api/tiles/..%2fsecret/0/0",
+        "api/tiles/../0/0",
+        "export/csv/..%2fsecret",
+        "export/..%2f/one",
+        "../../../../etc/passwd",
+        "api/tiles/one/99/0",
+        "api/tiles/one/0/99999999999999999999",
+        "api/tiles/one/0/0?channels=-1",
+        "api/tiles/one/0/0?channels=7",
+    ],
+)
+def test_paths_lead_nowhere_else(server: Server, path: str) -> None:
+    status, content = server.ask("GET", f"/{TOKEN}/{path}")
+    assert 400 <= status < 500
+    assert b"1,2,3" not in content
+    assert b"root:" not in content
+
+
+def test_links_out_of_the_folder_are_no_recordings(tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    write_table(tmp_path / "secret.csv")
+    write_table(folder / "one.csv")
+    (folder / "linked.csv").symlink_to(tmp_path / "secret.csv")
+    for server in running(folder):
+        state = json.loads(server.ask("GET", f"/{TOKEN}/api/project")[1])
+        assert [one["name"] for one in state["recordings"]] == ["one"]
+
+
+def test_a_project_that_is_a_link_out_is_refused_and_kept(server: Server, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.json"
+    outside.write_text('{"format": 1, "revision": 0, "labels": [], "recordings": {}}')
+    (server.folder / "metriclearn.json").symlink_to(outside)
+    status, content = server.change(0, one=SEGMENTS)
+    assert status == 422
+    assert "link out of the folder" in content["error"]
+    assert json.loads(outside.read_text())["revision"] == 0
+
+
+def test_large_bodies_are_refused_before_they_are_read(server: Server) -> None:
+    headers = {"Content-Length": "1000000000"}
+    assert server.ask("PUT", f"/{TOKEN}/api/changes", b"{}", headers)[0] == 413
+    assert server.written() == set()
+
+
+def test_large_bodies_without_a_length_are_refused(server: Server) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    pieces = (b"x" * 1_000_000 for _ in range(1000))
+    try:
+        connection.request(
+            "PUT",
+            f"/{TOKEN}/api/changes",
+            pieces,
+            encode_chunked=True,
+            headers={"Transfer-Encoding": "chunked"},
+        )
+    except (BrokenPipeError, ConnectionResetError):
+        return  # closed before all was sent
+    assert connection.getresponse().status == 413
+    assert next(pieces, None) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"\xff\xfe\x00junk",
+        bytes(range(256)) * 8,
+        b"[" * 100_000,
+        b"null",
+        b"[]",
+        b'{"revision": "0", "annotations": {}}',
+        b'{"revision": true, "annotations": {}}',
+        b'{"revision": 0, "annotations": []}',
+        b'{"revision": 0, "annotations": {"three": []}}',
+        b'{"revision": 0, "annotations": {"../one": []}}',
+        b'{"revision": 0, "annotations": {"one": {}}}',
+        b'{"revision": 0, "annotations": {"one": [7]}}',
+        b'{"revision": 0, "annotations": {"one": [{"start": NaN, "end": 2, "kind": "change"}]}}',
+        b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 99, "kind": "no change"}]}}',
+        b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 2, "kind": "what"}]}}',
+        b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 2, "kind": "segment"}]}}',
+        b'{"revision": 0, "annotations": {}, "labels": [1]}',
+        b'{"revision": 0, "annotations": {}, "labels": ["unknown"]}',
+    ],
+)
+def test_junk_is_refused_and_writes_nothing(server: Server, body: bytes) -> None:
+    status, content = server.ask("PUT", f"/{TOKEN}/api/changes", body)
+    assert 400 <= status < 500
+    assert len(json.loads(content)["error"]) > 20
+    assert server.written() == set()
+
+
+def test_junk_on_the_socket_is_refused(server: Server) -> None:
+    import socket
+
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(b"\x16\x03\x01\x02\x00\x00\xff\r\n\r\n")
+        assert b" 400 " in connection.recv(1000).split(b"\r\n")[0] + b" "
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_files_that_cannot_be_read_write_nothing(server: Server, kind: str) -> None:
+    status, content = server.ask("POST", f"/{TOKEN}/import/{kind}/one", b"\x00\xffjunk\n<" * 9)
+    assert status == 422
+    assert json.loads(content)["error"].startswith("The file (")
+    assert server.written() == set()
+
+
+def test_contradictions_are_refused_in_a_sentence(server: Server) -> None:
+    one = {"start": 1.0, "end": 4.0, "kind": "one change"}
+    inside = [{"start": t, "end": t, "kind": "change"} for t in (2.0, 3.0)]
+    status, content = server.change(0, one=[one, *inside])
+    assert status == 422
+    assert "contradict" in content["error"]
+    assert server.written() == set()
+
+
+def test_saved_at_once_and_read_again(server: Server) -> None:
+    assert server.change(0, one=SEGMENTS) == (200, {"revision": 1})
+    state = json.loads(server.ask("GET", f"/{TOKEN}/api/project")[1])
+    assert state["annotations"] == {"one": SEGMENTS}
+    table = (server.folder / "segments.csv").read_text().split()
+    assert table == [
+        "recording,start,end,label",
+        *("one,0.000,3.000,one", "1", "one,3.000,5.500,one", "2", "one,5.500,9.000,unknown"),
+    ]
+    for again in running(server.folder):
+        later = json.loads(again.ask("GET", f"/{TOKEN}/api/project")[1])
+        assert later == state
+
+
+def test_two_windows_do_not_overwrite_each_other(server: Server) -> None:
+    assert server.change(0, one=SEGMENTS)[0] == 200
+    status, content = server.change(0, one=[])
+    assert status == 409
+    assert "changed elsewhere" in content["error"]
+    assert content["annotations"] == {"one": SEGMENTS}
+    assert server.change(1, one=[]) == (200, {"revision": 2})
+
+
+def test_two_servers_do_not_overwrite_each_other(server: Server) -> None:
+    for other in running(server.folder):
+        assert other.change(0, two=SEGMENTS)[0] == 200
+        status, content = server.change(0, one=SEGMENTS)
+        assert status == 409
+        assert content["annotations"] == {"two": SEGMENTS}
+        assert server.change(1, one=SEGMENTS)[0] == 200
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_formats_give_back_what_they_were_given(server: Server, kind: str) -> None:
+    labeled = [
+        {"start": 0.0, "end": 3.0, "kind": "segment", "label": "walk"},
+        {"start": 3.0, "end": 3.0, "kind": "change"},
+        {"start": 3.0, "end": 9.0, "kind": "segment", "label": "sit & stand"},
+    ]
+    assert server.change(0, one=labeled)[0] == 200
+    status, content = server.ask("GET", f"/{TOKEN}/export/{kind}/one?what=known")
+    assert status == 200
+    status, content = server.ask("POST", f"/{TOKEN}/import/{kind}/one", content)
+    assert (status, json.loads(content)) == (200, {"annotations": labeled})
+
+
+@pytest.mark.parametrize(("level", "n_bins"), [(0, 90), (2, 23), (7, 1)])
+def test_tiles_are_minima_and_maxima(server: Server, level: int, n_bins: int) -> None:
+    path = f"/{TOKEN}/api/tiles/one/{level}/0?channels=0,2"
+    tile = np.frombuffer(server.ask("GET", path)[1], dtype=np.float32).reshape(-1, 2, 2)
+    X = np.loadtxt(server.folder / "one.csv", delimiter=",", skiprows=1)[:, [0, 2]]
+    parts = [X[i : i + 2**level] for i in range(0, 90, 2**level)]
+    expected = [[part.min(axis=0), part.max(axis=0)] for part in parts]
+    assert len(tile) == n_bins
+    np.testing.assert_allclose(tile, np.transpose(expected, (0, 2, 1)), rtol=1e-6)
+    assert server.ask("GET", f"/{TOKEN}/api/tiles/one/{level}/1")[1] == b""
