@@ -1,5 +1,6 @@
 """The public names of metriclearn, each told once: read by ``metriclearn/__init__.py`` and mypy."""
 
+from . import annotate as annotate
 from . import baselines as baselines
 from . import clusterers as clusterers
 from . import datasets as datasets
