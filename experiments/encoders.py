@@ -17,11 +17,12 @@ from sklearn.base import clone
 from experiments.comparison import Comparison, sequence_losses
 from experiments.procedure import Case, Outcome, Scores, Story
 from experiments.report import MEASURE
+from experiments.streams import Streams
 from metriclearn import Partition
 
 
-class Encoders(Comparison):
-    """The procedure of a data set; encoders are fitted from ``seeds`` seeds."""
+class Encoders(Streams):
+    """The procedure of a data set, or of ``streams``; encoders are fitted from ``seeds`` seeds."""
 
     def __init__(self, config: DictConfig) -> None:
         import torch
@@ -29,8 +30,11 @@ class Encoders(Comparison):
         super().__init__(config)
         torch.set_num_threads(1)  # the same weights anywhere; fits run side by side
         words = {f"seed_{seed}": (f"‖M − N‖², seed {seed}", "less") for seed in range(config.seeds)}
-        self.measures = {**Comparison.measures, **words}
+        self.measures = {**Streams.measures, **words}
         self._others: dict[tuple[int, int], Any] = {}  # by the model of seed 0, and the seed
+
+    def cases(self) -> list[Case]:
+        return super().cases() if "streams" in self.config else Comparison.cases(self)
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         first, scores = super().score(model, option, column, case)
@@ -47,10 +51,12 @@ class Encoders(Comparison):
         return first, {MEASURE: np.mean(losses, axis=0), **by_seed}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """As for all comparisons, and a picture of the first encoder's features."""
+        """As for all comparisons, and of one data set a picture of the first encoder's features."""
+        if "streams" in self.config:
+            return super().story(outcomes, folder)
         encoders = [o for o in outcomes if hasattr(o.models["estimated"], "encoder_")]
         draw_features(encoders[0]).savefig(folder / "features.png", dpi=110)
-        return super().story(outcomes, folder)
+        return Comparison.story(self, outcomes, folder)
 
 
 def draw_features(outcome: Outcome) -> Figure:
