@@ -16,17 +16,19 @@ from sklearn.base import clone
 
 from experiments.comparison import Comparison, sequence_losses
 from experiments.procedure import Case, Outcome, Scores, Story
-from experiments.report import MEASURE
+from experiments.results import MEASURE, OURS
 from experiments.streams import Streams
 from metriclearn import Partition
 
 
 class Encoders(Streams):
-    """The procedure of a data set, or of ``streams``; encoders are fitted from ``seeds`` seeds."""
+    """The procedure of a data set or a ``stream``; encoders are fitted from ``seeds`` seeds."""
 
     def __init__(self, config: DictConfig) -> None:
         import torch
 
+        if "stream" in config:
+            config.streams = {config.stream: config.streams[config.stream]}
         super().__init__(config)
         torch.set_num_threads(1)  # the same weights anywhere; fits run side by side
         words = {f"seed_{seed}": (f"‖M − N‖², seed {seed}", "less") for seed in range(config.seeds)}
@@ -51,11 +53,13 @@ class Encoders(Streams):
         return first, {MEASURE: np.mean(losses, axis=0), **by_seed}
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """As for all comparisons, and of one data set a picture of the first encoder's features."""
+        """As for all comparisons, and of one data set a picture of an encoder's features."""
         if "streams" in self.config:
             return super().story(outcomes, folder)
         encoders = [o for o in outcomes if hasattr(o.models["estimated"], "encoder_")]
-        draw_features(encoders[0]).savefig(folder / "features.png", dpi=110)
+        figure = draw_features(max(encoders, key=lambda o: o.name == OURS))
+        texts = {"Title": figure.get_suptitle(), "Software": None}
+        figure.savefig(folder / "features.png", dpi=110, metadata=texts)
         return Comparison.story(self, outcomes, folder)
 
 

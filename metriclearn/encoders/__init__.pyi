@@ -16,6 +16,7 @@ from .learner import EncoderMetricLearner as EncoderMetricLearner
 from .networks import Columns as Columns
 from .networks import Ensemble as Ensemble
 from .networks import FrozenEncoder as FrozenEncoder
+from .networks import FrozenFeatures as FrozenFeatures
 from .networks import Normalized as Normalized
 from .networks import Standardization as Standardization
 from .networks import TemporalBlock as TemporalBlock

@@ -6,14 +6,20 @@ a batch (N, T, P) of N recordings to (N, T, r), one row of features for every ro
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from metriclearn.running.parameters import SWITCH, component, either, needs, number, several, shown
+from metriclearn.features.stateless import StatelessTransformer
+from metriclearn.running.parameters import SWITCH, Needs, either, needs, number, several, shown
 
 _COUNT = number(1, 2**31, whole=True)
 _SIZES = {
@@ -22,6 +28,9 @@ _SIZES = {
 }
 _SIZES |= {name: number(0, 2**31, whole=True) for name in ("n_given", "context")}
 _SIZES["causal"] = SWITCH
+_MAKER = Needs("{a} {name} that makes an nn.Module of n_features, such as WindowEncoder", callable)
+_MODULE = Needs("{a} {name}, a torch module or a function that makes one", callable)
+_SIZES |= {"encoder": _MAKER, "module": _MODULE}
 _SIZES |= {"kernel_size": _COUNT, "n_channels": either(None, _COUNT), "dropout": number(0, 1)}
 
 
@@ -217,7 +226,7 @@ class Columns(nn.Module):
         The column after the last that it reads.
     """
 
-    @needs(**_SIZES, encoder=component("__call__", "a function of n_features"), stop=_COUNT)
+    @needs(**_SIZES, stop=_COUNT)
     def __init__(self, n_features: int, encoder: Callable[[int], nn.Module], stop: int) -> None:
         super().__init__()
         self.stop = min(stop, n_features)
@@ -248,7 +257,7 @@ class Normalized(nn.Module):
     each feature.
     """
 
-    @needs(**_SIZES, encoder=component("__call__", "a function of n_features"))
+    @needs(**_SIZES)
     def __init__(self, n_features: int, encoder: Callable[[int], nn.Module]) -> None:
         super().__init__()
         self.encoder = encoder(n_features)
@@ -283,7 +292,7 @@ class Ensemble(nn.Module):
     using deep ensembles, NeurIPS 2017.
     """
 
-    @needs(**_SIZES, encoder=component("__call__", "a function of n_features"))
+    @needs(**_SIZES)
     def __init__(
         self, n_features: int, encoder: Callable[[int], nn.Module], n_encoders: int = 5
     ) -> None:
@@ -319,9 +328,8 @@ class FrozenEncoder(nn.Module):
 
     @needs(
         **_SIZES,
-        module=component("__call__", "a torch module"),
         shape=either(None, several(_COUNT, "a {name} of positive whole numbers")),
-        head=component("__call__", "a function of n_features", optional=True),
+        head=Needs("head=None or a function of n_features", lambda h: h is None or callable(h)),
         batch_size=_COUNT,
     )
     def __init__(
@@ -342,8 +350,8 @@ class FrozenEncoder(nn.Module):
                 "shape of the window that a row holds."
             )
         self.batch_size = batch_size
-        width = self._features(torch.zeros(1, 1, n_features)).shape[2]
-        self.head = nn.Identity() if head is None else head(width)
+        self.width = self._features(torch.zeros(1, 1, n_features)).shape[2]
+        self.head = nn.Identity() if head is None else head(self.width)
 
     def train(self, mode: bool = True) -> FrozenEncoder:
         """Training mode, of the head only."""
@@ -360,3 +368,71 @@ class FrozenEncoder(nn.Module):
     def forward(self, X: Tensor) -> Tensor:
         """(N, T, P) -> (N, T, r)."""
         return self.head(self._features(X))
+
+
+@dataclass(eq=False, repr=False)
+class FrozenFeatures(StatelessTransformer):
+    """Outputs of a pretrained module as features: of pictures, of sound, of windows of signals.
+
+    A descriptor for the features of recordings: ``VideoFeatures(descriptors=[…])`` for pictures,
+    ``SoundWindows(…)`` for sound. What it returns has no slope; in front of layers that are
+    trained stands :class:`FrozenEncoder`.
+
+    Parameters
+    ----------
+    module : nn.Module, or callable () -> nn.Module
+        From (n, *shape) to features (n, …).
+    shape : sequence of int
+        Of one window or picture, such as (height, width, 3).
+    batch_size : int
+        Windows at a time.
+
+    Examples
+    --------
+    >>> pictures = FrozenFeatures(nn.AvgPool2d(4), (8, 8, 3))
+    >>> pictures.get_feature_names_out().tolist()
+    ['frozen0', 'frozen1', 'frozen2', 'frozen3']
+    """
+
+    PARAMETERS: ClassVar = {
+        "module": _MODULE,
+        "shape": several(_COUNT, "a {name} of positive whole numbers"),
+        "batch_size": _COUNT,
+    }
+
+    module: nn.Module | Callable[[], nn.Module]
+    shape: Sequence[int]
+    batch_size: int = 64
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Features (n, P) of windows (n, *shape).
+
+        Raises
+        ------
+        ValueError
+            If windows are of another shape, or features are not finite.
+        """
+        self.fit()
+        windows = np.array(X, dtype=np.float32)  # torch does not read arrays that are views
+        if windows.shape[1:] != tuple(self.shape) or not len(windows):
+            raise ValueError(
+                f"FrozenFeatures needs windows (n, {', '.join(map(str, self.shape))}), got shape "
+                f"{windows.shape}; set shape as the data are."
+            )
+        with torch.no_grad():
+            rows = self._encoder()(torch.as_tensor(windows).flatten(1)[None])[0]
+        if not torch.isfinite(rows).all():
+            raise ValueError(
+                "FrozenFeatures needs a module with finite outputs, got NaN or infinity; scale the "
+                "data as those that it was trained on."
+            )
+        return rows.double().numpy()
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """``frozen0`` …, as many as the module has outputs."""
+        return np.array([f"frozen{i}" for i in range(self._encoder().width)], dtype=object)
+
+    def _encoder(self) -> FrozenEncoder:
+        module = copy.deepcopy(self.module) if isinstance(self.module, nn.Module) else self.module
+        n_features = prod(self.shape)
+        return FrozenEncoder(n_features, module, self.shape, batch_size=self.batch_size)

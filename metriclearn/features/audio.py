@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +25,10 @@ from metriclearn.features.spectra import (
     pitch_classes,
     spectral_contrast,
 )
+from metriclearn.features.stateless import Descriptor
+from metriclearn.running.parameters import check_parameters, number
 
+_WINDOWS_AT_A_TIME = 64
 _DELTA_WIDTH = 9  # frames of the regression of a delta
 _LOWEST_BAND = 200.0  # Hz, of the spectral contrast
 
@@ -224,3 +227,63 @@ class AudioFeatures(RecordingTransformer):
         residual = (frames - np.repeat(mean, counts, axis=1)) ** 2
         deviation = np.sqrt(np.add.reduceat(residual, starts, axis=1) / counts)
         return np.vstack([mean, deviation]).T
+
+
+@dataclass(eq=False, repr=False)
+class SoundWindows(RecordingTransformer):
+    """A descriptor of windows of samples, such as a pretrained network, ``rate`` rows per second.
+
+    Row t describes ``seconds`` of sound around (t + ½)/rate, with silence beyond the ends. The
+    samples of a file are in memory, and of the windows some at a time.
+
+    Parameters
+    ----------
+    descriptor : transformer
+        Of windows (n, samples) to (n, P), such as
+        :class:`~metriclearn.encoders.FrozenFeatures`, with ``get_feature_names_out``.
+    rate : float
+        Rows per second.
+    seconds : float
+        Length of a window.
+    sampling_rate : int
+        Hz; files are resampled to it.
+    """
+
+    PARAMETERS: ClassVar = {
+        "rate": number(positive=True),
+        "seconds": number(positive=True),
+        "sampling_rate": number(1, whole=True),
+    }
+
+    descriptor: Descriptor
+    rate: float = 1.0
+    _: KW_ONLY
+    seconds: float = 1.6
+    sampling_rate: int = 16000
+
+    def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
+        """Features of one file, (T, P).
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            For missing, empty and damaged files, see :func:`audio_blocks`.
+        """
+        check_parameters(self)
+        samples = np.concatenate(list(audio_blocks(path, self.sampling_rate)))
+        step, size = self.sampling_rate / self.rate, round(self.seconds * self.sampling_rate)
+        count = max(1, int(np.ceil(len(samples) / step - 1e-9)))
+        # a window around sample c begins at c of what is padded; of a short last step it is the end
+        middles = np.minimum((np.arange(count) + 0.5) * step, len(samples) - 1)
+        starts = np.round(middles).astype(np.int64)
+        padded = np.pad(samples, (size // 2, size))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, size)
+        parts = [
+            self.descriptor.transform(windows[some])
+            for some in np.split(starts, range(_WINDOWS_AT_A_TIME, count, _WINDOWS_AT_A_TIME))
+        ]
+        return np.vstack(parts)
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """The names of the descriptor's columns."""
+        return self.descriptor.get_feature_names_out()

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import check_parameters
+
+
+class Descriptor(Protocol):
+    """Pictures (n, H, W, 3) of values 0 to 255, or windows (n, …) of sound -> (n, P)."""
+
+    def transform(self, X: ArrayLike, /) -> NDArray[np.float64]:
+        """Descriptors, one row per picture or window."""
+        ...
+
+    def get_feature_names_out(self) -> NDArray:
+        """Names of the P columns."""
+        ...
 
 
 class StatelessTransformer(  # type: ignore[call-arg]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,20 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.features.gist import Gist
 from metriclearn.features.media import video_frames
 from metriclearn.features.per_recording import RecordingTransformer
-from metriclearn.features.stateless import StatelessTransformer
+from metriclearn.features.stateless import Descriptor, StatelessTransformer
 from metriclearn.running.parameters import number
-
-
-class PictureDescriptor(Protocol):
-    """Pictures (n, H, W, 3) of values 0 to 255 -> (n, P)."""
-
-    def transform(self, X: ArrayLike, /) -> NDArray[np.float64]:
-        """Descriptors, one row per picture."""
-        ...
-
-    def get_feature_names_out(self) -> NDArray:
-        """Names of the P columns."""
-        ...
 
 
 @dataclass(eq=False, repr=False)
@@ -104,7 +92,7 @@ class VideoFeatures(RecordingTransformer):
     PARAMETERS: ClassVar = {"rate": number(positive=True)}
 
     rate: float = 1.0
-    descriptors: Sequence[PictureDescriptor] = (Gist(),)
+    descriptors: Sequence[Descriptor] = (Gist(),)
     size: tuple[int, int] = (128, 128)
 
     def extract(self, path: str | os.PathLike[str]) -> NDArray[np.float64]:
