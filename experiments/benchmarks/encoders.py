@@ -131,14 +131,15 @@ def main() -> None:
     parser.add_argument("--device", help="one more table: a training there and on the processor")
     options = parser.parse_args()
     report = Report("encoders", options, torch=metadata.version("torch"))
-    count, n_windows = (4, 200) if options.tiny else (32, 2000)
-    rows = share_of_loss(count, n_windows, 2 if options.tiny else 5, options.repeats)
-    title = f"An epoch of {count} recordings of {n_windows} windows, {_OUTPUTS} outputs"
-    report.table(title, rows, "Processor seconds; share: the loss over the epoch.")
+    # first: a process begins with the peak of the one that has made it
     sizes = [2000, 4000] if options.tiny else [2000, 20000, 200000]
     rows = [in_own_process(memory_of_loss, T) for T in sizes]
     note = "Of the outputs: times the memory of T × r numbers of double precision."
     report.table("Memory of the hinge of one recording and of its slope", rows, note)
+    count, n_windows = (4, 200) if options.tiny else (32, 2000)
+    rows = share_of_loss(count, n_windows, 2 if options.tiny else 5, options.repeats)
+    title = f"An epoch of {count} recordings of {n_windows} windows, {_OUTPUTS} outputs"
+    report.table(title, rows, "Processor seconds; share: the loss over the epoch.")
     if options.device:
         data = recordings(count, n_windows)
         rows = [trained_on(device, data, 3) for device in ("cpu", options.device)]
