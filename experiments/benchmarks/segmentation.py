@@ -50,8 +50,9 @@ SPREADS = np.linspace(0.2, 2.5, 12)  # of their logarithms
 TURING_NOTE = """
 Mean over series; five annotators each, margin of 5 samples; of ‖M − N‖² the mean over annotators.
 Random price: log-normal, center and spread from the other series; the answer agrees best with the
-optima at all prices, which is the least expected error. Published columns: van den Burg & Williams
-2020, best of each over their algorithms. What else was tried is told in docs/research.
+optima at all prices, which is the least expected error. Prices times T do not depend on how finely
+a series is sampled. Published columns: van den Burg & Williams 2020, best of each over their
+algorithms. What else was tried is told in docs/research.
 """.strip().replace("\n", " ")
 Row = dict[str, Any]
 
@@ -295,7 +296,7 @@ def tcpd(report: Report, tiny: bool) -> None:
     learned = {f"Euclidean, price {name}": values[None] for name, values in fixed.items()}
     learned |= {f"Euclidean, random price {name}": values for name, values in random.items()}
     learned |= {
-        "Euclidean, random price, times what is chosen": np.concatenate([*random.values()]),
+        "Euclidean, random price, its unit chosen, too": np.concatenate([*random.values()]),
         "level, or level and slope in T/30 to T/10 samples, chosen, price times T": np.array(
             [fixed["times T"], *slope]
         ),
