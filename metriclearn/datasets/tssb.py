@@ -14,19 +14,9 @@ def load_tssb(root: PathLike | None = None) -> LabeledSequences:
     """Series joined from recordings of several classes, with 0 to 8 change-points each.
 
     Data: Schäfer, Ermshaus & Leser, ClaSP: time series segmentation, CIKM 2021. Files:
-    ``series.npz`` and ``change_points.csv``. Labels are segment numbers, every series is a group.
-
-    Parameters
-    ----------
-    root : path, optional
-        Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
-
-    Raises
-    ------
-    ValueError
-        If the files are damaged or do not fit together.
-    FileNotFoundError
-        If the files are missing.
+    ``series.npz`` and ``change_points.csv``; the parameter, their folder, and errors are as of
+    :func:`~metriclearn.datasets.load_neuroblastoma`. Labels are segment numbers, every series is a
+    group.
     """
     return _load("tssb", root)
 

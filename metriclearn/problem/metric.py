@@ -30,7 +30,7 @@ def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
         return np.eye(d)
     if hasattr(metric, "get_mahalanobis_matrix"):
         metric = metric.get_mahalanobis_matrix()
-    B = real_array(who, "metric", metric, None)
+    given = B = real_array(who, "metric", metric, None)
     if B.shape == (d,):
         B = np.diag(B)
     if B.shape == (d, d) and np.allclose(B, B.T):
@@ -39,5 +39,5 @@ def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
             return vectors * np.sqrt(np.maximum(values, 0.0))
     raise ValueError(
         f"{who} needs a metric that is a positive semi-definite ({d}, {d}) matrix, {d} "
-        f"non-negative weights or an object with one, got shape {B.shape}."
+        f"non-negative weights or an object with one, got an array of shape {given.shape}."
     )
