@@ -202,9 +202,10 @@ class Active(Procedure):
         return cases
 
     def columns(self, method: Method) -> Sequence[str]:
-        """Up to what is labeled in the end."""
-        last = max(method.estimator.fractions)
-        return [_column(fraction) for fraction in self.config.fractions if fraction <= last]
+        """Where it learns; all for what knows all labels."""
+        given = method.estimator.fractions
+        asked = self.config.fractions
+        return [_column(f) for f in asked if f in given or given == (1.0,)]
 
     def fit(self, estimator: Any, data: Folder, method: Method) -> Any:
         return estimator.fit(data)
@@ -267,7 +268,8 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
     (parts, ours, _), (all_parts, chance, _) = _curve(rows, OURS), _curve(rows, RANDOM)
     start, end = (_curve(rows, name)[1, 0] for name in (START, END))
     place = int(np.flatnonzero(parts <= max(part, parts[0]))[-1])
-    way, random_way = (100 * (start - x[place]) / (start - end) for x in (ours, chance))
+    there = float(chance[all_parts == parts[place]][0])
+    way, random_way = (100 * (start - loss) / (start - end) for loss in (ours[place], there))
     first = int(np.argmin(chance))  # where random is best
     enough = parts[ours <= chance[first]]
     needed = enough[0] if len(enough) else parts[-1]
