@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation as ScipyRotation
 
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import number
 
 
 class Recording(NamedTuple):
@@ -26,6 +27,22 @@ class Recording(NamedTuple):
 
 
 Recordings = Sequence[Recording]
+
+
+_LIMITS = {
+    "n_channels": number(1, whole=True),
+    "n_given": number(0, whole=True),
+    "deviation": number(),
+    "probability": number(0.0, 1.0),
+}
+
+
+class _Checked:
+    """An augmentation whose parameters are checked when it is made."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            _LIMITS[name].check(type(self).__name__, name, value)
 
 
 def _ends(who: str, recording: Recording) -> NDArray:
@@ -39,7 +56,7 @@ def _ends(who: str, recording: Recording) -> NDArray:
 
 
 @dataclass(frozen=True)
-class Channels:
+class Channels(_Checked):
     """What augmentations of raw signals know: which columns are samples, and of which channel.
 
     Parameters
@@ -63,7 +80,7 @@ class Channels:
             If the columns are no whole samples.
         """
         T, n_raw = len(X), X.shape[1] - self.n_given
-        if not 1 <= self.n_channels <= n_raw or n_raw % self.n_channels or self.n_given < 0:
+        if not 1 <= self.n_channels <= n_raw or n_raw % self.n_channels:
             raise ValueError(
                 f"{type(self).__name__} needs rows of whole samples of n_channels="
                 f"{self.n_channels} channels before n_given={self.n_given} other columns, got "
@@ -131,7 +148,7 @@ class Rotation(Channels):
 
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(_Checked):
     """Normal noise on every sample, as a share of the standard deviation of its column.
 
     Parameters
@@ -193,7 +210,7 @@ class TimeReversal(Channels):
 
 
 @dataclass(frozen=True)
-class JoinedStretches:
+class JoinedStretches(_Checked):
     """The beginning of a recording and the end of the next one of the batch, with a probability.
 
     Each is cut between a quarter and three quarters of its length; where they meet is a change.

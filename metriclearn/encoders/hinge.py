@@ -29,7 +29,7 @@ from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.running.executors import ThreadExecutor
-from metriclearn.running.parameters import component, either, needs, number
+from metriclearn.running.parameters import component, either, needs, number, shown
 from metriclearn.similarities.joint import GaussianSimilarity
 from metriclearn.similarities.nodes import NodeLabels, Nodes
 from metriclearn.similarities.operators import SimilarityForm
@@ -231,9 +231,15 @@ class StructuredHingeLoss(nn.Module):
         Raises
         ------
         ValueError
-            If there are not as many truths, or not of as many samples, or if clusterings are
-            known in part and inference cannot look at some rows only.
+            If outputs are no such tensors, if there are not as many truths, or not of as many
+            samples, or if clusterings are known in part and inference cannot look at some rows
+            only.
         """
+        if not len(outputs) or not all(map(_is_output, outputs)):
+            raise ValueError(
+                f"{type(self).__name__} needs a list of tensors (T_i, r) of real numbers, got "
+                f"{shown(outputs)}; pass one for every recording, without the axis of a batch."
+            )
         data = DataSets(list(outputs), False, None)  # type: ignore[arg-type]
         if not all(isinstance(truth, NodeLabels) for truth in truths):
             who = type(self).__name__
@@ -296,6 +302,10 @@ class StructuredHingeLoss(nn.Module):
         slope = self.forms.slope(form, Z, answer) - self.forms.slope(form, Z, truth)
         slope -= slope.mean(axis=0)  # of the centering
         return HingeValue(max(value, 0.0) / unit, slope / unit, -more / unit, answer)
+
+
+def _is_output(Z: Any) -> bool:
+    return isinstance(Z, Tensor) and Z.ndim == 2 and Z.is_floating_point()
 
 
 class _Posed(NamedTuple):

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from metriclearn.encoders.augmentations import JoinedStretches, Recording
@@ -187,6 +188,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
                 "EncoderMetricLearner needs a batch_size of at least 2 for JoinedStretches, which "
                 "joins recordings of a batch, got 1."
             )
+        shared = ("n_segments", "min_size", "n_jobs", "verbose")
+        last = clone(self.last_layer).set_params(**{name: getattr(self, name) for name in shared})
+        self._check(data, truths)
         recordings = list(map(Recording, data.arrays, truths))
         held = self._held_out(len(recordings), groups)
         rest = [i for i in range(len(recordings)) if i not in held]
@@ -194,8 +198,6 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         self._keep(training.run())
         self.history_, self.best_epoch_ = training.history, training.best_epoch
         self.weights_ = packed(self.encoder_)
-        shared = ("n_segments", "min_size", "n_jobs", "verbose")
-        last = clone(self.last_layer).set_params(**{name: getattr(self, name) for name in shared})
         outputs = self._outputs(data.arrays)
         last.fit(outputs, truths)
         self.components_, self.penalty_ = last.components_, last.penalty_
@@ -239,6 +241,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         ImportError
             Where onnxscript is missing.
         """
+        check_is_fitted(self)
         optional("onnxscript", "onnx")
         components = torch.as_tensor(self.components_, dtype=torch.float32)
         last = nn.Linear(components.shape[1], len(components), bias=False)
@@ -268,6 +271,21 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         network = self.encoder_.eval()
         with torch.no_grad():
             return [features(network, X, self.device).cpu().double().numpy() for X in arrays]
+
+    def _check(self, data: DataSets, truths: list[Any]) -> None:
+        """What the last layer would refuse, asked before and not after hours of training."""
+        who = type(self).__name__
+        known = [truth for truth in truths if isinstance(truth, Partition)]
+        least = min((truth.sizes.min() for truth in known), default=self.min_size)
+        if least < self.min_size or data.lengths.min() < 2:
+            raise ValueError(
+                f"{who} needs 2 samples or more in every recording and labeled segments of at "
+                f"least min_size={self.min_size}, got {data.lengths.min()} and {least}; leave out "
+                "short recordings, or lower min_size, which may be raised after fitting to predict."
+            )
+        if not known and not any(truth.constraints for truth in truths):
+            raise ValueError(f"{who} needs labels, but nothing is known of any recording (all −1).")
+        data.pooled_deviation(who)  # that something varies
 
     def _made(self) -> nn.Module:
         """The encoder behind the standardization, untrained."""

@@ -83,7 +83,15 @@ class Training:
         count = sum(map(len, arrays))
         mean = sum(X.sum(axis=0) for X in arrays) / count
         deviation = np.sqrt(sum(((X - mean) ** 2).sum(axis=0) for X in arrays) / count)
-        deviation[deviation <= 1e-12 * np.abs(mean)] = 1.0
+        deviation[deviation <= 1e-12 * np.abs(mean)] = 0.0
+        far = np.flatnonzero((deviation > 0) & (deviation < 1e-5 * np.abs(mean)))
+        if len(far):
+            raise ValueError(
+                f"{type(self.learner).__name__} computes in single precision, and needs columns "
+                f"whose mean is at most 100 000 times their deviation, got a mean of "
+                f"{mean[far[0]]:.3g} and a deviation of {deviation[far[0]]:.3g} in column {far[0]};"
+                " subtract the mean."
+            )
         first.mean.copy_(torch.as_tensor(mean))
         first.scale.copy_(torch.as_tensor(np.where(deviation > 0, deviation, 1.0)))
 
@@ -203,7 +211,7 @@ def features(network: nn.Module, X: NDArray, device: str) -> Tensor:
     """The outputs (T, r) for one recording, checked."""
     given = torch.as_tensor(np.ascontiguousarray(X), dtype=torch.float32, device=device)[None]
     outputs = network(given)
-    shape = tuple(outputs.shape)
+    shape = tuple(getattr(outputs, "shape", ()))
     if len(shape) != 3 or shape[:2] != (1, len(X)):
         raise ValueError(
             "EncoderMetricLearner needs an encoder from (N, T, P) to (N, T, r), got one from "

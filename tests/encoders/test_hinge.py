@@ -172,3 +172,11 @@ def test_a_perfect_separation_costs_nothing() -> None:
 def test_what_cannot_be_is_refused(options: Any, truths: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         StructuredHingeLoss(**options)(tensors(OUTPUTS), truths)
+
+
+@pytest.mark.parametrize(
+    "outputs", [[], [np.ones((5, 2))], [torch.ones(5)], [torch.ones(5, 2).int()]]
+)
+def test_outputs_are_tensors_of_recordings(outputs: Any) -> None:
+    with pytest.raises(ValueError, match=r"needs a list of tensors \(T_i, r\) of real numbers"):
+        StructuredHingeLoss()(outputs, [[0, 0, 1, 1, 1]] * len(outputs))

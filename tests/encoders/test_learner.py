@@ -130,10 +130,11 @@ def test_callbacks_see_epochs_and_stop_them() -> None:
 
 
 def test_partial_labels_are_learned_from() -> None:
+    """Scores of five seeds are −0.020 to −0.017; that of single segments is −0.051."""
     some = [np.where(np.arange(len(y)) % 9 < 6, y, -1) for y in YS]
-    encoder = partial(WindowEncoder, width=8, n_outputs=3)
-    fitted = learner(encoder, n_epochs=30, learning_rate=0.02, random_state=1)
-    assert fitted.fit(XS, some).score(XS, YS) > -0.05
+    encoder = partial(WindowEncoder, width=8, n_outputs=3, dropout=0.0)
+    fitted = learner(encoder, n_epochs=20, learning_rate=0.02)
+    assert fitted.fit(XS, some).score(XS, YS) > -0.03
 
 
 def fit_and_keep(checkpoint: Path, out: Path) -> None:
@@ -290,6 +291,10 @@ def test_augmentations_move_truths_with_samples() -> None:
     [
         ({"encoder": "net"}, "needs an encoder such as WindowEncoder"),
         ({"encoder": lambda n: torch.nn.Flatten()}, r"encoder from \(N, T, P\)"),
+        ({"encoder": lambda n: torch.nn.LSTM(n, 2, batch_first=True)}, r"encoder from .* to \(\)"),
+        ({"augmentations": [Scaling(4)]}, "Scaling needs rows of whole samples"),
+        ({"augmentations": [Rotation(2)]}, "Rotation needs channels in threes"),
+        ({"augmentations": [lambda batch, random: []]}, "needs a list of tensors"),
         ({"n_epochs": 0}, "needs a whole n_epochs"),
         ({"learning_rate": 1e30, "n_epochs": 9}, "needs finite outputs"),
         ({"encoder": partial(TemporalConvolution, n_channels=4)}, "needs whole windows"),
@@ -303,6 +308,33 @@ def test_augmentations_move_truths_with_samples() -> None:
 def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises((ValueError, OSError), match=sentence):
         learner(**options).fit(XS, YS)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "sentence"),
+    [
+        ([X[:1] for X in XS], [y[:1] for y in YS], "needs 2 samples or more in every recording"),
+        (XS, [np.full(len(y), -1) for y in YS], "nothing is known of any recording"),
+        ([X + 1e9 for X in XS], YS, "computes in single precision"),
+        ([0.0 * X for X in XS], YS, "needs features that vary"),
+    ],
+)
+def test_data_that_tell_nothing_are_refused_before_training(X: Any, y: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"EncoderMetricLearner.*{sentence}"):
+        learner(callbacks=[EarlyStopping(XS, YS)]).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("augmentation", "options", "sentence"),
+    [
+        (Scaling, {"n_channels": 2, "deviation": -1.0}, "needs a deviation of at least 0"),
+        (JoinedStretches, {"probability": 1.5}, "needs a probability"),
+        (ChannelDropout, {"n_channels": 0}, "needs a whole n_channels"),
+    ],
+)
+def test_augmentations_that_cannot_be(augmentation: Any, options: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"{augmentation.__name__} {sentence}"):
+        augmentation(**options)
 
 
 @pytest.mark.parametrize("package", ["torch", "safetensors"])
