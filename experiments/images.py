@@ -229,7 +229,7 @@ class Images(Procedure):
             for outcome, mine in zip(pair, values):
                 maps[outcome.name] = outcome.models["given"].predict(shown.nodes, n_clusters=counts)
                 captions[outcome.name] = [f"{mine[i]:.2f}" for i in places]
-            signs = {0: " (best)", (len(order) - 1) // 2: " (median)", len(order) - 1: " (worst)"}
+            signs = {(len(order) - 1) // 2: " (median)", len(order) - 1: " (worst)", 0: " (best)"}
             names = [f"{n}{signs.get(step, '')}" for n, step in zip(shown.data.names, steps)]
             return plot_image_segmentations(shown.data.images, maps, captions, names, title)
 

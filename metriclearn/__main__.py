@@ -7,14 +7,14 @@ of which those that are passed by name only are options.
 
 from __future__ import annotations
 
-import argparse
-import inspect
 import logging
 import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from metriclearn.running.command_line import command_line
 
 if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
@@ -44,7 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
       metriclearn compare truth.csv new.segments.csv
       metriclearn info songs.model
     """
-    options = vars(_parser().parse_args(arguments))
+    import metriclearn
+
+    commands = (label, fit, segment, compare, info)
+    parser = command_line("metriclearn", main, commands, metriclearn.__version__)
+    options = vars(parser.parse_args(arguments))
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         with warnings.catch_warnings():
@@ -96,8 +100,8 @@ def fit(
     with times in seconds; monday is the name of the file without its ending. A table without
     labels, or with labels of which none comes back, tells boundaries without classes, as of shots.
 
-    Or FOLDER holds one CSV file per sequence, a row per sample, with a column of labels (--label);
-    all other columns are features.
+    Or FOLDER holds one CSV file per sequence, a row per sample, with a column of labels (--label)
+    or a table segments.csv beside them; all other columns are features.
 
     examples:
       metriclearn fit songs --out songs.model
@@ -120,6 +124,9 @@ def fit(
     if features == "tables":
         _refuse("a folder of recordings or of CSV files with labels", folder, label=label)
         left_out = [*(ignore or []), *([time] if time else [])]
+        if time and not rate:
+            files = sequence_files("fit", folder, None, [".csv"])
+            rate = sampling_rate([file for file in files if file.name != segments], time)
         data = load_tables(folder, rate or 1.0, segments, ignore=left_out, gap=gap)
     elif _holds_recordings(folder, segments):
         _refuse("a folder of CSV files", folder, label=label, time=time, ignore=ignore)
@@ -325,67 +332,6 @@ def info(model: Annotated[Path, "file that fit has written"]) -> None:
         print(f"weights of the features of its price: {weights}")
 
 
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"needs a positive number, got {text}")
-    return value
-
-
-def _parser() -> argparse.ArgumentParser:
-    import metriclearn
-
-    def texts(function: Any) -> tuple[str, dict[str, Any]]:
-        """First line of a docstring, and the rest as what stands below the options."""
-        title, _, rest = (inspect.getdoc(function) or "").partition("\n\n")
-        raw = argparse.RawDescriptionHelpFormatter
-        return title, {"epilog": rest, "formatter_class": raw}
-
-    title, below = texts(main)
-    parser = argparse.ArgumentParser("metriclearn", description=title, **below)
-    version = f"metriclearn {metriclearn.__version__}"
-    parser.add_argument("--version", action="version", version=version)
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (label, fit, segment, compare, info):
-        title, below = texts(command)
-        added = commands.add_parser(command.__name__, help=title, **below)
-        added.set_defaults(run=command)
-        for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
-            flag, settings = _argument(name, parameter)
-            added.add_argument(flag, **settings)
-    return parser
-
-
-def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, Any]]:
-    """What argparse is told of a command's parameter: its flag and the keywords that go with it.
-
-    The parameter is annotated by ``Annotated[kind, help]``. The kind is float, str, Path, a list of
-    one of these or a Literal with the choices, each also as ``kind | None``. A third entry is what
-    the help shows in the place of a value, if not the parameter's name.
-    """
-    kind, text, *shown = get_args(parameter.annotation)
-    optional = type(None) in get_args(kind)
-    plain = get_args(kind)[0] if optional else kind
-    settings: dict[str, Any] = {"help": text, "type": str}
-    if get_origin(plain) is list:
-        plain, settings["nargs"] = get_args(plain)[0], "+"
-    if shown or parameter.kind is not parameter.KEYWORD_ONLY:
-        settings["metavar"] = shown[0] if shown else name.upper()
-    if plain is bool:
-        return f"--{name}", {"help": text, "action": "store_true"}
-    if plain is float:
-        settings["type"] = _positive
-    elif plain is Path:
-        settings["type"] = Path
-    elif get_origin(plain) is Literal:
-        settings["choices"] = get_args(plain)
-    if parameter.kind is not parameter.KEYWORD_ONLY:
-        return name, settings
-    if parameter.default is parameter.empty:
-        return f"--{name}", {**settings, "required": True}
-    return f"--{name}", {**settings, "default": parameter.default}
-
-
 def _note_times(
     recording: str, true: Sequence[Segment], found: Sequence[Segment], step: float = 0.0
 ) -> None:
@@ -443,7 +389,9 @@ def _said(folder: Path, segments: str, features: str | None) -> _Said:
 
     project = read_project(folder)
     if not project or segments != "segments.csv":
-        return _Said()
+        beside = {file.name for file in folder.glob(_CSV)} - {segments}
+        tables = beside and (folder / segments).is_file() and not recording_files(folder)
+        return _Said("tables" if tables else None)
     spans = read_segments(folder / segments)
     any_unknown = any(label == UNKNOWN for table in spans.values() for *_, label in table)
     unknown = UNKNOWN if any_unknown else None

@@ -205,6 +205,26 @@ def test_columns_of_tables_are_named(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "rows are 1 to 21 s apart by column 'level'" in capsys.readouterr().err
 
 
+def test_tables_of_features_beside_a_table_of_segments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_tables(tmp_path / "t", seconds=np.arange(80) / 4)
+    spans = [(5.0 * i, 5.0 * i + 5.0, "abab"[i]) for i in range(4)]
+    for file in folder.iterdir():  # with spaces after the commas, as people write them
+        lines = pd.read_csv(file).drop(columns="phase").to_csv(index=False).splitlines()
+        file.write_text("\n".join(line.replace(",", ", ") for line in lines))
+    save_segments({f"s{i}": spans for i in range(3)}, folder / "segments.csv")
+    fit = ("fit", folder, "--out", tmp_path / "m")
+    run(*fit, "--time", "seconds")
+    told = capsys.readouterr().out
+    assert "labels:               a, b" in told
+    assert "features:             tables, 2 columns, 4 rows per second" in told
+    run("segment", folder / "s0.csv", "--model", tmp_path / "m", "--out", tmp_path)
+    assert read_segments(tmp_path / "s0.segments.csv")["s0"] == spans
+    run(*fit, "--label", "phase", status=1)
+    assert "--label cannot be used" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("times", "rate", "sentence"),
     [

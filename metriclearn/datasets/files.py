@@ -51,7 +51,8 @@ def read_text_table(path: PathLike, needed: str, **options: Any) -> pd.DataFrame
             with open(path, encoding="utf-8-sig") as stream:
                 header = stream.readline()
             separator = max(",\t;", key=header.count)
-            names = next(csv.reader([header], delimiter=separator), [])
+            reader = csv.reader([header], delimiter=separator, skipinitialspace=True)
+            names = next(reader, [])
             if repeated := [name for name in set(names) if name and names.count(name) > 1]:
                 raise ValueError(
                     f"{os.fspath(path)!r} needs each column once, but repeats "
@@ -64,6 +65,7 @@ def read_text_table(path: PathLike, needed: str, **options: Any) -> pd.DataFrame
                 index_col=False,
                 encoding="utf-8-sig",
                 na_filter=False,
+                skipinitialspace=True,
                 **options,
             )
         except UnicodeDecodeError as error:

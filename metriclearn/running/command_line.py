@@ -1,0 +1,82 @@
+"""Command lines from the signatures and docstrings of functions: ``program COMMAND ARGUMENTS``.
+
+A command is a function; parameters that are passed by name only are options. Each is annotated by
+``Annotated[kind, help]``: the kind is bool, float, str, Path, a list of one of these or a Literal
+with the choices, each also as ``kind | None``. A third entry is what the help shows in the place of a
+value, if not the parameter's name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"needs a positive number, got {text}")
+    return value
+
+
+def command_line(
+    program: str, main: Any, commands: Sequence[Any], version: str
+) -> argparse.ArgumentParser:
+    """The parser of a program with commands, which are functions; options get ``run``, the command.
+
+    Parameters
+    ----------
+    program : str
+    main : function
+        Its docstring is the help of the program.
+    commands : sequence of functions
+        Those of the docstring of the module.
+    version : str
+    """
+
+    def texts(function: Any) -> tuple[str, dict[str, Any]]:
+        """First line of a docstring, and the rest as what stands below the options."""
+        title, _, rest = (inspect.getdoc(function) or "").partition("\n\n")
+        raw = argparse.RawDescriptionHelpFormatter
+        return title, {"epilog": rest, "formatter_class": raw}
+
+    title, below = texts(main)
+    parser = argparse.ArgumentParser(program, description=title, **below)
+    parser.add_argument("--version", action="version", version=f"{program} {version}")
+    parsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command in commands:
+        title, below = texts(command)
+        added = parsers.add_parser(command.__name__, help=title, **below)
+        added.set_defaults(run=command)
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+            flag, settings = _argument(name, parameter)
+            added.add_argument(flag, **settings)
+    return parser
+
+
+def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, Any]]:
+    """What argparse is told of a command's parameter: its flag and the keywords that go with it."""
+    kind, text, *shown = get_args(parameter.annotation)
+    optional = type(None) in get_args(kind)
+    plain = get_args(kind)[0] if optional else kind
+    settings: dict[str, Any] = {"help": text, "type": str}
+    if get_origin(plain) is list:
+        plain, settings["nargs"] = get_args(plain)[0], "+"
+    if shown or parameter.kind is not parameter.KEYWORD_ONLY:
+        settings["metavar"] = shown[0] if shown else name.upper()
+    if plain is bool:
+        return f"--{name}", {"help": text, "action": "store_true"}
+    if plain is float:
+        settings["type"] = _positive
+    elif plain is Path:
+        settings["type"] = Path
+    elif get_origin(plain) is Literal:
+        settings["choices"] = get_args(plain)
+    if parameter.kind is not parameter.KEYWORD_ONLY:
+        return name, settings
+    if parameter.default is parameter.empty:
+        return f"--{name}", {**settings, "required": True}
+    return f"--{name}", {**settings, "default": parameter.default}
