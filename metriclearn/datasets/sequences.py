@@ -260,7 +260,8 @@ def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
     numbers = [[name[len(name.rstrip("0123456789")) :] for name in part] for part in labelings]
     counted = all(part == [str(i + 1) for i in range(len(part))] for part in numbers)
     uneven = len({len(labels) for labels in labelings}) > 1
-    return not (all(map(all, numbers)) and (len(names) > 8 or (counted and uneven)))
+    worded = not any(name.isdigit() for name in names)  # bare numbers are often those of classes
+    return not (all(map(all, numbers)) and (len(names) > 8 or (counted and uneven and worded)))
 
 
 def of_parts(

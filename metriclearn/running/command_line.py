@@ -2,8 +2,8 @@
 
 A command is a function; parameters that are passed by name only are options. Each is annotated by
 ``Annotated[kind, help]``: the kind is bool, float, str, Path, a list of one of these or a Literal
-with the choices, each also as ``kind | None``. A third entry is what the help shows in the place of a
-value, if not the parameter's name.
+with the choices, each also as ``kind | None``. A third entry is what the help shows in the place of
+a value, if not the parameter's name.
 """
 
 from __future__ import annotations

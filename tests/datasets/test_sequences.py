@@ -52,6 +52,7 @@ def test_without_a_label_the_stretches_between_are_sequences() -> None:
         ([[*"0123456789", "10", "11", "12", "1"]], True),
         ([[f"shot {i + 1}" for i in range(n)] for n in (4, 3)], False),
         ([[f"phase {i + 1}" for i in range(4)]] * 3, True),
+        ([["1", "2"], ["1"]], True),
     ],
 )
 def test_labels_that_name_classes_come_back(labelings: list[list[str]], classes: bool) -> None:
