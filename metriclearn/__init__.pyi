@@ -21,6 +21,7 @@ from .clusterers import GibbsDPMixture as GibbsDPMixture
 from .estimators.alternation import Alternation as Alternation
 from .estimators.alternation import KnownStart as KnownStart
 from .estimators.alternation import PrincipalStart as PrincipalStart
+from .estimators.auto import auto_metric_learner as auto_metric_learner
 from .estimators.change_points import ChangePointMetricLearner as ChangePointMetricLearner
 from .estimators.clustering import ClusteringMetricLearner as ClusteringMetricLearner
 from .estimators.columns import ColumnSegmenter as ColumnSegmenter

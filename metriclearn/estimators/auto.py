@@ -1,0 +1,283 @@
+"""auto_metric_learner: family, strength, price and min_size, chosen on groups left out."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GroupKFold
+
+from metriclearn.estimators.change_points import ChangePointMetricLearner
+from metriclearn.estimators.inputs import read_data_sets, read_labelings
+from metriclearn.estimators.linear import PrincipalComponents
+from metriclearn.estimators.price import LearnedPrice
+from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.whitened import ReferenceMetricLearner, WhitenedMetricLearner
+from metriclearn.features.boundary import BoundaryFeatures
+from metriclearn.features.sequence import SequenceFeatures
+from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, needs, number
+from metriclearn.solvers.mahalanobis import FullMetric
+from metriclearn.solvers.regularizers import SquaredFrobenius, Trace
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Family(NamedTuple):
+    """A learner, the parameter that regularizes it, and values of it, the likeliest first."""
+
+    learner: MahalanobisSegmenter
+    parameter: str
+    strengths: Sequence[float]
+
+
+_STRENGTH = "regularizer__strength"
+FAMILIES: Mapping[str, Family] = {  # from simple to complex
+    "diagonal, L1": Family(ChangePointMetricLearner(), _STRENGTH, (1e-3, 1e-2, 1e-4)),
+    "diagonal, squared norm": Family(
+        ChangePointMetricLearner(regularizer=SquaredFrobenius()), _STRENGTH, (1e-2, 1e-1, 1.0)
+    ),
+    "full, trace": Family(
+        ChangePointMetricLearner(FullMetric(), Trace()), _STRENGTH, (1e-2, 3e-3, 1e-1)
+    ),
+    "full, squared norm": Family(
+        ChangePointMetricLearner(FullMetric(), SquaredFrobenius()),
+        _STRENGTH,
+        (1e-1, 1.0, 1e-2, 10.0),
+    ),
+    "towards principal components": Family(
+        ReferenceMetricLearner(PrincipalComponents(20)), "strength", (1e-2, 1e-1, 1e-3)
+    ),
+    "whitened": Family(
+        WhitenedMetricLearner(), "learner__regularizer__strength", (10.0, 1.0, 100.0)
+    ),
+}
+
+
+@dataclass(frozen=True)
+class AutomaticChoice:
+    """What was tried on data left out, and which of it was taken.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the candidates: family, strength, what was changed of it, and how its penalty came about.
+    losses : array (candidates, groups)
+        Mean ‖M − N‖²_F, or with partial labels the loss on what is known times T, over the
+        sequences of a group, learned from others.
+    chosen : int
+    left_out : list of str
+        For which the budget of time did not suffice.
+    """
+
+    names: list[str]
+    losses: NDArray[np.float64]
+    chosen: int
+    left_out: list[str]
+
+    def __str__(self) -> str:
+        means = self.losses.mean(axis=1)
+        lines = [
+            f"{'→' if i == self.chosen else ' '} {means[i]:9.4g}  {self.names[i]}"
+            for i in np.argsort(means, kind="stable")
+        ]
+        return "\n".join(["     loss  candidate, on groups left out", *lines])
+
+
+class _Trial(NamedTuple):
+    """A candidate and its losses by group, where the penalty is tuned afterwards or not."""
+
+    name: str
+    rank: int
+    learner: Any
+    tuned: bool
+    losses: NDArray
+
+
+@needs(
+    families=Needs(
+        "{name} like auto.FAMILIES, one and more, from simple to complex",
+        lambda given: len(given) > 0 and all(isinstance(one, Family) for one in given.values()),
+    ),
+    seconds=number(positive=True),
+    n_folds=number(2, whole=True),
+)
+def auto_metric_learner(
+    X: Any,
+    y: Any,
+    groups: ArrayLike | None = None,
+    *,
+    families: Mapping[str, Family] = FAMILIES,
+    seconds: float = 120.0,
+    n_folds: int = 4,
+) -> MahalanobisSegmenter:
+    """A fitted learner whose family, strength, price and min_size were chosen on groups left out.
+
+    Every family is tried at its strengths by cross-validation over whole groups of sequences, with
+    the penalty as it was learned and tuned on the training part
+    (:meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`). Of every family the best counts,
+    and of families the first, from simple to complex, that is no worse than the best by more than
+    one standard error of their paired differences over groups. Then, one after another, half the
+    shortest labeled segment as ``min_size``, and prices of the sequence and of the boundary
+    (:class:`~metriclearn.LearnedPrice`), are taken where the loss falls by more than one standard
+    error. The choice is fitted again to all sequences.
+
+    Parameters
+    ----------
+    X : sequence of (T_i, P) arrays, at least two
+    y : labels, change-points or partial labels, for each of them
+        Of partial labels only the families of ``ChangePointMetricLearner`` learn.
+    groups : array (N,), optional
+        What must not be divided, such as users; every sequence is one by default.
+    families : mapping of names to Family
+    seconds : float
+        After so many no further candidate is begun; the first one always is. What is left out is
+        told in ``choice_``: with enough seconds the result is the same on every machine.
+    n_folds : int ≥ 2
+        At most one for each group.
+
+    Returns
+    -------
+    fitted learner, with ``choice_``, an :class:`AutomaticChoice`, to be printed
+
+    Raises
+    ------
+    ValueError
+        For fewer than two groups, or data, labels or parameters that cannot be used.
+    """
+    who = "auto_metric_learner"
+    data = read_data_sets(who, X)
+    truths = read_labelings(who, y, data, segments=True, partial=True)
+    known = not isinstance(truths[0], Partition)
+    n = len(truths)
+    units = np.arange(n)
+    if groups is not None:
+        units = np.unique(np.asarray(groups), return_inverse=True)[1]
+    if data.single or np.shape(units) != (n,) or units.max() == 0:
+        raise ValueError(
+            f"{who} needs a list of sequences in two groups and more, one group for each, got {n} "
+            f"sequence(s) and groups={groups!r}."
+        )
+    search = _Search(X, truths, units, n_folds, time.monotonic() + seconds)
+    usable = [
+        (rank, name, family)
+        for rank, (name, family) in enumerate(families.items())
+        if not known or isinstance(family.learner, ChangePointMetricLearner)
+    ]
+    grids = [
+        [(rank, name, family, strength) for strength in family.strengths]
+        for rank, name, family in usable
+    ]
+    # the likeliest strengths of all families come first, should the time not suffice for all
+    for rank, name, family, strength in filter(None, chain(*zip_longest(*grids))):
+        learner = clone(family.learner).set_params(**{family.parameter: strength})
+        search.attempt(f"{name} {strength:g}", rank, learner)
+    best = _simplest(search.trials)
+    for words, changes in _refinements(best.learner, truths).items():
+        base, changed = best.name.rpartition(", penalty")[0], clone(best.learner)
+        for other in search.attempt(f"{base}, {words}", best.rank, changed.set_params(**changes)):
+            gain = best.losses - other.losses
+            best = other if gain.mean() > _standard_error(gain) else best
+    learner = _fitted(best.learner, X, truths)
+    if best.tuned:
+        learner.tune_penalty(X, truths)
+    names = [trial.name for trial in search.trials]
+    losses = np.array([trial.losses for trial in search.trials])
+    learner.choice_ = AutomaticChoice(names, losses, names.index(best.name), search.left_out)
+    return learner
+
+
+@dataclass
+class _Search:
+    """Trials of candidates on groups left out, until a time."""
+
+    X: Any
+    truths: Sequence[Any]
+    units: NDArray
+    n_folds: int
+    deadline: float
+    trials: list[_Trial] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def attempt(self, name: str, rank: int, learner: Any) -> list[_Trial]:
+        """The trials of a candidate with its penalty as learned and tuned; none after the time."""
+        if self.trials and time.monotonic() > self.deadline:
+            self.left_out.append(name)
+            return []
+        X, truths, units = self.X, self.truths, self.units
+        loss: Any = FrobeniusLoss() if isinstance(truths[0], Partition) else KnownLoss()
+        losses = np.zeros((2, len(truths)))
+        splitter = GroupKFold(min(self.n_folds, int(units.max()) + 1))
+        for train, test in splitter.split(units, groups=units):
+            arrays, labels = [X[i] for i in train], [truths[i] for i in train]
+            fitted = _fitted(learner, arrays, labels)
+            other = copy.copy(fitted).tune_penalty(arrays, labels)
+            for row, model in zip(losses, (fitted, other)):
+                for i, ends in zip(test, model.predict_change_points([X[i] for i in test])):
+                    row[i] = truths[i].n_samples * loss(Partition(ends=ends), truths[i])
+        made = []
+        for tuned, row in zip((False, True), losses):
+            words = f"{name}, penalty {'tuned' if tuned else 'as learned'}"
+            means = np.bincount(units, row) / np.bincount(units)
+            made.append(_Trial(words, rank, learner, tuned, means))
+            _LOGGER.info("%s: loss %.4g on groups left out", words, means.mean())
+        self.trials += made
+        return made
+
+
+def _fitted(learner: Any, X: Any, truths: Sequence[Any]) -> Any:
+    """A fitted copy; what it warns of would be said again of every fold."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        fitted = clone(learner).fit(X, truths)
+    if fitted.solution_.reason == "interrupted":
+        raise KeyboardInterrupt  # half a comparison chooses nothing
+    return fitted
+
+
+def _standard_error(values: NDArray) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def _simplest(trials: Sequence[_Trial]) -> _Trial:
+    """The best of the first family that is within one standard error of the best."""
+    by_family: dict[int, _Trial] = {}
+    for trial in sorted(trials, key=lambda trial: float(trial.losses.mean())):
+        by_family.setdefault(trial.rank, trial)
+    best = next(iter(by_family.values()))
+    for _, trial in sorted(by_family.items()):
+        excess = trial.losses - best.losses
+        if excess.mean() <= _standard_error(excess) + 1e-12:
+            return trial
+    return best
+
+
+def _refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    """What of a learner may be changed, in words and as parameters."""
+    changes: dict[str, dict[str, Any]] = {}
+    plain = isinstance(learner, ChangePointMetricLearner)
+    if isinstance(truths[0], Partition):
+        shortest = min(int(truth.sizes.min()) for truth in truths)
+        if shortest > 3:
+            name = "min_size" if plain else "learner__min_size"
+            changes[f"min_size {shortest // 2}"] = {name: shortest // 2}
+    if plain:
+        sizes = np.concatenate([getattr(truth, "sizes", [truth.n_samples]) for truth in truths])
+        typical = max(4, int(np.median(sizes)))
+        boundary = BoundaryFeatures((max(1, typical // 4), typical))
+        prices = {"sequence": (SequenceFeatures(),), "boundary": (boundary,)}
+        for words, features in prices.items():
+            changes[f"prices of the {words}"] = {"penalty": LearnedPrice(features)}
+    return changes

@@ -1,0 +1,87 @@
+"""What auto_metric_learner chooses, and by which data."""
+
+import numpy as np
+import pytest
+
+import metriclearn
+from metriclearn import (
+    BundleDual,
+    ChangePointMetricLearner,
+    FullMetric,
+    SquaredFrobenius,
+    Trace,
+    auto_metric_learner,
+)
+from metriclearn.datasets import make_change_points
+from metriclearn.estimators.auto import FAMILIES, Family
+from tests.estimators.test_price import TEST, XS, YS
+
+QUICK = {"solver": BundleDual(tolerance=1e-2, max_rounds=60), "verbose": False}
+FEW = {
+    "diagonal": Family(ChangePointMetricLearner(**QUICK), "regularizer__strength", (1e-3, 1e4)),
+    "full": Family(
+        ChangePointMetricLearner(FullMetric(), Trace(), **QUICK), "regularizer__strength", (1e-3,)
+    ),
+}
+
+
+def test_the_simplest_of_equals_and_the_better_strength() -> None:
+    """Three of fifteen features matter, each on its own: a full metric is no better."""
+    data = make_change_points(6, 150, 15, 3, (3, 5), random_state=0)
+    learner = auto_metric_learner(data.sequences, data.labels, families=FEW, seconds=600)
+    choice = learner.choice_
+    assert choice.names[choice.chosen].startswith("diagonal 0.001")
+    assert choice.losses.shape == (len(choice.names), 6)
+    best = choice.losses[choice.chosen].mean()
+    worst = choice.losses[[name.startswith("diagonal 10000") for name in choice.names]].mean()
+    assert best < 0.5 * worst
+    assert choice.left_out == []
+    assert "→" in str(choice)
+    assert np.count_nonzero(np.abs(learner.components_).sum(axis=0)) < 10
+
+
+def test_prices_are_taken_where_they_help_and_files_keep_the_choice(tmp_path) -> None:
+    """Noise of two levels: the price has to follow it."""
+    groups = np.repeat(np.arange(4), 2)
+    family = {
+        "diagonal": Family(
+            ChangePointMetricLearner(regularizer=SquaredFrobenius(), **QUICK),
+            "regularizer__strength",
+            (1e-3,),
+        )
+    }
+    learner = auto_metric_learner(XS, YS, groups, families=family, seconds=600)
+    assert learner.choice_.losses.shape[1] == 4
+    assert any("prices of the boundary" in name for name in learner.choice_.names)
+    loaded = metriclearn.load(metriclearn.save(learner, tmp_path / "auto.npz"))
+    assert str(loaded.choice_) == str(learner.choice_)
+    X = TEST[0][0]
+    np.testing.assert_array_equal(loaded.predict(X), learner.predict(X))
+
+
+def test_without_time_the_first_candidate_is_fitted() -> None:
+    learner = auto_metric_learner(XS[:4], YS[:4], families=FEW, seconds=1e-9, n_folds=2)
+    assert [name.partition(",")[0] for name in learner.choice_.names] == ["diagonal 0.001"] * 2
+    assert "full 0.001" in learner.choice_.left_out
+    assert learner.components_.shape[1] == 2
+
+
+def test_partial_labels_are_left_to_families_that_learn_from_them() -> None:
+    halves = [np.where(np.arange(len(y)) < 35, y, -1) for y in YS[:4]]
+    families = {"diagonal": FEW["diagonal"], "whitened": FAMILIES["whitened"]}
+    learner = auto_metric_learner(XS[:4], halves, families=families, seconds=1e-9, n_folds=2)
+    assert isinstance(learner, ChangePointMetricLearner)
+    assert not any(name.startswith("whitened") for name in learner.choice_.left_out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((XS[0], YS[0]), "needs a list of sequences in two groups"),
+        ((XS, YS, np.zeros(len(XS))), "two groups"),
+        ((XS, YS, [1, 2]), "one group for each"),
+    ],
+)
+def test_what_cannot_be_divided_is_told(arguments, sentence) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        auto_metric_learner(*arguments)
