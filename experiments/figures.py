@@ -111,6 +111,11 @@ class Committed:
         """A link to a file of ``docs``."""
         return f"[{text}]({os.path.relpath(self.docs / file, self.folder)})"
 
+    def page(self, stem: str) -> str:
+        """A link to the page of committed results, such as "benchmarks/convergence"."""
+        file = f"{stem}.md"
+        return self.link(file, file) if (self.docs / file).is_file() else _AWAITED.format(stem)
+
     def pages(self, folder: str) -> str:
         """Links to all pages of a folder of ``docs``."""
         files = sorted((self.docs / folder).glob("*.md"))
@@ -177,7 +182,7 @@ class Committed:
         """A picture; its alternative text is the title that was drawn over it."""
         file = f"images/{name}.png"
         if not (self.docs / file).is_file():
-            return _AWAITED.format((DRAWN | TAKEN)[name][0])
+            return self.page((DRAWN | TAKEN)[name][0])
         return f"!{self.link(file, told(self.docs / file)['Title'])}"
 
 
