@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 
 from metriclearn.indices import boundaries, states
 from metriclearn.indices.contingency import Labels, choice, label_arrays
+from metriclearn.running.extras import optional
 
 LOWER_IS_BETTER = ("diarization_error_rate",)
 _FRAME = 0.1  # seconds, of mir_eval
@@ -59,9 +58,9 @@ def _video(
 def _speech(
     labels_true: Labels, labels_pred: Labels, rate: float, ignore_label: Hashable
 ) -> Measures:
-    core = _library("pyannote.core", "speech")
-    diarization = _library("pyannote.metrics.diarization", "speech")
-    segmentation = _library("pyannote.metrics.segmentation", "speech")
+    core = optional("pyannote.core", "measures")
+    diarization = optional("pyannote.metrics.diarization", "measures")
+    segmentation = optional("pyannote.metrics.segmentation", "measures")
     annotations = []
     for labels in (labels_true, labels_pred):
         segments, names = states.runs(labels, ignore_label)
@@ -85,7 +84,7 @@ def _speech(
 def _music(
     labels_true: Labels, labels_pred: Labels, rate: float, ignore_label: Hashable
 ) -> Measures:
-    segment = _library("mir_eval.segment", "music")
+    segment = optional("mir_eval.segment", "measures")
     intervals, structure = [], []
     for labels in (labels_true, labels_pred):
         segments, names = states.runs(labels)
@@ -107,17 +106,6 @@ def _music(
     values |= {f"pairwise_{kind}": float(share) for kind, share in zip(_KINDS, pairs)}
     kinds = "over", "under", "f"
     return values | {f"nce_{kind}": float(score) for kind, score in zip(kinds, entropies)}
-
-
-def _library(name: str, field: str) -> Any:
-    """A module of an optional package; an ImportError that says what to install."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f"compare needs {name} for field={field!r}, which is not installed: "
-            "pip install 'metriclearn[measures]'."
-        ) from error
 
 
 _KINDS = ("precision", "recall", "f")

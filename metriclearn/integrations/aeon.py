@@ -6,10 +6,12 @@ import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from aeon.segmentation.base import BaseSegmenter
 from numpy.typing import NDArray
 
 from metriclearn.integrations.fitting import fit_segmenter
+from metriclearn.running.extras import optional
+
+BaseSegmenter: Any = optional("aeon.segmentation.base", "aeon").BaseSegmenter
 
 
 class MetricSegmenter(BaseSegmenter):

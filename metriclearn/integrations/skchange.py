@@ -6,12 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from skchange.interval_scorers import BaseCost
-from skchange.penalties import bic_penalty
-from skchange.utils.validation import check_interval_specs, check_is_fitted, validate_data
 
 from metriclearn.problem.forms import center, check_squares
 from metriclearn.problem.metric import metric_factor
+from metriclearn.running.extras import optional
+
+BaseCost: Any = optional("skchange.interval_scorers", "skchange").BaseCost
+penalties = optional("skchange.penalties", "skchange")
+validation = optional("skchange.utils.validation", "skchange")
 
 
 class MahalanobisCost(BaseCost):
@@ -52,15 +54,15 @@ class MahalanobisCost(BaseCost):
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Take the metric, which has to be one of the features of X; y is not used."""
-        validate_data(self, X, ensure_2d=True, dtype=np.float64, reset=True)
+        validation.validate_data(self, X, ensure_2d=True, dtype=np.float64, reset=True)
         L = metric_factor(type(self).__name__, self.metric, self.n_features_in_)
         self.factor_ = L[:, np.any(L != 0, axis=0)]
         return self
 
     def precompute(self, X: ArrayLike) -> dict[str, NDArray]:
         """Cumulative sums of Z = XL, and of its squared norms."""
-        check_is_fitted(self)
-        array = validate_data(self, X, ensure_2d=True, dtype=np.float64, reset=False)
+        validation.check_is_fitted(self)
+        array = validation.validate_data(self, X, ensure_2d=True, dtype=np.float64, reset=False)
         # a common shift changes nothing but the rounding
         Z = check_squares(type(self).__name__, center(array) @ self.factor_)
         columns = np.column_stack([Z, np.sum(Z * Z, axis=1)])
@@ -68,8 +70,8 @@ class MahalanobisCost(BaseCost):
 
     def evaluate(self, cache: dict[str, NDArray], interval_specs: ArrayLike) -> NDArray[np.float64]:
         """Costs of segments [start, end), (n, 1)."""
-        check_is_fitted(self)
-        specs = check_interval_specs(
+        validation.check_is_fitted(self)
+        specs = validation.check_interval_specs(
             interval_specs, self.interval_specs_ncols, caller_name=type(self).__name__
         )
         starts, ends = specs.T
@@ -79,8 +81,8 @@ class MahalanobisCost(BaseCost):
 
     def get_default_penalty(self) -> float:
         """The learned price of a segment, or the BIC's with one parameter per rank of B."""
-        check_is_fitted(self)
+        validation.check_is_fitted(self)
         learned = getattr(self.metric, "penalty_", None)
         if learned:
             return float(learned)
-        return float(bic_penalty(self.n_samples_in_, max(self.factor_.shape[1], 1)))
+        return float(penalties.bic_penalty(self.n_samples_in_, max(self.factor_.shape[1], 1)))

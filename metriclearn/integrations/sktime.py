@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sktime.detection.base import BaseDetector
 
 from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.integrations.fitting import fit_segmenter
+from metriclearn.running.extras import optional
+
+BaseDetector: Any = optional("sktime.detection.base", "sktime").BaseDetector
 
 
 class MetricChangePointDetector(BaseDetector):

@@ -1,5 +1,6 @@
 """Measures of states and of fields: each equals its reference on 1,000 random labelings."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 
@@ -186,3 +187,11 @@ def test_measures_of_a_field_are_its_functions() -> None:
         assert values[f"segmental_f1@{percent}"] == expected
     frame = indices.compare(true, pred, field="speech", as_frame=True)
     assert list(frame.loc[frame["better"] == "lower", "index"]) == ["diarization_error_rate"]
+
+
+@pytest.mark.parametrize(("field", "library"), [("speech", "pyannote"), ("music", "mir_eval")])
+def test_a_library_that_is_missing_is_told_with_its_command(field, library, monkeypatch) -> None:
+    for name in ("pyannote.core", "mir_eval.segment"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=rf"needs {library}, .*pip install .*\[measures\]"):
+        indices.compare([0, 1], [0, 1], field=field)
