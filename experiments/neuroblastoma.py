@@ -38,7 +38,7 @@ from experiments.report import Artifacts
 from experiments.results import OURS
 from metriclearn import PartialPartition, Partition
 from metriclearn.datasets import AnnotatedProfiles
-from metriclearn.estimators.penalty import (
+from metriclearn.estimators.interval_regression import (
     moved_penalty,
     path_errors,
     target_interval,

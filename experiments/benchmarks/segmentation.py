@@ -35,7 +35,7 @@ from metriclearn import (
 )
 from metriclearn.baselines import RelevantComponents, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_hapt, load_tcpd, registry
-from metriclearn.estimators.penalty import IntervalRegression, target_interval
+from metriclearn.estimators.interval_regression import IntervalRegression, target_interval
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.indices import adjusted_mutual_info_score, covering, f_measure, precision_recall
 from metriclearn.oracles.change_points import PricedSegmentation

@@ -4,7 +4,8 @@ from sklearn.base import clone
 
 from metriclearn.estimators.alternation import KnownStart, PrincipalStart
 from metriclearn.estimators.data_penalty import DataPenaltyMetricLearner
-from metriclearn.estimators.penalty import IntervalRegression, PenaltyLearner, path_errors
+from metriclearn.estimators.interval_regression import IntervalRegression, path_errors
+from metriclearn.estimators.penalty import PenaltyLearner
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm, center

@@ -4,14 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from metriclearn.estimators.penalty import (
-    BayesianCriterion,
+from metriclearn.estimators.interval_regression import (
     IntervalRegression,
-    PenaltyLearner,
     moved_penalty,
     path_errors,
     target_interval,
 )
+from metriclearn.estimators.penalty import BayesianCriterion, PenaltyLearner
 from metriclearn.features.hermite import HermiteMoments
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.path import segmentation_path
