@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -198,7 +198,7 @@ class Active(Procedure):
                 options = {name: plain[name] for name in ("length", "rate", "learner")}
                 folder = Folder(train, seed=seed, **options)
                 name = f"{table}, seed {seed}"
-                cases.append(Case(name, folder, test, (), table))
+                cases.append(Case(name, folder, replace(test, name=f"seed {seed}"), (), table))
         return cases
 
     def columns(self, method: Method) -> Sequence[str]:
@@ -217,7 +217,7 @@ class Active(Procedure):
 
     def units(self, data: Any) -> Sequence[str]:
         """A seed is one unit: of the data where they are made, of order and chance elsewhere."""
-        return ["seed"]
+        return [data.name]
 
     def table(self, name: str) -> Row:
         note = (
