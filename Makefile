@@ -8,12 +8,14 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 ARGS ?=
 # Processes for the tests; ARGS="-n 0" runs them in one
 WORKERS ?= 2
+# Where make release tries the wheel; those that are not on this machine are told
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # How long make fuzz tries random cases
 MINUTES ?= 10
 # those that leave a page; what needs an environment of its own writes none
 BENCHMARKS := $(basename $(notdir $(shell grep -l "= .*Report.*options" experiments/benchmarks/*.py)))
 
-.PHONY: help demo test fuzz integrations lint bench figures clean
+.PHONY: help demo test fuzz integrations lint bench figures docs release clean
 .DELETE_ON_ERROR:
 
 help:
@@ -24,6 +26,8 @@ help:
 	@echo "make lint   ruff, mypy and the import rules"
 	@echo "make bench  time everything against its peers (long)"
 	@echo "make figures  write numbers and pictures of README.md and docs/ from committed results"
+	@echo "make docs   build the site; open build/docs/index.html"
+	@echo "make release  build and check what is to be uploaded; uploads nothing"
 	@echo "make clean  remove the virtual environment and all caches; outputs/ stays"
 
 demo: $(VENV)/.experiments
@@ -62,7 +66,19 @@ bench: $(VENV)/.bench
 figures: $(VENV)/.experiments
 	$(BIN)/python -m experiments.figures
 
+docs: $(VENV)/.docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
+	@echo "Open the site: $(CURDIR)/build/docs/index.html"
+
+release: $(VENV)/.release
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	PYTHONS="$(PYTHONS)" bash .ci/smoke dist/*.whl
+	@echo "Upload with: $(BIN)/python -m twine upload dist/*"
+
 clean:
+	rm -rf docs/examples docs/reference docs/sg_execution_times.rst
 	rm -rf $(VENV) $(INTEGRATIONS) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find metriclearn experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -91,6 +107,16 @@ $(INTEGRATIONS)/.created: pyproject.toml constraints.txt
 	grep -vE '^(llvmlite|numba|numpy|pandas)==' constraints.txt > $(INTEGRATIONS)/constraints.txt
 	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c $(INTEGRATIONS)/constraints.txt -e '.[aeon,sktime,skchange]' pytest hypothesis
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "Installing into $(VENV) (about a minute the first time)"
+	$(INSTALL) -e '.[docs]'
+	@touch $@
+
+$(VENV)/.release: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "Installing into $(VENV) (about a minute the first time)"
+	$(INSTALL) -e '.[release]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.created pyproject.toml constraints.txt

@@ -49,6 +49,12 @@ class Suggestion(NamedTuple):
     recording, start, stop : int
     gain : float
         From 0 to 1, relative to the first of an answer; 0 for "leftmost" and "longest".
+
+    Examples
+    --------
+    >>> from metriclearn.annotate import Suggestion
+    >>> Suggestion(recording=0, start=100, stop=150, gain=1.0).start
+    100
     """
 
     recording: int
@@ -110,6 +116,15 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     ------
     ValueError
         For recordings or labels that cannot be used, in one sentence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.annotate import labeled_stretches
+    >>> X, y = np.zeros((10, 2)), np.array([0, 0, 0, 1, 1, -1, -1, -1, -1, -1])
+    >>> arrays, truths = labeled_stretches([X], [y])
+    >>> arrays[0].shape, truths[0].change_points.tolist()
+    ((5, 2), [3, 5])
     """
     return _Told.read("labeled_stretches", Xs, known).pieces
 

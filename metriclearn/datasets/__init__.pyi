@@ -1,6 +1,7 @@
 """The public names of metriclearn.datasets, each told once."""
 
 from .beedance import load_beedance as load_beedance
+from .examples import load_example as load_example
 from .files import load_files as load_files
 from .files import save_files as save_files
 from .gesture_phase import load_gesture_phase as load_gesture_phase

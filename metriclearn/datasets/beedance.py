@@ -50,6 +50,11 @@ def load_beedance(
         If the window is not odd and positive, or the files are damaged or do not fit together.
     FileNotFoundError
         If the files are missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_beedance
+    >>> data = load_beedance()  # doctest: +SKIP
     """
     tracks = read("beedance", "sequences.npz", root)
     table = read("beedance", "change_points.csv", root, {"sequence": str, "change_point": int})

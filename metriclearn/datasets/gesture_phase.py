@@ -75,6 +75,11 @@ def load_gesture_phase(
         If an option is unknown, or the files are damaged or do not fit together.
     FileNotFoundError
         If the files are missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_gesture_phase
+    >>> data = load_gesture_phase()  # doctest: +SKIP
     """
     if features not in FEATURE_SETS or group not in GROUPS:
         raise ValueError(

@@ -105,6 +105,12 @@ def load_hapt(
         If an option is unknown, or the files are damaged or do not fit together.
     FileNotFoundError
         If the files are missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_hapt
+    >>> data = load_hapt()  # doctest: +SKIP
+    >>> train, test = data.split_by_group(n_test=6, random_state=0)  # doctest: +SKIP
     """
     known = unlabeled in ("drop", "keep") and labels in ("segments", "activities")
     if features not in FEATURE_SETS or not known or window < 2:

@@ -34,6 +34,13 @@ class LabeledImages(Items):
     ------
     ValueError
         If a label map is missing or has another size than its image.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_example
+    >>> horses = load_example("horses")
+    >>> horses.images[0].shape, horses.labels[0].shape
+    ((120, 160, 3), (120, 160))
     """
 
     name: str
@@ -89,6 +96,11 @@ def load_images(
         If a folder does not exist, or an image has no label map.
     ValueError
         If a file is damaged, two images have one name, or the sizes of image and labels differ.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_images
+    >>> data = load_images("photos", "masks", unlabeled=255)  # doctest: +SKIP
     """
     folders = [Path(folder).expanduser() for folder in (images, masks)]
     for folder in folders:
@@ -159,6 +171,11 @@ def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
     References
     ----------
     Borenstein & Ullman, Class-specific, top-down segmentation, ECCV 2002.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_weizmann_horses
+    >>> data = load_weizmann_horses()  # doctest: +SKIP
     """
     lay_out("weizmann_horses", root, ("images", "masks"), "figure_ground", _convert_horses)
     return _load("weizmann_horses", root, "images", "masks")
@@ -189,6 +206,11 @@ def load_bsds500(root: PathLike | None = None) -> LabeledImages:
     References
     ----------
     Arbelaez, Maire, Fowlkes & Malik, PAMI 33(5), 2011.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_bsds500
+    >>> data = load_bsds500()  # doctest: +SKIP
     """
     return _load("bsds500", root, "images", "segmentations")
 

@@ -155,6 +155,11 @@ class PackedSequences(_OnDisk):
         If one of the files is missing.
     ValueError
         If they do not fit together.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import PackedSequences
+    >>> packed = PackedSequences("folder")  # doctest: +SKIP
     """
 
     def __init__(self, path: PathLike) -> None:

@@ -48,6 +48,11 @@ def load_mocap6(
         If the window is not odd and positive, or the files are damaged or do not fit together.
     FileNotFoundError
         If the files are missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_mocap6
+    >>> data = load_mocap6()  # doctest: +SKIP
     """
     arrays = read("mocap6", "sequences.npz", root)
     columns = {"sequence": str, "start": int, "end": int, "label": str}

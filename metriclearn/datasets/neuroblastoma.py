@@ -33,6 +33,12 @@ class AnnotatedProfiles(Items):
         Profile (tumor) of every sequence.
     names : list of N str
         ``PROFILE.CHROMOSOME``.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_neuroblastoma
+    >>> data = load_neuroblastoma()  # doctest: +SKIP
+    >>> data.known(fold=1)[0].regions  # doctest: +SKIP
     """
 
     sequences: list[NDArray[np.float64]]
@@ -75,6 +81,11 @@ def load_neuroblastoma(root: PathLike | None = None) -> AnnotatedProfiles:
         If the files are damaged or do not fit together.
     FileNotFoundError
         If the files are missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_neuroblastoma
+    >>> data = load_neuroblastoma()  # doctest: +SKIP
     """
     columns = {"sequence_id": str, "logratio": float}
     points = read("neuroblastoma", "profiles.csv.gz", root, columns)

@@ -98,6 +98,12 @@ def load_recordings(
     UserWarning
         If segments end after their recording or before half of it, are too short for a row, or
         touch one of the same label, with what to do.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_recordings
+    >>> from metriclearn.features.audio import AudioFeatures
+    >>> data = load_recordings("shows", AudioFeatures(rate=2))  # doctest: +SKIP
     """
     folder = Path(root)
     tables = read_segments(folder / segments)
@@ -313,6 +319,21 @@ def load_jamendo_singing(
     """Six songs, singing against instrumental passages; options as in :func:`load_recordings`.
 
     Durand, Stoller & Ewert, ICASSP 2023 (JamendoLyrics MultiLang).
+
+    Parameters
+    ----------
+    extractor : Extractor
+        Features of a file, such as ``AudioFeatures()``.
+    root : path, optional
+        See :func:`data_folder`.
+    **options
+        Those of :func:`load_recordings`.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_jamendo_singing
+    >>> from metriclearn.features.audio import AudioFeatures
+    >>> data = load_jamendo_singing(AudioFeatures(rate=2))  # doctest: +SKIP
     """
     return _load("jamendo_singing", extractor, root, **options)
 
@@ -323,6 +344,21 @@ def load_ami_turns(
     """Nine excerpts of meetings with turns of speakers; groups are their sets of speakers.
 
     Test data of pyannote.audio, from the AMI Meeting Corpus (Carletta et al. 2005).
+
+    Parameters
+    ----------
+    extractor : Extractor
+        Features of a file, such as ``AudioFeatures()``.
+    root : path, optional
+        See :func:`data_folder`.
+    **options
+        Those of :func:`load_recordings`.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_ami_turns
+    >>> from metriclearn.features.audio import AudioFeatures
+    >>> data = load_ami_turns(AudioFeatures(rate=2))  # doctest: +SKIP
     """
     groups = {f"trn{i:02d}": "trn00-03" if i < 4 else "trn04-06" for i in range(7)}
     groups |= {"dev00": "dev00-01", "dev01": "dev00-01"}
@@ -332,14 +368,46 @@ def load_ami_turns(
 def load_musanmix(
     extractor: Extractor, root: PathLike | None = None, **options: Any
 ) -> LabeledSequences:
-    """One recording of music, noise and speech; labels by inaSpeechSegmenter, not by hand."""
+    """One recording of music, noise and speech; labels by inaSpeechSegmenter, not by hand.
+
+    Parameters
+    ----------
+    extractor : Extractor
+        Features of a file, such as ``AudioFeatures()``.
+    root : path, optional
+        See :func:`data_folder`.
+    **options
+        Those of :func:`load_recordings`.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_musanmix
+    >>> from metriclearn.features.audio import AudioFeatures
+    >>> data = load_musanmix(AudioFeatures(rate=2))  # doctest: +SKIP
+    """
     return _load("musanmix", extractor, root, **{"segments": "segments_smn.csv", **options})
 
 
 def load_speech_segments(
     extractor: Extractor, root: PathLike | None = None, **options: Any
 ) -> LabeledSequences:
-    """Two short recordings, a speaker counting and four speakers in turn (pyAudioAnalysis)."""
+    """Two short recordings, a speaker counting and four speakers in turn (pyAudioAnalysis).
+
+    Parameters
+    ----------
+    extractor : Extractor
+        Features of a file, such as ``AudioFeatures()``.
+    root : path, optional
+        See :func:`data_folder`.
+    **options
+        Those of :func:`load_recordings`.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_speech_segments
+    >>> from metriclearn.features.audio import AudioFeatures
+    >>> data = load_speech_segments(AudioFeatures(rate=2))  # doctest: +SKIP
+    """
     return _load("speech_segments", extractor, root, **options)
 
 

@@ -54,6 +54,19 @@ def data_folder(name: str, root: PathLike | None = None) -> Path:
 
     It is ``root`` if given, else ``$METRICLEARN_DATA/name`` if that variable is set, else a folder
     in the cache of the current user. It need not exist.
+
+    Parameters
+    ----------
+    name : str
+        Of the data set.
+    root : path, optional
+        The folder itself.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import data_folder
+    >>> data_folder("hapt", root="mine").name
+    'mine'
     """
     if root is not None:
         return Path(root).expanduser()
@@ -93,6 +106,11 @@ def fetch(
         If the download fails.
     ValueError
         If what was downloaded does not have the registered sha256.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import fetch
+    >>> file = fetch("tcpd", "well_log.json")  # doctest: +SKIP
     """
     folder = data_folder(name, root)
     source = SOURCES.get(name)

@@ -77,6 +77,13 @@ class LabeledSequences(Items):
     ------
     ValueError
         If shapes disagree, or a value is not finite; the sentence names the sequence.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_example
+    >>> routines = load_example("exercise")
+    >>> routines.names[0], routines.sequences[0].shape, str(routines.labels[0][0])
+    ('13_29', (382, 36), 'JumpJack')
     """
 
     name: str

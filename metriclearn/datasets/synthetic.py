@@ -16,8 +16,16 @@ class SyntheticSequences(LabeledSequences):
 
     Parameters
     ----------
+    name, sequences, labels, groups, names, feature_names
+        As of :class:`LabeledSequences`.
     relevant : array of int
         Sorted columns of the features that change at the labelled change-points.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import make_change_points
+    >>> type(make_change_points(2, 100, 5, 2, (3, 4), random_state=0)).__name__
+    'SyntheticSequences'
     """
 
     relevant: NDArray[np.int64]

@@ -27,6 +27,13 @@ class LabeledTable:
     X : array (T, P)
     y : array (T,) of class names or numbers
     feature_names : list of str
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_iris
+    >>> iris = load_iris()
+    >>> iris.of_classes(["setosa"]).X.shape
+    (50, 4)
     """
 
     name: str
@@ -53,12 +60,26 @@ class LabeledTable:
 
 
 def load_iris() -> LabeledTable:
-    """Iris (Fisher 1936): 150 flowers, 4 lengths in cm, 3 species. From scikit-learn."""
+    """Iris (Fisher 1936): 150 flowers, 4 lengths in cm, 3 species. From scikit-learn.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_iris
+    >>> load_iris().X.shape
+    (150, 4)
+    """
     return _of_scikit_learn("iris")
 
 
 def load_wine() -> LabeledTable:
-    """Wine (Forina et al. 1991): 178 wines, 13 measures, 3 cultivars. From scikit-learn."""
+    """Wine (Forina et al. 1991): 178 wines, 13 measures, 3 cultivars. From scikit-learn.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_wine
+    >>> load_wine().X.shape
+    (178, 13)
+    """
     return _of_scikit_learn("wine")
 
 
@@ -66,6 +87,12 @@ def load_digits() -> LabeledTable:
     """Digits (Alpaydin & Kaynak 1998): 1797 images of 8×8 pixels, 0 to 16, 10 digits.
 
     Pixels that are 0 in every image are left out: P = 61. From scikit-learn.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_digits
+    >>> load_digits().X.shape
+    (1797, 61)
     """
     table = _of_scikit_learn("digits")
     varies = np.ptp(table.X, axis=0) > 0
@@ -76,6 +103,12 @@ def load_digits() -> LabeledTable:
 def load_breast_cancer() -> LabeledTable:
     """Breast cancer of Wisconsin (Wolberg et al. 1995): 569 tumors, 30 measures of cell nuclei,
     malignant or benign. From scikit-learn.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_breast_cancer
+    >>> load_breast_cancer().X.shape
+    (569, 30)
     """
     return _of_scikit_learn("breast_cancer")
 
@@ -94,6 +127,11 @@ def load_letters(root: PathLike | None = None) -> LabeledTable:
         If the file is missing; the sentence says where to get it.
     ValueError
         If it is damaged.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_letters
+    >>> data = load_letters()  # doctest: +SKIP
     """
     table = _of_file("letter", "letter.csv.gz", root, _LETTER_FEATURES, "letter", str)
     return replace(table, name="letters")
@@ -103,6 +141,16 @@ def load_libras(root: PathLike | None = None) -> LabeledTable:
     """Libras Movement (Dias et al. 2009): 360 hand curves of 45 points (x, y), 15 kinds of 24.
 
     Parameters, errors: as :func:`load_letters`, with the file ``movement_libras.csv.gz``.
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder of the file, see :func:`metriclearn.datasets.data_folder`.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_libras
+    >>> data = load_libras()  # doctest: +SKIP
     """
     return _of_file("libras", "movement_libras.csv.gz", root, _LIBRAS_FEATURES, "label", int)
 

@@ -28,6 +28,11 @@ class AnnotatedSeries:
     feature_names : list of d str
     annotations : dict of str to array
         Segment ends as in ruptures (the last one is T) by annotator; ``[T]`` if none was seen.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_tcpd
+    >>> data = load_tcpd()  # doctest: +SKIP
     """
 
     name: str
@@ -64,6 +69,11 @@ def load_tcpd(
         If a name has no annotation, or a file is damaged or does not fit its annotations.
     FileNotFoundError, ConnectionError
         If a file is missing and has no download, or its download fails.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_tcpd
+    >>> data = load_tcpd()  # doctest: +SKIP
     """
     annotations = read("tcpd", "annotations.json", root, base_url=base_url)
     folder, public = data_folder("tcpd", root), SOURCES["tcpd"].files

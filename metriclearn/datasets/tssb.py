@@ -14,9 +14,24 @@ def load_tssb(root: PathLike | None = None) -> LabeledSequences:
     """Series joined from recordings of several classes, with 0 to 8 change-points each.
 
     Data: Schäfer, Ermshaus & Leser, ClaSP: time series segmentation, CIKM 2021. Files:
-    ``series.npz`` and ``change_points.csv``; the parameter, their folder, and errors are as of
-    :func:`~metriclearn.datasets.load_neuroblastoma`. Labels are segment numbers, every series is a
-    group.
+    ``series.npz`` and ``change_points.csv``. Labels are segment numbers, every series is a group.
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
+
+    Raises
+    ------
+    ValueError
+        If the files are damaged or do not fit together.
+    FileNotFoundError
+        If the files are missing.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_tssb
+    >>> data = load_tssb()  # doctest: +SKIP
     """
     return _load("tssb", root)
 
@@ -27,6 +42,16 @@ def load_utsa(root: PathLike | None = None) -> LabeledSequences:
     Data: Gharghabi et al., Domain agnostic online semantic segmentation for multi-dimensional time
     series, Data Mining and Knowledge Discovery 33, 2019. Files, labels, parameter and errors are as
     of :func:`load_tssb`.
+
+    Parameters
+    ----------
+    root : path, optional
+        Folder of the files, see :func:`metriclearn.datasets.data_folder`.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_utsa
+    >>> data = load_utsa()  # doctest: +SKIP
     """
     return _load("utsa", root)
 

@@ -20,7 +20,23 @@ from metriclearn.running.parameters import number
 
 
 class Recording(NamedTuple):
-    """Samples (T, P) and their truth, a Partition or PartialPartition."""
+    """Samples (T, P) and their truth, a Partition or PartialPartition.
+
+    Parameters
+    ----------
+    X : array (T, P)
+        Samples.
+    truth : Partition or PartialPartition
+        What is known of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn import Partition
+    >>> from metriclearn.encoders import Recording
+    >>> Recording(np.zeros((4, 2)), Partition.from_labels([0, 0, 1, 1])).X.shape
+    (4, 2)
+    """
 
     X: NDArray
     truth: Any
@@ -65,6 +81,12 @@ class Channels(_Checked):
         C; a row holds whole samples of all channels.
     n_given : int
         Columns at the end that are no raw samples, and stay as they are.
+
+    Examples
+    --------
+    >>> from metriclearn.encoders import Channels, Rotation
+    >>> isinstance(Rotation(6), Channels)
+    True
     """
 
     n_channels: int
@@ -99,6 +121,11 @@ class Scaling(Channels):
     n_channels, n_given : int
         See :class:`Channels`.
     deviation : float
+
+    Examples
+    --------
+    >>> from metriclearn.encoders import EncoderMetricLearner, Scaling
+    >>> learner = EncoderMetricLearner(augmentations=[Scaling(6)])
     """
 
     deviation: float = 0.1
@@ -125,6 +152,11 @@ class Rotation(Channels):
         See :class:`Channels`; a multiple of 3 channels.
     deviation : float
         Radians.
+
+    Examples
+    --------
+    >>> from metriclearn.encoders import EncoderMetricLearner, Rotation
+    >>> learner = EncoderMetricLearner(augmentations=[Rotation(6)])
     """
 
     deviation: float = 0.2
@@ -175,6 +207,11 @@ class ChannelDropout(Channels):
     n_channels, n_given : int
         See :class:`Channels`.
     probability : float
+
+    Examples
+    --------
+    >>> from metriclearn.encoders import EncoderMetricLearner, ChannelDropout
+    >>> learner = EncoderMetricLearner(augmentations=[ChannelDropout(6)])
     """
 
     probability: float = 0.1
@@ -194,6 +231,11 @@ class TimeReversal(Channels):
     n_channels, n_given : int
         See :class:`Channels`.
     probability : float
+
+    Examples
+    --------
+    >>> from metriclearn.encoders import EncoderMetricLearner, TimeReversal
+    >>> learner = EncoderMetricLearner(augmentations=[TimeReversal(6)])
     """
 
     probability: float = 0.5
@@ -219,6 +261,11 @@ class JoinedStretches(_Checked):
     Parameters
     ----------
     probability : float
+
+    Examples
+    --------
+    >>> from metriclearn.encoders import EncoderMetricLearner, JoinedStretches
+    >>> learner = EncoderMetricLearner(augmentations=[JoinedStretches()])
     """
 
     probability: float = 0.5

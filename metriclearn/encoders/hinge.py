@@ -49,7 +49,13 @@ class OutputForms(Protocol):
 
 
 class InnerProducts:
-    """A_Z = ZZᵀ of centered outputs: ⟨A_Z, M⟩ = ‖MZ‖², with the slope 2MZ; O(Tr) for segments."""
+    """A_Z = ZZᵀ of centered outputs: ⟨A_Z, M⟩ = ‖MZ‖², with the slope 2MZ; O(Tr) for segments.
+
+    Examples
+    --------
+    >>> from metriclearn.encoders import InnerProducts, StructuredHingeLoss
+    >>> loss = StructuredHingeLoss(forms=InnerProducts())  # as by default
+    """
 
     def at(self, Z: NDArray, truth: Any) -> tuple[LowRankForm, float]:
         return LowRankForm(Z), float(len(Z))
@@ -70,6 +76,17 @@ class GaussianSimilarities:
     ----------
     similarity : GaussianSimilarity, optional
         How W is kept: all pairs, in blocks beyond its ``memory``.
+
+    Examples
+    --------
+    >>> from metriclearn.encoders import GaussianSimilarities, StructuredHingeLoss
+    >>> from metriclearn import SpectralRelaxation
+    >>> loss = StructuredHingeLoss(
+    ...     forms=GaussianSimilarities(),
+    ...     oracle=SpectralRelaxation(),
+    ...     n_clusters="given",
+    ...     segments=False,
+    ... )
     """
 
     def __init__(self, similarity: GaussianSimilarity | None = None) -> None:
@@ -105,6 +122,20 @@ class HingeOfForms(torch.autograd.Function):
     ``HingeOfForms.apply(evaluate, price, *outputs)``: ``evaluate(arrays, λ)`` returns a
     :class:`HingeValue` for each float64 array, and is all that depends on form, loss and oracle.
     Memory O(Σ T_i r).
+
+    Parameters
+    ----------
+    *args, **kwargs
+        Of torch; call ``HingeOfForms.apply``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from metriclearn.encoders import StructuredHingeLoss
+    >>> Z = torch.tensor([[0.0], [0.0], [3.0]], requires_grad=True)
+    >>> StructuredHingeLoss()([Z], [[0, 0, 1]]).backward()  # through HingeOfForms
+    >>> Z.grad.shape
+    torch.Size([3, 1])
     """
 
     @staticmethod
@@ -114,6 +145,7 @@ class HingeOfForms(torch.autograd.Function):
         price: Tensor,
         *outputs: Tensor,
     ) -> Tensor:
+        """Values of the hinges, for each output."""
         arrays = [Z.detach().to("cpu", torch.float64).numpy() for Z in outputs]
         found = evaluate(arrays, float(price))
         ctx.save_for_backward(*(Z.new_tensor(hinge.slope) for Z, hinge in zip(outputs, found)))
@@ -123,6 +155,7 @@ class HingeOfForms(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, weights: Tensor) -> tuple[Any, ...]:
+        """Slopes of the hinges, times the weights that come back."""
         slopes = (weight * slope for weight, slope in zip(weights, ctx.saved_tensors))
         return None, (weights.to(ctx.price_slopes) @ ctx.price_slopes), *slopes
 

@@ -41,6 +41,13 @@ class Standardization(nn.Module):
     ----------
     n_features : int
         P. Until ``mean`` and ``scale`` are set, nothing is changed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from metriclearn.encoders import Standardization
+    >>> Standardization(5)(torch.zeros(1, 10, 5)).shape
+    torch.Size([1, 10, 5])
     """
 
     mean: Tensor
@@ -69,6 +76,14 @@ class TemporalBlock(nn.Module):
     dropout : float
     causal : bool
         Whether row t sees rows up to t only.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from metriclearn.encoders import TemporalBlock
+    >>> block = TemporalBlock(width=8, kernel_size=3, dilation=2, dropout=0.0, causal=False)
+    >>> block(torch.zeros(1, 10, 8)).shape
+    torch.Size([1, 10, 8])
     """
 
     @needs(**_SIZES)
@@ -119,6 +134,13 @@ class TemporalConvolution(nn.Module):
     ----------
     Bai, Kolter & Koltun, An empirical evaluation of generic convolutional and recurrent networks
     for sequence modeling, arXiv:1803.01271, 2018.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from metriclearn.encoders import TemporalConvolution
+    >>> TemporalConvolution(150, n_channels=6)(torch.zeros(1, 10, 150)).shape  # 25 samples a row
+    torch.Size([1, 10, 24])
     """
 
     @needs(**_SIZES)
@@ -224,6 +246,14 @@ class Columns(nn.Module):
     encoder : callable (n_features) -> nn.Module
     stop : int
         The column after the last that it reads.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> import torch
+    >>> from metriclearn.encoders import Columns, WindowEncoder
+    >>> Columns(5, partial(WindowEncoder), 3)(torch.zeros(1, 10, 5)).shape
+    torch.Size([1, 10, 16])
     """
 
     @needs(**_SIZES, stop=_COUNT)
@@ -255,6 +285,14 @@ class Normalized(nn.Module):
     ----------
     Ulyanov, Vedaldi & Lempitsky, Instance normalization, arXiv:1607.08022, 2016, which has a σ for
     each feature.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> import torch
+    >>> from metriclearn.encoders import Normalized, WindowEncoder
+    >>> Normalized(5, partial(WindowEncoder))(torch.ones(1, 10, 5)).shape
+    torch.Size([1, 10, 16])
     """
 
     @needs(**_SIZES)
@@ -290,6 +328,14 @@ class Ensemble(nn.Module):
     ----------
     Lakshminarayanan, Pritzel & Blundell, Simple and scalable predictive uncertainty estimation
     using deep ensembles, NeurIPS 2017.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> import torch
+    >>> from metriclearn.encoders import Ensemble, WindowEncoder
+    >>> Ensemble(5, partial(WindowEncoder), 2).eval()(torch.zeros(1, 10, 5)).shape
+    torch.Size([1, 10, 32])
     """
 
     @needs(**_SIZES)
@@ -315,7 +361,7 @@ class FrozenEncoder(nn.Module):
     n_features : int
         P, columns of the input.
     module : nn.Module, or callable () -> nn.Module
-        From a batch of windows (n, *shape) to features, any shape (n, …). A class, or a
+        From a batch of windows ``(n, *shape)`` to features, any shape (n, …). A class, or a
         ``functools.partial`` of one, can be saved with a model; a module that is there already
         cannot.
     shape : sequence of int
@@ -324,6 +370,15 @@ class FrozenEncoder(nn.Module):
         Layers that are trained, such as ``partial(WindowEncoder, n_outputs=8)``.
     batch_size : int
         Windows at a time.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> import torch
+    >>> from metriclearn.encoders import FrozenEncoder, WindowEncoder
+    >>> encoder = FrozenEncoder(5, torch.nn.Linear(5, 4), head=partial(WindowEncoder))
+    >>> encoder(torch.zeros(1, 10, 5)).shape
+    torch.Size([1, 10, 16])
     """
 
     @needs(

@@ -100,6 +100,11 @@ class KnownStart(BaseEstimator):
     principal components. Annotated regions are cut out, too, and completed under principal
     components. Where there are no changes at all in what is known, principal components serve
     alone.
+
+    Examples
+    --------
+    >>> from metriclearn import Alternation, ChangePointMetricLearner, KnownStart
+    >>> learner = ChangePointMetricLearner(alternation=Alternation(start=KnownStart()))
     """
 
     def components(

@@ -30,6 +30,15 @@ class ColumnSegmenter(MahalanobisSegmenter):
     learner_ : fitted learner
     components_ : array (r, P)
     penalty_ : float or None
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner, ColumnSegmenter
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(3, 100, 6, 2, (3, 4), random_state=0)
+    >>> first = ColumnSegmenter(ChangePointMetricLearner(), 0, 2).fit(data.sequences, data.labels)
+    >>> first.components_.shape[1]
+    6
     """
 
     PARAMETERS: ClassVar = {

@@ -127,6 +127,13 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
         The first one is of the start.
     intervals_, training_errors_, regression_, representation_
         As in :class:`~metriclearn.baselines.PenaltyLearner`.
+
+    Examples
+    --------
+    >>> from metriclearn import DataPenaltyMetricLearner
+    >>> from metriclearn.datasets import load_neuroblastoma
+    >>> data = load_neuroblastoma()  # doctest: +SKIP
+    >>> learner = DataPenaltyMetricLearner().fit(data.sequences, data.known(1))  # doctest: +SKIP
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -48,9 +48,19 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    coef_ : array (P,), intercept_ : float
+    coef_ : array (P,)
         For features in their own units.
+    intercept_ : float
     objective_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.baselines import IntervalRegression
+    >>> features, intervals = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0, 2], [1, 3], [2, 4]])
+    >>> line = IntervalRegression().fit(features, intervals)
+    >>> line.predict(features).round(1)
+    array([1., 2., 3.])
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -121,7 +121,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     >>> labels = np.repeat([0, 1], 30)
     >>> X = [array + 3.0 * np.outer(labels, (1, 0)) for array in noise]
     >>> learner = NormalizedCutMetricLearner().fit(X, [labels, labels])
-    >>> bool(learner.score(X, [labels, labels]) > -0.3)
+    >>> bool(learner.score(X, [labels, labels]) > -0.5)
     True
     """
 

@@ -330,6 +330,20 @@ class BayesianCriterion(PenaltyLearner):
     noise weigh 1/(2σ²); σ is :func:`~metriclearn.features.hermite.noise_scale`, averaged over
     columns. Nothing is learned from y; with ``known`` the segmentation agrees with it.
     Parameters as of :class:`PenaltyLearner`; those of the regression are not used.
+
+    Parameters
+    ----------
+    representation, sequence_features, regression, min_size, max_segments, own_weight
+        As of :class:`PenaltyLearner`; they are not learned here.
+
+    Examples
+    --------
+    >>> from metriclearn.baselines import BayesianCriterion
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(2, 100, 1, 1, (3, 4), random_state=0)
+    >>> learner = BayesianCriterion().fit(data.sequences, data.labels)
+    >>> int(learner.predict_change_points(data.sequences[0])[-1])
+    100
     """
 
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:

@@ -52,6 +52,16 @@ class LearnedPrice(ComponentParameters):
         constant one is ∞.
     coef_ : array (q,)
         v for features in their own units.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner, LearnedPrice, SequenceFeatures
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(3, 100, 5, 2, (3, 4), random_state=0)
+    >>> price = LearnedPrice((SequenceFeatures(("log_noise",)),))
+    >>> learner = ChangePointMetricLearner(penalty=price).fit(data.sequences, data.labels)
+    >>> learner.price_.coef_.shape
+    (1,)
     """
 
     PARAMETERS: ClassVar = {

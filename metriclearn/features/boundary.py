@@ -33,6 +33,14 @@ class BoundaryFeatures(StatelessTransformer):
         h ≥ 1, in samples.
     statistics : sequence of str
         Among ``mean`` and ``deviation``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn import BoundaryFeatures
+    >>> X = np.repeat([[0.0], [5.0]], 20, axis=0)
+    >>> int(BoundaryFeatures(windows=(5,)).transform([X])[0][:, 0].argmax())  # where X jumps
+    20
     """
 
     PARAMETERS: ClassVar = {

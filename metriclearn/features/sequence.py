@@ -54,6 +54,13 @@ class SequenceFeatures(StatelessTransformer):
         neighbors, scaled to a standard deviation), ``log_spread`` (the same of the median
         absolute deviation), ``log_deviation`` and ``log_step_deviation`` (standard deviation of
         the values, and of the steps), ``log_range``. Empty for a constant penalty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn import SequenceFeatures
+    >>> SequenceFeatures(("log_length",)).transform([np.zeros((100, 1))]).round(2)
+    array([[4.61]])
     """
 
     PARAMETERS: ClassVar = {

@@ -27,7 +27,19 @@ Annotations = Mapping[Hashable, ArrayLike | Partition]  # by annotator
 
 
 class PrecisionRecall(NamedTuple):
-    """Share of predicted change-points that are true, and of true ones that are predicted."""
+    """Share of predicted change-points that are true, and of true ones that are predicted.
+
+    Parameters
+    ----------
+    precision, recall : float
+        Both in [0, 1].
+
+    Examples
+    --------
+    >>> from metriclearn.indices import precision_recall
+    >>> precision_recall([50, 80, 100], [48, 100])
+    PrecisionRecall(precision=1.0, recall=0.5)
+    """
 
     precision: float
     recall: float
@@ -37,6 +49,20 @@ class AnnotationError(NamedTuple):
     """Annotated regions that a segmentation contradicts.
 
     ``rate`` is (false_positives + false_negatives) / n_regions.
+
+    Parameters
+    ----------
+    rate : float
+        In [0, 1].
+    false_positives, false_negatives : int
+        Regions with too many, and with too few change-points.
+    n_regions : int
+
+    Examples
+    --------
+    >>> from metriclearn.indices import annotation_error
+    >>> annotation_error([50, 100], [(10, 40, 1), (40, 60, 1)])
+    AnnotationError(rate=0.5, false_positives=0, false_negatives=1, n_regions=2)
     """
 
     rate: float
@@ -58,6 +84,15 @@ def hausdorff(
     The largest distance from a change-point of one segmentation to the nearest of the other, in
     samples, or as a share of n (``normalized=True``). The end n is no change-point. In [0, ∞]: 0
     when neither has one, inf when only one does.
+
+    Parameters
+    ----------
+    true, pred : sequences of change-points, the last one n, or Partition
+        The two segmentations.
+    n_samples : int, optional
+        n, where the lists do not end with it.
+    normalized : bool
+        Whether the distance is a share of n.
 
     References
     ----------
@@ -84,10 +119,14 @@ def precision_recall(
     A true and a predicted change-point match when they are at most ``margin`` samples apart
     (ruptures: less than). Peers match greedily and lose pairs: true [50, 55], predicted [48, 53],
     margin 10 give (1, 1) here. Nothing predicted has precision 1 (no false alarm), nothing true
-    has recall 1 (nothing missed). The end n is no change-point.
+    has recall 1 (nothing missed). The end n is no change-point. :func:`f_measure` is greedy.
 
     Parameters
     ----------
+    true, pred : sequences of change-points, the last one n, or Partition
+        The two segmentations.
+    n_samples : int, optional
+        n, where the lists do not end with it.
     margin : float ≥ 0
         Allowed error, in samples.
     """
@@ -113,6 +152,10 @@ def covering(
 
     Parameters
     ----------
+    pred : sequence of change-points, or Partition
+        The segmentation that covers.
+    n_samples : int, optional
+        n, where the lists do not end with it.
     true : change-points, Partition, or mapping of annotators to one of these
         What a person has marked, or several persons.
 
@@ -156,6 +199,10 @@ def f_measure(
 
     Parameters
     ----------
+    pred : sequence of change-points, or Partition
+        The segmentation that is judged.
+    n_samples : int, optional
+        n, where the lists do not end with it.
     true : change-points, Partition, or mapping of annotators to one of these
         What a person has marked, or several persons.
     margin : float ≥ 0
@@ -188,6 +235,8 @@ def annotation_error(
 
     Parameters
     ----------
+    n_samples : int, optional
+        n, where the change-points do not end with it.
     change_points : sequence of integers
         The segmentation.
     regions : sequence of (start, end, changes) or (start, end, at_least, at_most)

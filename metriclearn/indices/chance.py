@@ -20,12 +20,24 @@ _ENUMERATED_TABLES = 5000
 class Estimate(float):
     """A number that knows how it was obtained.
 
+    Parameters
+    ----------
+    value : float
+        The number itself.
+
     Attributes
     ----------
     standard_error : float
         0 for "closed form" and "enumeration".
     method : str
         "closed form", "enumeration" (of all tables) or "sampling" (of random relabelings).
+
+    Examples
+    --------
+    >>> from metriclearn.indices import expected_under_permutation, rand_score
+    >>> value = expected_under_permutation(rand_score, [0, 0, 1, 1], [0, 1, 1, 1])
+    >>> float(value), value.method, value.standard_error
+    (0.5, 'closed form', 0.0)
     """
 
     standard_error: float
@@ -59,6 +71,7 @@ def adjusted(
 
     Parameters
     ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     index : callable
         An index of this package, or any function of two labelings.
     maximum : float
@@ -93,6 +106,7 @@ def expected_under_permutation(
 
     Parameters
     ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     index : callable
         An index of this package, or any function of two labelings.
     n_permutations : int ≥ 2

@@ -30,6 +30,13 @@ class ContingencyTable:
         Cluster sizes a_k and b_l, all positive.
     n_samples : int
         n.
+
+    Examples
+    --------
+    >>> from metriclearn.indices import contingency_table
+    >>> table = contingency_table([0, 0, 1, 1], [0, 1, 1, 1])
+    >>> table.n_samples, table.row_sizes.tolist(), table.column_sizes.tolist()
+    (4, [2, 2], [1, 3])
     """
 
     rows: NDArray[np.int64]

@@ -30,6 +30,10 @@ def dunn_score(
 
     Parameters
     ----------
+    X : array (n, d)
+        Points, finite.
+    labels : n hashables
+        Their clusters, two at least.
     separation : str
         δ: "single" (min), "complete" (max), "average" or "hausdorff" over the distances of points
         across; "centroid" for the distance of centroids; "average_to_centroids" for the mean
@@ -61,7 +65,18 @@ def dunn_scores(
 ) -> dict[tuple[str, str], float]:
     """All 18 indices by (separation, diameter), from one pass over the distances.
 
+    They are those of :func:`dunn_score`, where references stand.
+
     O(n² d) time; O(block + K²) memory, the n × n distances are never held.
+
+    Parameters
+    ----------
+    X : array (n, d)
+        Points, finite.
+    labels : n hashables
+        Their clusters, two at least.
+    metric : array (d, d), optional
+        A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
     """
     separations, diameters = _all(clustered_points(X, labels, metric))
     return {

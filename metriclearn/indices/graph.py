@@ -110,6 +110,13 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
 
     About O(n log n + edges) in few dimensions. For similarities exp(−d²) above a threshold s, the
     graph of section 5.2, pass ``radius = sqrt(−log s)``.
+
+    Parameters
+    ----------
+    X : array (n, d)
+        Points, finite.
+    radius : float ≥ 0
+        In the units of X.
     """
     from sklearn.neighbors import radius_neighbors_graph
 
@@ -120,7 +127,14 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
 def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
     """Sparse symmetric 0/1 graph linking points when one is among the nearest of the other.
 
-    About O(n log n) in few dimensions (scikit-learn's trees).
+    About O(n log n) in few dimensions (scikit-learn's trees). For :func:`vi_with_neighbors`.
+
+    Parameters
+    ----------
+    X : array (n, d)
+        Points, finite.
+    n_neighbors : int
+        From 1 to n − 1.
     """
     from sklearn.neighbors import kneighbors_graph
 
@@ -143,6 +157,10 @@ def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) 
 
     Parameters
     ----------
+    reach : int ≥ 0
+        Pixels.
+    weighted : bool
+        Whether edges weigh exp(−d²), else 1.
     shape : sequence of int
         Grid shape, e.g. ``image.shape[:2]``; nodes are numbered in C order, as by ``ravel()``.
     """

@@ -54,6 +54,12 @@ def entropy(
     """Entropy H(C) = −Σ_k (a_k/n) ln(a_k/n) of one labeling, or joint entropy H(C, C′) of two.
 
     In [0, ln K]; the joint entropy is at most H(C) + H(C′). Hussain & Meilă 2014, Eq. (4).
+
+    Parameters
+    ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
+    base : float, optional
+        Base of the logarithm, above 1; e by default (nats).
     """
     if labels_pred is None and contingency is None:  # cells of C with itself are its clusters
         labels_pred = labels_true
@@ -68,6 +74,12 @@ def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> 
     """Mutual information I = Σ_kl (n_kl/n) ln(n n_kl / (a_k b_l)), Hussain & Meilă 2014, Eq. (5).
 
     In [0, min(H, H′)], 0 for independent partitions. Symmetric.
+
+    Parameters
+    ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
+    base : float, optional
+        Base of the logarithm, above 1; e by default (nats).
     """
     return _information(table) / log_base(base)
 
@@ -84,6 +96,7 @@ def normalized_mutual_info_score(
 
     Parameters
     ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     average_method : "arithmetic", "joint", "sum", "geometric", "min" or "max"
         (H + H′)/2, H(C, C′), H + H′, √(H H′), min(H, H′) or max(H, H′).
     """
@@ -106,6 +119,7 @@ def adjusted_mutual_info_score(
 
     Parameters
     ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     average_method : see :func:`normalized_mutual_info_score`.
     """
     normalizer = _normalizer(table, average_method)
@@ -125,6 +139,12 @@ def variation_of_information(table: ContingencyTable, *, base: float | None = No
     In [0, ln n], and at most 2 ln max(K, K′). Equal partitions give exactly 0. Meilă 2007;
     Hussain & Meilă 2014, Eqs. (6) and (7) (Eq. (6) prints H(C) twice: the second is H(C′)), whose
     table in section 5.2 uses base 10.
+
+    Parameters
+    ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
+    base : float, optional
+        Base of the logarithm, above 1; e by default (nats).
     """
     return _variation(table) / log_base(base)
 
@@ -141,6 +161,7 @@ def normalized_variation_of_information(
 
     Parameters
     ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     average_method : as in :func:`normalized_mutual_info_score`, or "log_n" for ln n, the largest VI
     """
     log_n = isinstance(average_method, str) and average_method == "log_n"
@@ -157,6 +178,11 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
     by recurrence from its mode and divided by their sum, so no factorial is ever computed and the
     error stays near 1e-16 for any n. In [0, min(H, H′)]. O(d d′ w) for d and d′ distinct
     sizes and windows of width w, at most 2e5: wider ones have a series.
+
+    Parameters
+    ----------
+    row_sizes, column_sizes : arrays (K,) and (K′,)
+        Positive whole sizes of the clusters of the two partitions, with equal sums.
     """
     from metriclearn.indices.kernels import expected_information
 

@@ -24,6 +24,10 @@ def misclassification_error(table: ContingencyTable) -> float:
     assignment), O(K³) at worst. The overlaps of two segmentations form a staircase, which needs no
     assignment: dynamic programming takes O(K + K′).
 
+    Parameters
+    ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
+
     References
     ----------
     M. Meilă and D. Heckerman, "An experimental comparison of model-based clustering methods",
@@ -38,6 +42,10 @@ def plot_contingency(table: ContingencyTable) -> Figure:
 
     Shades are shares of the true cluster; counts are written in while the table is small.
     Returns a matplotlib figure that belongs to no window. O(K³) at worst; at most 4 million cells.
+
+    Parameters
+    ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     """
     from metriclearn.running.figures import new_figure
 

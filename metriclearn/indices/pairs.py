@@ -26,6 +26,17 @@ class PairCounts(NamedTuple):
     """Unordered pairs that are together in both, in the truth only, in the prediction only, never.
 
     Python integers, exact for any number of samples; n11 + n10 + n01 + n00 = n(n−1)/2.
+
+    Parameters
+    ----------
+    n11, n10, n01, n00 : int
+        Pairs together in both, in the truth only, in the prediction only, in none.
+
+    Examples
+    --------
+    >>> from metriclearn.indices import pair_counts
+    >>> pair_counts([0, 0, 1, 1], [0, 1, 1, 1])
+    PairCounts(n11=1, n10=1, n01=2, n00=2)
     """
 
     n11: int
@@ -40,6 +51,10 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
 
     Each is at least 0; they sum to C(n, 2). N11 = Σ_kl C(n_kl, 2), and the same sum over the
     margins gives N11 + N10 and N11 + N01.
+
+    Parameters
+    ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
 
     References
     ----------
@@ -59,6 +74,10 @@ def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
 
     Shape (2, 2), the sum is n(n − 1); integers of 64 bits while they fit, exact Python integers
     (dtype object) beyond, where scikit-learn's overflow.
+
+    Parameters
+    ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
 
     References
     ----------
@@ -84,6 +103,10 @@ def rand_score(
     :class:`~metriclearn.problem.partition.Partition`, are compared through their change-points
     c and c*, 1 − Σ_ij n_ij |c_{i+1} − c*_{j+1}| / C(n, 2), in one merge of O(K + K′) time and O(1)
     memory, in integers of 128 bits, divided once.
+
+    Parameters
+    ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
 
     References
     ----------
@@ -113,6 +136,10 @@ def adjusted_rand_score(table: ContingencyTable) -> float:
     2(N11 N00 − N10 N01) / ((N11+N10)(N10+N00) + (N11+N01)(N01+N00)), in [−1/2, 1]. Symmetric.
     1 when there are no pairs.
 
+    Parameters
+    ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
+
     References
     ----------
     L. Hubert and P. Arabie, "Comparing partitions", Journal of Classification 2, 1985, Eq. (5).
@@ -131,6 +158,10 @@ def jaccard_score(table: ContingencyTable) -> float:
     1 when both partitions are all singletons, where the formula is 0/0. Pairs that neither
     partition puts together do not count: N11 over all C(n, 2) pairs is Russell and Rao's index.
 
+    Parameters
+    ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
+
     References
     ----------
     A. Ben-Hur, A. Elisseeff and I. Guyon, "A stability based method for discovering structure in
@@ -148,6 +179,10 @@ def fowlkes_mallows_score(table: ContingencyTable) -> float:
     """Geometric mean of pair precision and recall, N11 / √((N11+N10)(N11+N01)), in [0, 1].
 
     Symmetric. 1 when both partitions are all singletons (scikit-learn: 0), 0 when only one is.
+
+    Parameters
+    ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
 
     References
     ----------
@@ -172,6 +207,7 @@ def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float
 
     Parameters
     ----------
+    labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     normalized : bool
         True for ℓ; False for n ℓ = ‖M − N‖²_F, which the tables of the paper report.
 

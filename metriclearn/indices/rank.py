@@ -26,7 +26,22 @@ _EXACT_SIZE = 60  # samples in all, up to which the permutation distribution is 
 
 
 class MannWhitney(NamedTuple):
-    """U of each sample (U1 + U2 = n1 n2), two-sided p-value, and "exact" or "asymptotic"."""
+    """U of each sample (U1 + U2 = n1 n2), two-sided p-value, and "exact" or "asymptotic".
+
+    Parameters
+    ----------
+    u1, u2 : float
+        U of the first and of the second sample.
+    p_value : float
+        Two-sided.
+    method : "exact" or "asymptotic"
+
+    Examples
+    --------
+    >>> from metriclearn.indices import mann_whitney_u
+    >>> mann_whitney_u([1, 2, 3], [4, 5, 6]).u1
+    0.0
+    """
 
     u1: float
     u2: float
@@ -88,6 +103,8 @@ def weighted_goodman_kruskal(
 
     Parameters
     ----------
+    denominator : "signs" or "weights"
+        What is summed below: the weights with their signs, or their sizes.
     a, b : sequences of n finite numbers
     ties : "agree" (default) or "ignore"
         Whether pairs tied in both count as full agreement.
@@ -117,6 +134,12 @@ def mann_whitney_u(
     O((n1+n2)² n1 n2) at most; "asymptotic" is scipy's, tie-corrected, with continuity correction.
     "auto" is exact up to 60 samples in all. scipy's own exact method ignores ties.
 
+    Parameters
+    ----------
+    x, y : arrays (n1,) and (n2,)
+        Finite values of two independent samples.
+    method : "auto", "exact" or "asymptotic"
+
     References
     ----------
     H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables is
@@ -137,8 +160,16 @@ def mann_whitney_u(
 def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> float:
     """Normal score (U − n1 n2/2) / σ of the smaller U, σ² corrected for ties; at most 0.
 
+    Of :func:`mann_whitney_u`.
     σ² = n1 n2/12 · (N + 1) (1 − Σ(t³ − t)/(N³ − N)) for groups of t tied values.
     ``continuity=True`` moves U by 1/2 towards its mean. 0 when all values are tied. O(N log N).
+
+    Parameters
+    ----------
+    x, y : arrays (n1,) and (n2,)
+        Finite values of two independent samples.
+    continuity : bool
+        Whether U is moved by 1/2 towards its mean.
     """
     from scipy.stats import tiecorrect
 
@@ -156,7 +187,15 @@ _SIZE = number(1, 1000, whole=True)  # exact counts take n1 · n1 n2 steps on lo
 def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
     """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) without ties.
 
-    In (0, 1]. Integer counts, one division: correct to the last bit. O(n1 · n1 n2).
+    Of :func:`mann_whitney_u`, in (0, 1].
+    Integer counts, one division: correct to the last bit. O(n1 · n1 n2).
+
+    Parameters
+    ----------
+    u : float
+        From 0 to n1 n2.
+    n1, n2 : int
+        Sizes of the samples, from 1 to 1000.
     """
     counts = _u_counts(n1, n2)
     if not 0 <= u <= n1 * n2:
@@ -173,8 +212,16 @@ def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
 def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | None:
     """Largest U that is significant at two-sided level alpha, None when no U is.
 
+    Of :func:`mann_whitney_u`.
     Exact rational comparison, for any sizes; from 0 to n1 n2, O(n1 · n1 n2). Printed tables err: a
     common one is wrong at level .05 for sizes (4, 20), (9, 10), (14, 17) and (17, 14).
+
+    Parameters
+    ----------
+    n1, n2 : int
+        Sizes of the samples, from 1 to 1000.
+    alpha : float or str
+        Level between 0 and 1, read as the decimal that is written.
     """
     level = Fraction(str(alpha)) * comb(n1 + n2, n1)
     tail = 0

@@ -32,6 +32,15 @@ class Stability:
         Clusters are numbered from 0; noise (−1 in scikit-learn) counts as a cluster of its own.
     reference : int array, shape (n,), or None when replicates were compared with each other
     distance : str, name of the distance
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.cluster import KMeans
+    >>> from metriclearn.indices import stability
+    >>> X = np.repeat([[0.0], [5.0]], 10, axis=0)
+    >>> stability(KMeans(2, n_init=1), X, n_bootstrap=5).mean
+    0.0
     """
 
     distances: NDArray[np.float64]
@@ -136,8 +145,12 @@ def stability_pairwise(
 ) -> list[float]:
     """Distances between all pairs of labelings, (0,1), (0,2), …, on the points both have.
 
+    What :func:`stability` does with ``compare="pairwise"``.
+
     Parameters
     ----------
+    distance : callable
+        Of two labelings of equal length.
     labelings : sequences of n labels each
     absent : hashable
         The label of a point that a labeling lacks, None by default.
@@ -153,12 +166,33 @@ def stability_reference(
     *,
     absent: Hashable = None,
 ) -> list[float]:
-    """Distance of every labeling to a reference, on the points both have."""
+    """Distance of every labeling to a reference, on the points both have.
+
+    What :func:`stability` does with ``compare="reference"``.
+
+    Parameters
+    ----------
+    reference : n labels
+        What the others are compared with.
+    labelings : sequences of n labels each
+    distance : callable
+        Of two labelings of equal length.
+    absent : hashable
+        The label of a point that a labeling lacks, None by default.
+    """
     return [distance(*_common(reference, labels, absent)) for labels in labelings]
 
 
 def stability_summary(values: ArrayLike) -> dict[str, float]:
-    """Mean, median and 90 % quantile ("q90", linear interpolation) of distances."""
+    """Mean, median and 90 % quantile ("q90", linear interpolation) of distances.
+
+    Those of :func:`stability`, or of your own.
+
+    Parameters
+    ----------
+    values : array (m,)
+        Distances, finite.
+    """
     distances = real_array("stability_summary", "values", values, None)
     return {
         "mean": float(distances.mean()),

@@ -45,6 +45,7 @@ def segmental_f1(
 
     Parameters
     ----------
+    labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     overlap : float in (0, 1]
     ignore_label : hashable, optional
         Segments of this name count on neither side: the background.
@@ -82,6 +83,7 @@ def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashab
 
     Parameters
     ----------
+    labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     ignore_label : hashable, optional
         Segments of this name count on neither side: the background.
 
@@ -128,6 +130,7 @@ def state_matching_score(
 
     Parameters
     ----------
+    labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     delay, transition, missing, isolation : float in [0, 1]
         How much worse than an error of its length each kind is.
 
@@ -169,6 +172,7 @@ def weighted_adjusted_rand_score(
 
     Parameters
     ----------
+    labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     slope : float ≥ 0
         Weight per sample of distance.
 
@@ -198,6 +202,12 @@ def weighted_normalized_mutual_info_score(
     Because the entropies are those of plain samples, as in tsseg-eval, equal partitions do not have
     1 but where segments are even (lengths 50 and 10: .72); 1 where both partitions have one
     cluster. O(n log n).
+
+    Parameters
+    ----------
+    labels_true, labels_pred : sequences of n labels in the order of time, or Partition
+    slope : float ≥ 0
+        Weight per sample of distance.
     """
     from sklearn.metrics import mutual_info_score
 

@@ -40,7 +40,15 @@ def compare(
     Without ``field``, one pass over the samples, O(n), and the indices. With it, labels are read in
     the order of time, a segment being a run of equal labels:
 
-    =============== ====================================================================
+    =============== ===================================================================
+    field           what it reports
+    =============== ===================================================================
+    "change_points" covering, F, weighted indices, state matching
+    "video"         F1 of segments at three overlaps, edit score
+    "speech"        diarization error, purity, coverage (pyannote.metrics)
+    "music"         hit rates of boundaries, pairs and entropies of states (mir_eval)
+    =============== ===================================================================
+
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`

@@ -31,6 +31,15 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
     s_i is the mean distance to the centroid c_i. In [0, ∞]: inf when two centroids coincide
     (scikit-learn drops such pairs and returns 0). O(n d + K² d).
 
+    Parameters
+    ----------
+    X : array (n, d)
+        Points, finite.
+    labels : n hashables
+        Their clusters, two at least.
+    metric : array (d, d), optional
+        A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
+
     References
     ----------
     D. L. Davies and D. W. Bouldin, "A cluster separation measure", IEEE Transactions on Pattern
@@ -53,6 +62,15 @@ def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None)
     """Variance ratio criterion (tr B / tr W) · (n − K) / (K − 1); large is good. O(n d).
 
     In [0, ∞]: inf when W = 0 (scikit-learn: 1).
+
+    Parameters
+    ----------
+    X : array (n, d)
+        Points, finite.
+    labels : n hashables
+        Their clusters, two at least.
+    metric : array (d, d), optional
+        A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
 
     References
     ----------
@@ -88,6 +106,10 @@ def silhouette_score(
     """Mean silhouette of all points; large is good.
 
     Kinds, ranges and costs: see :func:`silhouette_samples`.
+
+    Parameters
+    ----------
+    X, labels, kind, metric, epsilon : see :func:`silhouette_samples`
     """
     samples = silhouette_samples(X, labels, kind=kind, metric=metric, epsilon=epsilon)
     return float(samples.mean())
@@ -119,6 +141,12 @@ def silhouette_samples(
 
     Parameters
     ----------
+    X : array (n, d)
+        Points, finite.
+    labels : n hashables
+        Their clusters, two at least.
+    metric : array (d, d), optional
+        A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
     epsilon : float > 0
         ε of "alternative" and "hybrid", in the unit of the distances.
 

@@ -67,6 +67,13 @@ class Averaged(ComponentParameters):
         With its relaxation.
     share : float
         s in [0, 1].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn import Averaged, LowRankForm
+    >>> Averaged()(LowRankForm(np.array([[0.0], [0], [1], [1]])), 2).n_samples
+    4
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -59,6 +59,14 @@ class BoundaryMargins:
         of all: 0 at its change-points, negative elsewhere, −inf where none may be; 0 at t = 0.
     probabilities : array (K−1,) or None
         That there is a true change within the tolerance, after ``calibrate``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn import LowRankForm, boundary_margins
+    >>> margins = boundary_margins(LowRankForm(np.repeat([[0.0], [2.0]], 5, axis=0)).shifted(-1.0))
+    >>> margins.change_points.tolist(), margins.losses.round(1).tolist()
+    ([5, 10], [3.0])
     """
 
     change_points: NDArray[np.int64]

@@ -32,6 +32,14 @@ class TorchChangePoints(BaseEstimator):
     References
     ----------
     Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn import LowRankForm, TorchChangePoints
+    >>> form = LowRankForm(np.repeat([[0.0], [2.0]], 5, axis=0)).shifted(-1.0)
+    >>> TorchChangePoints("cpu")(form).change_points.tolist()
+    [5, 10]
     """
 
     def __init__(self, device: str = "cuda", min_size: int = 1) -> None:

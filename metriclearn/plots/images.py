@@ -128,6 +128,11 @@ def plot_learned_scales(
     ------
     ValueError
         If there are no positive finite deviations, or other numbers of names or weights.
+
+    Examples
+    --------
+    >>> from metriclearn.plots import plot_learned_scales
+    >>> figure = plot_learned_scales([4.0, 0.25], [1.0, 1.0], ["x [px]", "y [px]"])
     """
     who = "plot_learned_scales"
     b = real_array(who, "weights", weights, 1)

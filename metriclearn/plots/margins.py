@@ -140,6 +140,14 @@ def expected_calibration_error(
 
     Over bins b of equal width; 0 is perfect. O(n).
 
+    Parameters
+    ----------
+    probabilities : array (n,) in [0, 1]
+    outcomes : array (n,) of bool
+        What came true.
+    n_bins : int
+        Of equal width.
+
     References
     ----------
     M. P. Naeini, G. F. Cooper and M. Hauskrecht, "Obtaining well calibrated probabilities using

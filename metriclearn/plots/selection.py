@@ -151,6 +151,13 @@ def plot_regularization_path(
     ------
     ValueError
         If a strength is negative or repeated, or lengths do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.plots import plot_regularization_path
+    >>> weights = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.5]])
+    >>> figure = plot_regularization_path([1.0, 0.1, 0.01], weights, [0.5, 0.2, 0.3])
     """
     who = "plot_regularization_path"
     losses = None

@@ -220,6 +220,14 @@ class DenseForm:
     ------
     ValueError
         If the matrix is not square, finite and symmetric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn import DenseForm, SummedArea
+    >>> kernel = np.kron(np.eye(2), np.ones((3, 3))) - 0.5 * np.eye(6)
+    >>> SummedArea()(DenseForm(kernel), 2).change_points.tolist()
+    [3, 6]
     """
 
     def __init__(self, matrix: ArrayLike) -> None:
@@ -356,6 +364,17 @@ class LinearFeatures:
 
     ``at`` factors B once, and every form costs one product (T, P)×(P, r); ``gradient`` O(KP) for
     a diagonal metric and O(KP²) for a full one.
+
+    Parameters
+    ----------
+    metric : DiagonalMetric or FullMetric
+        The family that B is of.
+
+    Examples
+    --------
+    >>> from metriclearn import DiagonalMetric, LinearFeatures
+    >>> LinearFeatures(DiagonalMetric()).linear
+    True
     """
 
     linear: ClassVar[bool] = True

@@ -46,6 +46,13 @@ class FrobeniusLoss:
 
     As N enters, completing labels may raise the objective (``completion_free`` is False);
     alternation then stops.
+
+    Examples
+    --------
+    >>> from metriclearn import FrobeniusLoss, Partition
+    >>> M, N = Partition.from_labels([0, 0, 1, 1]), Partition.from_labels([0, 1, 1, 1])
+    >>> round(FrobeniusLoss()(M, N), 3)
+    0.333
     """
 
     completion_free = False
@@ -242,6 +249,13 @@ class KnownLoss:
     why this is a loss for segmentations only.
 
     Truths remember what is known of them; their completed parts do not enter (``completion_free``).
+
+    Examples
+    --------
+    >>> from metriclearn import EXACTLY_ONE, KnownLoss, PartialPartition, Partition, Region
+    >>> known = PartialPartition(4, regions=[Region(0, 4, EXACTLY_ONE)])
+    >>> KnownLoss()(Partition.from_labels([0, 0, 0, 0]), known)
+    0.25
     """
 
     completion_free = True

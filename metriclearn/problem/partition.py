@@ -35,6 +35,15 @@ class Partition:
     same partition, whatever the labels were called. Contiguous partitions (segmentations) keep
     only their K change-points.
 
+    Parameters
+    ----------
+    ends : int array (K,), optional
+        Ends of segments, the last one T; see :meth:`from_change_points`.
+    labels : int array (T,), optional
+        Cluster of every sample; see :meth:`from_labels`.
+    known : array or PartialPartition, optional
+        What is known of it, where that is not all.
+
     Attributes
     ----------
     n_samples, n_clusters : int

@@ -70,6 +70,11 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read what :func:`save` wrote; never executes anything from the file.
 
+    Parameters
+    ----------
+    path : path
+        A file that :func:`save` wrote.
+
     Raises
     ------
     FileNotFoundError

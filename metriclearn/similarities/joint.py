@@ -31,7 +31,13 @@ from metriclearn.solvers.mahalanobis import Metric
 
 @runtime_checkable
 class Similarity(Protocol):
-    """A family of similarities, one for every metric."""
+    """A family of similarities, one for every metric.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        A protocol has none; see :class:`GaussianSimilarity`.
+    """
 
     warm_starts: bool  # whether the oracle takes directions to begin with
     given: bool  # whether data sets are similarities rather than features
@@ -171,6 +177,11 @@ class FourierSimilarity(BaseEstimator):
     n_components : int
         D, even.
     random_state : int
+
+    Examples
+    --------
+    >>> from metriclearn import FourierSimilarity, NormalizedCutMetricLearner
+    >>> learner = NormalizedCutMetricLearner(similarity=FourierSimilarity(n_components=200))
     """
 
     warm_starts = False

@@ -48,6 +48,11 @@ class CCCP(ComponentParameters):
     ----------
     Yuille & Rangarajan, The concave-convex procedure, Neural Computation 15, 2003; used for
     similarities by Lajugie, Arlot & Bach, section 5.1.
+
+    Examples
+    --------
+    >>> from metriclearn import CCCP, NormalizedCutMetricLearner
+    >>> learner = NormalizedCutMetricLearner(solver=CCCP(max_rounds=5))
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -53,6 +53,11 @@ class CuttingPlane(BaseEstimator):
     ----------
     Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, section 4.4;
     Joachims, Finley & Yu, Cutting-plane training of structural SVMs, Machine Learning 77, 2009.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner, CuttingPlane
+    >>> learner = ChangePointMetricLearner(solver=CuttingPlane(n_slack=False))
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

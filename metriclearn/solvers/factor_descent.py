@@ -38,6 +38,11 @@ class FactorDescent(BaseEstimator):
     ----------
     Burer & Monteiro, A nonlinear programming algorithm for solving semidefinite programs via
     low-rank factorization, Mathematical Programming 95, 2003.
+
+    Examples
+    --------
+    >>> from metriclearn import CCCP, FactorDescent
+    >>> solver = CCCP(FactorDescent(max_rounds=20))
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -130,6 +130,13 @@ class SquaredFrobenius(BaseEstimator):
 
     With ``center`` c = 0 that of the paper. With c > 0 the metric is drawn to a
     multiple of the identity, that is to the metric of the features as they are, instead of to none.
+
+    Parameters
+    ----------
+    strength : float > 0
+        μ.
+    center : float ≥ 0
+        c, the multiple of the identity that the metric is drawn to.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -149,7 +156,13 @@ class SquaredFrobenius(BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class Trace(BaseEstimator):
-    """Ω(B) = μ Tr B, with ``strength`` μ > 0: low rank."""
+    """Ω(B) = μ Tr B, with ``strength`` μ > 0: low rank.
+
+    Parameters
+    ----------
+    strength : float > 0
+        μ.
+    """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {"strength": _STRENGTH}
 
@@ -165,6 +178,11 @@ class L1(Trace):
     """Ω(b) = μ‖b‖₁, with ``strength`` μ > 0: feature selection, diagonal metrics only.
 
     Weights are not negative, so that the sum of their absolute values is the trace.
+
+    Parameters
+    ----------
+    strength : float > 0
+        μ.
     """
 
     strength: float = 1e-3

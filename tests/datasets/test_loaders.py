@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from metriclearn import datasets
 from metriclearn.datasets import (
     load_beedance,
+    load_example,
     load_gesture_phase,
     load_hapt,
     load_mocap6,
@@ -377,3 +378,23 @@ def test_profiles_and_regions_by_hand(tmp_path: Path) -> None:
         (4, 5, 6): (1, 0), (1, 4, 6): (1, 0), (2, 3, 6): (1, 1),
     }.items():  # fmt: skip
         assert data.known()[1].label_errors(Partition.from_change_points(ends)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "items", "shape"),
+    [("bees", 4, (1057, 13)), ("exercise", 4, (382, 36)), ("horses", 4, (120, 160, 3))],
+)
+def test_examples_come_with_the_package(
+    name: str, items: int, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("METRICLEARN_DATA", raising=False)
+    data = load_example(name)
+    arrays = data.images if name == "horses" else data.sequences
+    assert len(data) == items
+    assert arrays[0].shape == shape
+    assert len(np.unique(data.labels[0])) > 1
+
+
+def test_unknown_example_names_those_that_are_there() -> None:
+    with pytest.raises(ValueError, match=r"load_example needs a name of .*bees.*got 'wasps'"):
+        load_example("wasps")

@@ -1,0 +1,93 @@
+"""The site: ``make docs`` builds it into build/docs, to be opened from disk."""
+
+import re
+import warnings
+from typing import Any
+
+import matplotlib
+from sphinx_gallery.sorting import ExplicitOrder
+
+import metriclearn
+
+matplotlib.use("Agg")
+warnings.filterwarnings("ignore", message=".*tqdm.*")
+
+project, author = "metriclearn", "The metriclearn developers"
+version = release = metriclearn.__version__
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["gallery/**"]  # the sources of the gallery, which it makes pages from
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+autosummary_generate = True
+autodoc_typehints = "none"  # types stand in the docstrings, with shapes and units
+numpydoc_show_class_members = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "examples",
+    "filename_pattern": r"/plot_",
+    "subsection_order": ExplicitOrder(
+        [f"gallery/{part}" for part in ("segment", "partial", "cluster", "indices", "trust")]
+    ),
+    "within_subsection_order": "ExampleTitleSortKey",
+    "doc_module": ("metriclearn",),
+    "backreferences_dir": "reference/used",
+    "reference_url": {"metriclearn": None},
+    "plot_gallery": "True",
+    "abort_on_example_error": False,
+    "only_warn_on_example_error": False,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "matplotlib_animations": False,
+    "image_scrapers": ("matplotlib",),
+}
+html_theme = "pydata_sphinx_theme"
+html_title = f"metriclearn {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_sidebars = {"index": [], "faq": []}
+html_theme_options = {
+    "logo": {"text": "metriclearn"},
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "header_links_before_dropdown": 6,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+}
+
+
+def of_others(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+    """Skip members that scikit-learn, torch or Python have written."""
+    module = getattr(getattr(member, "fget", member), "__module__", None)
+    return True if module is None or not module.startswith("metriclearn") else None
+
+
+def with_bars(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """In docstrings |x| is a size or a number, which reStructuredText takes for a substitution."""
+    lines[:] = [re.sub(r"(``.*?``)|\|", lambda match: match[1] or r"\|", line) for line in lines]
+
+
+def without_outside(app: Any, name: str, source: list[str]) -> None:
+    """Links to files of the repository that are no part of the site become their paths."""
+    up = r"\.\./" * (name.count("/") + 1)
+    source[0] = re.sub(rf"\[[^\]]*\]\({up}([^)]*)\)", r"`\1`", source[0])
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-skip-member", of_others)
+    app.connect("autodoc-process-docstring", with_bars)
+    app.connect("source-read", without_outside)

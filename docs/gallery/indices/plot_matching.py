@@ -1,0 +1,19 @@
+"""
+How many are wrong?
+===================
+
+Clusters have no names. The best matching gives them names, and counts who is off the diagonal.
+"""
+
+from metriclearn.baselines import Euclidean, MetricKMeans
+from metriclearn.datasets import load_example
+from metriclearn.indices import contingency_table, misclassification_error, plot_contingency
+
+iris = load_example("iris")
+found = MetricKMeans(Euclidean()).fit(iris.X, iris.y).predict(iris.X, n_clusters=3)
+plot_contingency(iris.y, found)
+
+# %%
+# Any index takes the table in place of the labels.
+table = contingency_table(iris.y, found)
+print(table.n_samples, misclassification_error(contingency=table))

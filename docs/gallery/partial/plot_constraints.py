@@ -1,0 +1,35 @@
+"""
+Corrections of a prediction
+===========================
+
+You know better in two places: one boundary is missing, one is wrong. The search is exact under
+what you say, and everything else moves as it must.
+"""
+
+import numpy as np
+
+from metriclearn import (
+    AT_LEAST_ONE,
+    NO_CHANGE,
+    ChangePoints,
+    ConstrainedChangePoints,
+    LowRankForm,
+    PartialPartition,
+    Region,
+)
+from metriclearn.plots import plot_segmentation
+
+random = np.random.default_rng(3)
+levels = np.repeat([0.0, 2.0, 0.4, 0.85, 0.2], [60, 50, 60, 20, 60])
+X = (levels + 0.5 * random.normal(size=250))[:, None]
+X[25:30] += 3  # a disturbance that is no segment
+
+form = LowRankForm(X).shifted(-12.0)  # the price of a segment is 12
+regions = [Region(15, 40, NO_CHANGE), Region(160, 180, AT_LEAST_ONE)]
+known = PartialPartition(250, regions=regions)
+rows = {
+    "truth": np.cumsum([60, 50, 60, 20, 60]),
+    "the search alone": ChangePoints()(form).change_points,
+    "with what you know": ConstrainedChangePoints()(form, known=known).change_points,
+}
+figure = plot_segmentation(rows, signal=X, title="Two words of yours correct three boundaries")

@@ -1,0 +1,20 @@
+"""
+A first metric
+==============
+
+Thirty features, three of which change where the labels change. The learner finds which three, and
+what one more segment costs; on a new sequence its segments are those of the labels.
+"""
+
+from metriclearn import ChangePointMetricLearner
+from metriclearn.datasets import make_change_points
+
+train = make_change_points(n_features=30, n_relevant=3, random_state=0)
+test = make_change_points(n_features=30, n_relevant=3, random_state=1)
+
+learner = ChangePointMetricLearner().fit(train.sequences, train.labels)
+figure = learner.plot(test.sequences[0], test.labels[0])
+
+# %%
+# The price of a segment was learned, too, and every fit says how far it can be from the optimum.
+print(learner.penalty_, learner.solution_.relative_gap)

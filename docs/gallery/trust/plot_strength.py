@@ -1,0 +1,34 @@
+"""
+How strong a regularization?
+============================
+
+Along a path of strengths, each fit starting from the one before; cross-validation over whole
+sequences chooses one, as ``LassoCV`` does.
+"""
+
+from metriclearn import (
+    L1,
+    ChangePointMetricLearner,
+    ChangePointMetricLearnerCV,
+    regularization_path,
+)
+from metriclearn.datasets import make_change_points
+
+data = make_change_points(9, 200, 20, 3, (3, 6), random_state=0)
+learner = ChangePointMetricLearnerCV(regularizer=L1(), strengths=8, cv=3)
+learner.fit(data.sequences, data.labels)
+learner.path_.plot()
+
+# %%
+print(learner.strength_, learner.get_mahalanobis_matrix().diagonal().argsort()[-3:])
+
+# %%
+# The path alone, with a validation set of your own, of any large-margin learner:
+path = regularization_path(
+    ChangePointMetricLearner(regularizer=L1()),
+    data.sequences[:6],
+    data.labels[:6],
+    strengths=6,
+    validation=(data.sequences[6:], data.labels[6:]),
+)
+print(path.strengths[path.best])

@@ -1,0 +1,71 @@
+"""The small data sets that come with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from metriclearn.datasets.beedance import load_beedance
+from metriclearn.datasets.images import load_images
+from metriclearn.datasets.mocap6 import load_mocap6
+from metriclearn.datasets.recordings import load_recordings
+from metriclearn.datasets.tables import load_iris
+
+SHIPPED = Path(__file__).parent / "shipped"
+_FOLDERS: dict[str, Callable[..., Any]] = {
+    "bees": load_beedance,
+    "exercise": load_mocap6,
+    "songs": load_recordings,
+}
+
+
+def load_example(name: str, **options: Any) -> Any:
+    """A small data set that comes with the package: no file and no network is needed.
+
+    ========== ==================================== =============================================
+    name       what                                 from
+    ========== ==================================== =============================================
+    bees       four dances of bees, by frames       Oh, Rehg, Balch & Dellaert (2008)
+    exercise   four exercise routines, by joints    CMU Motion Capture, Fox et al. (2014)
+    horses     four images and masks of a horse     made; silhouette of Andreas Preuss, CC0
+    iris       150 flowers of three species         Fisher (1936), by scikit-learn
+    songs      three songs of verses and refrains   made
+    ========== ==================================== =============================================
+
+    Licenses are in ``metriclearn/datasets/shipped/README.md``.
+
+    Parameters
+    ----------
+    name : str
+        One of the table.
+    **options
+        Those of :func:`load_beedance`, :func:`load_mocap6` and, for songs, of
+        :func:`load_recordings`, which needs ``extractor=AudioFeatures()``.
+
+    Returns
+    -------
+    LabeledSequences, LabeledImages or LabeledTable
+        As the loader of its kind returns it.
+
+    Raises
+    ------
+    ValueError
+        If the name is none of these.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_example
+    >>> bees = load_example("bees")
+    >>> len(bees.sequences), bees.sequences[0].shape
+    (4, (1057, 13))
+    """
+    if name == "iris":
+        return load_iris(**options)
+    folder = SHIPPED / str(name)
+    if name == "horses":
+        return load_images(folder / "images", folder / "masks", **options)
+    if name not in _FOLDERS:
+        names = sorted([*_FOLDERS, "horses", "iris"])
+        raise ValueError(f"load_example needs a name of {names}, got {name!r}.")
+    return _FOLDERS[name](root=folder, **options)
