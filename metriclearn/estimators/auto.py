@@ -155,6 +155,14 @@ def auto_metric_learner(
     ------
     ValueError
         For fewer than two groups, or data, labels or parameters that cannot be used.
+
+    Examples
+    --------
+    >>> from metriclearn import auto_metric_learner
+    >>> from metriclearn.datasets import load_example
+    >>> bees = load_example("bees")
+    >>> learner = auto_metric_learner(bees.sequences, bees.labels)  # doctest: +SKIP
+    >>> print(learner.choice_)  # doctest: +SKIP
     """
     who = "auto_metric_learner"
     data = read_data_sets(who, X)
