@@ -121,9 +121,9 @@ def fit(
     said = _said(folder, segments, features)  # on the page of metriclearn label
     features, rate, ignore = features or said.features, rate or said.rate, ignore or said.ignore
     unknown = unknown or said.unknown
+    left_out = [*(ignore or []), *([time] if time else [])]
     if features == "tables":
         _refuse("a folder of recordings or of CSV files with labels", folder, label=label)
-        left_out = [*(ignore or []), *([time] if time else [])]
         if time and not rate:
             files = sequence_files("fit", folder, None, [".csv"])
             rate = sampling_rate([file for file in files if file.name != segments], time)
@@ -133,9 +133,7 @@ def fit(
         extractor, data = _recorded(folder, segments, features, rate, gap, cache)
     else:
         _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
-        data = load_files(
-            folder, label or "label", _CSV, ignore=[*(ignore or []), *([time] if time else [])]
-        )
+        data = load_files(folder, label or "label", _CSV, ignore=left_out)
         if time and not rate:
             rate = sampling_rate(sequence_files("fit", folder, None, [".csv"]), time)
     if unknown is not None:

@@ -1,7 +1,6 @@
 """Settings of the whole suite."""
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -25,26 +24,13 @@ def no_figure_stays_open() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def browser() -> Iterator[Any]:
     """Chromium without a window, which logs what its console says."""
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
+    pytest.importorskip("selenium", reason="needs selenium")
+    from experiments.benchmarks.labeling import chromium
+
+    chrome = chromium()
+    if chrome is None:
         pytest.skip("needs chromium and chromedriver on the PATH")
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    quiet = ("gpu", "quic", "background-networking", "component-update", "sync")
-    profile = f"user-data-dir={tmp_path_factory.mktemp('profile')}"
-    for flag in (
-        "headless",
-        "no-sandbox",
-        "no-first-run",
-        profile,
-        *map("disable-{}".format, quiet),
-    ):
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(executable_path=driver)
-    chrome = webdriver.Chrome(options=options, service=service)
     yield chrome
     chrome.quit()

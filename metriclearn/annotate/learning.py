@@ -207,11 +207,14 @@ class Group:
         ]
 
     def probabilities(self, margins: BoundaryMargins) -> NDArray[np.float64]:
-        """That changes are true: calibrated, or 1 − exp(−loss/price) as long as little is known."""
+        """That changes are true: calibrated, or as long as little is known from loss and price.
+
+        Then it is 1 − exp(−2 loss/price)/2: even where a change only just pays its price.
+        """
         assert self.learner is not None
         relative = margins.losses / max(float(self.learner.penalty_ or 0.0), 1e-300)
         if self.calibration is None:
-            return 1 - np.exp(-np.minimum(relative, 700))
+            return 1 - np.exp(-2 * np.minimum(relative, 300)) / 2
         return self.calibration.of(relative)
 
     def validate(self, known: list[PartialPartition]) -> None:

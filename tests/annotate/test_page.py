@@ -131,16 +131,8 @@ def _no_errors(browser: Any) -> None:
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
-def test_from_recordings_to_a_model(
-    browser: Any, folder: Path, serve: Any, tmp_path: Path, capsys: Any
-) -> None:
-    process, address = serve()
-    browser.set_window_size(1400, 1000)
-    browser.get_log("browser")
-    page = Page(browser, address, folder)
-    page.saved()
-
-    # a boundary by a click, moved by a drag, deleted by undo and back by redo
+def _edit_boundaries(page: Page) -> None:
+    """A boundary by a click, moved by a drag, taken back by undo and brought back by redo."""
     page.open("first")
     page.click(7.0)
     page.saved()
@@ -153,7 +145,9 @@ def test_from_recordings_to_a_model(
         page.saved()
         assert page.changes("first") == pytest.approx(expected, abs=0.1)
 
-    # labels by keys: of the segment that is clicked, and of a stretch
+
+def _label_and_accept(page: Page) -> None:
+    """Labels by keys, of the segment that is clicked and of a stretch; and what is predicted."""
     (field,) = page.all("#labels input")
     field.send_keys("rest\n")
     page.all("#labels input")[0].send_keys("work\n")
@@ -168,13 +162,25 @@ def test_from_recordings_to_a_model(
     assert page.file()["labels"] == ["rest", "work"]
     assert page.shown() != before  # segmented again
 
-    # what the model says of the other table, accepted as a whole
     page.open("second")
     page.press("a")
     page.saved()
     np.testing.assert_allclose(page.changes("second"), CHANGES["second"], atol=0.11)
     page.all("#next")[0].click()
     assert page.browser.execute_script("return document.getElementById('hint').textContent")
+
+
+def test_from_recordings_to_a_model(
+    browser: Any, folder: Path, serve: Any, tmp_path: Path, capsys: Any
+) -> None:
+    process, address = serve()
+    browser.set_window_size(1400, 1000)
+    browser.get_log("browser")
+    page = Page(browser, address, folder)
+    page.saved()
+
+    _edit_boundaries(page)
+    _label_and_accept(page)
     _no_errors(browser)
 
     # killed, and started again: everything is there
