@@ -34,6 +34,8 @@ _N_SUGGESTED = 5
 _JUDGED = 20.0  # seconds that a person judges at once, at most
 _CALIBRATED = 20  # held-out boundaries for probabilities
 _N_FOLDS = 3
+_MOST_ROWS = 20_000  # that are learned from at a correction; models that are exported take all
+_FEW_CHANGES = 40
 _LONGEST = 1.0  # seconds of learning after which the best metric so far is used
 
 
@@ -180,6 +182,8 @@ class Group:
                 inside = partial.within(start, stop)
                 windows.append(one.features[start:stop])
                 truths.append(inside.segmentation() or inside)
+        chosen = _some(windows)
+        windows, truths = [windows[i] for i in chosen], [truths[i] for i in chosen]
         if self.learner is not None:
             pairs = list(zip(windows, truths))
             truths = [t if isinstance(t, Partition) else self._completed(X, t) for X, t in pairs]
@@ -226,6 +230,8 @@ class Group:
                 if truth is not None and truth.n_samples > 2:
                     arrays.append(array)
                     truths.append(truth)
+        chosen = _some(arrays)
+        arrays, truths = [arrays[i] for i in chosen], [truths[i] for i in chosen]
         self.validated = self.calibration = None
         if len(truths) < 2:
             return
@@ -244,6 +250,13 @@ class Group:
             self.calibration = Calibration.learn(margins, held, self.tolerance, nothing, None)
 
 
+def _some(arrays: list[NDArray]) -> list[int]:
+    """Places of arrays with about as many rows as are learned from, the same ones every time."""
+    order = np.random.default_rng(0).permutation(len(arrays))
+    before = np.cumsum([0, *(len(arrays[i]) for i in order)])[:-1]
+    return sorted(order[before < _MOST_ROWS].tolist())
+
+
 def _fitted(solver: WarmStart, arrays: list, truths: list) -> Any:
     """A learner fitted, or None where nothing can be learned yet."""
     if not any(_n_changes(truth) for truth in truths):
@@ -254,7 +267,8 @@ def _fitted(solver: WarmStart, arrays: list, truths: list) -> Any:
         learner.fit(arrays, truths)
     if not len(learner.components_) or not learner.penalty_:
         return None
-    if all(isinstance(truth, Partition) for truth in truths):
+    whole = all(isinstance(truth, Partition) for truth in truths)
+    if whole and sum(map(_n_changes, truths)) < _FEW_CHANGES:
         # few labels leave a wide range of prices with the least loss: the middle one errs least
         forms = [LowRankForm(X @ learner.components_.T) for X in arrays]
         learner.penalty_, _ = best_penalty(forms, truths)

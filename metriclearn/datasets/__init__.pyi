@@ -21,6 +21,7 @@ from .recordings import load_jamendo_singing as load_jamendo_singing
 from .recordings import load_musanmix as load_musanmix
 from .recordings import load_recordings as load_recordings
 from .recordings import load_speech_segments as load_speech_segments
+from .recordings import load_tables as load_tables
 from .registry import data_folder as data_folder
 from .registry import fetch as fetch
 from .sequences import LabeledSequences as LabeledSequences
