@@ -16,14 +16,15 @@ def optional(name: str, extra: str) -> Any:
 
     Raises
     ------
-    ImportError
+    ModuleNotFoundError
         Where it is missing; the sentence has the command that installs the extra.
     """
     try:
         return import_module(name)
     except ImportError as error:
-        raise ImportError(
-            f"This needs {name.partition('.')[0]}, which is not installed: {install(extra)}"
+        package = name.partition(".")[0]
+        raise ModuleNotFoundError(
+            f"This needs {package}, which is not installed: {install(extra)}", name=package
         ) from error
 
 
