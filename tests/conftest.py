@@ -27,7 +27,7 @@ def no_figure_stays_open() -> Iterator[None]:
 def browser() -> Iterator[Any]:
     """Chromium without a window, which logs what its console says."""
     pytest.importorskip("selenium", reason="needs selenium")
-    from experiments.benchmarks.labeling import chromium
+    from experiments.labeling import chromium
 
     chrome = chromium()
     if chrome is None:

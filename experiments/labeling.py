@@ -1,6 +1,6 @@
 """The page of metriclearn label: how soon a correction is answered, and how smoothly it zooms.
 
-    python -m experiments.benchmarks.labeling [--out FOLDER]
+    python -m experiments.labeling [--out FOLDER]
 
 A correction: ten recordings of 20 000 samples and 36 features, of which more and more is known, are
 learned from and segmented again, one thread. Zooming: an hour at 50 Hz in Chromium without a window
