@@ -113,9 +113,10 @@ class Comparison(Procedure):
             "unit": self.config.unit,
             "model": mine.choices["estimated"].method or mine.name,
         }
+        encoded = hasattr(mine.models["estimated"], "encoder_")  # its features have no names
         artifacts = Artifacts(
             strips=_typical_strips(mine, rival),
-            feature_names={mine.name: cases[0].train.feature_names},
+            feature_names={} if encoded else {mine.name: cases[0].train.feature_names},
             model_file="model.npz",
             notes=page("comparison.notes.j2", **facts).splitlines(),
             **learned_metrics({mine.name: mine.models["estimated"]}),
@@ -320,12 +321,16 @@ def _typical_strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
         X, truth = data.sequences[i], Partition.from_runs(data.labels[i])
         pair = {o.name: o.models["estimated"] for o in (ours, baseline)}
         ends = {name: one.predict_change_points([X])[0] for name, one in pair.items()}
+        shown = X[:, leading] / scale[leading]
+        if hasattr(model, "encoder_"):
+            Z = model.transform(X)
+            shown = Z[:, np.argsort(-Z.var(axis=0), kind="stable")[:3]]
         strips.append(
             Strip(
                 f"{data.names[i]} ({words[place]} of ours)",
                 {"truth": truth.change_points} | ends,
                 {outcome.name: float(outcome.losses()[i]) for outcome in (ours, baseline)},
-                X[:, leading] / scale[leading],
+                shown,
             )
         )
     return strips

@@ -56,11 +56,18 @@ class Encoders(Streams):
         """As for all comparisons, and of one data set a picture of an encoder's features."""
         if "streams" in self.config:
             return super().story(outcomes, folder)
-        encoders = [o for o in outcomes if hasattr(o.models["estimated"], "encoder_")]
-        figure = draw_features(max(encoders, key=lambda o: o.name == OURS))
-        texts = {"Title": figure.get_suptitle(), "Software": None}
-        figure.savefig(folder / "features.png", dpi=110, metadata=texts)
+        encoders = [o for o in outcomes if of_raw_signals(o.models["estimated"])]
+        if encoders:
+            figure = draw_features(max(encoders, key=lambda o: o.name == OURS))
+            texts = {"Title": figure.get_suptitle(), "Software": None}
+            figure.savefig(folder / "features.png", dpi=110, metadata=texts)
         return Comparison.story(self, outcomes, folder)
+
+
+def of_raw_signals(model: Any) -> Any:
+    """The part of an encoder that knows which columns are raw signals; None where none does."""
+    parts = model.encoder_.modules() if hasattr(model, "encoder_") else ()
+    return next((part for part in parts if hasattr(part, "n_raw")), None)
 
 
 def draw_features(outcome: Outcome) -> Figure:
@@ -69,7 +76,7 @@ def draw_features(outcome: Outcome) -> Figure:
     losses = sequence_losses(model, data)
     i = int(np.argsort(losses, kind="stable")[len(losses) // 2])
     X, truth = data.sequences[i], Partition.from_runs(data.labels[i])
-    network: Any = next(m for m in model.encoder_.modules() if hasattr(m, "n_raw"))
+    network = of_raw_signals(model)
     n_channels = network.n_channels
     n_samples = network.n_raw // n_channels
     signals = X[:, : network.n_raw].reshape(-1, n_channels)
