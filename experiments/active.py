@@ -63,9 +63,9 @@ _PROTOCOL = (
 
 _SENTENCE = (
     "{table}: from {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
-    "metric to all labels, random {random_way:.0f} %; what random reaches with "
-    "{random_seconds:.0f} s ours reaches with {seconds:.0f} s."
+    "metric to all labels, random {random_way:.0f} %."
 )
+_FEWER = " What random reaches with {random_seconds:.0f} s ours reaches with {seconds:.0f} s."
 _CURVES = (OURS, RANDOM, "leftmost", "longest")
 
 
@@ -234,7 +234,10 @@ class Active(Procedure):
             reach(table, whole, [row for row in tables["rows"] if row["table"] == table])
             for table, whole in seconds.items()
         ]
-        sentences = [_SENTENCE.format(**facts) for facts in reached]
+        sentences = [
+            (_SENTENCE + (_FEWER if "seconds" in facts else "")).format(**facts)
+            for facts in reached
+        ]
         fields = {"reached": reached, "seconds_of": seconds, "sentences": sentences}
         figures = {"Loss against labeled seconds": (partial(plot_learning, tables | fields), 3.0)}
         artifacts = Artifacts(figures=figures, notes=sentences)
@@ -254,7 +257,7 @@ def _curve(rows: Sequence[Row], method: str) -> NDArray:
 
 
 def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
-    """How far a part of the labels leads, and with how few ours is where random is at its end.
+    """How far a part of the labels leads, and what random needs most seconds for that ours reaches.
 
     Parameters
     ----------
@@ -270,18 +273,12 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
     place = int(np.flatnonzero(parts <= max(part, parts[0]))[-1])
     there = float(chance[all_parts == parts[place]][0])
     way, random_way = (100 * (start - loss) / (start - end) for loss in (ours[place], there))
-    first = int(np.argmin(chance))  # where random is best
-    enough = parts[ours <= chance[first]]
-    needed = enough[0] if len(enough) else parts[-1]
-    return {
-        "table": table,
-        "percent": 100 * parts[place],
-        "way": way,
-        "random_way": random_way,
-        "random_seconds": all_parts[first] * seconds,
-        "seconds": needed * seconds,
-        "times": all_parts[first] / needed,
-    }
+    facts = {"table": table, "percent": 100 * parts[place], "way": way, "random_way": random_way}
+    equaled = np.flatnonzero([np.any(ours <= loss) for loss in chance])
+    if len(equaled):
+        needed = parts[ours <= chance[equaled[-1]]][0]
+        facts |= {"random_seconds": all_parts[equaled[-1]] * seconds, "seconds": needed * seconds}
+    return facts
 
 
 def draw(results: Mapping[str, Any]) -> Figure:

@@ -26,7 +26,12 @@ def test_reach_is_the_way_from_the_start_to_all_labels():
     assert facts["percent"] == 25
     assert (facts["way"], facts["random_way"]) == (90, 50)
     # random has its 4 from half of the seconds, ours is below that from a quarter of them
-    assert (facts["random_seconds"], facts["seconds"], facts["times"]) == (500, 250, 2)
+    assert (facts["random_seconds"], facts["seconds"]) == (500, 250)
+    table[-2:] = rows("ours", [8, 5], (0.1, 0.25))  # not at 4: 8 is below 9, and 5 below 7
+    facts = reach("made", 1000.0, table)
+    assert (facts["random_seconds"], facts["seconds"]) == (250, 250)
+    table[-2:] = rows("ours", [11, 10], (0.1, 0.25))
+    assert "seconds" not in reach("made", 1000.0, table)
 
 
 @pytest.fixture
