@@ -174,6 +174,11 @@ def load_tables(
         If no file is named.
     ValueError
         If a table is damaged, or has other columns than the first.
+
+    Examples
+    --------
+    >>> from metriclearn.datasets import load_tables
+    >>> data = load_tables("features")  # doctest: +SKIP
     """
     folder = Path(root)
     tables = read_segments(folder / segments)

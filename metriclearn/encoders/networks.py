@@ -436,7 +436,7 @@ class FrozenFeatures(StatelessTransformer):
     Parameters
     ----------
     module : nn.Module, or callable () -> nn.Module
-        From (n, *shape) to features (n, …).
+        From ``(n, *shape)`` to features (n, …).
     shape : sequence of int
         Of one window or picture, such as (height, width, 3).
     batch_size : int
@@ -460,7 +460,7 @@ class FrozenFeatures(StatelessTransformer):
     batch_size: int = 64
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Features (n, P) of windows (n, *shape).
+        """Features (n, P) of windows ``(n, *shape)``.
 
         Raises
         ------
