@@ -86,15 +86,17 @@ class MappedLearner(LearnedMetric, ABC):
         used = np.flatnonzero(weights)
         used_truths = [truths[i] for i in used]
         data, varies = data.subset(used).varying(self)
-        arrays = list(data.arrays)
-        spreads = np.array([np.ptp(array, axis=0) for array in arrays])
-        check_range(who, "features with spreads", spreads.max(axis=0), 1e50)
+        spreads = np.max([np.ptp(array, axis=0) for array in data.arrays], axis=0)
+        # 1 between 1e-45 and 1e45; else a power of two, by which data are divided without rounding
+        unit = 2.0 ** (300 * np.round(np.log2(spreads.max()) / 300))
+        check_range(who, "features with spreads", spreads / unit, 1e50)
+        arrays = [array / unit for array in data.arrays]
         W = self._map(arrays, used_truths, weights[used])
         mapped = [center(array) @ W.T for array in arrays]
         weights = None if sample_weight is None else weights[used]
         self.learner_ = self._inner(mapped, used_truths).fit(mapped, used_truths, weights)
         components = self.learner_.components_ @ W
-        self.components_ = spread(components, varies)
+        self.components_ = spread(components / unit, varies)
         self._finish(arrays, used_truths, components)
         return self
 

@@ -1,5 +1,7 @@
 """The properties of this folder on random cases, for as long as one likes: make fuzz MINUTES=10.
 
+``--only objectives --cases 10000`` draws as many of one property.
+
 Prints every minute, and at the end: cases generated, wrong answers, invalid partitions, results
 with NaN, hangs, other failures, and the share of the errors that are whole sentences of ours. The
 exit status is 1 where anything is wrong or fewer than 99.5 % of the errors are ours.
@@ -48,14 +50,16 @@ def _properties() -> dict[str, Any]:
     return {name: test.hypothesis.fuzz_one_input for name, test in tests.items()}
 
 
-def work(seed: int, seconds: float) -> tuple[Counter, Counter, Counter, list[str]]:
+def work(
+    seed: int, seconds: float, most: int, only: list[str]
+) -> tuple[Counter, Counter, Counter, list[str]]:
     """Cases by property, failures by kind, errors by whether they are ours, and examples."""
     import warnings
 
     os.chdir(tempfile.mkdtemp())
     warnings.simplefilter("ignore")
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115  progress of thousands of fits
-    properties = _properties()
+    properties = {k: test for k, test in _properties().items() if not only or k in only}
     from tests.adversarial.outcome import CASES
     from tests.adversarial.test_hostile import ERRORS, OBSCURE
 
@@ -63,7 +67,7 @@ def work(seed: int, seconds: float) -> tuple[Counter, Counter, Counter, list[str
     failures: Counter[str] = Counter()
     examples: list[str] = []
     begin = time.monotonic()
-    while time.monotonic() - begin < seconds:
+    while time.monotonic() - begin < seconds and CASES.total() < most:
         name = min(properties, key=lambda one: spent[one] / SHARES.get(one, 1))
         start = time.monotonic()
         try:
@@ -80,17 +84,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--cases", type=int, default=10**12, help="stop at so many, too")
+    parser.add_argument("--only", nargs="*", default=[], help="properties; all by default")
     parser.add_argument("--seed", type=int, default=None, help="chosen at random if not given")
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"seed {seed}, {options.workers} processes, {options.minutes:g} minutes", flush=True)
-    jobs = [(seed + i, 60.0 * options.minutes) for i in range(options.workers)]
+    most = -(-options.cases // options.workers)
+    jobs = [(seed + i, 60.0 * options.minutes, most, options.only) for i in range(options.workers)]
     with get_context("spawn").Pool(options.workers) as pool:
         results = pool.starmap(work, jobs)
     cases, failures, errors = (sum((r[i] for r in results), Counter()) for i in range(3))
     for example in sorted({text for result in results for text in result[3]})[:200]:
         print(example)
-    share = errors[True] / max(1, sum(errors.values()))
+    share = 1.0 - errors[False] / max(1, sum(errors.values()))
     print(f"cases         {sum(cases.values()):,}  ({dict(cases)})")
     for kind in (*KINDS, "other"):
         print(f"{kind:13s} {failures[kind]}")

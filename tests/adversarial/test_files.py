@@ -1,16 +1,22 @@
 """Files with changed bytes, with more in them than belongs there, and writers that are killed."""
 
 import io
+import shutil
+import subprocess
 import time
 import tracemalloc
 import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import metriclearn as ml
 from metriclearn.datasets.annotations import read_segments
@@ -103,6 +109,35 @@ def test_members_that_nothing_refers_to_are_not_read(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20e6
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a small disk cannot be mounted here: that is for the superuser")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_full_disk_keeps_the_old_files_and_is_told(disk: Path) -> None:
+    path, state = disk / "model.npz", disk / "state.npz"
+    path.write_bytes(contents(disk)["model"])
+    state.unlink()
+    expected = ml.load(path).predict(X)
+    with suppress(OSError), open(disk / "filler", "wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(256))
+    learner = clone(LEARNER).set_params(solver__checkpoint=str(state))
+    for call in (lambda: ml.save(LEARNER.fit(X, LABELS), path), lambda: learner.fit(X, LABELS)):
+        with pytest.raises(OSError, match=f"cannot be written: .* make room in {disk}") as caught:
+            call()
+        assert is_ours(caught.value)
+    np.testing.assert_array_equal(ml.load(path).predict(X), expected)
+    assert {file.name for file in disk.iterdir()} <= {"model.npz", "filler"}
 
 
 def _save_for_ever(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Objectives are what they say, and learned metrics the same in every unit of the data."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,14 @@ FULL, DIAGONAL = ml.FullMetric(), ml.DiagonalMetric()
 PAIRS = [(FULL, ml.SquaredFrobenius), (FULL, ml.Trace), (DIAGONAL, ml.L1)]
 
 
+@cache
+def _projections(T: int) -> list[np.ndarray]:
+    return [equivalence_matrix(labels_of(ends)) for ends in all_segmentations(T)]
+
+
 def objective_of(learner: Any, X: np.ndarray, labels: np.ndarray) -> float:
     """The hinge by all segmentations of a few samples, plus Ω of B."""
-    T, N = len(X), equivalence_matrix(labels)
+    N = equivalence_matrix(labels)
     price = learner.penalty_ or 0.0
     centered = X - X.mean(axis=0)
     Z = (centered - centered.mean(axis=0)) @ learner.components_.T
@@ -24,14 +30,13 @@ def objective_of(learner: Any, X: np.ndarray, labels: np.ndarray) -> float:
     def score(M: np.ndarray) -> float:
         return float(np.sum((M @ Z) * Z) - price * np.trace(M))
 
-    projections = [equivalence_matrix(labels_of(ends)) for ends in all_segmentations(T)]
-    hinge = max(np.sum((M - N) ** 2) + score(M) for M in projections) - score(N)
+    hinge = max(np.sum((M - N) ** 2) + score(M) for M in _projections(len(X))) - score(N)
     B = learner.get_mahalanobis_matrix()
     B = B if not learner.standardize else B * np.outer(learner.scale_, learner.scale_)
     regularizer = learner.regularizer
     if isinstance(regularizer, ml.SquaredFrobenius):
-        return hinge / T + 0.5 * regularizer.strength * float(np.sum(B**2))
-    return hinge / T + regularizer.strength * float(np.trace(B))
+        return hinge / len(X) + 0.5 * regularizer.strength * float(np.sum(B**2))
+    return hinge / len(X) + regularizer.strength * float(np.trace(B))
 
 
 def test_objectives_and_bounds_are_true_in_any_unit() -> None:

@@ -79,10 +79,12 @@ def client(cluster: Cluster) -> Iterator[Any]:
 
 
 def assert_same(found: Any, expected: Any) -> None:
-    np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-9, atol=1e-12)
-    assert found.solution_.objective == pytest.approx(expected.solution_.objective, rel=1e-9)
-    assert found.solution_.lower_bound == pytest.approx(expected.solution_.lower_bound, rel=1e-9)
-    assert len(found.solution_.trace) == len(expected.solution_.trace)
+    """Bit for bit."""
+    np.testing.assert_array_equal(found.components_, expected.components_)
+    ours, theirs = found.solution_, expected.solution_
+    np.testing.assert_array_equal(ours.w, theirs.w)
+    assert ours.trace.objective == theirs.trace.objective
+    assert ours.trace.lower_bound == theirs.trace.lower_bound
 
 
 class Killer:
