@@ -364,7 +364,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
             self.price_ = self.price_.weighted(cone.metric.split(metric)[1])
         self.penalty_: float | None = None
         if not self._count_known:
-            self.penalty_ = price if cone.priced else float(self.penalty)
+            learned = price if price > 1e-12 * self.loss_scale else 0.0  # less is rounding
+            self.penalty_ = learned if cone.priced else float(self.penalty)
 
     def _report(self, truths: Sequence[Any]) -> None:
         """Log how fitting ended, and warn of what makes its result less than was asked for.

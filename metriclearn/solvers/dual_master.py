@@ -175,8 +175,8 @@ class DualMaster:
         chosen = np.flatnonzero((a > 1e-12) | (gradient >= level[self.groups]))
         H = jacobian(self.rows[chosen]) / self.curvature
         sizes = H.diagonal()
-        if self.cone.priced:  # whose unit is another: the ridge is to be small beside the metric's
-            sizes = np.maximum(sizes - self.rows[chosen, -1] ** 2 / self.curvature, 1e-5 * sizes)
+        if self.cone.priced:  # in a unit of its own: the ridge is to be small beside the metric's
+            sizes = np.maximum(sizes - self.rows[chosen, -1] ** 2 / self.curvature, 1e-3 * sizes)
         H[np.diag_indices_from(H)] += 1e-10 * max(1e-300, float(np.mean(sizes)))
         c = gradient[chosen] + H @ a[chosen]
         groups = self.groups[chosen]

@@ -222,6 +222,7 @@ def test_any_unit_without_standardization(name: str, share: float) -> None:
         relative = hasattr(learner, "starts") or hasattr(learner, "strengths")
         if "standardize" in learner.get_params() and not relative:
             learner.set_params(standardize=False)
+        if hasattr(learner, "regularizer") and not relative:
             learner.set_params(regularizer=InUnits(learner.regularizer, size))
         fitted.append(_fit(learner, [size * X for X in Xs], ys, np.ones(3)))
     answers = [_answer(one, size * Xs[0]) for one, size in zip(fitted, (1.0, unit))]
