@@ -230,7 +230,11 @@ def test_learners_of_other_sequences_refuse_prices(outer) -> None:
 # The penalty of least loss on other data
 
 
-@pytest.mark.parametrize("parameters", [{}, {"penalty": BOTH}, {"n_segments": "given"}], ids=str)
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"penalty": BOTH}, {"n_segments": "given"}],
+    ids=["number", "features", "given"],
+)
 def test_tuned_penalties_are_the_best_of_all(parameters) -> None:
     """Against a fine grid; with prices of positions, and where no penalty was learned."""
     Xs, ys = [X for X, _ in TEST[:6]], [y for _, y in TEST[:6]]
