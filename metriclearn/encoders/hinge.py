@@ -264,13 +264,13 @@ class StructuredHingeLoss(nn.Module):
         Raises
         ------
         ValueError
-            If outputs are no such tensors, if there are not as many truths, or not of as many
-            samples, or if clusterings are known in part and inference cannot look at some rows
-            only.
+            If outputs are no such tensors of finite numbers, if there are not as many truths, or
+            not of as many samples, or if clusterings are known in part and inference cannot look at
+            some rows only.
         """
         if not len(outputs) or not all(map(_is_output, outputs)):
             raise ValueError(
-                f"{type(self).__name__} needs a list of tensors (T_i, r) of real numbers, got "
+                f"{type(self).__name__} needs a list of tensors (T_i, r) of finite numbers, got "
                 f"{shown(outputs)}; pass one for every recording, without the axis of a batch."
             )
         data = DataSets(list(outputs), False, None)  # type: ignore[arg-type]
@@ -338,7 +338,8 @@ class StructuredHingeLoss(nn.Module):
 
 
 def _is_output(Z: Any) -> bool:
-    return isinstance(Z, Tensor) and Z.ndim == 2 and Z.is_floating_point()
+    two = isinstance(Z, Tensor) and Z.ndim == 2 and Z.is_floating_point()
+    return two and Z.numel() > 0 and bool(torch.isfinite(Z).all())
 
 
 class _Posed(NamedTuple):

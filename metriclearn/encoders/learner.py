@@ -25,7 +25,7 @@ from metriclearn.estimators.inputs import DataSets, check_features, read_data_se
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
-from metriclearn.problem.partition import Partition, label_values
+from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import Callback
 from metriclearn.running.extras import optional
 from metriclearn.running.files import replacing
@@ -53,7 +53,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     last_layer : ChangePointMetricLearner
         Learns B and λ on f_θ(X); by default a full metric, regularized towards the identity, for
         which the encoder was trained: outputs fit the training recordings better than others, and
-        a free metric would make more of that.
+        a free metric would make more of that. What both have, as ``loss_scale``, it gets from here.
     n_segments : None or "given"
         Whether inference knows the number of segments, in training from the labels.
     min_size : int
@@ -188,7 +188,12 @@ class EncoderMetricLearner(MahalanobisSegmenter):
                 "EncoderMetricLearner needs a batch_size of at least 2 for JoinedStretches, which "
                 "joins recordings of a batch, got 1."
             )
-        shared = ("n_segments", "min_size", "n_jobs", "verbose")
+        if self.checkpoint is not None and self.random_state is None:
+            raise ValueError(
+                "EncoderMetricLearner needs a random_state with a checkpoint, as a call goes on "
+                "only from the same first weights, got None; pass random_state=0."
+            )
+        shared = ("n_segments", "min_size", "loss_scale", "n_jobs", "verbose")
         last = clone(self.last_layer).set_params(**{name: getattr(self, name) for name in shared})
         self._check(data, truths)
         recordings = list(map(Recording, data.arrays, truths))
@@ -254,6 +259,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             input_names=["recording"],
             output_names=["features"],
             dynamic_shapes=({1: torch.export.Dim("T", min=2)},),
+            optimize=False,  # which takes 1e-8 for 0, and means of squares are divided by
             verbose=False,
         )
         assert program is not None
@@ -276,6 +282,11 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         """What the last layer would refuse, asked before and not after hours of training."""
         who = type(self).__name__
         known = [truth for truth in truths if isinstance(truth, Partition)]
+        if len(known) < len(truths) and self.n_segments == "given":
+            raise ValueError(
+                f"{who} needs n_segments=None for partial labels, as they do not tell the number "
+                "of segments, got 'given'."
+            )
         least = min((truth.sizes.min() for truth in known), default=self.min_size)
         if least < self.min_size or data.lengths.min() < 2:
             raise ValueError(
@@ -298,14 +309,14 @@ class EncoderMetricLearner(MahalanobisSegmenter):
                 f"{shown(self.encoder)}."
             )
         parts = OrderedDict(standardization=first, encoder=encoder)
-        return nn.Sequential(parts).to(self.device)
+        return nn.Sequential(parts).to(self.device, torch.float32)
 
     def _keep(self, network: nn.Module) -> None:
         self.kept_ = network  # is left out of model files, which have ``weights_``
 
     def _held_out(self, count: int, groups: ArrayLike | None) -> set[int]:
         """Recordings of the groups that validation takes, drawn at random."""
-        names = np.arange(count) if groups is None else label_values(groups)  # type: ignore[arg-type]
+        names = np.arange(count) if groups is None else Partition.from_labels(groups).labels  # type: ignore[arg-type]
         if len(names) != count:
             raise ValueError(
                 f"EncoderMetricLearner needs one group per recording, got {len(names)} for {count}."

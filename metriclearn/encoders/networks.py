@@ -188,7 +188,8 @@ class TemporalConvolution(nn.Module):
         if self.n_raw > self.n_channels:
             windows = raw.unflatten(2, (-1, self.n_channels)).flatten(0, 1).transpose(1, 2)
             inside = self.window(windows)
-            spread = torch.log(inside.std(2) + 1e-2)
+            # of two samples one column is left, which has no spread
+            spread = torch.log(inside.std(2, correction=int(inside.shape[2] > 1)) + 1e-2)
             pooled = torch.cat([inside.mean(2), inside.amax(2), spread], 1)
             raw = pooled.unflatten(0, X.shape[:2])
         return self.outputs(self.blocks(self.joined(torch.cat([raw, given], 2))))
@@ -416,8 +417,10 @@ class FrozenEncoder(nn.Module):
 
     @torch.no_grad()
     def _features(self, X: Tensor) -> Tensor:
-        windows = X.reshape(-1, *self.shape).split(self.batch_size)
-        features = torch.cat([self.module(window).flatten(1) for window in windows])
+        windows = X.reshape(-1, *self.shape)
+        # an exported program takes all at once, as the number of batches would not be free
+        batches = [windows] if torch.compiler.is_exporting() else windows.split(self.batch_size)
+        features = torch.cat([self.module(batch).flatten(1) for batch in batches])
         return features.unflatten(0, X.shape[:2])
 
     def forward(self, X: Tensor) -> Tensor:

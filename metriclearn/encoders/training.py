@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -108,6 +109,12 @@ class Training:
                 batch = augmentation(batch, random)
             outputs = [features(self.network, r.X, learner.device) for r in batch]
             hinge = self.loss(outputs, [r.truth for r in batch])
+            if not any(Z.requires_grad for Z in outputs):
+                raise ValueError(
+                    f"{type(learner).__name__} needs an encoder with weights that its outputs have "
+                    "slopes in, got outputs without (detached, or of frozen layers only); learn "
+                    "from features that stay as they are by ChangePointMetricLearner."
+                )
             progress = (epoch + (step + 1) / len(starts)) / learner.n_epochs
             for group, rate in zip(self.optimizer.param_groups, self.rates):
                 group["lr"] = rate * _warm_up_and_cosine(progress)
@@ -162,6 +169,9 @@ class Training:
             digest.update(truth.labels.tobytes())
             digest.update(repr(getattr(truth, "constraints", "")).encode())  # of partial labels
         digest.update(packed(self.network).tobytes())
+        names = ("n_segments", "min_size", "loss_scale", "patience", "augmentations")
+        words = repr([self.network, *(getattr(learner, name) for name in names)])
+        digest.update(re.sub(" at 0x[0-9a-f]+", "", words).encode())  # of functions, by chance
         settings = (learner.batch_size, learner.n_epochs, learner.weight_decay, *self.rates)
         identity = np.frombuffer(digest.digest(), dtype=np.uint8)
         return Checkpoint(os.fspath(learner.checkpoint), type(learner).__name__, identity, settings)
@@ -211,7 +221,7 @@ def features(network: nn.Module, X: NDArray, device: str) -> Tensor:
     """The outputs (T, r) for one recording, checked."""
     given = torch.as_tensor(np.ascontiguousarray(X), dtype=torch.float32, device=device)[None]
     outputs = network(given)
-    shape = tuple(getattr(outputs, "shape", ()))
+    shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else ()
     if len(shape) != 3 or shape[:2] != (1, len(X)):
         raise ValueError(
             "EncoderMetricLearner needs an encoder from (N, T, P) to (N, T, r), got one from "
@@ -229,7 +239,9 @@ def packed(network: nn.Module) -> NDArray[np.uint8]:
     """All weights in the format of safetensors."""
     from safetensors.torch import save
 
-    tensors = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}
+    # copies: safetensors refuses weights that layers share
+    form = torch.contiguous_format
+    tensors = {k: v.cpu().clone(memory_format=form) for k, v in network.state_dict().items()}
     return np.frombuffer(save(tensors), dtype=np.uint8)
 
 

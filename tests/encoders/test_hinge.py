@@ -175,8 +175,9 @@ def test_what_cannot_be_is_refused(options: Any, truths: Any, sentence: str) -> 
 
 
 @pytest.mark.parametrize(
-    "outputs", [[], [np.ones((5, 2))], [torch.ones(5)], [torch.ones(5, 2).int()]]
+    "outputs",
+    [[], [np.ones((5, 2))], [torch.ones(5)], [torch.ones(5, 2).int()], [torch.ones(5, 2) / 0.0]],
 )
 def test_outputs_are_tensors_of_recordings(outputs: Any) -> None:
-    with pytest.raises(ValueError, match=r"needs a list of tensors \(T_i, r\) of real numbers"):
+    with pytest.raises(ValueError, match=r"needs a list of tensors \(T_i, r\) of finite numbers"):
         StructuredHingeLoss()(outputs, [[0, 0, 1, 1, 1]] * len(outputs))

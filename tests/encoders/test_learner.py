@@ -102,6 +102,14 @@ def test_repeatable_and_like_an_estimator() -> None:
     np.testing.assert_allclose(features[0], outputs[0] @ first.components_.T, atol=1e-9)
 
 
+def test_the_last_layer_has_the_scale_of_the_loss() -> None:
+    # outputs grow with its root, and the metric that they were trained for stays the identity
+    fitted = learner(loss_scale=100.0, n_epochs=1).fit(XS, YS)
+    outputs = [Z @ np.linalg.inv(fitted.components_).T for Z in fitted.transform(XS)]
+    linear = clone(fitted.last_layer).set_params(loss_scale=100.0).fit(outputs, YS)
+    assert fitted.solution_.objective == pytest.approx(linear.solution_.objective, rel=1e-6)
+
+
 def test_training_learns() -> None:
     fitted = learner(partial(WindowEncoder, width=8, n_outputs=3), n_epochs=15, learning_rate=0.02)
     fitted.fit(XS, YS)
@@ -113,7 +121,7 @@ def test_training_learns() -> None:
 
 
 def test_the_best_epoch_on_held_out_groups_is_kept() -> None:
-    groups = ["a", "a", "b", "c", "c"]
+    groups = ["a", "a", 1, "c", "c"]
     fitted = learner(n_epochs=8, validation=0.3, patience=2, learning_rate=0.02)
     fitted.fit(XS, YS, groups=groups)
     losses = fitted.history_["validation"]
@@ -154,8 +162,13 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
     expected, resumed = np.load(tmp_path / "expected.npz"), np.load(out)
     for name in expected:
         np.testing.assert_array_equal(resumed[name], expected[name], err_msg=name)
+    same = {"n_epochs": 20, "validation": 0.2, "patience": 20, "checkpoint": str(state)}
+    dropout = partial(SMALL, dropout=0.5)
+    for other in ({"loss_scale": 2.0}, {"augmentations": [Noise()]}, {"encoder": dropout}):
+        with pytest.raises(ValueError, match="other data, settings"):
+            learner(**same, **other).fit(XS, YS)
     with pytest.raises(ValueError, match="other data, settings"):
-        learner(n_epochs=20, checkpoint=str(state), validation=0.2).fit([2.0 * X for X in XS], YS)
+        learner(**same).fit([2.0 * X for X in XS], YS)
 
 
 class Doubled(torch.nn.Module):
@@ -176,10 +189,20 @@ FROZEN = partial(
 )
 
 
+DETACHED = torch.nn.Linear(6, 2)
+DETACHED.register_forward_hook(lambda module, given, outputs: outputs.detach())
 TEAM = partial(Ensemble, encoder=partial(Normalized, encoder=SMALL), n_encoders=2)
 
 
-@pytest.mark.parametrize("encoder", [SMALL, TEAM, partial(Doubled, inner=SMALL), FROZEN])
+class Tied(Doubled):
+    """Two names for the same weights, which are of double precision."""
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__(n_features, SMALL)
+        self.same = self.inner.double()
+
+
+@pytest.mark.parametrize("encoder", [SMALL, TEAM, partial(Doubled, inner=SMALL), FROZEN, Tied])
 def test_files_hold_weights_and_the_class_of_the_encoder(encoder: Any, tmp_path: Path) -> None:
     fitted = learner(encoder, n_epochs=1, augmentations=[lambda batch, random: batch]).fit(XS, YS)
     back = metriclearn.load(fitted.save(tmp_path / "model.npz"))
@@ -199,17 +222,19 @@ def test_what_a_file_cannot_hold_or_find_is_refused(tmp_path: Path, monkeypatch:
         metriclearn.load(file)
 
 
-def test_onnx_gives_what_transform_gives(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoder", [TEAM, FROZEN])
+def test_onnx_gives_what_transform_gives(encoder: Any, tmp_path: Path) -> None:
+    """At any length, and where a variance is 0 but for its 1e-8."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     from onnx.reference import ReferenceEvaluator
 
-    fitted = learner(n_epochs=1).fit(XS, YS)
+    fitted = learner(encoder, n_epochs=1).fit(XS, YS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = fitted.export_onnx(tmp_path / "encoder.onnx")
     session = ReferenceEvaluator(onnx.load(path))
-    for X in XS[:2]:
+    for X in (XS[0], XS[1], XS[0][:1]):
         (Z,) = session.run(None, {"recording": X[None].astype(np.float32)})
         np.testing.assert_allclose(Z[0], fitted.transform(X), atol=1e-4)
 
@@ -223,6 +248,13 @@ def test_causal_convolutions_do_not_look_ahead() -> None:
         network = SMALL(6, causal=causal).eval()
         same = torch.equal(network(X)[:, :20], network(later)[:, :20])
         assert same == causal
+
+
+def test_windows_of_two_samples_have_features() -> None:
+    torch.manual_seed(0)
+    network = TemporalConvolution(6, n_channels=3, width=4)  # convolutions leave one of two
+    network(torch.randn(1, 30, 6)).sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in network.parameters())
 
 
 def test_an_ensemble_has_the_mean_of_its_forms_and_trains_apart() -> None:
@@ -295,6 +327,9 @@ def test_augmentations_move_truths_with_samples() -> None:
         ({"augmentations": [Scaling(4)]}, "Scaling needs rows of whole samples"),
         ({"augmentations": [Rotation(2)]}, "Rotation needs channels in threes"),
         ({"augmentations": [lambda batch, random: []]}, "needs a list of tensors"),
+        ({"encoder": lambda n: DETACHED}, "needs an encoder with weights"),
+        ({"encoder": torch.nn.Identity(), "n_segments": "given"}, "needs an encoder with weights"),
+        ({"checkpoint": "state.npz", "random_state": None}, "needs a random_state"),
         ({"n_epochs": 0}, "needs a whole n_epochs"),
         ({"learning_rate": 1e30, "n_epochs": 9}, "needs finite outputs"),
         ({"encoder": partial(TemporalConvolution, n_channels=4)}, "needs whole windows"),
@@ -322,6 +357,12 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> No
 def test_data_that_tell_nothing_are_refused_before_training(X: Any, y: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=f"EncoderMetricLearner.*{sentence}"):
         learner(callbacks=[EarlyStopping(XS, YS)]).fit(X, y)
+
+
+def test_numbers_of_segments_that_labels_do_not_tell_are_refused_before_training() -> None:
+    some = [np.append(y[:-1], -1) for y in YS]
+    with pytest.raises(ValueError, match="EncoderMetricLearner needs n_segments=None for partial"):
+        learner(n_segments="given", callbacks=[EarlyStopping(XS, YS)]).fit(XS, some)
 
 
 @pytest.mark.parametrize(
