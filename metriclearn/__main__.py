@@ -30,6 +30,10 @@ Rate = Annotated[
     "rows per second; by default 1, for pictures without classes (shots) 8, for CSV files with "
     "--time that of their times",
 ]
+Time = Annotated[
+    str | None, "column of seconds or time stamps in tables (CSV files), no feature", "COLUMN"
+]
+Ignore = Annotated[list[str] | None, "columns of tables (CSV files) that are no features", "COLUMN"]
 _CSV = "*.[cC][sS][vV]"
 _ERRORS = (ValueError, TypeError, OSError, ImportError)  # what a user can mend
 
@@ -78,12 +82,8 @@ def fit(
     label: Annotated[
         str | None, "column of the labels in CSV files; by default label", "COLUMN"
     ] = None,
-    time: Annotated[
-        str | None, "column of seconds or time stamps in CSV files, no feature", "COLUMN"
-    ] = None,
-    ignore: Annotated[
-        list[str] | None, "columns of CSV files that are no features", "COLUMN"
-    ] = None,
+    time: Time = None,
+    ignore: Ignore = None,
     unknown: Annotated[
         str | None, "label of what nobody has labeled: it is not learned from", "LABEL"
     ] = None,
@@ -122,20 +122,19 @@ def fit(
     features, rate, ignore = features or said.features, rate or said.rate, ignore or said.ignore
     unknown = unknown or said.unknown
     left_out = [*(ignore or []), *([time] if time else [])]
+    recorded = features != "tables" and _holds_recordings(folder, segments)
+    if time and not rate and not recorded:
+        files = sequence_files("fit", folder, None, [".csv"])
+        rate = sampling_rate([file for file in files if file.name != segments], time)
     if features == "tables":
         _refuse("a folder of recordings or of CSV files with labels", folder, label=label)
-        if time and not rate:
-            files = sequence_files("fit", folder, None, [".csv"])
-            rate = sampling_rate([file for file in files if file.name != segments], time)
         data = load_tables(folder, rate or 1.0, segments, ignore=left_out, gap=gap)
-    elif _holds_recordings(folder, segments):
+    elif recorded:
         _refuse("a folder of CSV files", folder, label=label, time=time, ignore=ignore)
         extractor, data = _recorded(folder, segments, features, rate, gap, cache)
     else:
         _refuse("a folder of recordings", folder, features=features, gap=gap, cache=cache)
         data = load_files(folder, label or "label", _CSV, ignore=left_out)
-        if time and not rate:
-            rate = sampling_rate(sequence_files("fit", folder, None, [".csv"]), time)
     if unknown is not None:
         data = data.without(unknown)
     model = RecordingSegmenter(extractor, rate=rate or 1.0).fit(data)
@@ -214,8 +213,8 @@ def label(
     *,
     features: Features = None,
     rate: Rate = None,
-    time: Annotated[str | None, "column of seconds or time stamps in tables", "COLUMN"] = None,
-    ignore: Annotated[list[str] | None, "columns of tables that are no features", "COLUMN"] = None,
+    time: Time = None,
+    ignore: Ignore = None,
     port: Annotated[float | None, "of the address; by default any that is free"] = None,
     quiet: Annotated[bool, "open no browser"] = False,
     check: Annotated[bool, "ask for all that the page asks for, once, and end"] = False,

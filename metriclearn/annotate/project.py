@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -22,8 +23,10 @@ from metriclearn.problem.knowledge import (
 from metriclearn.running.files import reading, replacing
 
 FILE = "metriclearn.json"
+TABLE = "segments.csv"
 UNKNOWN = "unknown"  # label in segments.csv of what nobody has annotated
 _FORMAT = 1
+_FEATURES = (None, "audio", "video", "both", "tables")
 _KINDS = ("change", "no change", "one change", "segment")
 _SLACK = 1e-6  # seconds by which times may differ and still be the same
 _MOST = 100_000  # annotations of a recording
@@ -47,7 +50,8 @@ class Annotation(NamedTuple):
         known = given if isinstance(given, dict) else {}
         kind, label = known.get("kind"), known.get("label", "")
         start, end = (
-            float(time) if isinstance(time, (int, float)) and time is not True else math.nan
+            # whole numbers of any size can be compared, but not all are floats
+            time if isinstance(time, (int, float)) and not isinstance(time, bool) else math.nan
             for time in (known.get("start"), known.get("end"))
         )
         point = kind == "change"
@@ -66,7 +70,7 @@ class Annotation(NamedTuple):
                 f"the recording of {seconds:g} s (equal for a change), and a label for a segment "
                 f"other than {UNKNOWN!r}, got {str(given)[:200]}; correct or remove it."
             )
-        return cls(start, min(end, seconds), str(kind), label)
+        return cls(float(start), float(min(end, seconds)), str(kind), label)
 
     def as_json(self) -> dict[str, Any]:
         """The entry of the file."""
@@ -147,6 +151,8 @@ class Project:
     settings : dict
         ``features``, ``rate`` (rows per second of tables) and ``ignore``, as ``metriclearn fit``
         reads them.
+    seen : dict
+        Content of the file as it was last read or written.
     """
 
     folder: Path
@@ -155,6 +161,7 @@ class Project:
     annotations: dict[str, list[Annotation]] = field(default_factory=dict)
     curve: list[dict[str, Any]] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
+    seen: dict[str, Any] = field(default_factory=dict)
     revision: int = 0
 
     def __post_init__(self) -> None:
@@ -170,16 +177,20 @@ class Project:
         """
         content = read_project(self.folder)
         if not content:
+            self.seen = {}
             return self
-        with reading(self.folder / FILE, "annotations of metriclearn label", TypeError):
+        with _reading(self.folder):
             labels, entries = _read_labels(content["labels"]), content["recordings"]
             if unknown := sorted(set(entries) - set(self.seconds)):
-                raise ValueError(f"it has annotations of {unknown[:5]}, which the folder has not")
+                raise ValueError(
+                    f"{str(self.folder / FILE)!r} has annotations of {unknown[:5]}, which the "
+                    "folder has not; bring them back, or rename or remove them in the file."
+                )
             self.annotations = {
                 name: read_annotations(given, self.seconds[name]) for name, given in entries.items()
             }
             self.curve, self.revision = list(content.get("curve", [])), int(content["revision"])
-            self.labels = labels
+            self.labels, self.seen = labels, content
         return self
 
     def change(
@@ -193,15 +204,14 @@ class Project:
         Raises
         ------
         Conflict
-            If ``revision`` is not the last one, here or in the file.
+            If ``revision`` is not the last one, or the file is not as it was read or written.
         ValueError
             If labels cannot be used.
         """
         with self.lock:
-            on_disk = int(read_project(self.folder).get("revision", 0))
-            if on_disk != self.revision:
+            if is_changed := read_project(self.folder) != self.seen:  # by hand, or another server
                 self.load()
-            if revision != self.revision:
+            if is_changed or revision != self.revision:
                 raise Conflict(
                     f"Not saved: the annotations were changed elsewhere (revision {self.revision}, "
                     f"here {revision}); they are shown as they are now, so do it again."
@@ -214,11 +224,18 @@ class Project:
             )
             after.save()
             self.labels, self.annotations = after.labels, after.annotations
-            self.revision = after.revision
+            self.revision, self.seen = after.revision, after.seen
             return self.revision
 
     def save(self) -> None:
-        """Write both files."""
+        """Write both files; a table that is there before the first time is kept under a name."""
+        table = self.folder / TABLE
+        if self.revision == 1 and table.is_file():
+            kept = table.with_name(f"{TABLE}.before")
+            while kept.exists():
+                kept = kept.with_name(f"{kept.name}.before")
+            with replacing(kept) as stream:
+                stream.write(table.read_bytes())
         recordings = []
         for name in sorted(filter(self.annotations.get, self.annotations)):
             lines = [_line(one.as_json()) for one in self.annotations[name]]
@@ -230,10 +247,14 @@ class Project:
             ' "recordings": {\n' + ",\n".join(recordings) + "\n }",
             f' "curve": [\n  {points}\n ]',
         ]
+        text = "{\n" + ",\n".join(head + body) + "\n}\n"
         with replacing(self.folder / FILE) as stream:
-            stream.write(("{\n" + ",\n".join(head + body) + "\n}\n").encode())
+            stream.write(text.encode())
+        self.seen = json.loads(text)
         if tables := self.tables():
-            save_segments(tables, self.folder / "segments.csv")
+            save_segments(tables, table)
+        else:  # what is not known any more is not learned from
+            table.unlink(missing_ok=True)
 
     def tables(self) -> dict[str, list[Segment]]:
         """Segments of every recording of which a stretch is known, for ``segments.csv``."""
@@ -278,13 +299,29 @@ def read_project(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     if not path.is_file():
         return {}
-    with reading(path, "annotations of metriclearn label", RecursionError):
+    with _reading(folder):
         if path.resolve().parent != folder.resolve():
             raise ValueError("it is a link out of the folder")
-        content = json.loads(path.read_text("utf-8"))
-        if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            raise ValueError(f"it needs format {_FORMAT}")
+        content = json.loads(path.read_text("utf-8-sig"))  # editors may add a mark
+        if content["format"] != _FORMAT:
+            raise ValueError(
+                f"{str(path)!r} has format {content['format']}, this metriclearn reads {_FORMAT}; "
+                "use the one that wrote it, or a later one."
+            )
+        rate, media_rate, ignore = map(content.get, ("rate", "media_rate", "ignore"))
+        rates = [given for given in (rate, media_rate) if given is not None]
+        if not all(type(given) in (int, float) and 0 < given < math.inf for given in rates):
+            raise ValueError(f"rate and media_rate need to be rows per second, got {rates}")
+        if content.get("features") not in _FEATURES:
+            raise ValueError(f"features need to be one of {_FEATURES}")
+        if not isinstance(ignore or [], list) or not all(isinstance(c, str) for c in ignore or []):
+            raise ValueError(f"ignore needs to be a list of columns, got {ignore!r}")
     return content
+
+
+def _reading(folder: Path) -> AbstractContextManager[None]:
+    damaged = (TypeError, AttributeError, OverflowError, RecursionError)
+    return reading(folder / FILE, "annotations of metriclearn label", *damaged)
 
 
 def _read_labels(given: Any) -> list[str]:

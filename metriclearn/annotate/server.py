@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import secrets
 import socket
 import tempfile
 import threading
 import time
+import warnings
 import webbrowser
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +23,7 @@ from urllib.request import urlopen
 from metriclearn.annotate.formats import FORMATS, read_file
 from metriclearn.annotate.learning import Loop
 from metriclearn.annotate.project import (
+    TABLE,
     UNKNOWN,
     Conflict,
     Project,
@@ -29,7 +33,7 @@ from metriclearn.annotate.project import (
     segments_of,
 )
 from metriclearn.annotate.signals import BINS, Recording, open_recordings
-from metriclearn.datasets.annotations import Segment, row_labels
+from metriclearn.datasets.annotations import Segment, read_segments, row_labels
 from metriclearn.datasets.sequences import of_parts
 from metriclearn.estimators.recordings import RecordingSegmenter
 from metriclearn.running.extras import optional
@@ -284,7 +288,8 @@ class Page:
             path = Path(folder) / f"imported{FORMATS[kind].ending}"
             path.write_bytes(body)
             segments = read_file(kind, one.name, path)
-        return {"annotations": [a.as_json() for a in _imported(segments, one.seconds)]}
+        annotations = _imported(one.name, segments, one.seconds)
+        return {"annotations": [annotation.as_json() for annotation in annotations]}
 
     def _shown(self, one: Recording, known: bool) -> list[Segment]:
         """Segments predicted, which agree with what is known, or just that."""
@@ -322,8 +327,9 @@ class Page:
     def _file(self, request: Any, *kinds: str) -> Recording:
         one = self._recording(request.path_params["name"])
         # a link may have taken the place of the file since it was opened
-        if one.kind not in kinds or not one.path.resolve().is_relative_to(self.folder):
-            raise Refusal(404, "There is no such file.")
+        inside = one.path.is_file() and one.path.resolve().is_relative_to(self.folder)
+        if one.kind not in kinds or not inside:
+            raise Refusal(404, f"There is no such file of {one.name!r}, or not any more.")
         return one
 
 
@@ -340,7 +346,8 @@ def _endpoint(function: Callable[..., Any]) -> Any:
         except (ValueError, ImportError) as error:
             return _answer({"error": " ".join(str(error).split())}, 422)
         except OSError as error:
-            return _answer({"error": f"Not saved: {error}"}, 422)
+            what = "Not saved: " if request.method == "PUT" else ""
+            return _answer({"error": f"{what}{error}"}, 422)
         if isinstance(result, dict):
             return _answer(result)
         if isinstance(result, tuple):
@@ -358,25 +365,53 @@ def _download(name: str, content: bytes) -> Any:
     return responses.Response(content, media_type="application/octet-stream", headers=headers)
 
 
-def _imported(segments: Sequence[Segment], seconds: float) -> list[Any]:
-    """Annotations of segments with changes where they touch; "unknown" says nothing."""
+def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[Any]:
+    """Annotations of segments with changes where they touch; "unknown" says nothing.
+
+    Labels that are just numbers, or this recording's name with one, and never come back, are none.
+    """
+    labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
+    number = re.compile(rf"({re.escape(name)} )?\d+")
+    numbered = len(set(labels)) == len(labels) and all(map(number.fullmatch, labels))
     entries: list[dict[str, Any]] = []
     for start, end, label in sorted(segments):
-        end = min(end, seconds)
         if label == UNKNOWN or start >= seconds:
             continue
+        before = entries[-1] if entries else {}
+        if abs(start - before.get("end", -1.0)) < 1e-3:  # as precise as tables are
+            start = before["end"]
+        end = max(start, min(end, seconds))
         if start == end:
             entries.append({"kind": "change", "start": start, "end": start})
             continue
-        numbered = not label or label.isdecimal()
-        name = {} if numbered else {"label": label}
-        before = entries[-1] if entries else {}
+        plain = numbered or not label
         touching = before.get("end") == start and before["kind"] != "change"
-        if touching and (numbered or before.get("label") != label):
+        if touching and (plain or before.get("label") != label):
             entries.append({"kind": "change", "start": start, "end": start})
-        kind = "no change" if numbered else "segment"
-        entries.append({"kind": kind, "start": start, "end": end} | name)
+        kind = "no change" if plain else "segment"
+        told = {} if plain else {"label": label}
+        entries.append({"kind": kind, "start": start, "end": end} | told)
     return read_annotations(entries, seconds)
+
+
+def _begin_with_table(project: Project) -> None:
+    """What ``segments.csv`` of a folder says in which nobody has used the page."""
+    table = project.folder / TABLE
+    if not table.is_file():
+        return
+    if table.resolve().parent != project.folder.resolve():
+        raise ValueError(f"{str(table)!r} is a link out of the folder; copy the file itself.")
+    spans, seconds = read_segments(table), project.seconds
+    if others := sorted(set(spans) - set(seconds)):
+        warnings.warn(
+            f"{str(table)!r} has segments of {others[:5]}, which are not shown; the table is kept "
+            f"as {TABLE}.before when the first change is saved.",
+            stacklevel=2,
+        )
+    shared = [name for name in seconds if name in spans]
+    project.annotations = {name: _imported(name, spans[name], seconds[name]) for name in shared}
+    labels = {one.label for many in project.annotations.values() for one in many if one.label}
+    project.labels = sorted(labels)[:9]
 
 
 def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: Any) -> Page:
@@ -387,7 +422,7 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     FileNotFoundError
         If there is no such folder, or nothing to label in it.
     ValueError
-        If a recording or ``metriclearn.json`` is damaged.
+        If a recording, ``metriclearn.json`` or, where that is missing, ``segments.csv`` is damaged.
     """
     for name in ("starlette", "uvicorn"):
         optional(name, "label")
@@ -396,9 +431,14 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     earlier = read_project(folder)
     for name in ("features", "rate", "ignore"):
         options[name] = options.get(name) or earlier.get(name)
+    if options["rate"] is not None and not 0 < options["rate"] < math.inf:
+        raise ValueError(f"The rate needs to be rows per second above 0, got {options['rate']:g}.")
     recordings, settings = open_recordings(folder, extractor, **options)
     lengths = {one.name: one.seconds for one in recordings}
-    return Page(folder, recordings, Project(folder, lengths, settings=settings).load())
+    project = Project(folder, lengths, settings=settings).load()
+    if not earlier:
+        _begin_with_table(project)
+    return Page(folder, recordings, project)
 
 
 def application(page: Page, port: int, token: str) -> Guard:
@@ -431,6 +471,7 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
         )
         server = uvicorn.Server(settings)
         page.loop.start()
+        listening.listen()  # who opens the address waits until the server answers
         if check:
             threading.Thread(target=server.run, args=([listening],), daemon=True).start()
             while not server.started:

@@ -175,11 +175,13 @@ def open_recordings(
     inside = _inside(folder)
     tables = [path for path in inside if path.suffix.lower() in READERS]
     media = [path for path in inside if path.suffix.lower() in {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}]
-    if not tables and not media:
+    if not tables and (not media or features == "tables"):
         raise FileNotFoundError(
             f"{str(folder)!r} holds nothing to label; put recordings there (wav, mp3, mp4, ...) or "
             "tables (CSV, Parquet, npz), one each."
         )
+    if features == "tables":
+        media = []
     left_out = [*(ignore or []), *([time] if time else [])]
     if time and rate is None:
         rate = sampling_rate([p for p in tables if p.suffix.lower() in (".csv", ".tsv")], time)

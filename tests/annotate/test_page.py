@@ -16,6 +16,7 @@ from scipy.io import wavfile
 
 from metriclearn.__main__ import main
 from metriclearn.datasets.annotations import read_segments
+from tests.features.sounds import write_video
 
 pytest.importorskip("uvicorn", reason="needs the extra label")
 pytest.importorskip("starlette", reason="needs the extra label")
@@ -44,12 +45,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def serve(folder: Path) -> Iterator[Callable[[], tuple[subprocess.Popen, str]]]:
+def serve(folder: Path) -> Iterator[Callable[..., tuple[subprocess.Popen, str]]]:
     """Start the server; returns its process and the address it prints."""
     processes = []
 
-    def start() -> tuple[subprocess.Popen, str]:
-        command = [sys.executable, "-m", "metriclearn", "label", str(folder), "--quiet"]
+    def start(place: Path = folder) -> tuple[subprocess.Popen, str]:
+        command = [sys.executable, "-m", "metriclearn", "label", str(place), "--quiet"]
         process = subprocess.Popen(
             [*command, "--rate", str(RATE)], stdout=subprocess.PIPE, text=True
         )
@@ -72,7 +73,7 @@ class Page:
         self.browser, self.folder = browser, folder
         self.actions = lambda: ActionChains(browser, duration=20)
         browser.get(address)
-        self.until(lambda: len(self.all("#recordings button")) == 3)
+        self.until(lambda: self.all("#recordings button"))
 
     def all(self, selector: str) -> list[Any]:
         return self.browser.find_elements("css selector", selector)
@@ -166,8 +167,23 @@ def _label_and_accept(page: Page) -> None:
     page.press("a")
     page.saved()
     np.testing.assert_allclose(page.changes("second"), CHANGES["second"], atol=0.11)
+
+
+def _accept_a_suggestion(page: Page) -> None:
+    """The stretch that is asked for, as the model says it is, and taken back by undo."""
+    before = page.file()["recordings"]
     page.all("#next")[0].click()
-    assert page.browser.execute_script("return document.getElementById('hint').textContent")
+    name = page.all("#name")[0].text
+    page.press("a")
+    page.saved()
+    after = page.file()["recordings"][name]
+    assert len(after) > len(before.get(name, []))
+    page.all("#undo")[0].click()
+    page.saved()
+    assert page.file()["recordings"] == before
+    page.all("#redo")[0].click()
+    page.saved()
+    assert page.file()["recordings"][name] == after
 
 
 def test_from_recordings_to_a_model(
@@ -181,6 +197,7 @@ def test_from_recordings_to_a_model(
 
     _edit_boundaries(page)
     _label_and_accept(page)
+    _accept_a_suggestion(page)
     _no_errors(browser)
 
     # killed, and started again: everything is there
@@ -212,6 +229,37 @@ def test_from_recordings_to_a_model(
     ends = [end for _, end, _ in segments[:-1]]
     np.testing.assert_allclose(ends, CHANGES["second"], atol=0.11)
     capsys.readouterr()
+
+
+def test_a_video_is_seen_and_heard_of_in_other_windows(
+    browser: Any, serve: Any, tmp_path: Path
+) -> None:
+    pytest.importorskip("av", reason="needs the extra video")
+    times = np.arange(120) / 10
+    pictures = np.full((120, 48, 64, 3), 40, dtype=np.uint8)
+    pictures[np.arange(120) // 40 == 1] = (200, 60, 20)
+    write_video(tmp_path / "film.webm", pictures, times.tolist(), codec="libvpx")
+    _, address = serve(tmp_path)
+    browser.get_log("browser")
+    page = Page(browser, address, tmp_path)
+    page.saved()
+    size = "const v = document.querySelector('video'); return v.readyState && v.videoWidth"
+    page.until(lambda: browser.execute_script(size) == 64)
+    assert browser.execute_script("return document.querySelector('video').duration") > 11
+    first = browser.current_window_handle
+    before = page.shown()
+    browser.switch_to.new_window("window")
+    other = Page(browser, address, tmp_path)
+    other.saved()
+    other.click(SECONDS / 2)  # beside Model: the cursor is there
+    other.press("b")
+    other.saved()
+    assert other.changes("film") == pytest.approx([6.0], abs=0.1)
+    browser.close()
+    browser.switch_to.window(first)
+    page.until(lambda: page.shown() != before)
+    page.saved()
+    _no_errors(browser)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1400, "light")])

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+import metriclearn
 from metriclearn.annotate.server import application, open_page
+from metriclearn.features.audio import AudioFeatures
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra label")
 pytest.importorskip("starlette", reason="needs the extra label")
@@ -71,7 +73,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def running(folder: Path) -> Iterator[Server]:
-    page = open_page(folder, lambda *_: None, rate=10.0)
+    page = open_page(folder, lambda _, rate: AudioFeatures(rate), rate=10.0)
     config = uvicorn.Config(None, port=0, log_level="critical")
     listening = config.bind_socket()
     port = listening.getsockname()[1]
@@ -213,6 +215,8 @@ def test_large_bodies_without_a_length_are_refused(server: Server) -> None:
         b'{"revision": 0, "annotations": {"one": [7]}}',
         b'{"revision": 0, "annotations": {"one": [{"start": NaN, "end": 2, "kind": "change"}]}}',
         b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 99, "kind": "no change"}]}}',
+        b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 1%b, "kind": "no change"}]}}'
+        % (b"0" * 400),
         b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 2, "kind": "what"}]}}',
         b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 2, "kind": "segment"}]}}',
         b'{"revision": 0, "annotations": {}, "labels": [1]}',
@@ -265,6 +269,96 @@ def test_saved_at_once_and_read_again(server: Server) -> None:
         assert later == state
 
 
+def test_a_table_written_by_hand_is_begun_with_and_kept(server: Server) -> None:
+    table = server.folder / "segments.csv"
+    table.write_text("recording,start,end,label\none,0,3,1\none,3,5.5,2\none,5.5,9,1\ngone,0,1,1\n")
+    before = table.read_bytes()
+    with pytest.warns(UserWarning, match=r"segments of \['gone'\], which are not shown"):
+        (again,) = _states(server.folder)
+    told = again["annotations"]["one"]
+    assert [(one["start"], one.get("label")) for one in told] == [
+        *((0.0, "1"), (3.0, None), (3.0, "2"), (5.5, None), (5.5, "1"))
+    ]
+    assert again["labels"] == ["1", "2"]
+    assert table.read_bytes() == before
+    assert server.written() == {"segments.csv"}
+    assert server.change(0, one=told, two=SEGMENTS)[0] == 200
+    assert (server.folder / "segments.csv.before").read_bytes() == before
+    assert server.change(1, one=[], two=[])[0] == 200
+    # nothing is left to learn from, in the table as on the page
+    assert server.written() == {"metriclearn.json", "segments.csv.before"}
+
+
+def _states(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(s.ask("GET", f"/{TOKEN}/api/project")[1]) for s in running(folder)]
+
+
+PROJECT = '{"format": 1, "revision": 0, "labels": [], "recordings": {}%s}'
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("{", "damaged"),
+        ("[]", "damaged"),
+        ('{"format": 2}', "has format 2, this metriclearn reads 1"),
+        (PROJECT.replace("0", "1e999") % "", "damaged"),
+        (PROJECT.replace("{}", "[]") % "", "damaged"),
+        (PROJECT.replace("{}", '{"renamed": []}') % "", r"\['renamed'\], which the folder has not"),
+        (PROJECT % ', "rate": "fast"', "rows per second"),
+        (PROJECT % ', "rate": -5', "rows per second"),
+        (PROJECT % ', "ignore": 3', "list of columns"),
+        (PROJECT % ', "features": "smell"', "features need to be one of"),
+    ],
+)
+def test_a_project_that_cannot_be_read_is_kept(server: Server, content: str, sentence: str) -> None:
+    file = server.folder / "metriclearn.json"
+    file.write_text(content)
+    with pytest.raises(ValueError, match=sentence):
+        _states(server.folder)
+    assert server.change(0, one=SEGMENTS)[0] == 422
+    assert file.read_text() == content
+
+
+def test_what_is_edited_by_hand_is_not_overwritten(server: Server) -> None:
+    assert server.change(0, one=SEGMENTS)[0] == 200
+    file = server.folder / "metriclearn.json"
+    file.write_text(file.read_text().replace("5.5", "6.5"))
+    status, content = server.change(1, one=[])
+    assert status == 409
+    assert content["annotations"]["one"][-1]["end"] == 6.5
+    assert server.change(1, one=[])[0] == 200
+
+
+def test_a_file_that_has_gone_is_told(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile", reason="needs the extra audio")
+    path = tmp_path / "sound.wav"
+    soundfile.write(path, np.random.default_rng(0).normal(size=8000), 8000)
+    for server in running(tmp_path):
+        assert server.ask("GET", f"/{TOKEN}/media/sound")[0] == 200
+        path.unlink()
+        assert server.ask("GET", f"/{TOKEN}/media/sound")[0] == 404
+
+
+def test_the_model_that_is_exported_segments(server: Server, tmp_path: Path) -> None:
+    assert server.ask("GET", f"/{TOKEN}/export/model/one")[0] == 422  # nothing is known
+    ends = (0.0, 3.0, 5.5, 9.0)
+    known = [
+        {"start": start, "end": end, "kind": "segment", "label": label}
+        for start, end, label in zip(ends, ends[1:], ("rest", "work", "rest"))
+    ]
+    assert server.change(0, one=known, two=known)[0] == 200
+    status, content = server.ask("GET", f"/{TOKEN}/export/model/one")
+    assert status == 200
+    path = tmp_path / "exported.model"
+    path.write_bytes(content)
+    model = metriclearn.load(path)
+    X = np.loadtxt(server.folder / "two.csv", delimiter=",", skiprows=1)
+    segments = model.segment_features(X)
+    assert [label for *_, label in segments] == ["rest", "work", "rest"]
+    np.testing.assert_allclose([end for _, end, _ in segments], ends[1:], atol=0.11)
+
+
 def test_two_windows_do_not_overwrite_each_other(server: Server) -> None:
     assert server.change(0, one=SEGMENTS)[0] == 200
     status, content = server.change(0, one=[])
@@ -290,11 +384,12 @@ def test_formats_give_back_what_they_were_given(server: Server, kind: str) -> No
         {"start": 3.0, "end": 3.0, "kind": "change"},
         {"start": 3.0, "end": 9.0, "kind": "segment", "label": "sit & stand"},
     ]
-    assert server.change(0, one=labeled)[0] == 200
-    status, content = server.ask("GET", f"/{TOKEN}/export/{kind}/one?what=known")
-    assert status == 200
-    status, content = server.ask("POST", f"/{TOKEN}/import/{kind}/one", content)
-    assert (status, json.loads(content)) == (200, {"annotations": labeled})
+    for revision, known in enumerate((labeled, SEGMENTS)):
+        assert server.change(revision, one=known)[0] == 200
+        status, content = server.ask("GET", f"/{TOKEN}/export/{kind}/one?what=known")
+        assert status == 200
+        status, content = server.ask("POST", f"/{TOKEN}/import/{kind}/one", content)
+        assert (status, json.loads(content)) == (200, {"annotations": known})
 
 
 @pytest.mark.parametrize(("level", "n_bins"), [(0, 90), (2, 23), (7, 1)])

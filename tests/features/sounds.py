@@ -26,13 +26,17 @@ def write_wave(path: Path, signal: NDArray, rate: int = RATE) -> Path:
 
 
 def write_video(
-    path: Path, pictures: NDArray[np.uint8], times: list[float], sound: NDArray | None = None
+    path: Path,
+    pictures: NDArray[np.uint8],
+    times: list[float],
+    sound: NDArray | None = None,
+    codec: str = "mpeg4",
 ) -> Path:
     """Pictures (n, H, W, 3) shown from the given times on (seconds), lossless enough to tell."""
     import av
 
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg4", rate=25)
+        stream = container.add_stream(codec, rate=25)
         stream.height, stream.width = pictures.shape[1:3]
         stream.pix_fmt, stream.bit_rate = "yuv420p", 4_000_000
         stream.codec_context.time_base = Fraction(1, 1000)

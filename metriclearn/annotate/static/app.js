@@ -249,7 +249,7 @@ function hint() {
 
 function showStatus() {
   const { learned } = state;
-  const saved = state.unsaved ? "Saving" : state.revision ? "Saved" : "Nothing said yet";
+  const saved = state.unsaved ? "Saving" : state.revision ? "Saved" : Object.keys(state.annotations).length ? "As in segments.csv" : "Nothing said yet";
   const learning = learned.error ? learned.error
     : learned.revision === undefined ? "Opening"
     : learned.revision !== state.revision || state.unsaved ? "learning"
@@ -553,6 +553,10 @@ async function listen() {
         if (!content.suggestions?.length && content.busy) content.suggestions = state.learned.suggestions ?? [];
         else state.asked = -1;
         state.learned = { suggestions: [], recordings: {}, curve: [], ...content };
+        if (content.revision > state.revision && !state.unsaved) {
+          const elsewhere = await call("api/project"); // another window has saved
+          if (!state.unsaved) [adopt(elsewhere.content), (state.done = []), (state.undone = [])];
+        }
         refresh();
       }
       patience = 500;
