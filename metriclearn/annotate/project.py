@@ -55,7 +55,7 @@ class Annotation(NamedTuple):
             for time in (known.get("start"), known.get("end"))
         )
         point = kind == "change"
-        right = 0 < start == end < seconds if point else 0 <= start < end <= seconds + _SLACK
+        right = 0 < start == end < seconds if point else 0 <= start < end < seconds + 1e-3
         named = isinstance(label, str) and len(label) <= 200 and label == label.strip()
         if not (
             kind in _KINDS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import secrets
 import socket
@@ -377,10 +376,11 @@ def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[An
     for start, end, label in sorted(segments):
         if label == UNKNOWN or start >= seconds:
             continue
+        start, end = round(start, 3), min(round(end, 3), seconds)
         before = entries[-1] if entries else {}
         if abs(start - before.get("end", -1.0)) < 1e-3:  # as precise as tables are
             start = before["end"]
-        end = max(start, min(end, seconds))
+        end = max(start, end)
         if start == end:
             entries.append({"kind": "change", "start": start, "end": start})
             continue
@@ -431,8 +431,6 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     earlier = read_project(folder)
     for name in ("features", "rate", "ignore"):
         options[name] = options.get(name) or earlier.get(name)
-    if options["rate"] is not None and not 0 < options["rate"] < math.inf:
-        raise ValueError(f"The rate needs to be rows per second above 0, got {options['rate']:g}.")
     recordings, settings = open_recordings(folder, extractor, **options)
     lengths = {one.name: one.seconds for one in recordings}
     project = Project(folder, lengths, settings=settings).load()

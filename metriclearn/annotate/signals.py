@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -189,7 +190,7 @@ def open_recordings(
     for path in tables:
         frame = read_features(path, left_out)
         X, names = frame.to_numpy(), [str(name) for name in frame.columns]
-        length = len(X) / (rate or 1.0)
+        length = _whole(len(X) / (rate or 1.0))
         recordings.append(Recording(path.stem, "table", path, X, names, rate or 1.0, length))
     if media:
         sounding = any(path.suffix.lower() in AUDIO_SUFFIXES for path in media)
@@ -200,7 +201,7 @@ def open_recordings(
         kind = "audio" if path.suffix.lower() in AUDIO_SUFFIXES else "video"
         X = cached_features(path, computing, cache)
         names = [str(name) for name in computing.get_feature_names_out()]
-        length = duration(path) or len(X) / computing.rate
+        length = _whole(duration(path) or len(X) / computing.rate)
         one = Recording(path.stem, kind, path, X, names, float(computing.rate), length, computing)
         recordings.append(one)
     recordings.sort(key=lambda one: one.name)
@@ -210,6 +211,11 @@ def open_recordings(
     settings = {"features": features, "ignore": left_out, "rate": rate if tables else None}
     settings["media_rate"] = media_rate if media else None
     return recordings, {key: value for key, value in settings.items() if value}
+
+
+def _whole(seconds: float) -> float:
+    """In milliseconds, as all times on the page: what lies behind the last one cannot be marked."""
+    return max(math.floor(round(1000 * seconds, 6)), 1) / 1000
 
 
 def _inside(folder: Path) -> Iterator[Path] | list[Path]:

@@ -13,6 +13,7 @@ import pytest
 
 import metriclearn
 from metriclearn.annotate.server import application, open_page
+from metriclearn.datasets.annotations import read_segments
 from metriclearn.features.audio import AudioFeatures
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra label")
@@ -72,8 +73,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
     yield from running(folder)
 
 
-def running(folder: Path) -> Iterator[Server]:
-    page = open_page(folder, lambda _, rate: AudioFeatures(rate), rate=10.0)
+def running(folder: Path, rate: float = 10.0) -> Iterator[Server]:
+    page = open_page(folder, lambda _, rate: AudioFeatures(rate), rate=rate)
     config = uvicorn.Config(None, port=0, log_level="critical")
     listening = config.bind_socket()
     port = listening.getsockname()[1]
@@ -287,6 +288,18 @@ def test_a_table_written_by_hand_is_begun_with_and_kept(server: Server) -> None:
     assert server.change(1, one=[], two=[])[0] == 200
     # nothing is left to learn from, in the table as on the page
     assert server.written() == {"metriclearn.json", "segments.csv.before"}
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(27.0, 3.333), (7.0, 12.857), (100.0, 0.9)])
+def test_a_recording_can_be_marked_to_its_end(tmp_path: Path, rate: float, seconds: float) -> None:
+    write_table(tmp_path / "one.csv")
+    for server in running(tmp_path, rate):
+        state = json.loads(server.ask("GET", f"/{TOKEN}/api/project")[1])
+        assert state["recordings"][0]["seconds"] == seconds
+        whole = {"start": 0.0, "end": seconds, "kind": "segment", "label": "rest"}
+        assert server.change(0, one=[whole])[0] == 200
+    table = read_segments(tmp_path / "segments.csv")
+    assert table == {"one": [(0.0, seconds, "rest")]}
 
 
 def _states(folder: Path) -> list[dict[str, Any]]:

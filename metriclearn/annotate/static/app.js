@@ -605,7 +605,7 @@ async function begin() {
       refresh();
     },
     drag: (boundary, time, done) => {
-      const list = edits.move(known(), boundary, time);
+      const list = edits.move(known(), boundary, Math.min(time, state.current.seconds - 0.001));
       state.dragged = done ? null : list;
       state.chosen = edits.changes(list).find((t) => !edits.changes(known()).includes(t)) ?? boundary;
       if (done) edit(list);
