@@ -29,7 +29,15 @@ from metriclearn.problem.partition import Partition
 from metriclearn.running.callbacks import Callback
 from metriclearn.running.extras import optional
 from metriclearn.running.files import replacing
-from metriclearn.running.parameters import Needs, component, either, number, several, shown
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    component,
+    either,
+    number,
+    several,
+    shown,
+)
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
@@ -219,6 +227,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         if not hasattr(self, "kept_"):
             from safetensors.torch import load
 
+            check_parameters(self)  # of a model from elsewhere, whose device may not be here
             network = self._made()
             network.load_state_dict(load(self.weights_.tobytes()))
             self._keep(network)

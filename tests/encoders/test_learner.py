@@ -211,6 +211,16 @@ def test_files_hold_weights_and_the_class_of_the_encoder(encoder: Any, tmp_path:
     assert back.score(XS, YS) == fitted.score(XS, YS)
 
 
+def test_a_model_of_another_machine_says_which_device_is_missing(tmp_path: Path) -> None:
+    fitted = learner(n_epochs=1).fit(XS, YS)
+    fitted.device = "cuda:99"
+    back = metriclearn.load(fitted.save(tmp_path / "model.npz"))
+    with pytest.raises(ValueError, match="needs a device of this machine"):
+        back.predict(XS[0])
+    expected = fitted.set_params(device="cpu").predict(XS[0])
+    np.testing.assert_array_equal(back.set_params(device="cpu").predict(XS[0]), expected)
+
+
 def test_what_a_file_cannot_hold_or_find_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     module = torch.nn.Linear(6, 2)
     fitted = learner(module, n_epochs=1).fit(XS, YS)
