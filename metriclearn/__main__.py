@@ -7,7 +7,6 @@ of which those that are passed by name only are options.
 
 from __future__ import annotations
 
-import logging
 import sys
 import warnings
 from collections.abc import Sequence
@@ -53,7 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = (label, fit, segment, compare, info)
     parser = command_line("metriclearn", main, commands, metriclearn.__version__)
     options = vars(parser.parse_args(arguments))
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: print(f"Note: {message}", file=sys.stderr)

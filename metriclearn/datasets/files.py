@@ -51,7 +51,8 @@ def read_text_table(path: PathLike, needed: str, **options: Any) -> pd.DataFrame
             with open(path, encoding="utf-8-sig") as stream:
                 header = stream.readline()
             separator = max(",\t;", key=header.count)
-            reader = csv.reader([header], delimiter=separator, skipinitialspace=True)
+            spaced = f"{separator} " in header  # which is no part of a value then
+            reader = csv.reader([header], delimiter=separator, skipinitialspace=spaced)
             names = next(reader, [])
             if repeated := [name for name in set(names) if name and names.count(name) > 1]:
                 raise ValueError(
@@ -65,7 +66,7 @@ def read_text_table(path: PathLike, needed: str, **options: Any) -> pd.DataFrame
                 index_col=False,
                 encoding="utf-8-sig",
                 na_filter=False,
-                skipinitialspace=True,
+                skipinitialspace=spaced,
                 **options,
             )
         except UnicodeDecodeError as error:

@@ -133,7 +133,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         **LargeMarginLearner.PARAMETERS,
         "penalty": either(
-            "learned", number(), component(LearnedPrice, "LearnedPrice((SequenceFeatures(),))")
+            "learned", number(), Needs("LearnedPrice(…)", lambda v: isinstance(v, LearnedPrice))
         ),
         "min_size": number(1, whole=True),
         "n_segments": either(None, "given", remedy="; a number of segments is passed to predict"),

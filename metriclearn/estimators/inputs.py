@@ -465,6 +465,7 @@ def _sort_of(X: Any) -> str:
         return "one"
     for item in X:
         table = isinstance(item, Sequence) and len(item) > 0 and isinstance(item[0], Sequence)
-        if table or getattr(item, "ndim", 0) in (1, 2):
+        shape = getattr(item, "shape", ())
+        if table or (isinstance(shape, tuple) and len(shape) in (1, 2)):
             return "several"
     return "one" if len(X) > 0 else "several"

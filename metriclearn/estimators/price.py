@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, either, number, real_array, several, shown
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    either,
+    number,
+    real_array,
+    several,
+    shown,
+)
 
 _FEATURE = Needs("", lambda one: hasattr(one, "transform") or callable(one))
 _VARIES = 1e-9  # of the largest value: what deviates less from its mean is constant
@@ -91,6 +99,7 @@ class LearnedPrice(ComponentParameters):
         ValueError
             If features are not what is said above, or not the same for all sequences.
         """
+        check_parameters(self)
         means, variances = [], []
         for array in X:
             rows = self.transform(array)[1:-1]

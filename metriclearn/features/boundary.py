@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.features.stateless import StatelessTransformer
-from metriclearn.running.parameters import either, number, real_array, several
+from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
+from metriclearn.running.parameters import either, needs, number, real_array, several
 
 
 @dataclass(eq=False, repr=False)
@@ -51,6 +51,7 @@ class BoundaryFeatures(StatelessTransformer):
     windows: Sequence[int] = (5, 20)
     statistics: Sequence[str] = ("mean",)
 
+    @needs(X=SEQUENCES)
     def transform(self, X: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
         """Features of N sequences (T_i, P), each (T_i+1, q), O(T P) for each window.
 

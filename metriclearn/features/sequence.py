@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.features.hermite import binary_exponents, noise_scale, robust_scale
-from metriclearn.features.stateless import StatelessTransformer
-from metriclearn.running.parameters import either, real_array, several
+from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
+from metriclearn.running.parameters import either, needs, real_array, several
 
 _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants finite
 
@@ -78,6 +78,7 @@ class SequenceFeatures(StatelessTransformer):
         "log_step_deviation",
     )
 
+    @needs(X=SEQUENCES)
     def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
         """Features of N sequences (T_i, P), (N, n_names), O(T log T) each."""
         arrays = [real_array("SequenceFeatures", "a sequence", sequence) for sequence in X]

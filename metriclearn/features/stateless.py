@@ -10,7 +10,9 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import check_parameters
+from metriclearn.running.parameters import Needs, check_parameters
+
+SEQUENCES = Needs("a list {name} of sequences", lambda X: not isinstance(X, bytes) and len(X) >= 0)
 
 
 class Descriptor(Protocol):

@@ -142,6 +142,14 @@ GOOD: dict[str, Any] = {
     "EncoderMetricLearner.y": [LABELS] * 4,
     "EncoderMetricLearner.n_epochs": 2,
     "EncoderMetricLearner.validation": 0.25,
+    "BoundaryFeatures.X": [X] * 2,
+    "SequenceFeatures.X": [X] * 2,
+    "FrozenFeatures.module": _no_change,
+    "auto_metric_learner.X": [X] * 4,
+    "auto_metric_learner.y": [LABELS] * 4,
+    "auto_metric_learner.seconds": 1.0,
+    "Ensemble.encoder": _no_change,
+    "Normalized.encoder": _no_change,
     "Columns.encoder": _no_change,
     "FrozenEncoder.module": _no_change,
     "Region.start": 1,
@@ -179,7 +187,7 @@ _METHODS = (
 )
 _LABELS = ("labels_true", "labels_pred", "a", "b")  # optional, but nothing is compared without
 # What learners call with what they have checked
-_SEAMS = (ml.FrobeniusLoss, ml.KnownLoss, ml.similarities.SimilarityFeatures)
+_SEAMS = (ml.FrobeniusLoss, ml.KnownLoss, ml.LearnedPrice, ml.similarities.SimilarityFeatures)
 _ANNOTATED = {"int": 2, "float": 0.5, "bool": False, "str": "a"}
 
 
@@ -289,10 +297,10 @@ def calls() -> list[Call]:
     for name, value in public().items():
         if not isinstance(value, type):
             result += _calls_of(name, name, value, lambda f=value: f)
-        elif issubclass(value, BaseEstimator):
-            result += _calls_of_estimator(name, value)
         elif issubclass(value, (tuple, float, *_SEAMS)) or getattr(value, "_is_protocol", False):
             continue  # what functions return, and what only names methods
+        elif issubclass(value, BaseEstimator):
+            result += _calls_of_estimator(name, value)
         elif value is ml.Region or not is_dataclass(value):
             constructors = [m for m in _METHODS if isinstance(vars(value).get(m), classmethod)]
             for method in constructors:

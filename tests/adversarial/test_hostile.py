@@ -46,7 +46,14 @@ NAN_IS_TOLD = (
     "weighted_goodman_kruskal",
     "EncoderMetricLearner(validation=",
 )
-NOT_LOOKED_AT = ("ImageFeatures.fit(X", "plot_contingency", "stability_reference(reference")
+NOT_LOOKED_AT = (
+    "BoundaryFeatures.fit(X",  # nothing is learned from it
+    "FrozenFeatures.fit(X",
+    "ImageFeatures.fit(X",
+    "SequenceFeatures.fit(X",
+    "plot_contingency",
+    "stability_reference(reference",
+)
 ERRORS: Counter[bool] = Counter()  # whether they are ours
 OBSCURE: Counter[str] = Counter()
 

@@ -215,7 +215,7 @@ def test_any_unit_without_standardization(name: str, share: float) -> None:
     exponent = round(share * FARTHEST.get(name, 329))
     random, unit = np.random.default_rng(0), 2.0**exponent
     ys = [np.repeat([0, 1, 2], random.integers(4, 9, 3)) for _ in range(3)]
-    Xs = [2.0 * random.normal(size=(3, 3))[y] + random.normal(size=(len(y), 3)) for y in ys]
+    Xs = [2.0 * random.normal(size=(3, 3))[y] + 0.5 * random.normal(size=(len(y), 3)) for y in ys]
     fitted = []
     for size in (1.0, unit):
         learner = clone(LEARNERS[name](size))

@@ -429,7 +429,7 @@ def test_an_interrupted_fit_says_how_to_go_on(solver, remedy, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"penalty": "learn"}, 'needs penalty="learned" or a number of at least 0, got .learn.'),
+        ({"penalty": "learn"}, 'needs penalty="learned", a number of at least 0 or LearnedP'),
         ({"n_segments": 5}, 'needs n_segments=None or "given", got 5; a number of segments is'),
         ({"min_size": 200}, "needs labeled segments of at least min_size=200 samples, but data"),
         ({"regularizer": L1(0.0)}, "L1 needs a positive strength, got 0.0"),

@@ -172,7 +172,13 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) ->
         return {file: file.stat().st_mtime_ns for file in found}
 
     for number, enough in ((signal.SIGINT, 2), (signal.SIGKILL, 8)):
-        running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        running = subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            # what is started in the background of a shell ignores Ctrl-C
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         while len(fits()) < enough and running.poll() is None:
             time.sleep(0.01)
         running.send_signal(number)
