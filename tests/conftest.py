@@ -1,5 +1,6 @@
 """Settings of the whole suite."""
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,16 @@ def no_figure_stays_open() -> Iterator[None]:
     yield
     if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
         pyplot.close("all")
+
+
+@pytest.fixture(autouse=True)
+def no_handler_stays() -> Iterator[None]:
+    """What libraries add to the root logger writes to a stream that closes with the test."""
+    before = logging.root.handlers[:]
+    yield
+    for handler in logging.root.handlers[:]:
+        if handler not in before:
+            logging.root.removeHandler(handler)
 
 
 @pytest.fixture(scope="module")
