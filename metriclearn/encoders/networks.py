@@ -447,7 +447,9 @@ class FrozenFeatures(StatelessTransformer):
 
     Examples
     --------
-    >>> pictures = FrozenFeatures(nn.AvgPool2d(4), (8, 8, 3))
+    >>> from torch import nn
+    >>> from metriclearn.encoders import FrozenFeatures
+    >>> pictures = FrozenFeatures(nn.AvgPool2d(4), (1, 8, 8))
     >>> pictures.get_feature_names_out().tolist()
     ['frozen0', 'frozen1', 'frozen2', 'frozen3']
     """
