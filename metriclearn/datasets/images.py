@@ -18,7 +18,7 @@ from metriclearn.running.extras import optional
 from metriclearn.running.files import reading
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabeledImages(Items):
     """N images, each with one or several label maps of its size.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KINDS = {"normal": NO_CHANGE, "1breakpoint": EXACTLY_ONE}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnnotatedProfiles(Items):
     """Sequences of which only some regions are annotated.
 

@@ -33,6 +33,9 @@ class Items:
         """N, the number of items."""
         return len(getattr(self, self.LISTS[0]))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} {self.LISTS[0]})"
+
     def select(self, indices: ArrayLike) -> Self:
         """The items at ``indices``, in that order (arrays are shared, not copied).
 
@@ -53,7 +56,7 @@ class Items:
         return replace(self, **lists)  # type: ignore[type-var]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabeledSequences(Items):
     """N sequences with one label per sample, checked when built.
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.sequences import LabeledSequences
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SyntheticSequences(LabeledSequences):
     """Labelled sequences whose relevant features are known.
 

@@ -17,7 +17,7 @@ _LETTER_FEATURES = [
 _LIBRAS_FEATURES = [f"{axis}{frame}" for frame in range(1, 46) for axis in "xy"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabeledTable:
     """T samples of P features, in classes.
 
@@ -43,6 +43,9 @@ class LabeledTable:
 
     def __len__(self) -> int:
         return len(self.X)
+
+    def __repr__(self) -> str:
+        return f"LabeledTable({self.name!r}, {len(self)} samples of {self.X.shape[1]} features)"
 
     @property
     def classes(self) -> NDArray:
