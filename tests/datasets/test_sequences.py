@@ -60,7 +60,8 @@ def test_labels_that_name_classes_come_back(labelings: list[list[str]], classes:
 
 
 def test_a_data_set_prints_as_its_size() -> None:
-    assert repr(make_change_points(3, 50, 4, 1, random_state=0)) == "SyntheticSequences(3 sequences)"
+    made = make_change_points(3, 50, 4, 1, random_state=0)
+    assert repr(made) == "SyntheticSequences(3 sequences)"
     assert repr(load_iris()) == "LabeledTable('iris', 150 samples of 4 features)"
 
 
