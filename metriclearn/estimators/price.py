@@ -40,6 +40,10 @@ class LearnedPrice(ComponentParameters):
     ``strength``: Ω(B, v·strength/T̄), with T̄ the mean length of the training segments, as the
     score of a segment is a sum over its samples and its price is not.
 
+    Of new sequences, features beyond what training has seen are those at the end of its range: a
+    price goes no further along a feature than it has been learned, and a constant sequence costs
+    as much as the quietest one.
+
     Parameters
     ----------
     features : sequence of features
@@ -58,6 +62,8 @@ class LearnedPrice(ComponentParameters):
     mean_, deviation_ : arrays (q,)
         Of the features over the training sequences, each with the same weight; the deviation of a
         constant one is ∞.
+    range_ : array (2, q)
+        Smallest and largest features of the training sequences.
     coef_ : array (q,)
         v for features in their own units.
 
@@ -100,16 +106,19 @@ class LearnedPrice(ComponentParameters):
             If features are not what is said above, or not the same for all sequences.
         """
         check_parameters(self)
-        means, variances = [], []
+        means, variances, ranges = [], [], []
         for array in X:
             rows = self.transform(array)[1:-1]
             means.append(rows.mean(axis=0))
             variances.append(rows.var(axis=0))
+            ranges.append([rows.min(axis=0), rows.max(axis=0)])
             if len(means[-1]) != len(means[0]):
                 raise ValueError(
                     f"LearnedPrice needs the same features of every sequence, got {len(means[0])} "
                     f"of sequence 0 and {len(means[-1])} of sequence {len(means) - 1}."
                 )
+        lowest, highest = np.swapaxes(ranges, 0, 1)
+        self.range_ = np.array([lowest.min(axis=0), highest.max(axis=0)])
         self.mean_ = np.mean(means, axis=0)
         deviation = np.sqrt(np.mean(variances + (means - self.mean_) ** 2, axis=0))
         varies = deviation > _VARIES * np.max(np.abs(means), axis=0, initial=0.0)
@@ -159,4 +168,4 @@ class LearnedPrice(ComponentParameters):
 
     def prices(self, X: NDArray) -> NDArray[np.float64]:
         """⟨v, ψ(t)⟩ at every position of one sequence, what changes cost beside λ, (T+1,)."""
-        return (self.transform(X) - self.mean_) @ self.coef_
+        return (np.clip(self.transform(X), *self.range_) - self.mean_) @ self.coef_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LANES = 3  # of features in a picture
+_FEW = 5  # segments: of sequences this short nothing is said
 _METRIC = component("fit", "ClusteringMetricLearner()", optional=True)
 
 
@@ -361,7 +363,10 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
 
     def _segment(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
-        """What the program, by default the oracle, finds in every data set."""
+        """What the program, by default the oracle, finds in every data set.
+
+        Warns where the price makes segments of fewer than two samples on average.
+        """
         if n_segments is None and self.penalty_ is None:
             raise ValueError(
                 f"{type(self).__name__} was fitted with n_segments='given' and has no penalty; "
@@ -373,6 +378,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         )
         oracle = segmentation_oracle(self.oracle, self.min_size) if program is None else program
         partitions: list[Any] = []
+        n_single = 0
         for X, count in zip(data.arrays, counts):
             form: Any = LowRankForm(cumulative=cumulative_sums(X, self.components_))
             if self.price_ is not None:
@@ -384,4 +390,13 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             else:
                 assert self.penalty_ is not None
                 partitions.append(oracle(form.shifted(-self.penalty_)))
+                if program is None and partitions[-1].n_clusters > max(len(X) / 2, _FEW):
+                    n_single += 1
+        if n_single:
+            warnings.warn(
+                f"{who} makes segments of fewer than two samples on average in {n_single} of "
+                f"{len(partitions)} data sets, as a change costs less there than noise gains; call "
+                "tune_penalty with labeled data like these, or pass n_segments.",
+                stacklevel=3,
+            )
         return partitions

@@ -1,6 +1,7 @@
 """Prices that depend on the sequence and on the boundary: one convex problem, certified."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -157,6 +158,34 @@ def test_units_of_features_and_data_do_not_matter() -> None:
     tenfold = learner(penalty=LearnedPrice((lambda X: 10.0 * flags(X) + 3.0,)), **given)
     tenfold.fit(XS, YS)
     assert tenfold.price_.prices(XS[0]) == pytest.approx(one.price_.prices(XS[0]), abs=1e-4)
+
+
+def test_prices_go_no_further_than_they_were_learned() -> None:
+    """The quieter the cheaper, but a constant sequence costs as much as the quietest one."""
+    price = LearnedPrice((SequenceFeatures(("log_noise",)),))
+    fitted = learner(penalty=price, regularizer=SquaredFrobenius(1e-3)).fit(XS, YS)
+    assert fitted.price_.coef_[0] > 0.0
+    quietest = min(fitted.price_.prices(X)[0] for X in XS)
+    for size in (0.0, 1e-9, 1e-3):
+        quiet = size * XS[0] + 2.0
+        assert fitted.price_.prices(quiet)[0] == pytest.approx(quietest)
+        assert fitted.predict_change_points(quiet).tolist() == [60]
+    assert fitted.price_.prices(100.0 * XS[0])[0] == max(fitted.price_.prices(X)[0] for X in XS)
+
+
+def test_segments_of_single_samples_are_told() -> None:
+    fitted = learner().fit(XS, YS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.predict(XS)
+    fitted.penalty_ *= 1e-3
+    noisy, y = TEST[0]
+    with pytest.warns(UserWarning, match=r"fewer than two samples on average in 1 of 2 data sets"):
+        assert len(fitted.predict_change_points([noisy, 0 * noisy])[0]) > 30
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.tune_penalty(noisy, y).predict(noisy)
+        fitted.predict(noisy, n_segments=60)
 
 
 def test_predictions_use_prices_and_files_keep_them(tmp_path, capsys) -> None:
