@@ -9,8 +9,9 @@ Beside each its page ``NAME.md`` is made, which ends with the digest of the file
 older than its numbers. In all other pages what is made stands between ``<!-- made: EXPRESSION -->``
 and ``<!-- /made -->``, EXPRESSION being Jinja's, of the methods of :class:`Committed`; numbers that
 no command of this repository makes stand between ``<!-- said: SOURCE -->`` and ``<!-- /said -->``.
-The check refuses numbers anywhere else but in code and references, and pages and pictures without
-results. A picture holds the digest of what it shows, too.
+The check refuses numbers anywhere else but in code and references, also in reStructuredText and in
+what the gallery says, and pages and pictures without results. A picture holds the digest of what it
+shows, its page the digest of the picture, and a record in ``docs/research`` that of its own text.
 """
 
 from __future__ import annotations
@@ -84,11 +85,18 @@ _MADE = re.compile(r"<!-- made: (.+?) -->(\n?)(.*?)<!-- /made -->", re.DOTALL)
 _FREE = re.compile(
     r"```.*?```|`[^`\n]*`|<!-- (made|said): .*?<!-- /\1 -->|\]\([^)]*\)|<[!/a-zA-Z][^>\n]*>|"
     r"^ *\d\. |(?:[A-Z]\w+|al\.) \(?(?:19|20)\d\d\b|"
-    r"(?:[Ss]ections?|Eqs?\.|Figure|Table|Python|BSD|Theorem|[a-z]+-[a-z]+) \(?[\d.]+\)?"
+    r"(?:[Ss]ections?|Eqs?\.|Figure|Table|Python|BSD|Theorem|scikit-learn|tsseg-eval) \(?[\d.]+\)?"
     r"(?: and [\d.]+)?",
     re.DOTALL | re.MULTILINE,
 )
-_NUMBER = re.compile(r"(?<![\w.^/-])(?![01](?!\.?\d| \d{3}))(?:\d{1,3}(?: \d{3})+|\d*\.?\d+)")
+_NUMBER = re.compile(
+    r"(?<![\w.])(?<![^\W\d][/-])(?![01](?!\.?\d| \d{3}))(?:\d{1,3}(?: \d{3})+|\d*\.?\d+)"
+)
+# what is no prose in reStructuredText: blocks of code, directives, their options, and literals
+_DIRECTIVE = re.compile(
+    r"^( *)\.\. code-block::.*\n(?:\1 +.*\n|\n)*|^ *\.\. .*$|^ *:[\w-]+:.*$|``[^`]*``", re.MULTILINE
+)
+_DIGEST = re.compile(r"\s*<!-- digest: \w+ -->\s*\Z")
 _AWAITED = "Not run with this version yet (`{}`)."
 
 
@@ -202,6 +210,17 @@ def filled(text: str, committed: Committed) -> str:
     return _MADE.sub(made, text)
 
 
+def prose(page: Path) -> str:
+    """What a page says: of a file of the gallery its comments, of reStructuredText no code."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".md":
+        return text
+    if page.suffix == ".py":
+        title, _, code = text.removeprefix('"""').partition('"""')
+        text = title + re.sub(r"^[^#\n].*$", "", code, flags=re.MULTILINE)
+    return _DIRECTIVE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+
+
 def unmarked(text: str) -> Iterator[tuple[int, str]]:
     """Line and text of every number that stands outside of the marks, see :data:`_FREE`."""
     kept = _FREE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
@@ -234,7 +253,9 @@ def drawn_pages(docs: Path) -> dict[Path, str]:
         images = [name for name, (source, _) in (DRAWN | TAKEN).items() if source == stem]
         there = [name for name in images if (docs / "images" / f"{name}.png").is_file()]
         parts = [text, *(f"{committed.picture(name)}\n" for name in there)]
-        parts.append(f"Made by `make figures` from [{file.name}]({file.name}), {digest(file)}.\n")
+        made_from = [f"[{file.name}]({file.name}), {digest(file)}"]
+        made_from += [f"{name}.png, {digest(docs / 'images' / f'{name}.png')}" for name in there]
+        parts.append(f"Made by `make figures` from {'; '.join(made_from)}.\n")
         pages[file.with_suffix(".md")] = "\n".join(parts)
     return pages
 
@@ -244,6 +265,13 @@ def other_pages(root: Path) -> list[Path]:
     docs = root / "docs"
     guides = [page for page in docs.rglob("*.md") if page.parent.name not in _NOT_WRITTEN]
     return [root / "README.md", *sorted(guides)]
+
+
+def kept(text: str) -> str:
+    """A record of ``docs/research`` with its digest below it: numbers do not change unseen."""
+    record = _DIGEST.sub("", text).rstrip()
+    shown = hashlib.sha256(record.encode("utf-8")).hexdigest()[:12]
+    return f"{record}\n\n<!-- digest: {shown} -->\n"
 
 
 def stale_pictures(docs: Path) -> dict[str, Path]:
@@ -350,7 +378,9 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         for page in other_pages(root):
             text = page.read_text(encoding="utf-8")
             pages[page] = filled(text, Committed(docs, page.parent))
-            for line, number in unmarked(text):
+        pages |= {page: kept(page.read_text("utf-8")) for page in docs.glob("research/*.md")}
+        for page in [*other_pages(root), *docs.rglob("*.rst"), *docs.glob("gallery/**/*.py")]:
+            for line, number in unmarked(prose(page)):
                 problems.append(f"{page.relative_to(root)}, line {line}: {number!r} has no mark")
     except (ValueError, OSError) as error:  # results that contradict themselves, or none
         problems.append(str(error))

@@ -5,9 +5,12 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
-from experiments.figures import DRAWN, ROOT, TAKEN, digest, main, other_pages, told, unmarked
+from experiments.figures import DRAWN, ROOT, TAKEN, digest, draw, main, other_pages, told, unmarked
 
 DIGIT = re.compile(r"\d")
 MADE = re.compile(r"(?<=-->)[^<]*(?=<!-- /made -->)")
@@ -81,6 +84,59 @@ def test_a_page_or_picture_without_results_fails(
     figure.write_text(text, encoding="utf-8")
 
 
+@pytest.mark.parametrize("name", ["scaling", "timeline"])
+def test_one_other_pixel_of_a_picture_fails(
+    name: str, copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = copied / f"docs/images/{name}.png"
+    before, texts = picture.read_bytes(), PngInfo()
+    for key, value in told(picture).items():
+        texts.add_itxt(key, value)
+    with Image.open(picture) as image:
+        image.load()
+    image.putpixel((5, 5), tuple(255 - value for value in image.getpixel((5, 5))))  # type: ignore
+    image.save(picture, pnginfo=texts)
+    assert main(["--check"], copied) == 1
+    assert f"{name}.png, {digest(picture)}" in capsys.readouterr().err
+    picture.write_bytes(before)
+
+
+def test_a_number_in_any_text_or_record_fails(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, wanted, claim = {}, [], "It is 12.5 times as fast."
+    for page in ["index.rst", "faq.md", "gallery/README.rst", "gallery/trust/plot_penalty.py"]:
+        path = copied / "docs" / page
+        before[path] = text = path.read_text(encoding="utf-8")
+        path.write_text(f"{text}\n{'# ' * (path.suffix == '.py')}{claim}\n", encoding="utf-8")
+        wanted.append(f"{page}, line {text.count(chr(10)) + 2}: '12.5' has no mark")
+    for path in copied.glob("docs/research/*.md"):
+        before[path] = text = path.read_text(encoding="utf-8")
+        path.write_text(changed(text, text.index(DIGIT.findall(text)[0])), encoding="utf-8")
+        wanted.append(f"docs/research/{path.name}: line")
+    assert main(["--check"], copied) == 1
+    said = capsys.readouterr().err
+    assert [sentence for sentence in wanted if sentence not in said] == []
+    for path, text in before.items():
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_pictures_are_those_that_are_drawn_today(name: str, copied: Path) -> None:
+    picture = copied / f"docs/images/{name}.png"
+    if not picture.is_file():
+        pytest.skip("its results are not committed yet")
+    before = picture.read_bytes()
+    title, shown = told(picture)["Title"], np.asarray(Image.open(picture).convert("RGB"), int)
+    draw(name, copied / "docs")
+    again = np.asarray(Image.open(picture).convert("RGB"), int)
+    assert told(picture)["Title"] == title
+    assert again.shape == shown.shape
+    # a digit has more pixels than that; rounding of other processors has less
+    assert np.count_nonzero(np.abs(again - shown).max(axis=2) > 8) < 16
+    picture.write_bytes(before)
+
+
 def test_made_parts_are_made_again(copied: Path) -> None:
     page = copied / "README.md"
     text = page.read_text(encoding="utf-8")
@@ -121,6 +177,8 @@ def test_pictures_are_drawn_of_their_results(copied: Path) -> None:
         ),
         ("<!-- made: x -->0.5<!-- /made --> of <!-- said: the paper -->1.5 s<!-- /said -->", []),
         ("a ± of 3 ± .1, 16–19", ["3", ".1", "16", "19"]),
+        ("T^1.03, x² 2-4 of 1/3, −7 %, -8 %, (μ/2) 1e-16", ["1.03", "2", "4", "3", "7", "8"]),
+        ("scikit-learn 1.9 and well-known 1.9", ["1.9"]),
     ],
 )
 def test_measured_numbers_without_a_mark_are_named(text: str, numbers: list[str]) -> None:

@@ -2,7 +2,7 @@
 Does a method answer the same twice?
 ====================================
 
-K-means on bootstrap samples of three groups: with K = 3 the clusterings agree, with others they
+K-means on bootstrap samples of three groups: with ``K = 3`` the clusterings agree, with others they
 do not (von Luxburg 2010 surveys why this is no proof).
 """
 
