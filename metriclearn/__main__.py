@@ -54,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(parser.parse_args(arguments))
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: print(f"Note: {message}", file=sys.stderr)
+            notes: set[str] = set()  # each is said once, in whichever fold it comes
+            warnings.showwarning = lambda message, *_: _note(str(message), notes)
             options.pop("run")(**options)
     except _ERRORS as error:
         print(f"Error: {_sentence(error)}", file=sys.stderr)
@@ -67,6 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("Interrupted; nothing was written half.", file=sys.stderr)
         return 130
     return 0
+
+
+def _note(text: str, notes: set[str]) -> None:
+    if text not in notes:
+        print(f"Note: {text}", file=sys.stderr)
+    notes.add(text)
 
 
 def fit(

@@ -226,6 +226,52 @@ def test_tables_of_features_beside_a_table_of_segments(
 
 
 @pytest.mark.parametrize(
+    ("lines", "status", "sentence"),
+    [
+        ("start,end\n{0},0,9\n{0},9,20\n", 0, "none, boundaries only"),
+        ("start,end,label\n{0},0,9,\n{0},9,20,\n", 0, "none, boundaries only"),
+        ("start,end,label\n{0},0,9,a\n{0},12,20,b\n", 0, "Note: 9 of 60 s are in no segment of"),
+        ("start,end,label\n{0},0,9,a\n{0},9,9.2,b\n{0},9.2,20,c\n", 0, "Segments without a row"),
+        ("start,end,label\n{0},0,9,a\n{0},9,20,b\n{0}9,0,9,a\n", 1, "but has none for ['s09', "),
+    ],
+    ids=["no column", "no labels", "gaps", "short", "no file"],
+)  # fmt: skip
+def test_tables_of_segments_mean_the_same_for_rows_as_for_recordings(
+    lines: str, status: int, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    for i in range(3):
+        levels = np.where(np.arange(20) < 9, 0.0, 3.0) + np.random.default_rng(i).normal(size=20)
+        pd.DataFrame({"x": levels}).to_csv(folder / f"s{i}.csv", index=False)
+    first, *rest = lines.splitlines()
+    table = [line.format(f"s{i}") for i in range(3) for line in rest]
+    (folder / "segments.csv").write_text("\n".join([f"recording,{first}", *table]) + "\n")
+    run("fit", folder, "--out", tmp_path / "m", status=status)
+    told = capsys.readouterr()
+    assert sentence in told.err + told.out
+
+
+def test_decimal_commas_between_commas_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s0.csv").write_text('x,label\n"0,5",a\n"1,5",b\n')
+    run("fit", tmp_path, "--out", tmp_path / "m", status=1)
+    assert "write decimal points, or separate columns by semicolons." in capsys.readouterr().err
+
+
+def test_a_note_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for i in range(4):
+        X = np.random.default_rng(i).normal(size=(30, 2))
+        table = pd.DataFrame(X, columns=["x", "y"]).assign(label=[f"l{k}" for k in range(30)])
+        table.to_csv(tmp_path / f"s{i}.csv", index=False)
+    run("fit", tmp_path, "--out", tmp_path / "m")
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Note: ")]
+    assert any("labels that differ for all samples" in note for note in notes)
+    assert len(notes) == len(set(notes))
+
+
+@pytest.mark.parametrize(
     ("times", "rate", "sentence"),
     [
         ([500.0] * 3, "0.002", "if it counts milliseconds, divide it by 1000, or leave it out by"),

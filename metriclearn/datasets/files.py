@@ -295,7 +295,9 @@ def finite_values(
         row, column = np.argwhere(missing)[0]
         value, name = str(features.iat[row, column]), str(features.columns[column])
         remedy, other = "fill or drop such rows", 2 * missing.sum(axis=0) > len(missing)
-        if ignorable and other[column]:
+        if re.fullmatch(r"-?\d*,\d+(e[+-]?\d+)?", value.strip(), re.IGNORECASE):
+            remedy = "write decimal points, or separate columns by semicolons"
+        elif ignorable and other[column]:
             names = [str(name) for name in features.columns[other]]
             remedy = f"leave out what is no feature (ignore={names}, --ignore {' '.join(names)})"
         raise ValueError(

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -96,8 +96,8 @@ def load_recordings(
     Warns
     -----
     UserWarning
-        If segments end after their recording or before half of it, are too short for a row, or
-        touch one of the same label, with what to do.
+        If segments end after their recording or before half of it, leave much time out, are too
+        short for a row, or touch one of the same label, with what to do.
 
     Examples
     --------
@@ -120,24 +120,9 @@ def load_recordings(
             f"{segments}, but has none for {missing[:5]}; add them, take their lines out, or write "
             "names without endings."
         )
-    labelings = [[label for *_, label in tables[recording]] for recording in chosen]
-    classes = name_classes(labelings)
-    one = len(set(chain(*labelings))) == 1  # for all: each boundary of the table is one
-    if gap is not None and not classes:
-        raise ValueError(
-            f"{os.fspath(folder / segments)!r} needs labels that come back where gaps have one, "
-            f"{gap!r}; label the segments, or leave gap out."
-        )
     shown = tqdm(chosen, "features", disable=None, unit="file", delay=2.0)
-    rate, parts = float(extractor.rate), {}
-    for recording in shown:
-        X = cached_features(files[recording], extractor, cache)
-        spans = tables[recording]
-        _check_times(folder / segments, recording, spans, len(X), rate, gap)
-        names = [(start, end, f"{recording} {i}") for start, end, i in numbered(spans)]
-        parts[recording] = X, row_labels(names if one else spans, len(X), rate, gap)
-    lengths = {recording: len(X) for recording, (X, _) in parts.items()}
-    _note_losses({recording: tables[recording] for recording in chosen}, lengths, rate, one)
+    features = ((one, cached_features(files[one], extractor, cache)) for one in shown)
+    parts = _labeled(folder / segments, tables, chosen, features, float(extractor.rate), gap)
     return of_parts(
         name or folder.resolve().name,
         parts,
@@ -171,9 +156,15 @@ def load_tables(
     Raises
     ------
     FileNotFoundError
-        If no file is named.
+        If a recording of the table of segments has no file.
     ValueError
-        If a table is damaged, or has other columns than the first.
+        If a table is damaged, or has other columns than the first, or a segment starts after its
+        end.
+
+    Warns
+    -----
+    UserWarning
+        As :func:`load_recordings` does.
 
     Examples
     --------
@@ -184,23 +175,64 @@ def load_tables(
     tables = read_segments(folder / segments)
     inside = sequence_files("load_tables", folder, None, READERS)
     files = files_by_name("recording", [file for file in inside if file.name != segments])
+    present = {**files, **recording_files(folder)}  # a page may have been told of both
+    if missing := [name for name in sorted(tables) if name not in present]:
+        raise FileNotFoundError(
+            f"{os.fspath(folder)!r} needs a table for every recording of {segments}, but has none "
+            f"for {missing[:5]}; add them, take their lines out, or write names without endings."
+        )
     frames = {name: read_features(files[name], ignore) for name in sorted(tables) if name in files}
     if not frames:
         raise FileNotFoundError(
             f"{os.fspath(folder)!r} needs a table for the recordings of {segments}, but has none "
-            f"for {sorted(tables)[:5]}; write names without endings."
+            f"for {sorted(tables)[:5]}."
         )
     columns = list(next(iter(frames.values())).columns)
-    parts = {}
     for name, frame in frames.items():
         if list(frame.columns) != columns:
             raise ValueError(
                 f"{os.fspath(files[name])!r} needs the columns {columns[:8]} of the first table, "
                 f"got {list(frame.columns)[:8]}; leave out what not all have (ignore=…, --ignore)."
             )
-        _check_times(folder / segments, name, tables[name], len(frame), rate, gap)
-        parts[name] = frame.to_numpy(), row_labels(tables[name], len(frame), rate, gap)
+    features = ((name, frame.to_numpy()) for name, frame in frames.items())
+    parts = _labeled(folder / segments, tables, list(frames), features, rate, gap)
     return of_parts(folder.resolve().name, parts, [str(column) for column in columns])
+
+
+def _labeled(
+    table: Path,
+    tables: Mapping[str, Sequence[Segment]],
+    chosen: Sequence[str],
+    features: Iterable[tuple[str, NDArray]],
+    rate: float,
+    gap: str | None,
+) -> dict[str, tuple[NDArray, NDArray]]:
+    """Features of the chosen recordings with a label for each row, times checked."""
+    labelings = [[label for *_, label in tables[recording]] for recording in chosen]
+    one = len(set(chain(*labelings))) == 1  # for all: each boundary of the table is one
+    if gap is not None and not name_classes(labelings):
+        raise ValueError(
+            f"{os.fspath(table)!r} needs labels that come back where gaps have one, {gap!r}; label "
+            "the segments, or leave gap out."
+        )
+    parts, outside, length = {}, 0.0, 0.0
+    for recording, X in features:
+        spans = tables[recording]
+        length += (end := len(X) / rate)
+        outside += end - sum(max(0.0, min(b, end) - a) for a, b, _ in spans)
+        _check_times(table, recording, spans, len(X), rate, gap)
+        names = [(start, end, f"{recording} {i}") for start, end, i in numbered(spans)]
+        parts[recording] = X, row_labels(names if one else spans, len(X), rate, gap)
+    if gap is None and outside > 0.02 * length:
+        warnings.warn(
+            f"{outside:.0f} of {length:.0f} s are in no segment of {os.fspath(table)!r} and count "
+            "as the one nearest in time; give what is between segments lines of its own, or a "
+            "label (gap=…, --gap).",
+            stacklevel=3,
+        )
+    lengths = {recording: len(X) for recording, (X, _) in parts.items()}
+    _note_losses({recording: tables[recording] for recording in chosen}, lengths, rate, one)
+    return parts
 
 
 def _check_times(
@@ -222,14 +254,14 @@ def _check_times(
         raise ValueError(f"{told}give times in seconds (not in milliseconds or frames), or cut it.")
     if last > length + slack:
         warnings.warn(
-            f"{told}what is beyond is left out: check that times are in seconds.", stacklevel=3
+            f"{told}what is beyond is left out: check that times are in seconds.", stacklevel=4
         )
     if gap is None and last + slack < length / 2:
         warnings.warn(
             f"{os.fspath(table)!r} has segments of {recording!r} up to {last:g} s only of "
             f"{length:.1f} s; what follows counts as the last one: check that times are in seconds "
             "(not in minutes), or cut the recording, or label gaps (gap=…, --gap).",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -260,7 +292,7 @@ def _note_losses(
             warnings.warn(
                 f"Segments {which}: {sum(counts.values())} of {sum(map(len, tables.values()))} "
                 f"({where[:80]}{'…' if len(where) > 80 else ''}); {remedy}.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
