@@ -1,6 +1,7 @@
 """The reference: every public name once, with parameters, a source and an example."""
 
 import ast
+import dataclasses
 import importlib
 import inspect
 import re
@@ -21,8 +22,9 @@ PACKAGES = [
     ".indices",
     ".plots",
 ]
-# where the idea is from: a list of references, an equation of the paper, a year, or who tells it
-SOURCE = re.compile(r"References|Eqs?\.|Algorithm|[Ss]ection|\b(?:19|20)\d\d\b|:\w+:`")
+# where the idea is from: a publication, an equation of the paper, a year, or the name beside it
+SOURCE = re.compile(r"Eqs?\. ?\(|Algorithm \d|[Ss]ection \d|\b(?:19|20)\d\d\b")
+SECTION = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
 
 
 def public() -> dict[str, Any]:
@@ -60,8 +62,44 @@ def in_gallery() -> set[str]:
     return used
 
 
+def eval_name(name: str) -> Any:
+    """The object of a full name: modules are imported, the rest is looked up."""
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(module), last)
+
+
 PUBLIC, GALLERY = public(), in_gallery()
-DOCUMENTED = [name for name, value in PUBLIC.items() if callable(value)]
+PAGES = {name: value for name in in_reference() if callable(value := eval_name(name))}
+FUNCTIONS = [name for name, value in PAGES.items() if inspect.isfunction(value)]
+
+
+def sections(name: str) -> dict[str, str]:
+    """Title of a section of the docstring -> its text; "" is what stands before the first."""
+    parts = SECTION.split(inspect.getdoc(PAGES[name]) or "")
+    return {"": parts[0]} | dict(zip(parts[1::2], parts[2::2]))
+
+
+def entries(text: str) -> dict[str, str]:
+    """Names of a list of parameters, attributes or results -> what is said of each."""
+    said = {}
+    for entry in re.split(r"\n(?=\S)", text.strip()):
+        head, _, rest = entry.partition("\n")
+        names, _, kind = head.partition(" : ")
+        said |= {name.strip("* "): f"{kind}\n{rest}" for name in names.split(", ")}
+    return said
+
+
+def parameters(name: str) -> list[str]:
+    """Parameters of the signature that have names of their own."""
+    every = inspect.signature(PAGES[name]).parameters.values()
+    return [p.name for p in every if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def is_returned(value: Any) -> bool:
+    """Whether the package makes such objects, of what it has checked, or they only name methods."""
+    plain = dataclasses.is_dataclass(value) and not hasattr(value, "__post_init__")
+    tuples = isinstance(value, type) and issubclass(value, (tuple, float))
+    return plain or tuples or getattr(value, "_is_protocol", False)
 
 
 def test_reference_names_every_public_name_once() -> None:
@@ -70,31 +108,47 @@ def test_reference_names_every_public_name_once() -> None:
     assert {name: count for name, count in counts.items() if count != 1} == {}
 
 
-def eval_name(name: str) -> Any:
-    """The object of a full name: modules are imported, the rest is looked up."""
-    module, _, last = name.rpartition(".")
-    return getattr(importlib.import_module(module), last)
-
-
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_page_of_a_name_tells_parameters_and_has_an_example(name: str) -> None:
-    value = PUBLIC[name]
-    text = inspect.getdoc(value) or ""
-    head = re.split(r"^(?:References|Examples)\n-+$", text, flags=re.MULTILINE)[0]
-    words = set(re.findall(r"\w+", head))
-    missing = [
-        key for key in inspect.signature(value).parameters if key not in words and key != "_"
-    ]
+@pytest.mark.parametrize("name", PAGES)
+def test_page_lists_every_parameter(name: str) -> None:
+    found = sections(name)
+    told = entries(found.get("Parameters", "")) | entries(found.get("Attributes", ""))
+    missing = [key for key in parameters(name) if not told.get(key, "").strip()]
     assert missing == [], f"{name} does not tell what {missing} are"
-    assert ">>>" in text or name.rpartition(".")[2] in GALLERY, f"{name} has no example"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name in DOCUMENTED if inspect.isfunction(PUBLIC[name]) and ".indices." in name],
-)
-def test_page_of_an_index_says_where_it_is_from(name: str) -> None:
-    assert SOURCE.search(inspect.getdoc(PUBLIC[name]) or "")
+@pytest.mark.parametrize("name", PAGES)
+def test_page_tells_the_shape_of_every_array(name: str) -> None:
+    found = sections(name)
+    told = [entry for part in ("Parameters", "Attributes") for entry in
+            entries(found.get(part, "")).items()]  # fmt: skip
+    told += [("what it returns", text) for text in [found.get("Returns", "")] if text]
+    arrays = [(key, text) for key, text in told if re.search(r"\b(array|matrix)\b", text + key)]
+    assert [key for key, text in arrays if "(" not in text and "see" not in text] == []
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_page_of_a_function_tells_what_it_returns(name: str) -> None:
+    nothing = inspect.signature(PAGES[name]).return_annotation in (None, "None")
+    assert nothing or sections(name).get("Returns", "").strip()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_tells_errors(name: str) -> None:
+    """Of all that takes something from users; tests/adversarial tries whether they are the ones."""
+    if parameters(name) and not is_returned(PAGES[name]):
+        assert re.search(r"^\w*(Error|Exception).*\n +\S", sections(name).get("Raises", ""))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_says_where_it_is_from(name: str) -> None:
+    """A publication, or the name beside it that has one or that does the same otherwise."""
+    found = sections(name)
+    assert {"References", "See Also"} & found.keys() or SOURCE.search(found[""])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_has_an_example_or_a_link_to_one(name: str) -> None:
+    assert ">>>" in sections(name).get("Examples", "") or name.rpartition(".")[2] in GALLERY
 
 
 def test_release_has_one_version() -> None:

@@ -64,10 +64,9 @@ def real_array(
 
     Raises
     ------
-    TypeError
-        For a sparse matrix.
     ValueError
-        For anything else, naming the first row and feature that is at fault.
+        Naming the first row and feature that is at fault; it is a TypeError, too, where there are
+        no numbers, or a sparse matrix of them.
     """
     array = _converted(who, what, values, single_precision)
     if signals and array.ndim == 1:
@@ -110,7 +109,7 @@ def real_array(
 def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDArray:
     """Real numbers of any shape as float64, or an error for what is something else."""
     if hasattr(values, "toarray"):
-        raise TypeError(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
+        raise NotNumbers(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
     faulty = _at_fault(values) if hasattr(values, "columns") else ""
     try:
         raw = np.asarray(values)
