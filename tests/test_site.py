@@ -97,7 +97,8 @@ def parameters(name: str) -> list[str]:
 
 def is_returned(value: Any) -> bool:
     """Whether the package makes such objects, of what it has checked, or they only name methods."""
-    plain = dataclasses.is_dataclass(value) and not hasattr(value, "__post_init__")
+    checks = hasattr(value, "__post_init__") or hasattr(value, "get_params")
+    plain = dataclasses.is_dataclass(value) and not checks
     tuples = isinstance(value, type) and issubclass(value, (tuple, float))
     return plain or tuples or getattr(value, "_is_protocol", False)
 

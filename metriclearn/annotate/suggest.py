@@ -50,6 +50,10 @@ class Suggestion(NamedTuple):
     gain : float
         From 0 to 1, relative to the first of an answer; 0 for "leftmost" and "longest".
 
+    See Also
+    --------
+    suggest : what makes it.
+
     Examples
     --------
     >>> from metriclearn.annotate import Suggestion
@@ -112,10 +116,20 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     Xs : sequence of (T_i, P) arrays, or one
     known : labels with −1 where unknown, PartialPartition … of each
 
+    Returns
+    -------
+    arrays : list of arrays (t_i, P)
+        The stretches, without what is unknown.
+    truths : list of Partition
+
     Raises
     ------
     ValueError
         For recordings or labels that cannot be used, in one sentence.
+
+    See Also
+    --------
+    suggest : which to label next.
 
     Examples
     --------
@@ -175,10 +189,20 @@ def suggest(
         "longest" (the middle of the longest gap).
     random_state : int, Generator or None
 
+    Returns
+    -------
+    list of Suggestion
+        The best first; (recording, start, stop, gain) each.
+
     Raises
     ------
     ValueError
         For recordings, labels or parameters that cannot be used, in one sentence.
+
+    References
+    ----------
+    Settles, Active learning literature survey, University of Wisconsin, 2009; Seung, Opper &
+    Sompolinsky, Query by committee, COLT 1992 (disagreement).
 
     Examples
     --------

@@ -29,6 +29,16 @@ class ClosedFormMetric(StandardizedMetric):
     ridge : float ≥ 0
         Added to the correlations, as in ridge regression; 0 is the paper's pseudo-inverse.
 
+    Attributes
+    ----------
+    components_ : array (r, P)
+        Lᵀ with B = LLᵀ.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
     References
     ----------
     Law, Yu, Cord & Xing, Closed-form training of Mahalanobis distance for supervised clustering,

@@ -51,6 +51,11 @@ class MMC(StandardizedMetric):
         Mean distance ‖x−x′‖_B of the pairs in D, when the mean of ‖x−x′‖²_B over S is 1.
     n_iter_ : int
 
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
     References
     ----------
     Xing, Ng, Jordan & Russell, Distance metric learning with application to clustering with

@@ -38,6 +38,11 @@ class NeighborhoodComponents(StandardizedMetric):
     Attributes
     ----------
     n_iter_ : int
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -35,6 +35,15 @@ class MetricKMeans(MahalanobisClusterer):
     components_ : array (r, P)
     n_clusters_ : int or None
         K of the training sets, where they agree: what ``predict`` uses by default.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    References
+    ----------
+    Lloyd, Least squares quantization in PCM, IEEE Transactions on Information Theory 28, 1982.
     """
 
     n_clusters = "given"
@@ -86,6 +95,15 @@ class TunedSegmenter(MahalanobisSegmenter):
         Of a segment; None where the number of segments is given.
     training_loss_ : float
         Mean ‖M − N‖²_F / T of the training sequences with the tuned penalty.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    See Also
+    --------
+    metriclearn.best_penalty : how the penalty is found.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -41,6 +41,10 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
     penalty : float ≥ 0, in units of squared distance
         λ.
 
+    Returns
+    -------
+    float ≥ 0
+
     Raises
     ------
     ValueError
@@ -94,6 +98,11 @@ class DPMeans(ClusterMixin, BaseEstimator):
     n_clusters_ : K
     objective_ : float
     n_iter_ : passes of the kept run, the last one confirming the labels
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
 
     Examples
     --------

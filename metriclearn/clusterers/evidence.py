@@ -37,10 +37,20 @@ def coassociation(labelings: Labelings) -> NDArray[np.float64]:
     ----------
     labelings : R sequences of n hashables
 
+    Returns
+    -------
+    float array (n, n)
+        In [0, 1], 1 on the diagonal.
+
     Raises
     ------
     ValueError
         If there is no labeling, or their lengths differ.
+
+    See Also
+    --------
+    evidence_accumulation : its clusters.
+    EvidenceAccumulation : which has the reference.
     """
     codes = _codes(labelings)
     return sum(run[:, None] == run for run in codes) / len(codes)
@@ -67,12 +77,17 @@ def evidence_accumulation(
 
     Returns
     -------
-    (n,) labels, numbered by first appearance
+    int array (n,)
+        Labels, numbered by first appearance.
 
     Raises
     ------
     ValueError
         If there is no labeling, their lengths differ, or the threshold is outside [0, 1].
+
+    See Also
+    --------
+    EvidenceAccumulation : which makes the labelings, too, and has the reference.
     """
     from metriclearn.clusterers.kernels import hamming_tree
 
@@ -123,6 +138,11 @@ class EvidenceAccumulation(ClusterMixin, BaseEstimator):
     labels_ : (n,) numbered by first appearance
     n_clusters_ : int
     labelings_ : (R, n) the labels of every run
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -43,11 +43,21 @@ def spherical_responsibilities(
     variance : float > 0, or array of shape (k,)
         σ, a variance, not a standard deviation.
 
+    Returns
+    -------
+    float array (n, k)
+        Rows sum to 1.
+
     Raises
     ------
     ValueError
         If shapes disagree, a variance is not positive, the weights are negative or all zero, or
         squared distances overflow.
+
+    References
+    ----------
+    Dempster, Laird & Rubin, Maximum likelihood from incomplete data via the EM algorithm, Journal
+    of the Royal Statistical Society B 39, 1977.
     """
     who = "spherical_responsibilities"
     rows, centers = real_array(who, "X", X), real_array(who, "means", means)
@@ -95,6 +105,11 @@ def assignment_probabilities(
         σ > 0 and ρ ≥ 0, in units of squared distance.
     penalty : float
         λ, in units of squared distance.
+
+    Returns
+    -------
+    float array (K + 1,)
+        They sum to 1.
 
     Raises
     ------
@@ -230,6 +245,11 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     n_clusters_ : K
     n_clusters_trace_ : (n_sweeps,) number of clusters after every sweep
     log_posterior_trace_ : (n_sweeps,) ln p(labels | X) up to a constant
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -44,6 +44,11 @@ def load_beedance(
     window : int
         Frames, odd.
 
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
     Raises
     ------
     ValueError

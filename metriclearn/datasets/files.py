@@ -105,6 +105,11 @@ def load_files(
     ignore : collection of str
         Columns that are no features, such as a time stamp, of one file or more.
 
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
     Raises
     ------
     FileNotFoundError
@@ -112,6 +117,11 @@ def load_files(
     ValueError
         If a file cannot be read, misses a column or a value, or has other feature columns than
         the first one; the sentence names file, row (line after the header, from 1) and column.
+
+    See Also
+    --------
+    save_files : the other direction.
+    SequenceFolder : the same without reading them.
     """
     folder = Path(path)
     files = sequence_files("load_files", folder, pattern, READERS)
@@ -413,6 +423,10 @@ def save_files(
     ValueError
         If the format is unknown, names cannot be file names, column names clash, or labels would
         not survive the format.
+
+    See Also
+    --------
+    load_files : the other direction.
     """
     if f".{format}" not in READERS:
         formats = sorted(suffix[1:] for suffix in READERS)

@@ -69,6 +69,11 @@ def load_gesture_phase(
     group : {"user", "story", "video"}
         What the groups are: the letter of the video's name, its number, or all of it.
 
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
     Raises
     ------
     ValueError

@@ -99,6 +99,11 @@ def load_hapt(
         4 sitting, 5 standing, 6 laying, 7 to 12 the transitions between the last three, which
         come back, and −1 in gaps.
 
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
     Raises
     ------
     ValueError

@@ -35,6 +35,10 @@ class LabeledImages(Items):
     ValueError
         If a label map is missing or has another size than its image.
 
+    See Also
+    --------
+    load_images : from files of your own.
+
     Examples
     --------
     >>> from metriclearn.datasets import load_example
@@ -90,12 +94,21 @@ def load_images(
     unlabeled : int, optional
         The value of pixels that nobody has labeled, such as 255: their label becomes −1.
 
+    Returns
+    -------
+    LabeledImages
+        ``images`` of shape (H_i, W_i, 3), lists of label maps (H_i, W_i).
+
     Raises
     ------
     FileNotFoundError
         If a folder does not exist, or an image has no label map.
     ValueError
         If a file is damaged, two images have one name, or the sizes of image and labels differ.
+
+    See Also
+    --------
+    LabeledImages : what is returned.
 
     Examples
     --------
@@ -168,6 +181,18 @@ def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
         ``weizmann_horse_db.tar.gz``, from which they are made; by default as in
         :func:`data_folder`.
 
+    Returns
+    -------
+    LabeledImages
+        ``images`` of shape (H_i, W_i, 3), lists of label maps (H_i, W_i).
+
+    Raises
+    ------
+    FileNotFoundError
+        If the files are missing; the sentence says where to get them.
+    ValueError
+        If they are damaged.
+
     References
     ----------
     Borenstein & Ullman, Class-specific, top-down segmentation, ECCV 2002.
@@ -202,6 +227,18 @@ def load_bsds500(root: PathLike | None = None) -> LabeledImages:
     ----------
     root : folder, optional
         That holds ``images`` and ``segmentations``; by default as in :func:`data_folder`.
+
+    Returns
+    -------
+    LabeledImages
+        ``images`` of shape (H_i, W_i, 3), lists of label maps (H_i, W_i).
+
+    Raises
+    ------
+    FileNotFoundError
+        If the files are missing; the sentence says where to get them.
+    ValueError
+        If they are damaged.
 
     References
     ----------

@@ -85,6 +85,11 @@ class SequenceFolder(_OnDisk):
     ------
     FileNotFoundError
         If the folder does not exist or holds no such file.
+
+    See Also
+    --------
+    load_files : which reads all at once.
+    PackedSequences : many sequences in one file.
     """
 
     def __init__(self, path: PathLike, label: str = "label", pattern: str | None = None) -> None:
@@ -156,6 +161,10 @@ class PackedSequences(_OnDisk):
     ValueError
         If they do not fit together.
 
+    See Also
+    --------
+    pack_sequences : what writes the folder.
+
     Examples
     --------
     >>> from metriclearn.datasets import PackedSequences
@@ -213,12 +222,21 @@ def pack_sequences(
     path : path
         A folder that is new or empty.
 
+    Returns
+    -------
+    PackedSequences
+
     Raises
     ------
     FileExistsError
         If the folder holds anything.
     ValueError
         If a sequence has other features than the first, or not one label per row.
+
+    See Also
+    --------
+    PackedSequences : which reads them.
+    SequenceFolder : a file per sequence.
     """
     folder = new_folder("pack_sequences", path)
     if not 0 < len(sequences) == len(labels):

@@ -42,6 +42,11 @@ def load_mocap6(
     window : int
         Time steps of the moving statistics, odd; 15 are 1.5 s.
 
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
     Raises
     ------
     ValueError

@@ -34,6 +34,15 @@ class AnnotatedProfiles(Items):
     names : list of N str
         ``PROFILE.CHROMOSOME``.
 
+    Raises
+    ------
+    ValueError
+        If the lists are empty or of different lengths.
+
+    See Also
+    --------
+    load_neuroblastoma : what makes it, and where the data are from.
+
     Examples
     --------
     >>> from metriclearn.datasets import load_neuroblastoma
@@ -74,6 +83,11 @@ def load_neuroblastoma(root: PathLike | None = None) -> AnnotatedProfiles:
     ----------
     root : path, optional
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
+
+    Returns
+    -------
+    AnnotatedProfiles
+        ``sequences`` of shape (T_i, 1), lists of ``regions``.
 
     Raises
     ------

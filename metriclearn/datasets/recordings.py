@@ -85,6 +85,11 @@ def load_recordings(
     name : str, optional
         Name of the data set; by default that of the folder.
 
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
     Raises
     ------
     FileNotFoundError
@@ -98,6 +103,11 @@ def load_recordings(
     UserWarning
         If segments end after their recording or before half of it, leave much time out, are too
         short for a row, or touch one of the same label, with what to do.
+
+    See Also
+    --------
+    load_tables : of tables.
+    metriclearn.features.audio.AudioFeatures, metriclearn.features.video.VideoFeatures
 
     Examples
     --------
@@ -153,6 +163,11 @@ def load_tables(
     ignore : sequence of str
         Columns that are no features; ``label`` is none.
 
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
     Raises
     ------
     FileNotFoundError
@@ -165,6 +180,11 @@ def load_tables(
     -----
     UserWarning
         As :func:`load_recordings` does.
+
+    See Also
+    --------
+    load_recordings : of sound and video.
+    load_files : labels in the tables themselves.
 
     Examples
     --------
@@ -366,6 +386,16 @@ def load_jamendo_singing(
     **options
         Those of :func:`load_recordings`.
 
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As of :func:`load_recordings`.
+
     Examples
     --------
     >>> from metriclearn.datasets import load_jamendo_singing
@@ -390,6 +420,16 @@ def load_ami_turns(
         See :func:`data_folder`.
     **options
         Those of :func:`load_recordings`.
+
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As of :func:`load_recordings`.
 
     Examples
     --------
@@ -416,6 +456,21 @@ def load_musanmix(
     **options
         Those of :func:`load_recordings`.
 
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As of :func:`load_recordings`.
+
+    References
+    ----------
+    Doukhan et al., An open-source speaker gender detection framework for monitoring gender
+    equality, ICASSP 2018 (inaSpeechSegmenter).
+
     Examples
     --------
     >>> from metriclearn.datasets import load_musanmix
@@ -438,6 +493,21 @@ def load_speech_segments(
         See :func:`data_folder`.
     **options
         Those of :func:`load_recordings`.
+
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As of :func:`load_recordings`.
+
+    References
+    ----------
+    Giannakopoulos, pyAudioAnalysis: an open-source Python library for audio signal analysis, PLOS
+    ONE 10, 2015.
 
     Examples
     --------

@@ -62,6 +62,19 @@ def data_folder(name: str, root: PathLike | None = None) -> Path:
     root : path, optional
         The folder itself.
 
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    TypeError
+        If ``root`` is no path, or the name no string.
+
+    See Also
+    --------
+    fetch : one file in it.
+
     Examples
     --------
     >>> from metriclearn.datasets import data_folder
@@ -98,6 +111,10 @@ def fetch(
     base_url : str, optional
         A mirror to download from, in place of the registered address.
 
+    Returns
+    -------
+    Path
+
     Raises
     ------
     FileNotFoundError
@@ -106,6 +123,10 @@ def fetch(
         If the download fails.
     ValueError
         If what was downloaded does not have the registered sha256.
+
+    See Also
+    --------
+    data_folder : where it is put.
 
     Examples
     --------

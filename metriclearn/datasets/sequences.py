@@ -81,6 +81,11 @@ class LabeledSequences(Items):
     ValueError
         If shapes disagree, or a value is not finite; the sentence names the sequence.
 
+    See Also
+    --------
+    load_files : from files of your own.
+    make_change_points : made ones.
+
     Examples
     --------
     >>> from metriclearn.datasets import load_example

@@ -18,8 +18,17 @@ class SyntheticSequences(LabeledSequences):
     ----------
     name, sequences, labels, groups, names, feature_names
         As of :class:`LabeledSequences`.
-    relevant : array of int
+    relevant : int array (n_relevant,)
         Sorted columns of the features that change at the labelled change-points.
+
+    Raises
+    ------
+    ValueError
+        As of :class:`LabeledSequences`.
+
+    See Also
+    --------
+    make_change_points : what makes it.
 
     Examples
     --------

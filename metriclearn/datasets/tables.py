@@ -28,6 +28,10 @@ class LabeledTable:
     y : array (T,) of class names or numbers
     feature_names : list of str
 
+    See Also
+    --------
+    load_iris, load_letters : what make it.
+
     Examples
     --------
     >>> from metriclearn.datasets import load_iris
@@ -65,6 +69,11 @@ class LabeledTable:
 def load_iris() -> LabeledTable:
     """Iris (Fisher 1936): 150 flowers, 4 lengths in cm, 3 species. From scikit-learn.
 
+    Returns
+    -------
+    LabeledTable
+        ``X`` of shape (T, P), ``y`` (T,), ``feature_names``.
+
     Examples
     --------
     >>> from metriclearn.datasets import load_iris
@@ -76,6 +85,11 @@ def load_iris() -> LabeledTable:
 
 def load_wine() -> LabeledTable:
     """Wine (Forina et al. 1991): 178 wines, 13 measures, 3 cultivars. From scikit-learn.
+
+    Returns
+    -------
+    LabeledTable
+        ``X`` of shape (T, P), ``y`` (T,), ``feature_names``.
 
     Examples
     --------
@@ -90,6 +104,11 @@ def load_digits() -> LabeledTable:
     """Digits (Alpaydin & Kaynak 1998): 1797 images of 8×8 pixels, 0 to 16, 10 digits.
 
     Pixels that are 0 in every image are left out: P = 61. From scikit-learn.
+
+    Returns
+    -------
+    LabeledTable
+        ``X`` of shape (T, P), ``y`` (T,), ``feature_names``.
 
     Examples
     --------
@@ -107,6 +126,11 @@ def load_breast_cancer() -> LabeledTable:
     """Breast cancer of Wisconsin (Wolberg et al. 1995): 569 tumors, 30 measures of cell nuclei,
     malignant or benign. From scikit-learn.
 
+    Returns
+    -------
+    LabeledTable
+        ``X`` of shape (T, P), ``y`` (T,), ``feature_names``.
+
     Examples
     --------
     >>> from metriclearn.datasets import load_breast_cancer
@@ -123,6 +147,11 @@ def load_letters(root: PathLike | None = None) -> LabeledTable:
     ----------
     root : path, optional
         Folder of ``letter.csv.gz``, see :func:`metriclearn.datasets.data_folder`.
+
+    Returns
+    -------
+    LabeledTable
+        ``X`` of shape (T, P), ``y`` (T,), ``feature_names``.
 
     Raises
     ------
@@ -149,6 +178,18 @@ def load_libras(root: PathLike | None = None) -> LabeledTable:
     ----------
     root : path, optional
         Folder of the file, see :func:`metriclearn.datasets.data_folder`.
+
+    Returns
+    -------
+    LabeledTable
+        ``X`` of shape (T, P), ``y`` (T,), ``feature_names``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the files are missing; the sentence says where to get them.
+    ValueError
+        If they are damaged.
 
     Examples
     --------

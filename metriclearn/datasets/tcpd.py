@@ -29,6 +29,10 @@ class AnnotatedSeries:
     annotations : dict of str to array
         Segment ends as in ruptures (the last one is T) by annotator; ``[T]`` if none was seen.
 
+    See Also
+    --------
+    load_tcpd : what makes it, and where the data are from.
+
     Examples
     --------
     >>> from metriclearn.datasets import load_tcpd
@@ -62,6 +66,11 @@ def load_tcpd(
         that are in the folder or have a registered download.
     base_url : str, optional
         A mirror to download from.
+
+    Returns
+    -------
+    list of AnnotatedSeries
+        ``values`` of shape (T, d), ``annotations`` by annotator.
 
     Raises
     ------

@@ -21,6 +21,11 @@ def load_tssb(root: PathLike | None = None) -> LabeledSequences:
     root : path, optional
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
 
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
     Raises
     ------
     ValueError
@@ -47,6 +52,18 @@ def load_utsa(root: PathLike | None = None) -> LabeledSequences:
     ----------
     root : path, optional
         Folder of the files, see :func:`metriclearn.datasets.data_folder`.
+
+    Returns
+    -------
+    LabeledSequences
+        ``sequences`` of shape (T_i, P), ``labels`` (T_i,), ``groups``, ``names``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the files are missing; the sentence says where to get them.
+    ValueError
+        If they are damaged.
 
     Examples
     --------

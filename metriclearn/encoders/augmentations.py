@@ -29,6 +29,10 @@ class Recording(NamedTuple):
     truth : Partition or PartialPartition
         What is known of them.
 
+    See Also
+    --------
+    EncoderMetricLearner : whose ``augmentations`` get and return lists of them.
+
     Examples
     --------
     >>> import numpy as np
@@ -82,6 +86,15 @@ class Channels(_Checked):
     n_given : int
         Columns at the end that are no raw samples, and stay as they are.
 
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    See Also
+    --------
+    Scaling, Rotation, ChannelDropout, TimeReversal
+
     Examples
     --------
     >>> from metriclearn.encoders import Channels, Rotation
@@ -122,6 +135,16 @@ class Scaling(Channels):
         See :class:`Channels`.
     deviation : float
 
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    References
+    ----------
+    Um et al., Data augmentation of wearable sensor data for Parkinson's disease monitoring using
+    convolutional neural networks, ICMI 2017.
+
     Examples
     --------
     >>> from metriclearn.encoders import EncoderMetricLearner, Scaling
@@ -152,6 +175,16 @@ class Rotation(Channels):
         See :class:`Channels`; a multiple of 3 channels.
     deviation : float
         Radians.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    References
+    ----------
+    Um et al., Data augmentation of wearable sensor data for Parkinson's disease monitoring using
+    convolutional neural networks, ICMI 2017.
 
     Examples
     --------
@@ -186,6 +219,16 @@ class Noise(_Checked):
     Parameters
     ----------
     deviation : float
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    References
+    ----------
+    Um et al., Data augmentation of wearable sensor data for Parkinson's disease monitoring using
+    convolutional neural networks, ICMI 2017.
     """
 
     deviation: float = 0.1
@@ -207,6 +250,16 @@ class ChannelDropout(Channels):
     n_channels, n_given : int
         See :class:`Channels`.
     probability : float
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    References
+    ----------
+    Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting, Journal of
+    Machine Learning Research 15, 2014.
 
     Examples
     --------
@@ -231,6 +284,16 @@ class TimeReversal(Channels):
     n_channels, n_given : int
         See :class:`Channels`.
     probability : float
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    References
+    ----------
+    Iwana & Uchida, An empirical survey of data augmentation for time series classification with
+    neural networks, PLOS ONE 16, 2021.
 
     Examples
     --------
@@ -261,6 +324,16 @@ class JoinedStretches(_Checked):
     Parameters
     ----------
     probability : float
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    References
+    ----------
+    Iwana & Uchida, An empirical survey of data augmentation for time series classification with
+    neural networks, PLOS ONE 16, 2021.
 
     Examples
     --------

@@ -51,6 +51,10 @@ class OutputForms(Protocol):
 class InnerProducts:
     """A_Z = ZZᵀ of centered outputs: ⟨A_Z, M⟩ = ‖MZ‖², with the slope 2MZ; O(Tr) for segments.
 
+    See Also
+    --------
+    GaussianSimilarities : the other form of outputs.
+
     Examples
     --------
     >>> from metriclearn.encoders import InnerProducts, StructuredHingeLoss
@@ -76,6 +80,16 @@ class GaussianSimilarities:
     ----------
     similarity : GaussianSimilarity, optional
         How W is kept: all pairs, in blocks beyond its ``memory``.
+
+    Raises
+    ------
+    ValueError
+        From the loss, where nodes do not fit into the memory of the similarity.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 5.1.
 
     Examples
     --------
@@ -127,6 +141,10 @@ class HingeOfForms(torch.autograd.Function):
     ----------
     *args, **kwargs
         Of torch; call ``HingeOfForms.apply``.
+
+    See Also
+    --------
+    StructuredHingeLoss : what calls it.
 
     Examples
     --------
@@ -189,6 +207,11 @@ class StructuredHingeLoss(nn.Module):
     n_jobs : int, optional
         Threads over recordings, as in joblib.
 
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, or partitions that do not fit the outputs.
+
     Notes
     -----
     Where labels are partial (−1, or :class:`~metriclearn.PartialPartition`), N is the best
@@ -197,6 +220,11 @@ class StructuredHingeLoss(nn.Module):
     For clusterings, whose number of clusters is then given and whose oracle is
     ``TopEigenvectors()``, it has a cluster for every label, by K-means that keeps labels together
     and apart, and ℓ is :class:`~metriclearn.FrobeniusLoss` on the rows of labeled samples.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 4.1.
 
     Examples
     --------

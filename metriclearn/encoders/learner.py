@@ -99,7 +99,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     ----------
     encoder_ : nn.Module
         Trained, with the standardization of the inputs as its first layer.
-    weights_ : uint8 array
+    weights_ : uint8 array (number of bytes,)
         Its weights in the format of safetensors.
     components_ : array (k, r)
         Lᵀ with B = LLᵀ of the last layer.
@@ -107,15 +107,26 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         λ; None after fitting with ``n_segments="given"``.
     solution_ : Solution
         Certificate of the last layer.
-    history_ : dict of arrays
+    history_ : dict of arrays (number of epochs,)
         Of every epoch the mean ``hinge``, the ``price`` and the ``validation`` loss (NaN without).
     best_epoch_ : int
         Epochs after which the weights were kept.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
 
     Notes
     -----
     With one thread (``torch.set_num_threads(1)``) the same data, parameters and seed give the same
     weights to the last bit, also through a checkpoint after ``kill -9``.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 4.1.
+    Loshchilov & Hutter, Decoupled weight decay regularization, ICLR 2019 (AdamW).
 
     Examples
     --------

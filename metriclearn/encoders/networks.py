@@ -42,6 +42,15 @@ class Standardization(nn.Module):
     n_features : int
         P. Until ``mean`` and ``scale`` are set, nothing is changed.
 
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    See Also
+    --------
+    EncoderMetricLearner : which puts it in front of its encoder.
+
     Examples
     --------
     >>> import torch
@@ -76,6 +85,15 @@ class TemporalBlock(nn.Module):
     dropout : float
     causal : bool
         Whether row t sees rows up to t only.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    See Also
+    --------
+    TemporalConvolution : an encoder of such blocks, for raw signals.
 
     Examples
     --------
@@ -129,6 +147,11 @@ class TemporalConvolution(nn.Module):
         Share of what blocks add that is left out in training.
     causal : bool
         Whether a row sees earlier rows only, for signals that are still coming in.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
 
     References
     ----------
@@ -210,6 +233,15 @@ class WindowEncoder(nn.Module):
         Rows on each side that are looked at, too; zeros beyond the ends.
     dropout : float
         Share of hidden units that is left out in training.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    See Also
+    --------
+    TemporalConvolution : an encoder of such blocks, for raw signals.
     """
 
     @needs(**_SIZES)
@@ -248,6 +280,16 @@ class Columns(nn.Module):
     stop : int
         The column after the last that it reads.
 
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    See Also
+    --------
+    metriclearn.ColumnSegmenter : the same for learners.
+    Normalized, Ensemble : other encoders around encoders.
+
     Examples
     --------
     >>> from functools import partial
@@ -281,6 +323,11 @@ class Normalized(nn.Module):
         P, columns of the input.
     encoder : callable (n_features) -> nn.Module
         It may look ahead: so does σ.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
 
     References
     ----------
@@ -324,6 +371,11 @@ class Ensemble(nn.Module):
     encoder : callable (n_features) -> nn.Module
     n_encoders : int
         n.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
 
     References
     ----------
@@ -371,6 +423,15 @@ class FrozenEncoder(nn.Module):
         Layers that are trained, such as ``partial(WindowEncoder, n_outputs=8)``.
     batch_size : int
         Windows at a time.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    References
+    ----------
+    Razavian, Azizpour, Sullivan & Carlsson, CNN features off-the-shelf, CVPR Workshops 2014.
 
     Examples
     --------
@@ -444,6 +505,15 @@ class FrozenFeatures(StatelessTransformer):
         Of one window or picture, such as (height, width, 3).
     batch_size : int
         Windows at a time.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used.
+
+    References
+    ----------
+    Razavian, Azizpour, Sullivan & Carlsson, CNN features off-the-shelf, CVPR Workshops 2014.
 
     Examples
     --------

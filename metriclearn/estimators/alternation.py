@@ -79,6 +79,11 @@ class PrincipalStart(BaseEstimator):
     ----------
     n_components : int
         Capped at the number of features.
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {"n_components": number(1, whole=True)}
@@ -100,6 +105,11 @@ class KnownStart(BaseEstimator):
     principal components. Annotated regions are cut out, too, and completed under principal
     components. Where there are no changes at all in what is known, principal components serve
     alone.
+
+    See Also
+    --------
+    Alternation : where it is used.
+    PrincipalStart : the start of the paper.
 
     Examples
     --------
@@ -154,6 +164,16 @@ class Alternation(BaseEstimator):
     checkpoint : str or None
         File that keeps the state after every metric step; an interrupted run of the same problem
         goes on from there, with the same result.
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 5.2.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

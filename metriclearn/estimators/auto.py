@@ -156,6 +156,11 @@ def auto_metric_learner(
     ValueError
         For fewer than two groups, or data, labels or parameters that cannot be used.
 
+    References
+    ----------
+    Breiman, Friedman, Olshen & Stone, Classification and Regression Trees, 1984, section 3.4.3: the
+    rule of one standard error.
+
     Examples
     --------
     >>> from metriclearn import auto_metric_learner

@@ -114,6 +114,11 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
     Notes
     -----
     The paper fixes λ = α = 1 (see :meth:`paper`). The cost of a segment inside the loss-augmented

@@ -156,6 +156,11 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
     Notes
     -----
     The strength was chosen on 60 small tables, 3 classes drawn from Letters, Digits or Libras or

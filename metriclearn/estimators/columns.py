@@ -31,6 +31,15 @@ class ColumnSegmenter(MahalanobisSegmenter):
     components_ : array (r, P)
     penalty_ : float or None
 
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    See Also
+    --------
+    metriclearn.encoders.Columns : the same for encoders.
+
     Examples
     --------
     >>> from metriclearn import ChangePointMetricLearner, ColumnSegmenter

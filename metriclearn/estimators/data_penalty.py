@@ -128,6 +128,11 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
     intervals_, training_errors_, regression_, representation_
         As in :class:`~metriclearn.baselines.PenaltyLearner`.
 
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
     Examples
     --------
     >>> from metriclearn import DataPenaltyMetricLearner

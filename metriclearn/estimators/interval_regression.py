@@ -1,6 +1,6 @@
 """Max-margin interval regression, and the intervals of penalties that suit annotations.
 
-Rigaill, Hocking, Bach & Vert, Learning sparse penalties for change-point detection using max margin
+Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection using max margin
 interval regression, ICML 2013; Hocking et al., BMC Bioinformatics 14:164, 2013.
 """
 
@@ -52,6 +52,16 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         For features in their own units.
     intercept_ : float
     objective_ : float
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    References
+    ----------
+    Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection using max
+    margin interval regression, ICML 2013.
 
     Examples
     --------

@@ -52,6 +52,20 @@ class Euclidean(MetricOfData):
     ----------
     standardize : bool
         False leaves the features as they are.
+
+    Attributes
+    ----------
+    components_ : array (P, P)
+        Diagonal: one over the standard deviation of every feature.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    References
+    ----------
+    Mahalanobis, On the generalised distance in statistics, 1936, of which this is the diagonal.
     """
 
     standardize: bool = True
@@ -72,6 +86,20 @@ class PrincipalComponents(MetricOfData):
         Capped at the number of features.
     whiten : bool
         Divide every component by its standard deviation.
+
+    Attributes
+    ----------
+    components_ : array (n_components, P)
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    References
+    ----------
+    Hotelling, Analysis of a complex of statistical variables into principal components, Journal of
+    Educational Psychology 24, 1933.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {"n_components": number(1, whole=True)}
@@ -106,6 +134,16 @@ class RelevantComponents(LearnedMetric):
         How labels that are no Partition are read: each run of equal labels is a chunklet, as in
         sequences, or, with False, all samples of a label, as in tables, −1 being in no chunklet;
         a PartialPartition then gives chunklets by its labels and its same spans.
+
+    Attributes
+    ----------
+    components_ : array (r, P)
+        Lᵀ with B = LLᵀ.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
 
     References
     ----------

@@ -113,6 +113,11 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
     Examples
     --------
     >>> import numpy as np

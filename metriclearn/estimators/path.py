@@ -146,6 +146,11 @@ def regularization_path(
     -------
     RegularizationPath
 
+    Raises
+    ------
+    ValueError
+        For a learner without a strength, or strengths or data that cannot be used.
+
     Notes
     -----
     A grid is a geometric progression from a strength at which L1 and trace give B = 0. Every
@@ -156,6 +161,11 @@ def regularization_path(
     with that strength does, and its solution is the one of the last metric step; nothing is
     handed on from the strength before, and the grid comes from first completions. That costs, per
     strength, what a ``fit`` does.
+
+    References
+    ----------
+    Teo, Vishwanathan, Smola & Le, Bundle methods for regularized risk minimization, Journal of
+    Machine Learning Research 11, 2010 (the cuts, which no strength enters).
     """
     given: dict[str, Any] = {"strengths": strengths, "ratio": ratio}
     given |= {"regularizer": learner.regularizer, "solver": learner.solver}
@@ -257,6 +267,16 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         a loaded learner has ``strengths_``, ``loss_path_`` and the chosen one, but no ``path_``.
     components_, penalty_, solution_, scale_, n_features_in_, feature_names_in_
         As in :class:`ChangePointMetricLearner`, at the chosen strength.
+
+    Raises
+    ------
+    ValueError
+        As of :class:`ChangePointMetricLearner`, and for strengths or folds that cannot be used.
+
+    See Also
+    --------
+    ChangePointMetricLearner : what is learned, and where it is from.
+    regularization_path : one path without cross-validation.
 
     Examples
     --------

@@ -288,6 +288,16 @@ class PenaltyLearner(PenalizedSegmenter):
         Errors of the training sequences at the learned penalty, and at the best one.
     regression_, representation_ : fitted components
 
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    References
+    ----------
+    Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection using max
+    margin interval regression, ICML 2013.
+
     Examples
     --------
     >>> import numpy as np
@@ -335,6 +345,16 @@ class BayesianCriterion(PenaltyLearner):
     ----------
     representation, sequence_features, regression, min_size, max_segments, own_weight
         As of :class:`PenaltyLearner`; they are not learned here.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    References
+    ----------
+    Schwarz, Estimating the dimension of a model, Annals of Statistics 6, 1978; Yao, Estimating the
+    number of change-points via Schwarz' criterion, Statistics & Probability Letters 6, 1988.
 
     Examples
     --------

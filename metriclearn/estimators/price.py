@@ -67,6 +67,16 @@ class LearnedPrice(ComponentParameters):
     coef_ : array (q,)
         v for features in their own units.
 
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
+    See Also
+    --------
+    ChangePointMetricLearner : whose convex problem it is part of.
+    PenaltyLearner : prices of sequences under a metric that is there already.
+
     Examples
     --------
     >>> from metriclearn import ChangePointMetricLearner, LearnedPrice, SequenceFeatures

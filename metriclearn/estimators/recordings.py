@@ -76,6 +76,19 @@ class RecordingSegmenter(ComponentParameters):
     feature_names_ : list of str
     trained_on_ : list of str
         Names of the recordings.
+
+    Raises
+    ------
+    ValueError
+        For parameters, recordings or labels that cannot be used, and for predictions before
+        ``fit``.
+    FileNotFoundError
+        If a recording is missing.
+
+    References
+    ----------
+    Ledoit & Wolf, A well-conditioned estimator for large-dimensional covariance matrices, Journal
+    of Multivariate Analysis 88, 2004 (the scores of labels).
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -152,6 +152,11 @@ class WhitenedMetricLearner(MappedSegmenter):
         Fitted to whitened features.
     solution_ : Solution
         Its certificate.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -207,6 +212,11 @@ class ReferenceMetricLearner(MappedSegmenter):
         Fitted to the components of the reference.
     solution_ : Solution
         Its certificate.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -272,6 +282,11 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         Fitted to whitened features.
     solution_ : Solution
         What its solver found; ``learner_.certificate_`` says what that is worth.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

@@ -65,6 +65,18 @@ class AudioFeatures(RecordingTransformer):
     deviation : bool
         Standard deviation besides the mean.
 
+    Raises
+    ------
+    ImportError
+        If librosa is not installed.
+    ValueError
+        For parameters that cannot be used, or a file that is damaged.
+
+    References
+    ----------
+    Davis & Mermelstein, Comparison of parametric representations for monosyllabic word recognition,
+    IEEE Transactions on Acoustics, Speech, and Signal Processing 28, 1980.
+
     Examples
     --------
     >>> AudioFeatures(n_mfcc=2, deltas=0, energy=False).get_feature_names_out().tolist()

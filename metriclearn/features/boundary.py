@@ -34,6 +34,15 @@ class BoundaryFeatures(StatelessTransformer):
     statistics : sequence of str
         Among ``mean`` and ``deviation``.
 
+    Raises
+    ------
+    ValueError
+        For names, windows or sequences that cannot be used.
+
+    See Also
+    --------
+    LearnedPrice : the price of a change that depends on them.
+
     Examples
     --------
     >>> import numpy as np

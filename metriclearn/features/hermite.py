@@ -196,6 +196,11 @@ class HermiteMoments(_PerSeries):
     n_features_in_ : int
         P; ``feature_names_in_`` too where the data had column names.
 
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
     Examples
     --------
     >>> import numpy as np

@@ -300,6 +300,15 @@ class ImageFeatures(ComponentParameters):
         ``ColorContext``, ``BorderContrast``, or any callable ``Picture`` -> features of the nodes
         (S, p) with ``names``, one per feature, with its unit.
 
+    Raises
+    ------
+    ValueError
+        For arrays that are no RGB images, or groups that do not give a row for every node.
+
+    References
+    ----------
+    Achanta et al., SLIC superpixels compared to state-of-the-art superpixel methods, PAMI 34, 2012.
+
     Examples
     --------
     >>> import numpy as np

@@ -53,6 +53,23 @@ class JoinedFeatures(RecordingTransformer):
     extractors : sequence of extractors of the same ``rate``
     slack : int
         Rows that the longest may have more than the shortest.
+
+    Raises
+    ------
+    ValueError
+        If rates or numbers of rows differ by more than ``slack``.
+
+    See Also
+    --------
+    metriclearn.features.audio.AudioFeatures, metriclearn.features.video.VideoFeatures
+
+    Examples
+    --------
+    >>> from metriclearn.features.audio import AudioFeatures
+    >>> from metriclearn.features.per_recording import JoinedFeatures
+    >>> both = JoinedFeatures([AudioFeatures(n_mfcc=2), AudioFeatures(n_mfcc=2, deltas=0)])
+    >>> len(both.get_feature_names_out())
+    1
     """
 
     extractors: Sequence[RecordingTransformer]

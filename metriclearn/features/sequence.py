@@ -55,6 +55,16 @@ class SequenceFeatures(StatelessTransformer):
         absolute deviation), ``log_deviation`` and ``log_step_deviation`` (standard deviation of
         the values, and of the steps), ``log_range``. Empty for a constant penalty.
 
+    Raises
+    ------
+    ValueError
+        For names, windows or sequences that cannot be used.
+
+    References
+    ----------
+    Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection using max
+    margin interval regression, ICML 2013.
+
     Examples
     --------
     >>> import numpy as np

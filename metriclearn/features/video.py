@@ -87,6 +87,24 @@ class VideoFeatures(RecordingTransformer):
         ``get_feature_names_out``. Their columns stand side by side.
     size : (int, int)
         Height and width of the pictures that descriptors get.
+
+    Raises
+    ------
+    ImportError
+        If PyAV is not installed.
+    ValueError
+        For parameters that cannot be used, or a file that is damaged.
+
+    References
+    ----------
+    Oliva & Torralba, Modeling the shape of the scene, International Journal of Computer Vision 42,
+    2001 (Gist, the descriptor by default).
+
+    Examples
+    --------
+    >>> from metriclearn.features.video import VideoFeatures
+    >>> VideoFeatures(rate=2.0).get_feature_names_out().shape
+    (320,)
     """
 
     PARAMETERS: ClassVar = {"rate": number(positive=True)}

@@ -34,6 +34,10 @@ class PrecisionRecall(NamedTuple):
     precision, recall : float
         Both in [0, 1].
 
+    See Also
+    --------
+    precision_recall : what makes it.
+
     Examples
     --------
     >>> from metriclearn.indices import precision_recall
@@ -57,6 +61,10 @@ class AnnotationError(NamedTuple):
     false_positives, false_negatives : int
         Regions with too many, and with too few change-points.
     n_regions : int
+
+    See Also
+    --------
+    annotation_error : what makes it.
 
     Examples
     --------
@@ -94,6 +102,15 @@ def hausdorff(
     normalized : bool
         Whether the distance is a share of n.
 
+    Returns
+    -------
+    float in [0, ∞]
+
+    Raises
+    ------
+    ValueError
+        For change-points that are repeated, outside the samples, or of two lengths.
+
     References
     ----------
     R. Lajugie, S. Arlot and F. Bach, "Large-margin metric learning for partitioning problems",
@@ -129,6 +146,21 @@ def precision_recall(
         n, where the lists do not end with it.
     margin : float ≥ 0
         Allowed error, in samples.
+
+    Returns
+    -------
+    PrecisionRecall
+        Two floats in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        For change-points that are repeated, outside the samples, or of two lengths.
+
+    References
+    ----------
+    Truong, Oudre & Vayatis, Selective review of offline change point detection methods, Signal
+    Processing 167, 2020, section 3.
     """
     from metriclearn.indices.kernels import margin_matches
 
@@ -158,6 +190,15 @@ def covering(
         n, where the lists do not end with it.
     true : change-points, Partition, or mapping of annotators to one of these
         What a person has marked, or several persons.
+
+    Returns
+    -------
+    float in (0, 1]
+
+    Raises
+    ------
+    ValueError
+        For change-points that are repeated, outside the samples, or of two lengths.
 
     References
     ----------
@@ -208,6 +249,15 @@ def f_measure(
     margin : float ≥ 0
         Allowed error, in samples.
 
+    Returns
+    -------
+    float in (0, 1]
+
+    Raises
+    ------
+    ValueError
+        For change-points that are repeated, outside the samples, or of two lengths.
+
     References
     ----------
     G. J. J. van den Burg and C. K. I. Williams, "An evaluation of change point detection
@@ -243,6 +293,16 @@ def annotation_error(
         Samples start … end−1 (0-based, end excluded) hold exactly ``changes`` change-points, or
         from ``at_least`` to ``at_most`` (None: any number). A change-point c lies in the region
         when both samples it separates do, start < c < end.
+
+    Returns
+    -------
+    AnnotationError
+        The rate, in [0, 1], and three counts.
+
+    Raises
+    ------
+    ValueError
+        For change-points as above that cannot be used, or regions outside the samples.
 
     References
     ----------

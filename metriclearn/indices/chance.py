@@ -32,6 +32,10 @@ class Estimate(float):
     method : str
         "closed form", "enumeration" (of all tables) or "sampling" (of random relabelings).
 
+    See Also
+    --------
+    expected_under_permutation, adjusted : what makes it.
+
     Examples
     --------
     >>> from metriclearn.indices import expected_under_permutation, rand_score
@@ -77,6 +81,20 @@ def adjusted(
     maximum : float
         Value of the index for equal partitions: 1 for a similarity, 0 for a distance.
     n_permutations, random_state : see :func:`expected_under_permutation`.
+
+    Returns
+    -------
+    Estimate
+        A float, with ``standard_error`` and ``method``.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`.
+
+    References
+    ----------
+    Hubert & Arabie, Comparing partitions, Journal of Classification 2, 1985.
     """
     expected = expected_under_permutation(
         index, contingency=table, n_permutations=n_permutations, random_state=random_state
@@ -113,6 +131,16 @@ def expected_under_permutation(
         Random tables, when sampling.
     random_state : int, Generator or None
         Seed of the sampling; the default makes the result reproducible.
+
+    Returns
+    -------
+    Estimate
+        A float, with ``standard_error`` and ``method``.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`.
 
     References
     ----------

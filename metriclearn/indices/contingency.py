@@ -31,6 +31,10 @@ class ContingencyTable:
     n_samples : int
         n.
 
+    See Also
+    --------
+    contingency_table : what makes it.
+
     Examples
     --------
     >>> from metriclearn.indices import contingency_table
@@ -137,10 +141,19 @@ def contingency_table(
     ignore_label : hashable, optional
         Samples with this label in either labeling are left out (e.g. −1 for noise).
 
+    Returns
+    -------
+    ContingencyTable
+
     Raises
     ------
     ValueError
         If there are no samples, the lengths differ, or a label is None or NaN.
+
+    References
+    ----------
+    Pearson, On the theory of contingency and its relation to association and normal correlation,
+    1904.
     """
     labelings = [labels for labels in (labels_true, labels_pred) if labels is not None]
     both = len(labelings) == 2 and contingency is None

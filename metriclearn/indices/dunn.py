@@ -43,6 +43,15 @@ def dunn_score(
         or "centroid", twice the mean distance to the centroid.
     metric : see :func:`~metriclearn.indices.davies_bouldin_score`
 
+    Returns
+    -------
+    float in [0, ∞]
+
+    Raises
+    ------
+    ValueError
+        If X is not finite, labels are not one per point, or there is one cluster only.
+
     References
     ----------
     J. C. Dunn, "Well-separated clusters and optimal fuzzy partitions", Journal of Cybernetics 4,
@@ -77,6 +86,19 @@ def dunn_scores(
         Their clusters, two at least.
     metric : array (d, d), optional
         A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
+
+    Returns
+    -------
+    dict of (str, str) to float
+
+    Raises
+    ------
+    ValueError
+        If X is not finite, labels are not one per point, or there is one cluster only.
+
+    See Also
+    --------
+    dunn_score : one of them, and where they are from.
     """
     separations, diameters = _all(clustered_points(X, labels, metric))
     return {

@@ -44,6 +44,10 @@ def random_walk_index(
     base : float, optional
         Base of the logarithm, e by default.
 
+    Returns
+    -------
+    float ≥ 0
+
     Raises
     ------
     ValueError
@@ -93,6 +97,15 @@ def vi_with_neighbors(
     labels_true, labels_pred : n labels each
     base : float, optional
         Base of the logarithm, e by default.
+
+    Returns
+    -------
+    float in [0, ln n]
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not square and finite, or there is not one label per node.
     """
     from scipy.sparse import csr_array
 
@@ -117,6 +130,15 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
         Points, finite.
     radius : float ≥ 0
         In the units of X.
+
+    Returns
+    -------
+    sparse 0/1 array (n, n)
+
+    Raises
+    ------
+    ValueError
+        If X is not finite, or the second argument out of range.
     """
     from sklearn.neighbors import radius_neighbors_graph
 
@@ -135,6 +157,20 @@ def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
         Points, finite.
     n_neighbors : int
         From 1 to n − 1.
+
+    Returns
+    -------
+    sparse 0/1 array (n, n)
+
+    Raises
+    ------
+    ValueError
+        If X is not finite, or the second argument out of range.
+
+    See Also
+    --------
+    vi_with_neighbors : what it is for.
+    epsilon_graph, grid_graph
     """
     from sklearn.neighbors import kneighbors_graph
 
@@ -163,6 +199,16 @@ def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) 
         Whether edges weigh exp(−d²), else 1.
     shape : sequence of int
         Grid shape, e.g. ``image.shape[:2]``; nodes are numbered in C order, as by ``ravel()``.
+
+    Returns
+    -------
+    sparse 0/1 array (n, n)
+        With weights if ``weighted``; n pixels.
+
+    Raises
+    ------
+    ValueError
+        For a shape or a reach that is not of positive whole numbers.
     """
     from scipy.sparse import diags_array, eye_array, kron
 

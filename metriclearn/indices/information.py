@@ -60,6 +60,15 @@ def entropy(
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     base : float, optional
         Base of the logarithm, above 1; e by default (nats).
+
+    Returns
+    -------
+    float ≥ 0
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`, and for a base that is not above 1.
     """
     if labels_pred is None and contingency is None:  # cells of C with itself are its clusters
         labels_pred = labels_true
@@ -80,6 +89,15 @@ def mutual_info_score(table: ContingencyTable, *, base: float | None = None) -> 
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     base : float, optional
         Base of the logarithm, above 1; e by default (nats).
+
+    Returns
+    -------
+    float ≥ 0
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`, and for a base that is not above 1.
     """
     return _information(table) / log_base(base)
 
@@ -99,6 +117,15 @@ def normalized_mutual_info_score(
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     average_method : "arithmetic", "joint", "sum", "geometric", "min" or "max"
         (H + H′)/2, H(C, C′), H + H′, √(H H′), min(H, H′) or max(H, H′).
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`, and for an unknown ``average_method``.
     """
     normalizer = _normalizer(table, average_method)
     if normalizer == 0.0:
@@ -121,6 +148,15 @@ def adjusted_mutual_info_score(
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     average_method : see :func:`normalized_mutual_info_score`.
+
+    Returns
+    -------
+    float, at most 1
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`, and for an unknown ``average_method``.
     """
     normalizer = _normalizer(table, average_method)
     if table.equal and average_method != "sum":
@@ -145,6 +181,15 @@ def variation_of_information(table: ContingencyTable, *, base: float | None = No
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     base : float, optional
         Base of the logarithm, above 1; e by default (nats).
+
+    Returns
+    -------
+    float ≥ 0
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`, and for a base that is not above 1.
     """
     return _variation(table) / log_base(base)
 
@@ -163,6 +208,15 @@ def normalized_variation_of_information(
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     average_method : as in :func:`normalized_mutual_info_score`, or "log_n" for ln n, the largest VI
+
+    Returns
+    -------
+    float ≥ 0
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`, and for an unknown ``average_method``.
     """
     log_n = isinstance(average_method, str) and average_method == "log_n"
     normalizer = math.log(table.n_samples) if log_n else _normalizer(table, average_method)
@@ -183,6 +237,15 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
     ----------
     row_sizes, column_sizes : arrays (K,) and (K′,)
         Positive whole sizes of the clusters of the two partitions, with equal sums.
+
+    Returns
+    -------
+    float ≥ 0
+
+    Raises
+    ------
+    ValueError
+        If sizes are not positive whole numbers, or their sums differ.
     """
     from metriclearn.indices.kernels import expected_information
 

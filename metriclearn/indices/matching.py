@@ -28,6 +28,15 @@ def misclassification_error(table: ContingencyTable) -> float:
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
 
+    Returns
+    -------
+    float in [0, 1)
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`.
+
     References
     ----------
     M. Meilă and D. Heckerman, "An experimental comparison of model-based clustering methods",
@@ -46,6 +55,21 @@ def plot_contingency(table: ContingencyTable) -> Figure:
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
+
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`, and for more than 4 million cells.
+
+    See Also
+    --------
+    contingency_table : the table.
+    misclassification_error : the matching.
     """
     from metriclearn.running.figures import new_figure
 

@@ -32,6 +32,10 @@ class PairCounts(NamedTuple):
     n11, n10, n01, n00 : int
         Pairs together in both, in the truth only, in the prediction only, in none.
 
+    See Also
+    --------
+    pair_counts : what makes it.
+
     Examples
     --------
     >>> from metriclearn.indices import pair_counts
@@ -56,6 +60,16 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
 
+    Returns
+    -------
+    PairCounts
+        Four whole numbers.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`.
+
     References
     ----------
     L. Hubert and P. Arabie, "Comparing partitions", Journal of Classification 2, 1985.
@@ -78,6 +92,15 @@ def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
+
+    Returns
+    -------
+    int array (2, 2)
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`.
 
     References
     ----------
@@ -107,6 +130,15 @@ def rand_score(
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`.
 
     References
     ----------
@@ -140,6 +172,15 @@ def adjusted_rand_score(table: ContingencyTable) -> float:
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
 
+    Returns
+    -------
+    float in [−1/2, 1]
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`.
+
     References
     ----------
     L. Hubert and P. Arabie, "Comparing partitions", Journal of Classification 2, 1985, Eq. (5).
@@ -162,6 +203,15 @@ def jaccard_score(table: ContingencyTable) -> float:
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
 
+    Returns
+    -------
+    float in [0, 1]
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`.
+
     References
     ----------
     A. Ben-Hur, A. Elisseeff and I. Guyon, "A stability based method for discovering structure in
@@ -183,6 +233,15 @@ def fowlkes_mallows_score(table: ContingencyTable) -> float:
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`.
 
     References
     ----------
@@ -210,6 +269,15 @@ def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
     normalized : bool
         True for ℓ; False for n ℓ = ‖M − N‖²_F, which the tables of the paper report.
+
+    Returns
+    -------
+    float ≥ 0
+
+    Raises
+    ------
+    ValueError
+        As of :func:`contingency_table`.
 
     References
     ----------

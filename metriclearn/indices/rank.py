@@ -36,6 +36,10 @@ class MannWhitney(NamedTuple):
         Two-sided.
     method : "exact" or "asymptotic"
 
+    See Also
+    --------
+    mann_whitney_u : what makes it.
+
     Examples
     --------
     >>> from metriclearn.indices import mann_whitney_u
@@ -67,6 +71,15 @@ def goodman_kruskal_gamma(
         Counts of *ordered* categories, instead of a and b.
     ties : "ignore" or "agree"
         "agree" counts pairs tied in both as agreement.
+
+    Returns
+    -------
+    float in [−1, 1], or nan
+
+    Raises
+    ------
+    ValueError
+        If values are not finite numbers, or the lengths differ.
 
     References
     ----------
@@ -109,6 +122,15 @@ def weighted_goodman_kruskal(
     ties : "agree" (default) or "ignore"
         Whether pairs tied in both count as full agreement.
 
+    Returns
+    -------
+    float in [−1, 1], or nan
+
+    Raises
+    ------
+    ValueError
+        If values are not finite numbers, or the lengths differ.
+
     References
     ----------
     R. J. G. B. Campello and E. R. Hruschka, "On comparing two sequences of numbers and its
@@ -140,6 +162,16 @@ def mann_whitney_u(
         Finite values of two independent samples.
     method : "auto", "exact" or "asymptotic"
 
+    Returns
+    -------
+    MannWhitney
+        ``u1``, ``u2``, ``p_value`` and ``method``.
+
+    Raises
+    ------
+    ValueError
+        If a sample is empty, or a value is not finite.
+
     References
     ----------
     H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables is
@@ -170,6 +202,19 @@ def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> f
         Finite values of two independent samples.
     continuity : bool
         Whether U is moved by 1/2 towards its mean.
+
+    Returns
+    -------
+    float ≤ 0
+
+    Raises
+    ------
+    ValueError
+        If a sample is empty, or a value is not finite.
+
+    See Also
+    --------
+    mann_whitney_u : which has the reference.
     """
     from scipy.stats import tiecorrect
 
@@ -196,6 +241,19 @@ def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
         From 0 to n1 n2.
     n1, n2 : int
         Sizes of the samples, from 1 to 1000.
+
+    Returns
+    -------
+    float in (0, 1]
+
+    Raises
+    ------
+    ValueError
+        If u or a size is out of range.
+
+    See Also
+    --------
+    mann_whitney_u : which has the reference.
     """
     counts = _u_counts(n1, n2)
     if not 0 <= u <= n1 * n2:
@@ -222,6 +280,19 @@ def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | 
         Sizes of the samples, from 1 to 1000.
     alpha : float or str
         Level between 0 and 1, read as the decimal that is written.
+
+    Returns
+    -------
+    int or None
+
+    Raises
+    ------
+    ValueError
+        If a size or the level is out of range.
+
+    See Also
+    --------
+    mann_whitney_u : which has the reference.
     """
     level = Fraction(str(alpha)) * comb(n1 + n2, n1)
     tail = 0

@@ -33,6 +33,10 @@ class Stability:
     reference : int array, shape (n,), or None when replicates were compared with each other
     distance : str, name of the distance
 
+    See Also
+    --------
+    stability : what makes it.
+
     Examples
     --------
     >>> import numpy as np
@@ -112,6 +116,16 @@ def stability(
         Parallel fits, as in scikit-learn. The result does not depend on it.
     random_state : int, Generator or None
 
+    Returns
+    -------
+    Stability
+        ``distances``, (n_bootstrap,) or one for each pair, with mean and quantiles.
+
+    Raises
+    ------
+    ValueError
+        For an estimator that cannot be cloned, X that is not finite, or parameters out of range.
+
     References
     ----------
     U. von Luxburg, "Clustering stability: an overview", Foundations and Trends in Machine Learning
@@ -154,6 +168,20 @@ def stability_pairwise(
     labelings : sequences of n labels each
     absent : hashable
         The label of a point that a labeling lacks, None by default.
+
+    Returns
+    -------
+    list of float
+        One for each pair, R(R − 1)/2 for R labelings.
+
+    Raises
+    ------
+    ValueError
+        For labelings of different lengths, or two that share no point.
+
+    See Also
+    --------
+    stability : which has the reference.
     """
     return [distance(*_common(a, b, absent)) for a, b in combinations(labelings, 2)]
 
@@ -179,6 +207,20 @@ def stability_reference(
         Of two labelings of equal length.
     absent : hashable
         The label of a point that a labeling lacks, None by default.
+
+    Returns
+    -------
+    list of float
+        One for each labeling.
+
+    Raises
+    ------
+    ValueError
+        For labelings of different lengths, or two that share no point.
+
+    See Also
+    --------
+    stability : which has the reference.
     """
     return [distance(*_common(reference, labels, absent)) for labels in labelings]
 
@@ -192,6 +234,19 @@ def stability_summary(values: ArrayLike) -> dict[str, float]:
     ----------
     values : array (m,)
         Distances, finite.
+
+    Returns
+    -------
+    dict of str to float
+
+    Raises
+    ------
+    ValueError
+        If there are no values, or one is not finite.
+
+    See Also
+    --------
+    stability : which has the reference.
     """
     distances = real_array("stability_summary", "values", values, None)
     return {

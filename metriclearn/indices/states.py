@@ -50,6 +50,15 @@ def segmental_f1(
     ignore_label : hashable, optional
         Segments of this name count on neither side: the background.
 
+    Returns
+    -------
+    float in [0, 1]
+
+    Raises
+    ------
+    ValueError
+        If there are no samples, the lengths differ, or a parameter is out of range.
+
     References
     ----------
     C. Lea, M. D. Flynn, R. Vidal, A. Reiter and G. D. Hager, "Temporal convolutional networks for
@@ -86,6 +95,15 @@ def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashab
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     ignore_label : hashable, optional
         Segments of this name count on neither side: the background.
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Raises
+    ------
+    ValueError
+        If there are no samples, the lengths differ, or a parameter is out of range.
 
     References
     ----------
@@ -134,6 +152,15 @@ def state_matching_score(
     delay, transition, missing, isolation : float in [0, 1]
         How much worse than an error of its length each kind is.
 
+    Returns
+    -------
+    float in [−1, 1]
+
+    Raises
+    ------
+    ValueError
+        If there are no samples, the lengths differ, or a parameter is out of range.
+
     References
     ----------
     F. Chavelli, "tsseg-eval", version 0.1.4, on the Python Package Index, 2025.
@@ -176,6 +203,15 @@ def weighted_adjusted_rand_score(
     slope : float ≥ 0
         Weight per sample of distance.
 
+    Returns
+    -------
+    float, at most 1
+
+    Raises
+    ------
+    ValueError
+        If there are no samples, the lengths differ, or a parameter is out of range.
+
     References
     ----------
     F. Chavelli, "tsseg-eval", version 0.1.4, on the Python Package Index, 2025.
@@ -208,6 +244,19 @@ def weighted_normalized_mutual_info_score(
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     slope : float ≥ 0
         Weight per sample of distance.
+
+    Returns
+    -------
+    float ≥ 0
+
+    Raises
+    ------
+    ValueError
+        If there are no samples, the lengths differ, or a parameter is out of range.
+
+    See Also
+    --------
+    weighted_adjusted_rand_score : which has the reference.
     """
     from sklearn.metrics import mutual_info_score
 

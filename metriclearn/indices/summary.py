@@ -61,10 +61,17 @@ def compare(
         False: dict from the function's name to its value, in the order of the documentation.
         True: pandas DataFrame with columns index, value and better ("higher" or "lower").
 
+    Returns
+    -------
+    dict of str to float, or DataFrame
+        See ``as_frame``.
+
     Raises
     ------
     ImportError
         If the library of the field is not installed.
+    ValueError
+        As of :func:`contingency_table`, and for an unknown field.
 
     References
     ----------

@@ -40,6 +40,15 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
     metric : array (d, d), optional
         A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
 
+    Returns
+    -------
+    float in [0, ∞]
+
+    Raises
+    ------
+    ValueError
+        If X is not finite, labels are not one per point, or there is one cluster only.
+
     References
     ----------
     D. L. Davies and D. W. Bouldin, "A cluster separation measure", IEEE Transactions on Pattern
@@ -72,15 +81,20 @@ def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None)
     metric : array (d, d), optional
         A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
 
-    References
-    ----------
-    T. Caliński and J. Harabasz, "A dendrite method for cluster analysis", Communications in
-    Statistics 3, 1974.
+    Returns
+    -------
+    float in [0, ∞]
 
     Raises
     ------
     ValueError
-        Also when every point is its own cluster, where the ratio is 0/0.
+        If X is not finite, labels are not one per point, there is one cluster only, or every point
+        is its own cluster, where the ratio is 0/0.
+
+    References
+    ----------
+    T. Caliński and J. Harabasz, "A dendrite method for cluster analysis", Communications in
+    Statistics 3, 1974.
     """
     clusters = clustered_points(X, labels, metric)
     n, K = len(clusters.points), len(clusters.sizes)
@@ -110,6 +124,20 @@ def silhouette_score(
     Parameters
     ----------
     X, labels, kind, metric, epsilon : see :func:`silhouette_samples`
+
+    Returns
+    -------
+    float
+        In the range of its kind.
+
+    Raises
+    ------
+    ValueError
+        If X is not finite, labels are not one per point, or there is one cluster only.
+
+    See Also
+    --------
+    silhouette_samples : of every point, and where they are from.
     """
     samples = silhouette_samples(X, labels, kind=kind, metric=metric, epsilon=epsilon)
     return float(samples.mean())
@@ -145,10 +173,21 @@ def silhouette_samples(
         Points, finite.
     labels : n hashables
         Their clusters, two at least.
+    kind : str
+        One of the table.
     metric : array (d, d), optional
         A Mahalanobis matrix, or anything with ``get_mahalanobis_matrix``; Euclidean by default.
     epsilon : float > 0
         ε of "alternative" and "hybrid", in the unit of the distances.
+
+    Returns
+    -------
+    float array (n,)
+
+    Raises
+    ------
+    ValueError
+        If X is not finite, labels are not one per point, or there is one cluster only.
 
     References
     ----------

@@ -68,6 +68,16 @@ class Averaged(ComponentParameters):
     share : float
         s in [0, 1].
 
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, or more clusters than samples.
+
+    See Also
+    --------
+    SpectralRelaxation : the upper bound.
+    LocalSearch : the lower bound.
+
     Examples
     --------
     >>> import numpy as np

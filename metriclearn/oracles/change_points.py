@@ -81,6 +81,18 @@ class ChangePoints(BaseEstimator):
     ----------
     min_size : int
         Smallest number of samples in a segment; the result stays exact for every value.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, or where no segmentation has so many segments of that
+        size.
+
+    References
+    ----------
+    Killick, Fearnhead & Eckley, Optimal detection of changepoints with a linear computational cost,
+    Journal of the American Statistical Association 107, 2012 (PELT, whose rule is generalized
+    here).
     """
 
     def __init__(self, min_size: int = 1) -> None:
@@ -140,6 +152,12 @@ class ConstrainedChangePoints(ChangePoints):
     ----------
     min_size : int
         Smallest number of samples in a segment.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, or where no segmentation has so many segments of that
+        size.
 
     References
     ----------

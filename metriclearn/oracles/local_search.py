@@ -51,6 +51,11 @@ class LocalSearch(ComponentParameters):
     max_passes : int
         Passes over the samples at most, for each start.
 
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, or more clusters than samples.
+
     References
     ----------
     Hartigan, Clustering Algorithms, 1975; Telgarsky & Vattani, "Hartigan's method: k-means

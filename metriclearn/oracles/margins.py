@@ -60,6 +60,10 @@ class BoundaryMargins:
     probabilities : array (K−1,) or None
         That there is a true change within the tolerance, after ``calibrate``.
 
+    See Also
+    --------
+    boundary_margins : what makes it.
+
     Examples
     --------
     >>> import numpy as np
@@ -144,10 +148,20 @@ def boundary_margins(
     tolerance : int ≥ 0
         δ, in samples: a change so near is still the same.
 
+    Returns
+    -------
+    BoundaryMargins
+
     Raises
     ------
     ValueError
         As :class:`~metriclearn.oracles.change_points.ChangePoints` does.
+
+    References
+    ----------
+    Rigaill, Lebarbier & Robin, Exact posterior distributions and model selection criteria for
+    multiple change-point detection problems, Statistics and Computing 22, 2012, with sums in place
+    of maxima.
     """
     who = "boundary_margins"
     _TOLERANCE.check(who, "tolerance", tolerance)

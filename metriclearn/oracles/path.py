@@ -132,6 +132,11 @@ def segmentation_path(
     max_segments : int, optional
         Do not refine the path beyond this number of segments.
 
+    Returns
+    -------
+    SegmentationPath
+        ``change_points``, ``costs`` and ``penalties`` of every segmentation, coarsest first.
+
     Raises
     ------
     ValueError
@@ -246,6 +251,20 @@ def best_penalty(
     min_size : int
     loss : Loss
         ℓ; of the truths it gets.
+
+    Returns
+    -------
+    penalty, loss : float
+        λ > 0, and the mean loss at it.
+
+    Raises
+    ------
+    ValueError
+        If there are no sequences, not one truth for each, or lengths differ.
+
+    See Also
+    --------
+    segmentation_path : the segmentations of one sequence.
     """
     for values, kinds in (forms, {LowRankForm, ChargedForm}), (truths, {Partition}):
         if not isinstance(values, (list, tuple)) or not values or set(map(type, values)) - kinds:

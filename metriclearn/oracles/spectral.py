@@ -40,6 +40,11 @@ class SpectralRelaxation(BaseEstimator):
         Maximize over projections with M1 = 1 only, which holds for every partition: the smaller
         bound, at the same cost. The paper has no such constraint (False).
 
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, or more clusters than samples.
+
     References
     ----------
     Lajugie, Arlot & Bach, section 4.2; the maximum is Ky Fan's theorem.

@@ -22,6 +22,12 @@ class SummedArea(BaseEstimator):
     ----------
     min_size : int
         Smallest number of samples in a segment.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, or where no segmentation has so many segments of that
+        size.
     """
 
     def __init__(self, min_size: int = 1) -> None:

@@ -29,6 +29,14 @@ class TorchChangePoints(BaseEstimator):
     min_size : int
         Smallest number of samples in a segment.
 
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, or where no segmentation has so many segments of that
+        size.
+    ImportError
+        If torch is not installed.
+
     References
     ----------
     Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, Algorithm 1.

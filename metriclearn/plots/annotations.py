@@ -52,10 +52,20 @@ def plot_annotations(
     ylabel : str
         Name and unit of the signal.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If there is no segmentation, or lengths differ.
+
+    See Also
+    --------
+    metriclearn.Region : what is drawn.
+    metriclearn.indices.annotation_error : what is counted.
     """
     x = real_array("plot_annotations", "signal", signal, None).ravel()
     strips = {name: Partition.from_change_points(ends) for name, ends in segmentations.items()}

@@ -76,11 +76,20 @@ def plot_convergence(
     title : str, optional
         Replaces the message.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If there is no trace, a column is missing or of another length, seconds or passes
         decrease, or a lower bound lies above the best objective, which no true bound does.
+
+    See Also
+    --------
+    metriclearn.BundleDual : which certifies the bound.
     """
     if hasattr(traces, "solution_"):
         traces = {type(traces).__name__: traces}

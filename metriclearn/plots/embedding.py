@@ -36,10 +36,19 @@ def plot_embeddings(
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default. Panels stand below each other where it is narrow.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If there is no panel, or its coordinates are not finite or not (T, 2).
+
+    See Also
+    --------
+    metriclearn.ClusteringMetricLearner : whose ``transform`` gives such panels.
     """
     values = label_values(labels).tolist()  # type: ignore[arg-type]
     classes = sorted(set(values), key=lambda label: (str(type(label)), label))

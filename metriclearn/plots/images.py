@@ -48,10 +48,19 @@ def plot_image_segmentations(
     title : str, optional
         The message.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If a row does not have one label map of its size per image.
+
+    See Also
+    --------
+    metriclearn.NormalizedCutMetricLearner : what segments images.
     """
     for row, maps in segmentations.items():
         maps = [real_array("plot_image_segmentations", repr(row), one, None) for one in maps]
@@ -124,10 +133,19 @@ def plot_learned_scales(
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If there are no positive finite deviations, or other numbers of names or weights.
+
+    See Also
+    --------
+    metriclearn.GaussianSimilarity : whose scales they are.
 
     Examples
     --------
@@ -184,6 +202,20 @@ def plot_kernel_error(
         What the error is of.
     title : str, optional
         Replaces the message.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
+    Raises
+    ------
+    ValueError
+        If counts and errors are not positive, or do not fit together.
+
+    References
+    ----------
+    Rahimi & Recht, Random features for large-scale kernel machines, NIPS 2007.
     """
     numbers = real_array("plot_kernel_error", "counts", counts, 1)
     errors = real_array("plot_kernel_error", "errors", errors)

@@ -48,10 +48,19 @@ def plot_margins(
     title : str, optional
         Replaces the message.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If the lengths do not fit together.
+
+    See Also
+    --------
+    metriclearn.boundary_margins : what is drawn.
     """
     who = "plot_margins"
     ends = Partition.from_change_points(change_points).change_points
@@ -114,6 +123,16 @@ def plot_reliability(
     title : str, optional
         Replaces the message.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`expected_calibration_error`.
+
     References
     ----------
     A. Niculescu-Mizil and R. Caruana, "Predicting good probabilities with supervised learning",
@@ -147,6 +166,15 @@ def expected_calibration_error(
         What came true.
     n_bins : int
         Of equal width.
+
+    Returns
+    -------
+    float in [0, 1]
+
+    Raises
+    ------
+    ValueError
+        If a probability is outside [0, 1], an outcome is neither true nor false, or lengths differ.
 
     References
     ----------

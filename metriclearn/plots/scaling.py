@@ -41,10 +41,19 @@ def plot_scaling(
     title : str, optional
         Replaces the message.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If the lengths differ, a value is not positive, or there is only one size.
+
+    See Also
+    --------
+    metriclearn.running.executors.DaskExecutor : for what takes too long.
     """
     size = real_array("plot_scaling", "sizes", sizes, 1)
     time = real_array("plot_scaling", "seconds", seconds, 1)

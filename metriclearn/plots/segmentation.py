@@ -63,11 +63,20 @@ def plot_segmentation(
     title : str, optional
         Replaces the message.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If there is no segmentation, if two of them or the signal differ in length, or if a loss
         has no strip.
+
+    See Also
+    --------
+    metriclearn.ChangePointMetricLearner : whose ``plot`` calls it.
     """
     strips = {n: Partition.from_change_points(c) for n, c in segmentations.items()}
     lengths = {strip.n_samples for strip in strips.values()}

@@ -45,10 +45,20 @@ def plot_elbow(
     title : str, optional
         Replaces the message.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If lengths differ, a penalty interval is reversed, or ``chosen`` is not in the path.
+
+    References
+    ----------
+    Haynes, Eckley & Fearnhead, Computationally efficient changepoint detection for a range of
+    penalties, Journal of Computational and Graphical Statistics 26, 2017.
     """
     who = "plot_elbow"
     numbers, cost, intervals = draw.aligned(
@@ -147,10 +157,19 @@ def plot_regularization_path(
     title : str, optional
         Replaces the message.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If a strength is negative or repeated, or lengths do not fit.
+
+    See Also
+    --------
+    metriclearn.regularization_path : what is drawn.
 
     Examples
     --------

@@ -61,10 +61,19 @@ def plot_timeline(
     title : str, optional
         Replaces the message.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If there is no strip, or an empty one.
+
+    See Also
+    --------
+    metriclearn.RecordingSegmenter : segments of recordings.
     """
     if not strips or not all(len(segments) for segments in strips.values()):
         raise ValueError(

@@ -48,10 +48,19 @@ def plot_weights(
     title : str, optional
         Replaces the message.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If a weight is not finite, the names do not fit, or a highlighted name is unknown.
+
+    See Also
+    --------
+    metriclearn.DiagonalMetric : what is drawn.
     """
     if hasattr(weights, "get_mahalanobis_matrix"):
         matrix, feature_names = _learned(weights, feature_names)
@@ -132,10 +141,19 @@ def plot_metric_matrix(
     title : str, optional
         Replaces the message.
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
     Raises
     ------
     ValueError
         If B is not square, finite and symmetric, or the names do not fit.
+
+    See Also
+    --------
+    metriclearn.FullMetric : what is drawn.
     """
     if hasattr(B, "get_mahalanobis_matrix"):
         B, feature_names = _learned(B, feature_names)

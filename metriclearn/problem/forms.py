@@ -77,6 +77,17 @@ class LowRankForm:
         The span of centered observations X and the clusters of a partition, with
     components : array (r, P), optional
         Lᵀ, which makes the factors X·componentsᵀ.
+
+    Raises
+    ------
+    ValueError
+        For factors that are not finite numbers of shape (T, r), or too large or small to be
+        squared.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 4.2.
     """
 
     def __init__(
@@ -220,6 +231,11 @@ class DenseForm:
     ------
     ValueError
         If the matrix is not square, finite and symmetric.
+
+    See Also
+    --------
+    SummedArea : the search for such matrices.
+    LowRankForm : the form of data.
 
     Examples
     --------

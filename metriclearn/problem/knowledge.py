@@ -48,7 +48,7 @@ class Region:
 
     A change-point t is a change between the samples t−1 and t; it is inside when both are, that
     is start < t < stop. The labels of LOPART and of penalty learning (Hocking & Srivastava 2020;
-    Rigaill, Hocking, Bach & Vert 2013), given as first and last sample counted from 1, are
+    Hocking, Rigaill, Vert & Bach 2013), given as first and last sample counted from 1, are
     ``Region(first - 1, last, kind)``.
 
     Parameters
@@ -57,6 +57,11 @@ class Region:
         First sample, and the one after the last.
     kind : ChangeCount
         ``NO_CHANGE``, ``EXACTLY_ONE`` or ``AT_LEAST_ONE``.
+
+    Raises
+    ------
+    ValueError
+        If the stretch is empty, begins before 0, or ``kind`` is none of the three.
     """
 
     start: int
@@ -135,6 +140,11 @@ class PartialPartition:
     ValueError
         For positions outside the samples, or if no segmentation agrees with everything; the
         sentence names the annotations that contradict each other.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, arXiv:1303.1280,
+    section 5.2; Hocking & Srivastava, Labeled optimal partitioning, arXiv:2006.13967, 2020.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class Partition:
         Ends of segments, the last one T; see :meth:`from_change_points`.
     labels : int array (T,), optional
         Cluster of every sample; see :meth:`from_labels`.
-    known : array or PartialPartition, optional
+    known : PartialPartition, optional
         What is known of it, where that is not all.
 
     Attributes
@@ -57,6 +57,22 @@ class Partition:
     known : PartialPartition or None
         What is known of the partition where the rest of it is a completion, see
         :meth:`completing`; None where all of it is known.
+
+    Raises
+    ------
+    ValueError
+        For change-points or labels that are no partition of the samples.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 2.2.
+
+    Examples
+    --------
+    >>> from metriclearn import Partition
+    >>> Partition.from_labels([0, 0, 1, 1]) == Partition.from_change_points([2, 4])
+    True
     """
 
     __slots__ = ("_labels", "contiguous", "ends", "known", "n_clusters", "n_samples", "sizes")

@@ -94,6 +94,15 @@ class EarlyStopping(Callback, BaseEstimator):
     scores_ : list of float
         One per evaluation.
     rounds_ : list of int
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, and from a solver that is used without a learner.
+
+    References
+    ----------
+    Prechelt, Early stopping, but when?, in Neural Networks: Tricks of the Trade, 1998.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -172,6 +181,15 @@ class ScalarLog(Callback):
         For instance TensorBoard's ``SummaryWriter().add_scalar`` or ``mlflow.log_metric``.
     prefix : str
         Put before every name.
+
+    Raises
+    ------
+    Exception
+        What ``log`` raises ends the learning.
+
+    See Also
+    --------
+    EarlyStopping : a callback that ends the learning.
 
     Examples
     --------

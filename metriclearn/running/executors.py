@@ -114,6 +114,15 @@ class ThreadExecutor(BaseEstimator):
     ----------
     n_jobs : int, optional
         Threads, as in joblib: one by default, −1 for one per processor.
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
+    See Also
+    --------
+    DaskExecutor : on many machines.
     """
 
     n_jobs: int | None = None
@@ -163,8 +172,23 @@ class DaskExecutor:
 
     Raises
     ------
+    ValueError
+        For a client that is none.
+    ImportError
+        If Dask is not installed.
     RuntimeError
         If no worker comes, the scheduler is gone, or shards were lost too often.
+
+    References
+    ----------
+    Rocklin, Dask: parallel computation with blocked algorithms and task scheduling, SciPy 2015.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner
+    >>> from metriclearn.running.executors import DaskExecutor
+    >>> executor = DaskExecutor("tcp://127.0.0.1:8786")  # connects at first use
+    >>> learner = ChangePointMetricLearner(executor=executor)
     """
 
     def __init__(

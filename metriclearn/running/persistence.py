@@ -45,12 +45,21 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> Path:
     path : path
         The file is replaced only once the new one is complete.
 
+    Returns
+    -------
+    Path
+        Of the file, which ends with ``.npz``.
+
     Raises
     ------
     TypeError
         If the estimator, or something in it, is not of a kind that this format knows.
     OSError
         If the folder cannot be written.
+
+    See Also
+    --------
+    load : what reads it.
     """
     arrays: dict[str, NDArray] = {}
     if not isinstance(estimator, BaseEstimator):
@@ -75,6 +84,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     path : path
         A file that :func:`save` wrote.
 
+    Returns
+    -------
+    The estimator, as it was fitted.
+
     Raises
     ------
     FileNotFoundError
@@ -83,6 +96,10 @@ def load(path: str | os.PathLike[str]) -> Any:
         If the file is damaged, was not written by :func:`save`, or is of a newer format.
     ImportError
         If the class of an encoder is not there, or a package that the estimator needs.
+
+    See Also
+    --------
+    save : what writes the file.
     """
     if not Path(path).exists():
         raise FileNotFoundError(f"metriclearn.load needs a model file, but {path} does not exist.")

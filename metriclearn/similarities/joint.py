@@ -37,6 +37,16 @@ class Similarity(Protocol):
     ----------
     *args, **kwargs
         A protocol has none; see :class:`GaussianSimilarity`.
+
+    See Also
+    --------
+    metriclearn.GaussianSimilarity, metriclearn.FourierSimilarity, metriclearn.GivenSimilarities
+
+    Examples
+    --------
+    >>> from metriclearn import NormalizedCutMetricLearner
+    >>> type(NormalizedCutMetricLearner().similarity).__name__
+    'GaussianSimilarity'
     """
 
     warm_starts: bool  # whether the oracle takes directions to begin with
@@ -62,9 +72,20 @@ class Neighborhood(BaseEstimator):
         Steps in pixels, such as some of those within a radius drawn at random: only pairs that are
         one such step apart, to within half a pixel. ``radius`` is then not used.
 
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
     References
     ----------
     Shi & Malik, Normalized cuts and image segmentation, PAMI 2000, section 4.
+
+    Examples
+    --------
+    >>> from metriclearn import GaussianSimilarity, NormalizedCutMetricLearner
+    >>> from metriclearn.similarities import Neighborhood
+    >>> learner = NormalizedCutMetricLearner(similarity=GaussianSimilarity(Neighborhood(radius=9)))
     """
 
     def __init__(
@@ -134,6 +155,16 @@ class GaussianSimilarity(ComponentParameters):
     memory : float
         Bytes for similarities and for what is computed from them; a neighborhood that needs more
         is refused.
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 5.1.
     """
 
     warm_starts = True
@@ -177,6 +208,15 @@ class FourierSimilarity(BaseEstimator):
     n_components : int
         D, even.
     random_state : int
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
+    References
+    ----------
+    Rahimi & Recht, Random features for large-scale kernel machines, NIPS 2007.
 
     Examples
     --------
@@ -240,6 +280,23 @@ class SimilarityFeatures:
     normalized : bool
         A = D^(-1/2) W_B D^(-1/2) with the degrees D taken as constant: those of the same B, or of
         the B where a majorant touches. Slopes are then not the exact ones.
+
+    Raises
+    ------
+    ValueError
+        From its similarity, where nodes do not fit its memory.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 5.1.
+
+    Examples
+    --------
+    >>> from metriclearn import DiagonalMetric, GaussianSimilarity
+    >>> from metriclearn.similarities import SimilarityFeatures
+    >>> SimilarityFeatures(GaussianSimilarity(), DiagonalMetric()).linear
+    False
     """
 
     linear = False

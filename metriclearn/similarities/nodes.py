@@ -45,6 +45,17 @@ class Nodes:
     ----------
     start : array (S, k) or None
         Leading eigenvectors of the last similarity, where the next search for them begins.
+
+    See Also
+    --------
+    metriclearn.ImageFeatures : which makes nodes of images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.similarities import Nodes
+    >>> Nodes(np.zeros((4, 2)), sizes=np.full(4, 16)).n_samples
+    64
     """
 
     features: NDArray
@@ -101,6 +112,17 @@ class NodeLabels:
         Spans of nodes that belong together.
     clusters : array (S,), optional
         Of a completion: the cluster of every node's samples without a label.
+
+    See Also
+    --------
+    metriclearn.ImageFeatures : which makes nodes of images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.similarities import NodeLabels
+    >>> NodeLabels(np.array([[16, 0], [12, 4], [0, 16]])).n_clusters
+    2
     """
 
     counts: NDArray

@@ -57,6 +57,16 @@ class BundleDual(BaseEstimator):
     checkpoint : str or None
         File that keeps the state after every round; an interrupted ``minimize`` of the same
         problem goes on from there, with the same result.
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
+    References
+    ----------
+    Teo, Vishwanathan, Smola & Le, Bundle methods for regularized risk minimization, Journal of
+    Machine Learning Research 11, 2010.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

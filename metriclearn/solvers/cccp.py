@@ -44,6 +44,11 @@ class CCCP(ComponentParameters):
         File that keeps the state after every outer step, from which an interrupted run goes on;
         with several starts FILE.1, FILE.2, …, one for each.
 
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
     References
     ----------
     Yuille & Rangarajan, The concave-convex procedure, Neural Computation 15, 2003; used for

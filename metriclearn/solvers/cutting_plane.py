@@ -49,6 +49,13 @@ class CuttingPlane(BaseEstimator):
     checkpoint : str or None
         File that keeps the state after every round, from which an interrupted run goes on.
 
+    Raises
+    ------
+    ImportError
+        If cvxpy is not installed.
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
     References
     ----------
     Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems, section 4.4;

@@ -34,6 +34,11 @@ class FactorDescent(BaseEstimator):
     tolerance : float
         Relative decrease at which to stop.
 
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
     References
     ----------
     Burer & Monteiro, A nonlinear programming algorithm for solving semidefinite programs via

@@ -53,7 +53,13 @@ class Metric(Protocol):
 
 
 class DiagonalMetric(BaseEstimator):
-    """B = Diag(b) with b ≥ 0: one weight per feature. Projection O(P)."""
+    """B = Diag(b) with b ≥ 0: one weight per feature. Projection O(P).
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 4.3.
+    """
 
     polyhedral = True
 
@@ -89,6 +95,11 @@ class FullMetric(BaseEstimator):
     """Any positive semidefinite B. Projection by one eigendecomposition, O(P³).
 
     Coordinates are the upper triangle with off-diagonal entries times √2, P(P+1)/2 numbers.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 4.3.
     """
 
     polyhedral = False

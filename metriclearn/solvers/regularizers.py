@@ -137,6 +137,16 @@ class SquaredFrobenius(BaseEstimator):
         μ.
     center : float ≥ 0
         c, the multiple of the identity that the metric is drawn to.
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 4.3.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
@@ -162,6 +172,16 @@ class Trace(BaseEstimator):
     ----------
     strength : float > 0
         μ.
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 4.3.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {"strength": _STRENGTH}
@@ -183,6 +203,16 @@ class L1(Trace):
     ----------
     strength : float > 0
         μ.
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 4.3.
     """
 
     strength: float = 1e-3

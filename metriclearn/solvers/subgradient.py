@@ -106,6 +106,18 @@ class ProjectedSubgradient(ComponentParameters):
         File that keeps the state after every round, from which an interrupted run goes on.
     random_state : int
         Seed of the batches.
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
+    References
+    ----------
+    Lajugie, Arlot & Bach, Large-Margin Metric Learning for Partitioning Problems,
+    arXiv:1303.1280, section 4.4;
+    Polyak, Minimization of unsmooth functionals, USSR Computational Mathematics and Mathematical
+    Physics 9, 1969.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {

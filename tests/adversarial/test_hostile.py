@@ -1,5 +1,8 @@
 """Every public callable against every hostile value: a right answer, or a sentence of ours."""
 
+import builtins
+import inspect
+import re
 import warnings
 from collections import Counter
 from typing import Any
@@ -9,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.adversarial.callables import Call, calls
+from tests.adversarial.callables import Call, calls, public
 from tests.adversarial.outcome import (
     CASES,
     Hang,
@@ -56,6 +59,16 @@ NOT_LOOKED_AT = (
 )
 ERRORS: Counter[bool] = Counter()  # whether they are ours
 OBSCURE: Counter[str] = Counter()
+UNTOLD: Counter[str] = Counter()  # kinds of errors that no docstring has
+PUBLIC = public()
+
+
+def told(call: Call) -> tuple[type[BaseException], ...]:
+    """Errors that the docstring of the name lists, or for a method that of its class."""
+    doc = inspect.getdoc(PUBLIC[re.split(r"\W", call.name)[0]]) or ""
+    listed = re.search(r"^Raises\n-+\n(.*?)(?=^\w[\w ]+\n-+\n|\Z)", doc, re.DOTALL | re.MULTILINE)
+    names = re.findall(r"^(?:\w+, )*\w+$", listed[1] if listed else "", re.MULTILINE)
+    return tuple(getattr(builtins, name) for name in ", ".join(names).split(", ") if name)
 
 
 def check(call: Call, hostile: Hostile) -> None:
@@ -74,6 +87,8 @@ def check(call: Call, hostile: Hostile) -> None:
         ERRORS[ours] += 1
         if not ours:
             OBSCURE[f"{call} with {hostile}: {type(error).__name__}: {str(error)[:100]}"] += 1
+        elif not isinstance(error, told(call)):
+            UNTOLD[f"{call} with {hostile}: {type(error).__name__}"] += 1
         return
     if has_nan(result) and not repr(call).startswith(NAN_IS_TOLD):
         raise NonFinite(f"{call} with {hostile} gives NaN")
@@ -92,6 +107,10 @@ def test_hostile(call: Call, hostile: Hostile) -> None:
 
 def test_errors_are_sentences() -> None:
     assert ERRORS[True] >= 0.995 * sum(ERRORS.values()), "\n".join(OBSCURE)
+
+
+def test_errors_are_those_of_the_docstrings() -> None:
+    assert not UNTOLD, "\n".join(UNTOLD)
 
 
 def test_no_callable_is_left_out() -> None:
