@@ -57,7 +57,7 @@ html_title = f"metriclearn {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
-html_sidebars = {"index": [], "faq": []}
+html_sidebars = {"index": [], "start": [], "faq": []}
 html_theme_options = {
     "logo": {"text": "metriclearn"},
     "navigation_with_keys": False,

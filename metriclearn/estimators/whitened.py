@@ -124,7 +124,7 @@ class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
 
 @dataclass(eq=False, repr=False)
 class WhitenedMetricLearner(MappedSegmenter):
-    """Eq. (9) after relevant component analysis: for few sequences with many features.
+    """Learn a metric after relevant component analysis: few sequences, many features (Eq. (9)).
 
     With W the whitening of the covariance within segments (RCA, directions ordered by how much
     they vary between segments), the metric is B = WᵀCW and C is learned with large margin. On
@@ -178,7 +178,7 @@ class WhitenedMetricLearner(MappedSegmenter):
 
 @dataclass(eq=False, repr=False)
 class ReferenceMetricLearner(MappedSegmenter):
-    """Eq. (9), regularized towards a reference metric: of PCA, RCA, or of the plain features.
+    """Learn a metric near a reference metric: of PCA, RCA, or of the plain features (Eq. (9)).
 
     With W the components of the reference, the metric is B = WᵀCW, and C minimizes
 
@@ -249,7 +249,7 @@ class ReferenceMetricLearner(MappedSegmenter):
 
 @dataclass(eq=False, repr=False)
 class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
-    """Eq. (9) after relevant component analysis: for few samples, with a full metric.
+    """Learn a full metric after relevant component analysis: few samples (Eq. (9)).
 
     With W the whitening of a covariance S, the metric is B = WᵀCW and C is learned with large
     margin. K-means looks for round clusters of one size. S within clusters (RCA's whitening,

@@ -67,9 +67,10 @@ class JoinedFeatures(RecordingTransformer):
     --------
     >>> from metriclearn.features.audio import AudioFeatures
     >>> from metriclearn.features.per_recording import JoinedFeatures
-    >>> both = JoinedFeatures([AudioFeatures(n_mfcc=2), AudioFeatures(n_mfcc=2, deltas=0)])
-    >>> len(both.get_feature_names_out())
-    1
+    >>> from metriclearn.features.video import VideoFeatures
+    >>> len(JoinedFeatures([AudioFeatures(n_mfcc=2, deltas=0), VideoFeatures()])
+    ...     .get_feature_names_out())
+    518
     """
 
     extractors: Sequence[RecordingTransformer]

@@ -104,7 +104,7 @@ class VideoFeatures(RecordingTransformer):
     --------
     >>> from metriclearn.features.video import VideoFeatures
     >>> VideoFeatures(rate=2.0).get_feature_names_out().shape
-    (320,)
+    (512,)
     """
 
     PARAMETERS: ClassVar = {"rate": number(positive=True)}

@@ -19,7 +19,10 @@ from metriclearn.running.parameters import shown
 
 @dataclass(frozen=True)
 class ChangeCount:
-    """How many change-points a region may hold: from ``fewest`` up to ``most`` (None: any)."""
+    """Kinds of regions by their number of change-points: from ``fewest`` to ``most`` (None: any).
+
+    ``NO_CHANGE`` has 0 to 0, ``EXACTLY_ONE`` 1 to 1, ``AT_LEAST_ONE`` 1 to any number.
+    """
 
     name: str
     fewest: int

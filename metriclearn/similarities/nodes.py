@@ -54,8 +54,8 @@ class Nodes:
     --------
     >>> import numpy as np
     >>> from metriclearn.similarities import Nodes
-    >>> Nodes(np.zeros((4, 2)), sizes=np.full(4, 16)).n_samples
-    64
+    >>> Nodes(np.zeros((4, 2)), sizes=np.full(4, 16)).n_features
+    2
     """
 
     features: NDArray
