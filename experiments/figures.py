@@ -44,10 +44,16 @@ from experiments.results import (
 )
 
 ROOT = Path(__file__).resolve().parents[1]
-# pictures of docs/images that are drawn here: what they show, and the function that draws it
+# pictures of docs/images that are drawn here: what they show, one or several results, and the
+# function that draws it from them
 DRAWN = {
     "active": ("results/active", "active.draw"),
     "active_small": ("results/active_small", "active.draw"),
+    "choose": (
+        "results/synthetic results/hapt results/mocap6 results/beedance results/gesture_phase "
+        "results/audio results/shows benchmarks/training",
+        "chart.draw",
+    ),
     "convergence": ("benchmarks/convergence", "convergence.draw"),
     "reliability": ("benchmarks/confidence", "confidence.draw"),
     "figure1": ("results/figure1", "figure1.draw"),
@@ -56,6 +62,7 @@ DRAWN = {
     "indices_gaussian": ("benchmarks/index_examples", "index_examples.draw_gaussian"),
     "indices_stability": ("benchmarks/index_examples", "index_examples.draw_stability"),
     "indices_table": ("benchmarks/index_examples", "index_examples.draw_table"),
+    "learning_curve": ("benchmarks/learning_curve", "learning_curve.draw"),
     "regularization_path": (
         "benchmarks/regularization_path",
         "regularization_path.draw",
@@ -229,9 +236,21 @@ def unmarked(text: str) -> Iterator[tuple[int, str]]:
             yield place, match[0].strip()
 
 
-def digest(file: Path) -> str:
-    """The first twelve digits of the SHA-256 of a file."""
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+def digest(*files: Path) -> str:
+    """The first twelve digits of the SHA-256 of files."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def results_of(name: str, docs: Path) -> list[Path]:
+    """The files of results that a picture shows."""
+    return [docs / f"{stem}.json" for stem in (DRAWN | TAKEN)[name][0].split()]
+
+
+def source_of(name: str, docs: Path) -> str:
+    """What a picture says of them: their names, and their digest."""
+    files = results_of(name, docs)
+    names = " ".join(str(file.relative_to(docs)) for file in files)
+    return f"{names} {digest(*files)}"
 
 
 def told(picture: Path) -> dict[str, str]:
@@ -274,13 +293,14 @@ def kept(text: str) -> str:
     return f"{record}\n\n<!-- digest: {shown} -->\n"
 
 
-def stale_pictures(docs: Path) -> dict[str, Path]:
+def stale_pictures(docs: Path) -> dict[str, list[Path]]:
     """Pictures that show other results than those that are committed, or none, and these."""
     stale = {}
-    for name, (source, _) in (DRAWN | TAKEN).items():
-        picture, results = docs / "images" / f"{name}.png", docs / f"{source}.json"
+    for name in DRAWN | TAKEN:
+        picture, results = docs / "images" / f"{name}.png", results_of(name, docs)
         shown = told(picture).get("Source", "") if picture.is_file() else None
-        if shown != (f"{source}.json {digest(results)}" if results.is_file() else None):
+        there = all(file.is_file() for file in results)
+        if shown != (source_of(name, docs) if there else None):
             stale[name] = results
     return stale
 
@@ -290,11 +310,11 @@ def draw(name: str, docs: Path) -> None:
     source, function = DRAWN[name]
     folder = "experiments.benchmarks" if source.startswith("benchmarks/") else "experiments"
     module, _, call = f"{folder}.{function}".rpartition(".")
-    results = docs / f"{source}.json"
-    figure = getattr(import_module(module), call)(json.loads(results.read_text(encoding="utf-8")))
+    records = [json.loads(file.read_text("utf-8")) for file in results_of(name, docs)]
+    figure = getattr(import_module(module), call)(*records)
     target = docs / "images" / f"{name}.png"
     target.parent.mkdir(exist_ok=True)
-    texts = {"Title": title_of(figure), "Source": f"{source}.json {digest(results)}"}
+    texts = {"Title": title_of(figure), "Source": source_of(name, docs)}
     figure.savefig(target, dpi=120, metadata=texts | {"Software": None})
 
 
@@ -368,10 +388,11 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
             parser.error(f"needs NAME=FILE, got {item!r}")
         publish(name, Path(file), docs)
     for name, results in stale_pictures(docs).items():
-        if name in DRAWN and results.is_file() and not options.check:
+        if name in DRAWN and all(file.is_file() for file in results) and not options.check:
             draw(name, docs)
         else:
-            problems.append(f"docs/images/{name}.png shows other results than {results.name}")
+            names = ", ".join(file.name for file in results)
+            problems.append(f"docs/images/{name}.png shows other results than {names}")
     pages: dict[Path, str] = {}
     try:
         pages = drawn_pages(docs)

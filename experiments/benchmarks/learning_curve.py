@@ -71,7 +71,7 @@ def main() -> None:
     """Learn from more and more recordings; print and save."""
     options = options_of(__doc__).parse_args()
     report = Report("learning_curve", options, draws=_DRAWS)
-    (case,) = group_cases(load_hapt(), 6, False, 4, 0)
+    (case,) = group_cases(load_hapt(unlabeled="keep"), 6, False, 4, 0)
     train, test = case.train, case.test
     numbers, draws = [n for n in _NUMBERS if n <= len(train)], _DRAWS
     if options.tiny:

@@ -116,6 +116,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     ------
     ValueError
         For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+    TypeError
+        From ``pair_distance``: single samples have no recording to be seen in.
 
     Notes
     -----

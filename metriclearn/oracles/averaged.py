@@ -72,6 +72,8 @@ class Averaged(ComponentParameters):
     ------
     ValueError
         For parameters that cannot be used, or more clusters than samples.
+    TypeError
+        For another form than a :class:`LowRankForm`.
 
     See Also
     --------

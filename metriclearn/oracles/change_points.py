@@ -85,8 +85,9 @@ class ChangePoints(BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or where no segmentation has so many segments of that
-        size.
+        For parameters that cannot be used, or where no segmentation has so many segments.
+    TypeError
+        For another form than a :class:`LowRankForm`; :class:`SummedArea` takes any.
 
     References
     ----------
@@ -156,8 +157,9 @@ class ConstrainedChangePoints(ChangePoints):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or where no segmentation has so many segments of that
-        size.
+        For parameters that cannot be used, or where no segmentation has so many segments.
+    TypeError
+        For another form than a :class:`LowRankForm`; :class:`SummedArea` takes any.
 
     References
     ----------

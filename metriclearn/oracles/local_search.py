@@ -55,6 +55,8 @@ class LocalSearch(ComponentParameters):
     ------
     ValueError
         For parameters that cannot be used, or more clusters than samples.
+    TypeError
+        For another form than a :class:`LowRankForm`.
 
     References
     ----------

@@ -26,8 +26,7 @@ class SummedArea(BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or where no segmentation has so many segments of that
-        size.
+        For parameters that cannot be used, or where no segmentation has so many segments.
     """
 
     def __init__(self, min_size: int = 1) -> None:

@@ -32,8 +32,7 @@ class TorchChangePoints(BaseEstimator):
     Raises
     ------
     ValueError
-        For parameters that cannot be used, or where no segmentation has so many segments of that
-        size.
+        For parameters that cannot be used, or where no segmentation has so many segments.
     ImportError
         If torch is not installed.
 
