@@ -44,14 +44,14 @@ from experiments.results import (
 )
 
 ROOT = Path(__file__).resolve().parents[1]
-# pictures of docs/images that are drawn here: what they show, one or several results, and the
-# function that draws it from them
+# pictures of docs/images that are drawn here: what they show, one or several results of which the
+# first has the picture on its page, and the function that draws it from them
 DRAWN = {
     "active": ("results/active", "active.draw"),
     "active_small": ("results/active_small", "active.draw"),
     "choose": (
-        "results/synthetic results/hapt results/mocap6 results/beedance results/gesture_phase "
-        "results/audio results/shows benchmarks/training",
+        "benchmarks/training results/synthetic results/hapt results/mocap6 results/beedance "
+        "results/gesture_phase results/audio results/shows",
         "chart.draw",
     ),
     "convergence": ("benchmarks/convergence", "convergence.draw"),
@@ -269,7 +269,9 @@ def drawn_pages(docs: Path) -> dict[Path, str]:
         else:
             text = page_of(file.stem, json.loads(file.read_text(encoding="utf-8")))
         committed = Committed(docs, file.parent)
-        images = [name for name, (source, _) in (DRAWN | TAKEN).items() if source == stem]
+        images = [
+            name for name, (source, _) in (DRAWN | TAKEN).items() if source.split()[0] == stem
+        ]
         there = [name for name in images if (docs / "images" / f"{name}.png").is_file()]
         parts = [text, *(f"{committed.picture(name)}\n" for name in there)]
         made_from = [f"[{file.name}]({file.name}), {digest(file)}"]
