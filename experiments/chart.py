@@ -43,8 +43,8 @@ DATA = {
 
 
 def draw(*records: Mapping[str, Any]) -> Figure:
-    """The chart from the results of the benchmark of training, and of the experiments."""
-    training, *experiments = records
+    """The chart from the results of the experiments, and last of the benchmark of training."""
+    *experiments, training = records
     columns = [key for choices in CHOICES.values() for key in choices]
     rows = [row for results in experiments for row in _rows(results)]
     shares = np.array([[_share(cells, key) for key in columns] for _, cells in rows])
