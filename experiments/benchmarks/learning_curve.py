@@ -48,21 +48,22 @@ def draw(record: Mapping[str, Any], ax: Axes | None = None) -> Figure:
     enough = next(n for n, (mean, _) in zip(numbers, best) if mean < level)
     few = "One labeled recording beats" if enough == 1 else f"{enough} labeled recordings beat"
     message = (
-        f"{few} the Euclidean metric tuned on all {numbers[-1]}, {number(level)}; "
-        f"learning from all of them gives {number(best[-1][0])}"
+        f"{few} the Euclidean metric tuned on all {numbers[-1]} ({number(level)}); "
+        f"learned from all: {number(best[-1][0])}"
     )
     ax = canvas(ax, (9.0, 4.4), message)
     for place, (name, curve) in enumerate(curves.items()):
         mean, errors = np.transpose(curve)
         line: dict[str, Any] = {"color": PALETTE[place], "lw": 2.6 - place, "capsize": 2.5}
         ax.errorbar(minutes, mean, errors, marker="o", ms=4, **line)
-        words(ax, 1.03 * minutes[-1], mean[-1], name, color=PALETTE[place])
+        words(ax, 1.04 * minutes[-1], mean[-1], name, color=PALETTE[place])
     for name, loss in flat.items():
         ax.axhline(loss, color=MUTED, ls="--", lw=1.2)
-        words(ax, 1.03 * minutes[-1], loss, name, color=MUTED)
+        words(ax, 1.04 * minutes[-1], loss, name, color=MUTED)
     ax.set_xscale("log")
     ax.set_xticks(minutes, [f"{m:.0f}\n({n})" for m, n in zip(minutes, numbers)])
     ax.set_xticks([], minor=True)
+    ax.set_xlim(right=1.02 * minutes[-1])  # names stand outside
     ax.set_ylim(0, 1.1 * max(flat.values()))
     tidy(ax, "labeled minutes (recordings), log scale", "loss ‖M − N‖² on new users", grid="y")
     return figure_of(ax)
