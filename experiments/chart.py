@@ -65,7 +65,10 @@ def draw(*records: Mapping[str, Any]) -> Figure:
                 ax.text(x, y, "–", ha="center", va="center", color=MUTED)
                 continue
             share, good = shares[order][y, x], cells[key]["estimated"].mean <= reach
-            style = {"weight": "bold" if good else "normal", "size": 11.0 if good else 9.0}
+            style: dict[str, Any] = {
+                "weight": "bold" if good else "normal",
+                "size": 11.0 if good else 9.0,
+            }
             color = "white" if share < 0.75 else INK
             ax.text(x, y, f"{100 * share:.0f}", ha="center", va="center", color=color, **style)
     _head(ax, columns)

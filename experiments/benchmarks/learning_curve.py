@@ -33,7 +33,7 @@ _LEARNERS = {
     "ours, full metric": ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1)),
     "ours, a weight per feature": ChangePointMetricLearner(),
 }
-_OTHERS = {
+_OTHERS: dict[str, Any] = {
     "Euclidean, all labels": TunedSegmenter(Euclidean()),
     "equal cuts, all labels": EqualCuts(),
     "one segment": EqualCuts(n_segments=1),
@@ -96,10 +96,13 @@ def main() -> None:
             ]
             error = 0.0 if n == len(train) else np.std(losses, ddof=1) / np.sqrt(draws)
             curves[name].append((np.mean(losses), error))
-    rows = [
-        {"recordings": n, "minutes": minutes[i]}
-        | {name: "{:.3g} ± {:.2g}".format(*curve[i]) for name, curve in curves.items()}
-        | flat
+    rows: list[dict[str, Any]] = [
+        {
+            "recordings": n,
+            "minutes": minutes[i],
+            **{name: "{:.3g} ± {:.2g}".format(*curve[i]) for name, curve in curves.items()},
+            **flat,
+        }
         for i, n in enumerate(numbers)
     ]
     report.table(
