@@ -30,6 +30,7 @@ from .estimators.normalized_cuts import NormalizedCutMetricLearner as Normalized
 from .estimators.path import ChangePointMetricLearnerCV as ChangePointMetricLearnerCV
 from .estimators.path import regularization_path as regularization_path
 from .estimators.penalty import PenaltyLearner as PenaltyLearner
+from .estimators.penalty import SegmentCounts as SegmentCounts
 from .estimators.price import LearnedPrice as LearnedPrice
 from .estimators.recordings import RecordingSegmenter as RecordingSegmenter
 from .estimators.whitened import ReferenceMetricLearner as ReferenceMetricLearner

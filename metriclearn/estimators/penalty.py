@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,6 +30,7 @@ from metriclearn.estimators.interval_regression import (
 )
 from metriclearn.estimators.segmenter import PlottedSegmenter
 from metriclearn.features.sequence import SequenceFeatures
+from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
 from metriclearn.oracles.margins import boundary_margins
 from metriclearn.oracles.path import SegmentationPath, hull_vertices, path_along
@@ -41,7 +42,10 @@ from metriclearn.running.parameters import (
     Needs,
     check_parameters,
     component,
+    needs,
     number,
+    real_array,
+    several,
 )
 
 _PATHS = Needs(
@@ -51,6 +55,62 @@ _PATHS = Needs(
         or (isinstance(paths, (list, tuple)) and set(map(type, paths)) == {SegmentationPath})
     ),
 )
+
+
+@dataclass(eq=False, repr=False)
+class SegmentCounts(StatelessTransformer):
+    """log K of the optimal segmentations at some given penalties: a feature of a whole sequence.
+
+    How many segments min ‖Z − MZ‖² + penalty · K has, over a range of penalties, says how many
+    changes of which size there are, and how rough what lies between them is; a sequence whose noise
+    is not white has more small ones than its noise level tells. Exact, one pruned dynamic program
+    for each penalty.
+
+    Parameters
+    ----------
+    log_penalties : sequence of float
+        Natural logarithms of the penalties, in units of squared distance of Z.
+    representation : transformer, optional
+        What makes Z of a sequence and learns nothing, such as a Pipeline of
+        :class:`~metriclearn.features.SlidingMoments` with a scale: in units of each sequence's own
+        noise, penalties mean the same for all. The sequence as it is by default.
+    min_size : int
+        Smallest number of samples in a segment.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn import SegmentCounts
+    >>> X = np.repeat([[0.0], [1.0], [9.0]], 20, axis=0)
+    >>> np.exp(SegmentCounts((0, 3, 9)).transform([X])).round()
+    array([[3., 2., 1.]])
+    """
+
+    PARAMETERS: ClassVar = {
+        "log_penalties": several(number(-200, 200), "{name} from -200 to 200"),
+        "representation": component("transform", "HermiteMoments()", optional=True),
+        "min_size": number(1, whole=True),
+    }
+
+    log_penalties: Sequence[float] = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+    representation: Any = None
+    min_size: int = 1
+
+    @needs(X=SEQUENCES)
+    def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
+        """Features of N sequences (T_i, P), (N, n_log_penalties)."""
+        rows = []
+        for sequence in X:
+            Z = real_array("SegmentCounts", "a sequence", sequence)
+            if self.representation is not None:
+                Z = clone(self.representation).fit(Z).transform(Z)
+            problem = PricedSegmentation(LowRankForm(center(Z)), min(self.min_size, len(Z)))
+            rows.append([len(problem.solve(np.exp(log)).ends) for log in self.log_penalties])
+        return np.log(np.reshape(rows, (len(rows), len(self.log_penalties))))
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """``segments1``, …: the logarithms of the penalties."""
+        return np.array([f"segments{log:g}" for log in self.log_penalties], dtype=object)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -264,8 +324,9 @@ class PenaltyLearner(PenalizedSegmenter):
     representation : transformer, optional
         Applied to every sequence first, such as :class:`~metriclearn.features.HermiteMoments`
         or a scikit-learn Pipeline; the sequence as it is by default.
-    sequence_features : SequenceFeatures
-        Computed from the sequences as given, before ``representation``.
+    sequence_features : transformer
+        One row of every sequence as given, before ``representation``: ``SequenceFeatures(…)``,
+        :class:`SegmentCounts`, or both in scikit-learn's FeatureUnion.
     regression : IntervalRegression
     min_size : int
         Smallest number of samples in a segment.

@@ -143,6 +143,7 @@ GOOD: dict[str, Any] = {
     "EncoderMetricLearner.n_epochs": 2,
     "EncoderMetricLearner.validation": 0.25,
     "BoundaryFeatures.X": [X] * 2,
+    "SegmentCounts.X": [X] * 2,
     "SequenceFeatures.X": [X] * 2,
     "FrozenFeatures.module": _no_change,
     "auto_metric_learner.X": [X] * 4,

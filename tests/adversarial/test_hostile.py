@@ -53,6 +53,7 @@ NOT_LOOKED_AT = (
     "BoundaryFeatures.fit(X",  # nothing is learned from it
     "FrozenFeatures.fit(X",
     "ImageFeatures.fit(X",
+    "SegmentCounts.fit(X",
     "SequenceFeatures.fit(X",
     "plot_contingency",
     "stability_reference(reference",

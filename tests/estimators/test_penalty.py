@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.pipeline import FeatureUnion
 
 from metriclearn.estimators.interval_regression import (
     IntervalRegression,
@@ -10,8 +11,8 @@ from metriclearn.estimators.interval_regression import (
     path_errors,
     target_interval,
 )
-from metriclearn.estimators.penalty import BayesianCriterion, PenaltyLearner
-from metriclearn.features.hermite import HermiteMoments
+from metriclearn.estimators.penalty import BayesianCriterion, PenaltyLearner, SegmentCounts
+from metriclearn.features.hermite import HermiteMoments, SlidingMoments
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.path import segmentation_path
 from metriclearn.problem.knowledge import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition
@@ -228,6 +229,28 @@ def test_sequence_features_by_hand() -> None:
     }
     row = SequenceFeatures(tuple(expected)).fit_transform([x])[0]
     np.testing.assert_allclose(row, list(expected.values()))
+
+
+def test_counts_are_those_of_the_path() -> None:
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(T, 2)) + 3 * np.repeat([0, 1, 0, 2], T // 4)[:, None] for T in (40, 80)]
+    shape, logs = SlidingMoments(3, scale="noise"), (-1.0, 0.5, 2.0, 4.0, 9.0)
+    rows = SegmentCounts(logs, shape, min_size=3).fit_transform(X)
+    for row, x in zip(rows, X):
+        path = segmentation_path(shape.fit_transform(x), (0.1, 1e5), min_size=3)
+        expected = [len(path.at(np.exp(log))) for log in logs]
+        np.testing.assert_allclose(np.exp(row), expected)
+    assert len(set(rows[0])) >= 4
+    assert list(SegmentCounts((0.5, 2)).get_feature_names_out()) == ["segments0.5", "segments2"]
+
+
+def test_counts_beside_other_features() -> None:
+    X, known = sequences()
+    both = FeatureUnion([("sequence", SequenceFeatures()), ("counts", SegmentCounts())])
+    learner = PenaltyLearner(sequence_features=both).fit(X, known)
+    assert learner.regression_.coef_.shape == (6 + 6,)
+    with pytest.raises(ValueError, match="log_penalties from -200 to 200"):
+        SegmentCounts((1e3,)).fit(X)
 
 
 def test_paths_known_from_before_change_nothing() -> None:

@@ -9,8 +9,7 @@ import pytest
 from experiments.results import read_results
 from tests.experiments.command import call
 
-FEW = ("tiny=true", "n_jobs=1", "~methods.hermite", "~methods.shaped_hermite", "~methods.six",
-       "~methods.ours_hermite")  # fmt: skip
+FEW = ("tiny=true", "n_jobs=1", "~methods.hermite", "~methods.shaped_hermite", "~methods.six")
 
 
 ANNOTATIONS = (
@@ -54,8 +53,9 @@ def test_rows_and_errors(folder: Path) -> None:
     rows = {(r["table"], r["measure"], r["method"], r["column"]): r for r in results["rows"]}
     names = {row["method"] for row in results["rows"]}
     assert {"ours", "one segment", "equal cuts"} < names
-    # tables, measures, directions and both; one segment cannot obey annotated changes
-    assert len(rows) == 2 * 4 * 3 * len(names) - 4 * 3
+    # tables, measures, directions and both; one segment cannot obey annotated changes; profiles
+    # that were not trained on, of all lengths and of the one that there is; areas under curves
+    assert len(rows) == (2 * 4 * 3 + 4 * 2 + 3) * len(names) - 4 * 3
     for (table, measure, method, column), row in rows.items():
         if measure == "label_error":
             parts = [
@@ -71,6 +71,12 @@ def test_rows_and_errors(folder: Path) -> None:
         for a, b in ((1, 2), (2, 1))
     )
     assert (one["mean"], other["mean"]) == (50.0, 50.0)  # the two regions with a change
+    apart = rows["profiles", "label_error", "one segment", "all lengths"]
+    assert apart["mean"] == 50.0
+    assert sorted(apart["units"]) == sorted(map(str, range(1, 9)))
+    areas = {n: r["mean"] for (_, m, n, c), r in rows.items() if m == "area" and c == "all lengths"}
+    assert areas["one segment"] == pytest.approx(50.0)  # the diagonal
+    assert areas["ours"] > 90
     errors = [r["mean"] for (t, m, n, _), r in rows.items() if m == "label_error" and n == "ours"]
     assert max(errors) <= 20
 
@@ -86,11 +92,11 @@ def test_unseen_profiles_are_for_test(tmp_path: Path) -> None:
     for name in ("known", "unseen"):
         (tmp_path / name).mkdir()
         write_profiles(tmp_path / name)
-    few = [*FEW, "~methods.ours_hermite_free", "~methods.linear"]
+    few = [*FEW, "~methods.linear"]
     call("run", "experiment=neuroblastoma", f"dataset.root={tmp_path}/known",
          f"dataset.test_root={tmp_path}/unseen", f"hydra.run.dir={tmp_path}/out", *few)  # fmt: skip
     results = read_results(tmp_path / "out" / "results.json")
-    assert {table["name"] for table in results["tables"]} == {"free"}
+    assert {table["name"] for table in results["tables"]} == {"free", "curves"}
     rows = [row for row in results["rows"] if row["measure"] == "label_error"]
     assert {row["column"] for row in rows} == {"tested on unseen profiles"}
     assert {sum(row["weights"]) for row in rows} == {8 * 2 * 4}
