@@ -39,6 +39,7 @@ from experiments.results import (
     rows_of,
     sentence,
     table_markdown,
+    tests_markdown,
     unit_table,
 )
 from metriclearn.plots import (
@@ -141,6 +142,7 @@ def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
         results=results,
         results_table=partial(results_table, results),
         table_markdown=partial(table_markdown, results),
+        tests_markdown=partial(tests_markdown, results),
         rows_of=partial(rows_of, results),
         sentence=partial(sentence, results),
         footnote=partial(footnote, results),

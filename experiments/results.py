@@ -43,8 +43,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest, wilcoxon
 
 from metriclearn.plots.canvas import number
 
@@ -91,6 +95,8 @@ _ROW: dict[str, Any] = {
     "stopped": str,
     "seconds": _NUMBER,
 }
+_FEWEST_PAIRS = 6  # no two-sided test of signs of five can be below 5 %
+_ROUNDING = 1e-9
 _MOST_UNITS = 12  # a table of every unit has as many columns at most
 
 
@@ -299,6 +305,59 @@ def headline(results: Mapping[str, Any]) -> str:
     if not parts:
         return f"{results['name']}: {counted(len(main), 'table')}."
     return f"{OURS} is {', '.join(parts)} of {counted(len(main), 'table')}."
+
+
+def paired_tests(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Whether ours differs from every other method in the first column, by paired tests over units.
+
+    ``better`` and ``worse`` count the units where ours is, ``mcnemar`` is the probability that a
+    fair coin parts them as unequally (McNemar's test, exact), ``wilcoxon`` that of signed ranks of
+    differences, which count by the weights of their units. Both are two-sided and corrected for
+    the number of methods as Holm does (Scandinavian Journal of Statistics 6, 1979). Empty for
+    tables that are not main ones, have no row "ours", or fewer than six units.
+    """
+    column = next(iter(table["columns"]))
+    rows = {row["method"]: row for row in rows_of(results, table) if row["column"] == column}
+    mine = rows.get(OURS)
+    if not table["main"] or mine is None or len(mine["units"]) < _FEWEST_PAIRS:
+        return {}
+    weights = dict(zip(mine["units"], mine.get("weights", repeat(1.0))))
+    own, sign = dict(zip(mine["units"], mine["values"])), -1 if table["better"] == "more" else 1
+    tests: dict[str, dict[str, Any]] = {}
+    for method in results_table(results, table):
+        row = rows.get(method)
+        if row is None or is_ours(method) or set(row["units"]) != set(own):
+            continue
+        pairs = zip(row["units"], row["values"])
+        gains = np.array([sign * weights[unit] * (value - own[unit]) for unit, value in pairs])
+        gains = gains[np.abs(gains) > _ROUNDING * np.abs(row["values"]).max()]
+        better, n = int(np.sum(gains > 0)), len(gains)
+        signs = binomtest(better, n).pvalue if n else 1.0
+        ranks = wilcoxon(gains).pvalue if n else 1.0
+        tests[method] = {"better": better, "worse": n - better, "mcnemar": signs, "wilcoxon": ranks}
+    for name in ("mcnemar", "wilcoxon"):
+        least = 0.0
+        for place, test in enumerate(sorted(tests.values(), key=lambda test: test[name])):
+            least = max(least, min(1.0, (len(tests) - place) * test[name]))
+            test[name] = float(least)
+    return tests
+
+
+def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
+    """The lines of a table of :func:`paired_tests`, under its title; none where there are none."""
+    tests = paired_tests(results, table)
+    if not tests:
+        return []
+    title = next(iter(table["columns"].values()))
+    head = ["ours against", "better in", "worse in", "p (McNemar)", "p (Wilcoxon)"]
+    rows = [
+        [method.replace("|", "\\|"), test["better"], test["worse"]]
+        + [f"{test[name]:.2g}" for name in ("mcnemar", "wilcoxon")]
+        for method, test in tests.items()
+    ]
+    count = counted(next(len(r["units"]) for r in rows_of(results, table)), table["unit"])
+    words = f"Paired over {count}, {title}; p two-sided, Holm-corrected over the methods:"
+    return [words, "", *markdown_table(head, rows), ""]
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.report import Artifacts, Strip, results_markdown, write_report
-from experiments.results import headline, read_results, results_table
+from experiments.results import headline, paired_tests, read_results, results_table
 from metriclearn.plots import plot_embeddings
 
 METHODS = {
@@ -223,6 +223,31 @@ def test_markdown_holds_tables_command_choices_and_what_a_single_segment_costs()
     assert "One segment for everything costs 6.20." in text
     stopped = "ours/diagonal-l1 in 1 of 2 fits (max_rounds), certified gap 3.1 %."
     assert f"‡: training stopped before its tolerance: {stopped}" in text
+
+
+def test_paired_tests_by_hand() -> None:
+    """Eight of eight: 2/2⁸, times the two other methods; four of eight, and ties: a fair coin."""
+    units = {"units": list("abcdefghij"), "weights": [1.0] * 10, "standard_error": 0.1}
+    gains = {"ours": [0] * 10, "rca": [1, 2, 3, 4, 5, 6, 7, 8, 0, 0],
+             "pca": [1, -2, 3, -4, 5, -6, 7, -8, 0, 0], "ours/full": [9] * 10}  # fmt: skip
+    rows = [
+        _row(name, "estimated", 9.0, 0.1) | units | {"values": [9.0 + gain for gain in some]}
+        for name, some in gains.items()
+    ]
+    results = written(make_results() | {"rows": rows, "tables": [_table()]})
+    tests = paired_tests(results, _table())
+    assert list(tests) == ["rca", "pca"] or list(tests) == ["pca", "rca"]
+    assert tests["rca"] == {
+        "better": 8,
+        "worse": 0,
+        "mcnemar": pytest.approx(2 * 2 / 256),
+        "wilcoxon": pytest.approx(2 * 2 / 256),
+    }
+    assert (tests["pca"]["better"], tests["pca"]["worse"], tests["pca"]["mcnemar"]) == (4, 4, 1.0)
+    assert paired_tests(results, _table(better="more"))["rca"]["worse"] == 8
+    assert paired_tests(results, _table(main=False)) == {}
+    assert "| rca | 8 | 0 | 0.016 | 0.016 |" in results_markdown(results)
+    assert "p (McNemar)" not in results_markdown(written(make_results()))  # three units
 
 
 def test_results_survive_the_round_trip(tmp_path: Path) -> None:
