@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 
 import metriclearn
 from metriclearn.running.files import replacing
 
 _FORMAT = 2
+_COMPOSED = (Pipeline, FeatureUnion)  # of scikit-learn, of estimators of metriclearn
 # records that format 1 wrote without their name: kind in the file -> name of the dataclass
 _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
 # augmentations, callbacks, executors and tensors on a device served the training, which is over;
@@ -205,7 +206,7 @@ def _module_class(path: str, who: str) -> type:
 
 def _is_public(cls: type) -> bool:
     """Whether a class is an estimator or a record that its module in metriclearn defines."""
-    if cls is Pipeline:
+    if cls in _COMPOSED:
         return True
     home = import_module(cls.__module__) if cls.__module__.startswith("metriclearn.") else None
     known = issubclass(cls, BaseEstimator) or is_dataclass(cls)
@@ -219,8 +220,8 @@ def _class_at(path: str, kind: str) -> type:
     nothing of what a file says is executed.
     """
     home, _, name = path.rpartition(".")
-    if name == "Pipeline":
-        return Pipeline
+    if composed := {cls.__name__: cls for cls in _COMPOSED}.get(name):
+        return composed
     homes = [home, "metriclearn"] if home.startswith("metriclearn.") else ["metriclearn"]
     missing = ""
     walk = pkgutil.walk_packages(metriclearn.__path__, "metriclearn.")

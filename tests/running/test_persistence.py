@@ -14,7 +14,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LinearRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import StandardScaler
 
 import metriclearn as ml
@@ -50,6 +50,9 @@ PENALTIES = {
         regression=baselines.IntervalRegression(1e-3), own_weight=2.0
     ),
     "represented": baselines.PenaltyLearner(SHAPED, SequenceFeatures(("log_length",))),
+    "counted": baselines.PenaltyLearner(
+        SHAPED, make_union(SequenceFeatures(), ml.SegmentCounts((0.5, 2.0), SHAPED))
+    ),
     "criterion": baselines.BayesianCriterion(HermiteMoments(2)),
     "learned metric": ml.DataPenaltyMetricLearner(n_turns=2, own_weight=1.0),
     "both": ml.DataPenaltyMetricLearner(representation=SHAPED, constrained=False, keep_best=True),
