@@ -38,6 +38,9 @@ F(T) has no price. A start s is beaten from t on by the same rule as without pri
 
 where p_t stands in F(t) and nothing was asked of its sign. The bounds at checkpoints compare
 values of f from starts in F, too, and hold unchanged.
+
+One feature without a truth has a program of its own, which drops starts by the means that they are
+best for, see best_means.
 """
 
 from __future__ import annotations
@@ -60,7 +63,12 @@ from metriclearn.problem.partition import Partition, check_count
 # these were the fastest of a few on steps in noise, T = 5 000 and 40 000, with and without a truth.
 _EVALUATED, _HOT = 0.5, 0.1
 _REDUCTION = {"reassoc", "contract", "nsz"}
+# Functions that only kernels call: compiled with their callers, without a way in from Python.
+_WITHIN: Any = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_WITHIN["error_model"] = "numpy"
 _INTEGER: Any = np.int64
+_NEVER = 2**31 - 1
+_INTERVALS = 300  # a step of functional pruning makes at most three of one: 100 may be in use
 _LARGEST = 1e280  # price or weight: 2³¹ segments of it can still be added up
 
 # Columns of the table of true segments, see truth_table, and rows of SegmentRules.
@@ -283,7 +291,11 @@ class PricedSegmentation:
                 f"ChangePoints needs a price per segment from -{_LARGEST:g} to {_LARGEST:g}, got "
                 f"{price:g}; change the unit."
             )
-        prefixes, value, ends = best_segmentation(self.signal, -float(price), self.min_size)
+        signal, c, ends = self.signal, -float(price), np.empty(0, dtype=np.int64)
+        if c < 0.0 and signal.cumulative.shape[1] == 1 and all(part is None for part in signal[2:]):
+            prefixes, value, ends = best_means(signal.cumulative, c, self.min_size)
+        if not len(ends):
+            prefixes, value, ends = best_segmentation(signal, c, self.min_size)
         if prefixes[-1] == -np.inf:
             raise ValueError(
                 "ConstrainedChangePoints needs a segmentation with segments of at least "
@@ -437,24 +449,26 @@ def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
     t, and h = (e−t)(1 − (e−t)/|C|), what any (t,u] with u ≥ e lacks at its left end, see
     _truth_slack.
     """
-    table = np.zeros((n_samples + 1, 6))
+    table = np.empty((n_samples + 1, 6))
+    for column in range(6):
+        table[0, column] = table[n_samples, column] = 0.0
     start = 0
     for end in ends:
         size = float(end - start)
         for t in range(start, end):
             # Sample t lies in C = (start, end]: row t + 1 is read for ends u = t + 1, row t for
             # starts s = t, of whose true segment end − t samples are left.
-            left = end - t
+            passed, left = float(t + 1 - start), float(end - t)
             table[t + 1, _START], table[t + 1, _SHARE] = start, 1.0 / size
-            table[t + 1, _BEFORE] = start + float(t + 1 - start) ** 2 / size
-            table[t, _AFTER] = float(left) ** 2 / size - end
+            table[t + 1, _BEFORE] = start + passed * passed / size
+            table[t, _AFTER] = left * left / size - end
             table[t, _END], table[t, _LACK] = end, left * (1.0 - left / size)
         start = end
     table[-1, _END] = n_samples
     return table
 
 
-@njit(nogil=True, cache=True, fastmath=_REDUCTION, forceinline=True)
+@njit(**_WITHIN, fastmath=_REDUCTION, forceinline=True)
 def _energy(S, s, u):
     total = 0.0
     for d in range(S.shape[1]):
@@ -463,7 +477,7 @@ def _energy(S, s, u):
     return total
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(**_WITHIN, forceinline=True)
 def _overlap(truth, s, u):
     """g(s,u): interior true segments count their length, the two end ones their share."""
     if s >= truth[u, _START]:
@@ -471,7 +485,7 @@ def _overlap(truth, s, u):
     return truth[u, _BEFORE] + truth[s, _AFTER]
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(**_WITHIN, forceinline=True)
 def segment_value(S, weight, truth, charges, c, s, u):
     """f(s, u)."""
     value = _energy(S, s, u)
@@ -483,13 +497,13 @@ def segment_value(S, weight, truth, charges, c, s, u):
     return value
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(**_WITHIN, forceinline=True)
 def price_at(prices, t):
     """p_t."""
     return 0.0 if prices is None else prices[t]
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(**_WITHIN, forceinline=True)
 def allowed_starts(rules, u, stop):
     """(low, high): segments (s, u] are allowed for low ≤ s < high, at most ``stop``."""
     if rules is None:
@@ -499,19 +513,19 @@ def allowed_starts(rules, u, stop):
     return rules[_FLOOR, u], min(rules[_CEILING, u], stop)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(**_WITHIN, forceinline=True)
 def split_slack(slack, weight, c, t):
     """slack(t) of (*)."""
     return weight - c if slack is None else slack[t] - c
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(**_WITHIN, forceinline=True)
 def _legal_from(rules, t, min_size):
     """The first end u of which t is a legal split, whatever the start."""
     return t + min_size if rules is None else max(t + min_size, rules[_REACH, t] + 1)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(**_WITHIN, forceinline=True)
 def _truth_slack(truth, kappa, c, s, t, T):
     """At least f(s,u) − f(s,t) − f(t,u) for every u ≥ t: what s may gain over t after t.
 
@@ -564,14 +578,15 @@ def best_segmentation(signal, c, min_size):
     """
     S, weight, truth, charges, _, rules, prices = signal
     T = S.shape[0] - 1
-    F = np.full(T + 1, -np.inf)
-    last = np.full(T + 1, -1, dtype=np.int32)
+    # One array of each type, as numba compiles np.empty anew for every other.
+    values, positions = np.empty((3, T + 1)), np.empty((4, T + 2), dtype=np.int32)
+    F, last, starts = values[0], positions[0], positions[1]  # starts: the live ones with a bound
+    bounds = values[1]  # at least F(s) + f(s,u) − f(checkpoint,u) for every later u
+    expiry = positions[2]  # first u from which the start may be dropped
+    block_max, block_start = values[2], positions[3]
+    for t in range(T + 1):
+        F[t], last[t] = -np.inf, -1
     F[0] = 0.0
-    starts = np.empty(T + 1, dtype=np.int32)  # live starts with a bound
-    bounds = np.empty(T + 1)  # at least F(s) + f(s,u) − f(checkpoint,u) for every later u
-    expiry = np.empty(T + 1, dtype=np.int32)  # first u from which the start may be dropped
-    block_max = np.empty(T + 1)
-    block_start = np.empty(T + 2, dtype=np.int32)
     # One type for all counts and positions: a literal 0, and positions as they are kept in 32 bits,
     # would each have every kernel below compiled once more.
     n_old = n_blocks = _INTEGER(0)  # starts with a bound, and their blocks
@@ -617,21 +632,103 @@ def best_segmentation(signal, c, min_size):
             )
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
             checkpoint, work, fresh = u, 0, newest + 1
-    edges = _walk_back(last)
-    return F, segment_values(signal, edges[:-1], edges[1:]).sum(), edges[1:]
+    value, ends = _walk_back(S, weight, truth, charges, prices, last)
+    return F, value, ends
 
 
 @njit(nogil=True, cache=True)
+def best_means(S, c, min_size):
+    """:func:`best_segmentation` of one feature without a truth, for c < 0, by functional pruning.
+
+    f(s,u) = max_μ 2μ(S_u − S_s) − μ²(u−s) + c, so that starts compete for every mean μ, once for
+    all u: s beats t > s where (μ − m)² ≤ (F(s) + (t−s)m² − F(t))/(t−s), m the mean of (s,t].
+    Kept are the starts that are best for some mean, with the intervals of these means (Maidstone,
+    Hocking, Rigaill & Fearnhead, On optimal multiple changepoint algorithms for large data,
+    Statistics and Computing 27, 2017). Intervals are widened by more than rounding, so that F is
+    that of all starts to the last bit. O(T) memory, O(T) time times the number of intervals.
+
+    Returns
+    -------
+    F, value, ends
+        As of best_segmentation; no ends where there are too many intervals, as where rounding
+        hides the price of a segment.
+    """
+    T = S.shape[0] - 1
+    F, last = np.empty(T + 1), np.zeros(T + 1, dtype=np.int32)
+    lowest, highest, energy = np.inf, -np.inf, 0.0
+    for t in range(T):
+        x = S[t + 1, 0] - S[t, 0]
+        lowest, highest, energy = min(lowest, x), max(highest, x), energy + x * x
+    edge, rounding = 1e-12 * max(abs(lowest), abs(highest)), 1e-14 * (energy - c)
+    # Intervals from left to right, and in the other row those that come out of them.
+    starts, bounds = np.zeros((2, _INTERVALS), np.int64), np.empty((2, _INTERVALS, 2))
+    bounds[0, 0, 0], bounds[0, 0, 1] = lowest - edge, highest + edge
+    F[:min_size], F[0], n, row, incumbent = -np.inf, 0.0, 1, 0, _INTEGER(0)
+    for u in range(min_size, min(2 * min_size, T + 1)):
+        F[u] = segment_value(S, 0.0, None, None, c, 0, u)
+    for u in range(2 * min_size, T + 1):
+        n, F[u], incumbent = _divide(
+            S, c, F, u - min_size, u, rounding, starts, bounds, row, n, incumbent
+        )
+        last[u], row = incumbent, 1 - row
+        if 3 * n > _INTERVALS:
+            return F, 0.0, np.empty(0, dtype=np.int64)
+    value, ends = _walk_back(S, 0.0, None, None, None, last)
+    return F, value, ends
+
+
+@njit(**_WITHIN, forceinline=True)
+def _divide(S, c, F, t, u, rounding, starts, bounds, row, n, incumbent):
+    """Divide n intervals between their starts and t, into the other row: how many, F(u) and its s.
+
+    As in best_segmentation, the last winner wins where several are worth the same.
+    """
+    new, count, mine = 1 - row, 0, -1  # mine: the last interval of t
+    best = F[incumbent] + segment_value(S, 0.0, None, None, c, incumbent, u)
+    for j in range(n):
+        s, low, high = starts[row, j], bounds[row, j, 0], bounds[row, j, 1]
+        value = F[s] + segment_value(S, 0.0, None, None, c, s, u)
+        if value > best:
+            best, incumbent = value, s
+        size, rise, lead = float(t - s), S[t, 0] - S[s, 0], F[s] - F[t]
+        # Most stay as they are: the lead of s over t is concave in μ and positive at both ends.
+        least = min(low * (2.0 * rise - low * size), high * (2.0 * rise - high * size))
+        if lead + least > rounding:
+            starts[new, count], bounds[new, count, 0], bounds[new, count, 1] = s, low, high
+            count += 1
+            continue
+        mean = rise / size
+        room, slack = (lead + rise * mean) / size, rounding / size
+        # t takes what is outside of the inner width, s keeps what is inside of the outer one.
+        outer, inner = np.sqrt(max(0.0, room + slack)), np.sqrt(max(0.0, room - slack))
+        if low <= mean - inner:
+            if mine < 0 or low > bounds[new, mine, 1]:
+                starts[new, count], bounds[new, count, 0], mine = t, low, count
+                bounds[new, count, 1], count = low, count + 1
+            bounds[new, mine, 1] = max(bounds[new, mine, 1], min(high, mean - inner))
+        if room + slack >= 0.0 and low <= mean + outer and mean - outer <= high:
+            starts[new, count], bounds[new, count, 0] = s, max(low, mean - outer)
+            bounds[new, count, 1], count = min(high, mean + outer), count + 1
+        if mean + inner <= high:
+            if mine < 0 or max(low, mean + inner) > bounds[new, mine, 1]:
+                starts[new, count], bounds[new, count, 0], mine = t, max(low, mean + inner), count
+                bounds[new, count, 1], count = high, count + 1
+            bounds[new, mine, 1] = max(bounds[new, mine, 1], high)
+    value = F[t] + segment_value(S, 0.0, None, None, c, t, u)
+    return (count, value, t) if mine >= 0 and value > best else (count, best, incumbent)
+
+
+@njit(**_WITHIN)
 def _add(first, stop, F, starts, bounds, expiry, n):
     """Let the starts from ``first`` up to ``stop`` live, with no bound yet; returns how many do."""
     for s in range(first, stop):
         if F[s] > -np.inf:
-            starts[n], bounds[n], expiry[n] = s, np.inf, np.iinfo(np.int32).max
+            starts[n], bounds[n], expiry[n] = s, np.inf, _NEVER
             n += 1
     return n
 
 
-@njit(nogil=True, cache=True)
+@njit(**_WITHIN)
 def _renew(signal, c, min_size, u, low, common, F, starts, bounds, expiry, n):
     """Carry the bounds of n live starts over to the checkpoint u and drop starts.
 
@@ -667,7 +764,7 @@ def _renew(signal, c, min_size, u, low, common, F, starts, bounds, expiry, n):
     return kept, n_hot, evaluated + n // 4
 
 
-@njit(nogil=True, cache=True)
+@njit(**_WITHIN)
 def _hot_first(starts, bounds, expiry, n, level):
     """Move the starts whose bound exceeds ``level`` to the front; returns how many they are."""
     hot = 0
@@ -680,7 +777,7 @@ def _hot_first(starts, bounds, expiry, n, level):
     return hot
 
 
-@njit(nogil=True, cache=True)
+@njit(**_WITHIN)
 def _form_blocks(bounds, n_hot, n, block_max, block_start):
     """One block of hot starts, then blocks of about √n cold ones, each with its largest bound."""
     size = max(16, int(np.sqrt(n)))
@@ -697,15 +794,20 @@ def _form_blocks(bounds, n_hot, n, block_max, block_start):
     return n_blocks
 
 
-@njit(nogil=True, cache=True)
-def _walk_back(last):
-    """0 and the segment ends, from the start of the last segment of every prefix."""
-    edges, t = [len(last) - 1], last[-1]
+@njit(**_WITHIN)
+def _walk_back(S, weight, truth, charges, prices, last):
+    """Σ f − Σ p with c = 0 and the ends, from the start of the last segment of every prefix."""
+    T = S.shape[0] - 1
+    n_segments, t = 1, _INTEGER(last[T])
     while t > 0:
-        edges.append(t)
-        t = last[t]
-    edges.append(0)
-    return np.array(edges[::-1])
+        n_segments, t = n_segments + 1, _INTEGER(last[t])
+    ends, t, value, s = np.empty(n_segments, dtype=np.int64), T, 0.0, _INTEGER(0)
+    for k in range(n_segments - 1, -1, -1):
+        ends[k], t = t, _INTEGER(last[t])
+    for u in ends:
+        value += segment_value(S, weight, truth, charges, 0.0, s, u) - price_at(prices, u)
+        s = u
+    return value, ends
 
 
 @njit(nogil=True, cache=True)

@@ -11,6 +11,7 @@ from metriclearn import (
     SummedArea,
     TorchChangePoints,
 )
+from metriclearn.oracles.change_points import PricedSegmentation, best_means
 from tests.exhaustive import best_segmentation, block_means, dense_form
 from tests.oracles.signals import draw_case, random_segmentation
 
@@ -224,3 +225,62 @@ def test_torch_equals_the_pruned_program_on_ragged_batches(min_size) -> None:
     assert answers == [ChangePoints(min_size)(*pair) for pair in zip(forms, counts)]
     far = LowRankForm(np.round(forms[0].factors * 2**12) / 2**12 + 1e8, shift=-3.0)
     assert TorchChangePoints("cpu")(far) == ChangePoints()(far)
+
+
+def one_feature(rng: np.random.Generator, kind: str, T: int) -> np.ndarray:
+    """A signal with ties, plateaus, changes, slopes or outliers."""
+    if kind == "noise":
+        return rng.normal(size=T)
+    if kind == "integers":
+        return rng.integers(-3, 4, T).astype(float)
+    if kind == "constant":
+        return np.full(T, rng.normal())
+    if kind == "duplicates":
+        return np.repeat(rng.integers(-5, 6, T), 3)[:T].astype(float)
+    if kind == "steps":
+        return np.repeat(4 * rng.normal(size=T), rng.integers(1, 15))[:T] + 0.1 * rng.normal(size=T)
+    if kind == "slope":
+        return np.arange(T) * rng.normal()
+    return rng.standard_cauchy(size=T)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+@pytest.mark.parametrize(
+    "kind", ["noise", "integers", "constant", "duplicates", "steps", "slope", "outliers"]
+)
+def test_one_feature_has_the_best_of_all_starts_to_the_last_bit(kind, offset) -> None:
+    """The recursion over all starts, without pruning; a second feature of 0 takes the other one."""
+    rng = np.random.default_rng(len(kind))
+    for _ in range(720):
+        T = int(rng.integers(1, 40))
+        min_size = min(T, int(rng.integers(1, 6)))
+        price = float(rng.choice([1e-6, 0.5, 2.0, 2 * np.log(T + 1), rng.exponential(5.0)]))
+        Z = one_feature(rng, kind, T)[:, None] + offset
+        problem = PricedSegmentation(LowRankForm(Z), min_size)
+        sums = problem.signal.cumulative
+        best = np.append(0.0, np.full(T, -np.inf))
+        for u in range(min_size, T + 1):
+            starts = np.arange(u - min_size + 1)
+            gains = (sums[u, 0] - sums[starts, 0]) ** 2 / (u - starts) - price
+            best[u] = np.max(best[starts] + gains)
+        found, value, ends = best_means(sums, -price, min_size)
+        assert found.tobytes() == best.tobytes()
+        assert value - price * len(ends) == pytest.approx(best[-1], rel=1e-12, abs=1e-9 * price)
+        general = PricedSegmentation(LowRankForm(np.c_[Z, 0 * Z]), min_size).solve(price)
+        objective = general.value - price * len(general.ends)
+        assert objective == pytest.approx(best[-1], rel=1e-12, abs=1e-9 * price)
+
+
+@pytest.mark.parametrize("n_changes", [0, 30])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_long_signals_of_one_feature(n_changes, noise) -> None:
+    """Without noise there are slopes, of which most starts are the best for some mean."""
+    rng = np.random.default_rng(n_changes)
+    T = 4000
+    Z = np.repeat(rng.normal(size=n_changes + 1) * 2, -(-T // (n_changes + 1)))[:T]
+    Z += noise * rng.normal(size=T) if noise else np.linspace(0, 9, T)
+    two = np.c_[Z, np.zeros(T)]
+    for price in (0.1, 20.0, 900.0):
+        one = ChangePoints(2)(LowRankForm(Z[:, None], shift=-price))
+        assert one == ChangePoints(2)(LowRankForm(two, shift=-price))
+    assert ChangePoints()(LowRankForm(Z[:, None]), 12) == ChangePoints()(LowRankForm(two), 12)
