@@ -2,8 +2,8 @@
 
 The annotator is simulated: the true change-points of the stretches that a strategy of
 :func:`metriclearn.annotate.suggest` asks for, with errors on demand. After every batch of answers
-the metric is learned from the answered stretches alone, each a recording of its own, its strength
-chosen by cross-validation over them; then the next batch is asked for. Test recordings are seen
+the metric is learned from the answered stretches alone, each a recording of its own; then the
+next batch is asked for. Test recordings are seen
 by the scores only. The start is the Euclidean metric whose penalty was tuned on all labels, the
 end the metric that was learned from all labels.
 """
@@ -35,6 +35,7 @@ from experiments.procedure import (
     Row,
     Scores,
     Story,
+    standard_error,
     tables_and_rows,
 )
 from experiments.report import Artifacts
@@ -56,17 +57,20 @@ from metriclearn.plots.canvas import (
 START, END, RANDOM = "euclidean", "ours/all labels", "random"
 _PROTOCOL = (
     "A simulated annotator answers what each strategy asks for, in batches of stretches of at most "
-    "20 s; after each batch the metric is learned from the answered stretches alone, with the "
-    "strength of least loss in cross-validation over them. Test recordings are scored whole. "
-    "Euclidean: the penalty is tuned on all labels. All labels: the same learner with all of them."
+    "20 s; after each batch the metric is learned from the answered stretches alone. Strengths are "
+    "those of least loss in cross-validation over them; on synthetic recordings it is one that was "
+    "chosen on random stretches of other recordings (seeds 100 to 108). Test recordings are scored "
+    "whole. Euclidean: the penalty is tuned on all labels. All labels: strengths by "
+    "cross-validation over whole recordings."
 )
 
 _SENTENCE = (
     "{table}: from {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
-    "metric to all labels, random {random_way:.0f} %."
+    "metric to all labels, random {random_way:.0f} %; it is {worse} worse than random by more than "
+    "one standard error."
 )
 _FEWER = " What random reaches with {random_seconds:.0f} s ours reaches with {seconds:.0f} s."
-_CURVES = (OURS, RANDOM, "leftmost", "longest")
+_CURVES = (OURS, RANDOM, "leftmost")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +85,8 @@ class Folder:
         Samples in a second.
     learner : estimator
         What is fitted to the answers.
+    whole : estimator, optional
+        What is fitted where all is answered, in its place.
     """
 
     data: LabeledSequences
@@ -88,6 +94,7 @@ class Folder:
     rate: float
     learner: Any
     seed: int
+    whole: Any = None
 
     @property
     def seconds(self) -> float:
@@ -142,7 +149,8 @@ class Annotator(BaseEstimator):
                 )
                 for i, start, stop, _ in asked:
                     known[i][start:stop] = self._answer(truths[i][start:stop], random)
-            learner = clone(folder.learner if self.learner is None else self.learner)
+            usual = folder.whole if fraction == 1.0 and folder.whole else folder.learner
+            learner = clone(usual if self.learner is None else self.learner)
             pieces, partitions = labeled_stretches(arrays, known)
             if len(pieces) == 1:  # cross-validation needs two
                 cuts = slice(len(pieces[0]) // 2), slice(len(pieces[0]) // 2, None)
@@ -195,7 +203,8 @@ class Active(Procedure):
             plain = instantiate(OmegaConf.to_container(entry, resolve=True), _convert_="all")
             for seed in range(self.config.seed, self.config.seed + self.config.n_seeds):
                 train, test = plain["split"](seed)
-                options = {name: plain[name] for name in ("length", "rate", "learner")}
+                names = ("length", "rate", "learner", "whole")
+                options = {name: plain[name] for name in names if name in plain}
                 folder = Folder(train, seed=seed, **options)
                 name = f"{table}, seed {seed}"
                 cases.append(Case(name, folder, replace(test, name=f"seed {seed}"), (), table))
@@ -259,6 +268,9 @@ def _curve(rows: Sequence[Row], method: str) -> NDArray:
 def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
     """How far a part of the labels leads, and what random needs most seconds for that ours reaches.
 
+    ``worse``: where ours has more loss than random, by more than a standard error of the paired
+    differences.
+
     Parameters
     ----------
     table : str
@@ -268,12 +280,16 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
     part : float
         The largest labeled part up to this one is looked at.
     """
-    (parts, ours, _), (all_parts, chance, _) = _curve(rows, OURS), _curve(rows, RANDOM)
+    (parts, ours), (all_parts, chance) = _curve(rows, OURS)[:2], _curve(rows, RANDOM)[:2]
     start, end = (_curve(rows, name)[1, 0] for name in (START, END))
     place = int(np.flatnonzero(parts <= max(part, parts[0]))[-1])
     there = float(chance[all_parts == parts[place]][0])
     way, random_way = (100 * (start - loss) / (start - end) for loss in (ours[place], there))
     facts = {"table": table, "percent": 100 * parts[place], "way": way, "random_way": random_way}
+    values = {(row["method"], row["column"]): np.array(row["values"]) for row in rows}
+    excess = {f"{100 * f:g}": values[OURS, _column(f)] - values[RANDOM, _column(f)] for f in parts}
+    worse = [at for at, e in excess.items() if e.mean() > 1e-12 + (standard_error(e) or 0.0)]
+    facts["worse"] = f"at {', '.join(worse)} %" if worse else "nowhere"
     equaled = np.flatnonzero([np.any(ours <= loss) for loss in chance])
     if len(equaled):
         needed = parts[ours <= chance[equaled[-1]]][0]

@@ -286,7 +286,9 @@ def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 
 def headline(results: Mapping[str, Any]) -> str:
-    """The sentence of the main table, or in how many of several ours is the best."""
+    """What results say themselves; or of the main table, or in how many tables ours is best."""
+    if told := results.get("sentences"):
+        return " ".join(told)
     main = [table for table in results["tables"] if table["main"]]
     if len(main) == 1:
         return sentence(results, main[0])

@@ -12,7 +12,6 @@ import time
 import warnings
 import webbrowser
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from urllib.request import Request as Query
 from urllib.request import urlopen
 
 from metriclearn.annotate.formats import FORMATS, read_file
+from metriclearn.annotate.guard import HEADERS, Guard, Refusal, answer
 from metriclearn.annotate.learning import Loop
 from metriclearn.annotate.project import (
     TABLE,
@@ -37,17 +37,8 @@ from metriclearn.datasets.sequences import of_parts
 from metriclearn.estimators.recordings import RecordingSegmenter
 from metriclearn.running.extras import optional
 
-_LARGEST_BODY = 4_000_000  # bytes
 _MOST_CHANNELS = 12
 _PATIENCE = 10.0  # seconds that the page waits for news
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; "
-    "style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 _STATIC = {
     "app.js": "text/javascript",
     "edits.js": "text/javascript",
@@ -56,79 +47,6 @@ _STATIC = {
     "uPlot.iife.min.js": "text/javascript",
     "uPlot.min.css": "text/css",
 }
-
-
-class Refusal(Exception):
-    """A status below 500, and a sentence for it."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
-
-
-@dataclass
-class Guard:
-    """ASGI middleware that lets only this page in: its host, its origin, its token, small bodies.
-
-    Another page in the same browser may send requests to any port of this computer. It cannot
-    know the token, and the names of host and origin that browsers add keep out those that have
-    pointed a name of theirs at 127.0.0.1 (DNS rebinding).
-    """
-
-    app: Any
-    port: int
-    token: str
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass the request on, or answer with 4xx and a sentence."""
-        if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self.app(scope, receive, send)
-            return
-        try:
-            self._check(scope)
-            body = await self._body(receive)
-        except Refusal as refusal:
-            await _answer({"error": str(refusal)}, refusal.status)(scope, receive, send)
-            return
-        scope = {**scope, "path": scope["path"][len(self.token) + 1 :]}
-        given = iter([{"type": "http.request", "body": body, "more_body": False}])
-
-        async def replay() -> Any:
-            return next(given, None) or await receive()
-
-        await self.app(scope, replay, send)
-
-    def _check(self, scope: Any) -> None:
-        headers: dict[bytes, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name, []).append(value.decode("latin-1"))
-        hosts = {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
-        if len(headers.get(b"host", [])) != 1 or headers[b"host"][0] not in hosts:
-            raise Refusal(403, "This server answers to its own address only.")
-        if not set(headers.get(b"origin", [])) <= {f"http://{host}" for host in hosts}:
-            raise Refusal(403, "Other pages may not use this server.")
-        first = scope["path"].split("/")[1] if scope["path"].startswith("/") else ""
-        if not secrets.compare_digest(first.encode(), self.token.encode()):
-            raise Refusal(403, "The address needs the token that metriclearn label has printed.")
-        length = headers.get(b"content-length", ["0"])[0]
-        if not length.isdigit() or int(length) > _LARGEST_BODY:
-            raise Refusal(413, f"A request may have {_LARGEST_BODY} bytes.")
-
-    async def _body(self, receive: Any) -> bytes:
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > _LARGEST_BODY:  # in pieces, of a length nobody has told
-                raise Refusal(413, f"A request may have {_LARGEST_BODY} bytes.")
-            if not message.get("more_body"):
-                return body
-
-
-def _answer(content: Any, status: int = 200) -> Any:
-    responses = optional("starlette.responses", "label")
-    return responses.JSONResponse(content, status, _HEADERS)
 
 
 class Page:
@@ -229,7 +147,7 @@ class Page:
         try:
             number = self.project.change(revision, annotations, known.get("labels"))
         except Conflict as conflict:
-            return _answer({"error": str(conflict), **self._annotated()}, 409)
+            return answer({"error": str(conflict), **self._annotated()}, 409)
         self.loop.wake()
         return {"revision": number}
 
@@ -261,7 +179,7 @@ class Page:
     def media(self, request: Any, body: bytes) -> Any:
         """The file itself, or the range of it that a player asks for."""
         one = self._file(request, "audio", "video")
-        return optional("starlette.responses", "label").FileResponse(one.path, headers=_HEADERS)
+        return optional("starlette.responses", "label").FileResponse(one.path, headers=HEADERS)
 
     def export(self, request: Any, body: bytes) -> Any:
         """Segments as they are shown, or as they are known, in a format; or a model file."""
@@ -341,16 +259,16 @@ def _endpoint(function: Callable[..., Any]) -> Any:
         try:
             result = await concurrency.run_in_threadpool(function, request, await request.body())
         except Refusal as refusal:
-            return _answer({"error": str(refusal)}, refusal.status)
+            return answer({"error": str(refusal)}, refusal.status)
         except (ValueError, ImportError) as error:
-            return _answer({"error": " ".join(str(error).split())}, 422)
+            return answer({"error": " ".join(str(error).split())}, 422)
         except OSError as error:
             what = "Not saved: " if request.method == "PUT" else ""
-            return _answer({"error": f"{what}{error}"}, 422)
+            return answer({"error": f"{what}{error}"}, 422)
         if isinstance(result, dict):
-            return _answer(result)
+            return answer(result)
         if isinstance(result, tuple):
-            return responses.Response(result[1], media_type=result[0], headers=_HEADERS)
+            return responses.Response(result[1], media_type=result[0], headers=HEADERS)
         return result
 
     return endpoint
@@ -359,7 +277,7 @@ def _endpoint(function: Callable[..., Any]) -> Any:
 def _download(name: str, content: bytes) -> Any:
     from urllib.parse import quote
 
-    headers = _HEADERS | {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
+    headers = HEADERS | {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
     responses = optional("starlette.responses", "label")
     return responses.Response(content, media_type="application/octet-stream", headers=headers)
 

@@ -3,7 +3,8 @@
 A change-point is worth asking for where the learned metric nearly decided otherwise (margin:
 uncertainty sampling), or where metrics learned on resampled annotations disagree (query by
 committee), and more so where the recording is unlike what has been labeled (diversity: the
-farthest first).
+farthest first). A metric of few labels is wrong in ways that it cannot know: unless stretches that
+nobody chose are among those that it learns from, it learns of its own doubts only.
 
 References: B. Settles, Active Learning, Morgan & Claypool 2012; T. Gonzalez, Clustering to minimize
 the maximum intercluster distance, Theoretical Computer Science 38, 1985.
@@ -183,9 +184,10 @@ def suggest(
         1 − m / penalty with m what the score loses by deciding otherwise, where that is positive.
         "disagreement": how metrics learned on resampled stretches differ in their boundaries.
         "diversity": the distance in means and deviations of the features to the nearest stretch
-        that is known or suggested. "combined": margin times diversity. Where nothing is known of
-        changes, there is no metric to ask, and all of these are "diversity". And without looking
-        at the data, to compare with: "random", "leftmost" (from the first recording on) and
+        that is known or suggested. "combined": the square of the margin times the diversity
+        under the learned metric, and every second stretch at random. Where nothing is known of
+        changes, there is no metric to ask: all of these but "diversity" are "random". And without
+        looking at the data, to compare with: "random", "leftmost" (from the first recording on) and
         "longest" (the middle of the longest gap).
     random_state : int, Generator or None
 
@@ -224,7 +226,7 @@ def suggest(
         if not hasattr(learner, "components_"):
             learner = _fitted(learner or ChangePointMetricLearner(), *told.pieces)
         if learner is None or not len(learner.components_):  # nothing to ask
-            parts = ("diversity",)
+            parts = ()
         else:
             rate = _doubts if "margin" in parts else _disputes
             sums = [
@@ -232,15 +234,20 @@ def suggest(
             ]
             worth = np.array([sums[i][stop] - sums[i][start + 1] for i, start, stop in places])
     described = None
+    explored = "margin" in parts and "diversity" in parts
     if "diversity" in parts:
         known_places = [
             (i, start, min(start + length, int(ends[-1])))
             for i, first, ends in told.stretches
             for start in range(first, int(ends[-1]), length)
         ]
-        scale = told.data.pooled_deviation("suggest")
-        described = [_describe(told.data.arrays, each, scale) for each in (places, known_places)]
-    return _greatest(places, worth, described, n)
+        if explored:
+            arrays = [X @ learner.components_.T for X in told.data.arrays]
+            worth, scale = worth**2, np.ones(len(learner.components_))
+        else:
+            arrays, scale = list(told.data.arrays), told.data.pooled_deviation("suggest")
+        described = [_describe(arrays, each, scale) for each in (places, known_places)]
+    return _greatest(places, worth, described, n, explored)
 
 
 def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np.int64]:
@@ -329,9 +336,12 @@ def _describe(arrays: Sequence[NDArray], listed: ArrayLike, scale: NDArray) -> N
 
 
 def _greatest(
-    places: NDArray, worth: NDArray, described: list[NDArray] | None, n: int
+    places: NDArray, worth: NDArray, described: list[NDArray] | None, n: int, explored: bool
 ) -> list[Suggestion]:
-    """One after the other the place of greatest worth times distance to what is known by then."""
+    """One after the other the place of greatest worth times distance to what is known by then.
+
+    Where it is explored, too, every second one is the first that is open, which is any.
+    """
     suggestions: list[Suggestion] = []
     novelty, is_open = np.full(len(places), 1.0), np.ones(len(places), dtype=bool)
     top = 1e-300
@@ -339,7 +349,7 @@ def _greatest(
         _, novelty = pairwise_distances_argmin_min(*described)
     while is_open.any() and len(suggestions) < n:
         gains = np.where(is_open, worth * novelty, -1.0)
-        best = int(np.argmax(gains))
+        best = int(np.argmax(is_open if explored and len(suggestions) % 2 else gains))
         i, start, stop = places[best]
         top = max(top, gains[best])
         suggestions.append(Suggestion(int(i), int(start), int(stop), float(gains[best] / top)))
@@ -348,4 +358,4 @@ def _greatest(
             away = np.linalg.norm(described[0] - described[0][best], axis=1)
             first = not len(described[1]) and len(suggestions) == 1
             novelty = away if first else np.minimum(novelty, away)
-    return suggestions
+    return sorted(suggestions, key=lambda one: -one.gain)

@@ -86,13 +86,25 @@ def test_diversity_asks_for_what_is_unlike_all_that_is_known():
     assert 60 <= first.start <= 100
 
 
-def test_disagreement_needs_a_change_and_is_diversity_without(recordings):
+def test_without_a_change_there_is_no_metric_to_ask(recordings):
     known = partly(recordings, (0, 0, 5))
     asked = [
         suggest(recordings.sequences, known, length=20, n=4, strategy=strategy)
-        for strategy in ("disagreement", "diversity")
+        for strategy in ("random", "disagreement", "margin", "combined")
     ]
-    assert asked[0] == asked[1]
+    assert asked[1:] == [asked[0]] * 3
+
+
+def test_every_second_stretch_is_any(recordings):
+    learner = ChangePointMetricLearner().fit(recordings.sequences, recordings.labels)
+    firsts = set()
+    for seed in range(8):
+        found = suggest(recordings.sequences, length=20, n=2, learner=learner, random_state=seed)
+        firsts.add(found[0][:3])
+        assert found[0].gain == 1.0 >= found[1].gain
+        chosen = {s[:3] for s in found}
+        assert len(chosen) == 2
+    assert len(firsts) == 1  # of greatest worth, whatever the chance
 
 
 def test_one_recording_and_partial_partitions_are_understood(recordings):

@@ -1,16 +1,24 @@
 """The simulated annotator learns from what was asked, and what its curves are said to reach."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from experiments.active import Annotator, Folder, made, reach
-from metriclearn import ChangePointMetricLearner
+from metriclearn import L1, ChangePointMetricLearner
 
 
 def rows(method, means, parts=(0.1, 0.25, 0.5)):
     return [
-        {"method": method, "column": f"{100 * p:g} % labeled", "mean": m, "standard_error": None}
+        {
+            "method": method,
+            "column": f"{100 * p:g} % labeled",
+            "mean": m,
+            "standard_error": None,
+            "values": [m - 1, m + 1],
+        }
         for p, m in zip(parts, means)
     ]
 
@@ -24,14 +32,18 @@ def test_reach_is_the_way_from_the_start_to_all_labels():
     ]
     facts = reach("made", 1000.0, table)
     assert facts["percent"] == 25
-    assert (facts["way"], facts["random_way"]) == (90, 50)
+    assert (facts["way"], facts["random_way"], facts["worse"]) == (90, 50, "nowhere")
     # random has its 4 from half of the seconds, ours is below that from a quarter of them
     assert (facts["random_seconds"], facts["seconds"]) == (500, 250)
     table[-2:] = rows("ours", [8, 5], (0.1, 0.25))  # not at 4: 8 is below 9, and 5 below 7
     facts = reach("made", 1000.0, table)
     assert (facts["random_seconds"], facts["seconds"]) == (250, 250)
     table[-2:] = rows("ours", [11, 10], (0.1, 0.25))
-    assert "seconds" not in reach("made", 1000.0, table)
+    facts = reach("made", 1000.0, table)
+    assert "seconds" not in facts
+    assert facts["worse"] == "at 10, 25 %"
+    table[-1]["values"] = [4, 16]  # on average 3 more than random, 5 more or less
+    assert reach("made", 1000.0, table)["worse"] == "at 10 %"
 
 
 @pytest.fixture
@@ -47,5 +59,8 @@ def test_all_answers_together_are_the_labels(folder):
     learner = clone(folder.learner).fit(data.sequences, data.labels)
     assert len(annotator.learners_) == 2
     np.testing.assert_allclose(annotator.learners_[1].components_, learner.components_)
+    whole = replace(folder, whole=ChangePointMetricLearner(regularizer=L1(0.1)))
+    both = Annotator(strategy="leftmost", fractions=(0.5, 1.0)).fit(whole).learners_
+    assert [one.regularizer.strength for one in both] == [1e-3, 0.1]
     wrong = Annotator(strategy="leftmost", error=1.0).fit(folder).learners_[0]
     assert not np.allclose(wrong.penalty_, learner.penalty_)
