@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, NamedTuple, Self
 
@@ -222,20 +223,35 @@ class Project:
                 annotations={**self.annotations, **(annotations or {})},
                 revision=revision + 1,
             )
+            self._keep_table()
             after.save()
             self.labels, self.annotations = after.labels, after.annotations
             self.revision, self.seen = after.revision, after.seen
             return self.revision
 
-    def save(self) -> None:
-        """Write both files; a table that is there before the first time is kept under a name."""
+    def is_table_mine(self) -> bool:
+        """Whether ``segments.csv`` is missing, or as these annotations are written."""
         table = self.folder / TABLE
-        if self.revision == 1 and table.is_file():
+        if not table.is_file():
+            return True
+        with TemporaryDirectory() as folder:
+            mine = save_segments(self.tables(), Path(folder) / TABLE).read_bytes()
+        return table.read_bytes() == mine
+
+    def _keep_table(self) -> None:
+        """Keep a table that others have written, or written in, under another name."""
+        if self.revision and self.is_table_mine():
+            return
+        table = self.folder / TABLE
+        if table.is_file():
             kept = table.with_name(f"{TABLE}.before")
             while kept.exists():
                 kept = kept.with_name(f"{kept.name}.before")
             with replacing(kept) as stream:
                 stream.write(table.read_bytes())
+
+    def save(self) -> None:
+        """Write both files."""
         recordings = []
         for name in sorted(filter(self.annotations.get, self.annotations)):
             lines = [_line(one.as_json()) for one in self.annotations[name]]
@@ -252,9 +268,9 @@ class Project:
             stream.write(text.encode())
         self.seen = json.loads(text)
         if tables := self.tables():
-            save_segments(tables, table)
+            save_segments(tables, self.folder / TABLE)
         else:  # what is not known any more is not learned from
-            table.unlink(missing_ok=True)
+            (self.folder / TABLE).unlink(missing_ok=True)
 
     def tables(self) -> dict[str, list[Segment]]:
         """Segments of every recording of which a stretch is known, for ``segments.csv``."""

@@ -354,6 +354,13 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     project = Project(folder, lengths, settings=settings).load()
     if not earlier:
         _begin_with_table(project)
+    elif not project.is_table_mine():
+        warnings.warn(
+            f"{str(folder / TABLE)!r} is not as it was written here; metriclearn.json holds, and "
+            f"the table is kept as {TABLE}.before when the next change is saved. To begin with "
+            "the table, move metriclearn.json away.",
+            stacklevel=2,
+        )
     return Page(folder, recordings, project)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,8 @@ from metriclearn.features.media import (
     duration,
     video_frames,
 )
+from metriclearn.running.extras import optional
+from metriclearn.running.files import reading
 
 BINS = 256  # of a tile
 _HERTZ = 16000  # of sound that is looked at
@@ -193,8 +196,18 @@ def open_recordings(
         length = _whole(len(X) / (rate or 1.0))
         recordings.append(Recording(path.stem, "table", path, X, names, rate or 1.0, length))
     if media:
-        sounding = any(path.suffix.lower() in AUDIO_SUFFIXES for path in media)
-        features = features or ("audio" if sounding else "video")
+        if features is None:
+            sounding = any(path.suffix.lower() in AUDIO_SUFFIXES for path in media)
+            features = "audio" if sounding else "video"
+            silent = [path for path in media if sounding and _is_silent(path)]
+            if silent:
+                warnings.warn(
+                    f"{', '.join(path.name for path in silent[:5])} without sound cannot be "
+                    "learned from with recordings of sound, and is not shown; label videos with "
+                    "--features video, or in a folder of their own.",
+                    stacklevel=2,
+                )
+            media = [path for path in media if path not in silent]
         media_rate = (None if tables else rate) or 4.0
         computing = extractor(features, media_rate)
     for path in media:
@@ -211,6 +224,14 @@ def open_recordings(
     settings = {"features": features, "ignore": left_out, "rate": rate if tables else None}
     settings["media_rate"] = media_rate if media else None
     return recordings, {key: value for key, value in settings.items() if value}
+
+
+def _is_silent(path: Path) -> bool:
+    """Whether it is a video without a track of sound."""
+    if path.suffix.lower() not in VIDEO_SUFFIXES:
+        return False
+    with reading(path, "video"), optional("av", "video").open(str(path)) as container:
+        return not container.streams.audio
 
 
 def _whole(seconds: float) -> float:

@@ -214,6 +214,9 @@ def test_from_recordings_to_a_model(
     page.click(28.0)
     page.saved()
     assert page.changes("second")[-1] == pytest.approx(28.0, abs=0.1)
+    browser.refresh()  # and what can be undone, too
+    page.until(lambda: page.all("#recordings button"))
+    page.saved()
     page.all("#undo")[0].click()
     page.saved()
     assert page.file()["recordings"] == state["recordings"]

@@ -15,6 +15,7 @@ import metriclearn
 from metriclearn.annotate.server import application, open_page
 from metriclearn.datasets.annotations import read_segments
 from metriclearn.features.audio import AudioFeatures
+from tests.features.sounds import write_video
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra label")
 pytest.importorskip("starlette", reason="needs the extra label")
@@ -341,6 +342,33 @@ def test_what_is_edited_by_hand_is_not_overwritten(server: Server) -> None:
     assert status == 409
     assert content["annotations"]["one"][-1]["end"] == 6.5
     assert server.change(1, one=[])[0] == 200
+
+
+def test_a_table_edited_later_is_kept(server: Server) -> None:
+    assert server.change(0, one=SEGMENTS)[0] == 200
+    assert server.change(1, one=SEGMENTS[:1])[0] == 200
+    assert server.written() == {"metriclearn.json", "segments.csv"}  # it was ours
+    table = server.folder / "segments.csv"
+    edited = table.read_text().replace("9.000", "8.000").encode()
+    table.write_bytes(edited)
+    with pytest.warns(UserWarning, match="is not as it was written here"):
+        (state,) = _states(server.folder)
+    assert state["annotations"]["one"] == SEGMENTS[:1]
+    assert server.change(2, one=SEGMENTS)[0] == 200
+    assert (server.folder / "segments.csv.before").read_bytes() == edited
+    assert server.change(3, one=[])[0] == 200
+    assert server.written() == {"metriclearn.json", "segments.csv.before"}
+
+
+def test_a_video_without_sound_does_not_close_a_folder_of_sound(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile", reason="needs the extra audio")
+    pytest.importorskip("av", reason="needs the extra video")
+    soundfile.write(tmp_path / "sound.wav", np.random.default_rng(0).normal(size=16000), 8000)
+    pictures = np.zeros((20, 48, 64, 3), dtype=np.uint8)
+    write_video(tmp_path / "film.webm", pictures, (np.arange(20) / 10).tolist(), codec="libvpx")
+    with pytest.warns(UserWarning, match=r"film\.webm without sound .* --features video"):
+        (state,) = _states(tmp_path)
+    assert [one["name"] for one in state["recordings"]] == ["sound"]
 
 
 def test_a_file_that_has_gone_is_told(tmp_path: Path) -> None:

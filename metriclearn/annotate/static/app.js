@@ -82,7 +82,23 @@ async function save(annotations, labels, before) {
     state.done.pop();
   }
   state.unsaved -= 1;
+  if (!state.unsaved) remember();
   refresh();
+}
+
+// What can be undone outlives a reload of this window, as long as nobody else has changed anything.
+function remember() {
+  const { revision, done, undone } = state;
+  try {
+    sessionStorage.setItem("undo", JSON.stringify({ revision, done: done.slice(-100), undone }));
+  } catch {
+    sessionStorage.removeItem("undo"); // too much to be kept
+  }
+}
+
+function recall() {
+  const kept = JSON.parse(sessionStorage.getItem("undo") ?? "null");
+  if (kept?.revision === state.revision) Object.assign(state, { done: kept.done, undone: kept.undone });
 }
 
 function adopt(content) {
@@ -579,6 +595,7 @@ function button(text, pressed, action, needs = "") {
 async function begin() {
   const { content } = await call("api/project");
   adopt(content);
+  recall();
   Object.assign(state, { formats: content.formats, bins: content.bins });
   state.recordings = content.recordings.map((one) => ({ ...one, bins: content.bins }));
   document.title = `${content.folder} · label`;
