@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import shlex
 import sys
@@ -16,13 +17,16 @@ import hydra
 from hydra import compose, initialize_config_dir
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import HydraException, InstantiationException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from metriclearn.running.extras import install
 
 CONFIGS = str(Path(__file__).resolve().parents[1] / "configs")
+
+
+_OF_USERS = (ValueError, TypeError, OSError)  # errors that a user can mend
 
 
 def _tiny(small: Any, full: Any, *, _root_: Any) -> Any:
@@ -85,19 +89,42 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
         if override in groups or key.startswith("hydra") or override.is_delete() or open_to_it:
             continue
         if last not in known:
-            near = difflib.get_close_matches(last, known, 1) or [", ".join(known) or "none"]
-            where = f" in {parent}" if parent else ""
-            remedy = (
-                f"did you mean {near[0]}" if len(near[0].split()) == 1 else f"there are {near[0]}"
-            )
-            if last == "test_root":
-                remedy = "this experiment reads no folder of test data"
-            raise ValueError(f"There is no {last}{where}; {remedy}.")
+            raise ValueError(_missing(base, key))
         default = None if OmegaConf.is_missing(holder, last) else holder.get(last)
         words, kinds = _TYPES.get(type(default), ("", ()))
         single = value is not None and not override.is_sweep_override()
         if words and single and type(value) not in kinds:
             raise ValueError(f"{key} needs {words}, got {value}.")
+
+
+def _missing(base: DictConfig, key: str) -> str:
+    """Which part of a key is not there, and the most similar key that is, here or deeper inside."""
+    *parents, _ = parts = key.split(".")
+    depth = 0
+    while depth < len(parents) and OmegaConf.select(base, ".".join(parts[: depth + 1])) is not None:
+        depth += 1
+    parent, name = ".".join(parts[:depth]), parts[depth]
+    holder = OmegaConf.select(base, parent) if parent else base
+    where = f" in {parent}" if parent else ""
+    if parts[-1] == "test_root":
+        return f"There is no test_root{where}; this experiment reads no folder of test data."
+    inside = [key.removeprefix(".") for key in _keys(holder)]
+    names = list(dict.fromkeys(inner.rpartition(".")[2] for inner in inside))
+    near = difflib.get_close_matches(name, names, 1)
+    if not near:
+        known = ", ".join(inner for inner in inside if "." not in inner)
+        return f"There is no {name}{where}; {f'there are {known}' if known else 'it has none'}."
+    inner = next(inner for inner in inside if inner.rpartition(".")[2] == near[0])
+    meant = f"{parent}.{inner}" if parent and "." in inner else inner
+    return f"There is no {name}{where}; did you mean {meant}."
+
+
+def _keys(holder: Any, prefix: str = "") -> list[str]:
+    """Names of all values, those that stand less deep first."""
+    if not OmegaConf.is_dict(holder):
+        return []
+    some = {f"{prefix}.{name}": holder._get_node(name) for name in holder}
+    return [*some, *(key for name, node in some.items() for key in _keys(node, name))]
 
 
 @contextmanager
@@ -106,7 +133,7 @@ def one_sentence() -> Iterator[None]:
     try:
         with mock.patch.dict(os.environ, HYDRA_FULL_ERROR="1"):  # or Hydra prints a stack
             yield
-    except (ValueError, TypeError, OSError, HydraException, OmegaConfBaseException) as error:
+    except (*_OF_USERS, HydraException, OmegaConfBaseException) as error:
         raise SystemExit(f"Error: {' '.join(_text(error).split())}") from None
     except KeyboardInterrupt as interruption:
         print(str(interruption) or "Interrupted; nothing was written.", file=sys.stderr)
@@ -114,6 +141,8 @@ def one_sentence() -> Iterator[None]:
 
 
 def _text(error: Exception) -> str:
+    if isinstance(error, InstantiationException) and isinstance(error.__cause__, _OF_USERS):
+        return _text(error.__cause__)
     if isinstance(error, MissingConfigException) and error.options:
         if str(error.missing_cfg_file).startswith("hydra/launcher/"):
             return (
@@ -123,4 +152,6 @@ def _text(error: Exception) -> str:
         return f"There is no {error.missing_cfg_file}; choose among {', '.join(error.options)}."
     if isinstance(error, OSError) and error.filename is not None and error.errno is not None:
         return f"{error.filename} cannot be used: {error.strerror}."
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "No space left for a file of the run; make room, and the same command goes on."
     return str(error)

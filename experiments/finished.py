@@ -49,7 +49,11 @@ class Finished:
         text = json.dumps([metriclearn.__version__, self.settings, *key])
         path = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.joblib"
         if path.is_file():
-            return joblib.load(path)
+            try:
+                return joblib.load(path)
+            except Exception as error:  # a damaged file can fail in any of many ways
+                told = f"{type(error).__name__}: {error}"
+                _logger.warning("%s is damaged (%s); its fit is made again", path, told)
         result = call(*arguments)
         with replacing(path) as stream:
             joblib.dump(result, stream)

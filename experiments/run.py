@@ -57,6 +57,8 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
             f"experiment={config.name} does not read dataset.test_root; leave it out, or choose an "
             "experiment that does, such as files, hapt, images, neuroblastoma or audio."
         )
+    if config.n_jobs == 0:
+        raise ValueError("n_jobs needs a number of fits at the same time, or -1 for all, got 0.")
     decisive = _decisive(settings)
     home = _home(folder, settings, json.dumps(decisive, sort_keys=True))
     finished = Finished(home / _FITS, decisive)

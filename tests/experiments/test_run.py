@@ -1,5 +1,6 @@
 """Tiny runs of every experiment: the files they leave, and what is in them."""
 
+import errno
 import os
 import re
 import signal
@@ -12,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.command_line import one_sentence
 from experiments.comparison import read_cases, sequence_losses
+from experiments.finished import Finished
 from experiments.results import Cell, read_results
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
@@ -206,6 +209,24 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) ->
         call("run", *options, f"resume={folder.parent}")  # it is complete
 
 
+def test_a_damaged_fit_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    finished = Finished(tmp_path, {})
+    assert finished(["key"], int, "3") == 3
+    (file,) = tmp_path.glob("*.joblib")
+    for damage in (b"", file.read_bytes()[:-2]):
+        file.write_bytes(damage)
+        caplog.clear()
+        assert finished(["key"], int, "3") == 3
+        assert f"{file} is damaged" in caplog.text
+        assert finished(["key"], int, "4") == 3  # which is read
+
+
+def test_a_full_disk_is_a_sentence() -> None:
+    with pytest.raises(SystemExit, match="Error: No space left for a file of the run; make room"):
+        with one_sentence():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_ordinary_files_without_a_terminal_get_lines_of_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,6 +258,13 @@ def test_paper_setting_tells_objective_gap_and_segments(tmp_path: Path) -> None:
         (["n_folds=many"], ["n_folds needs a whole number, got many."]),
         (["experiment=figure1", "dataset.test_root=/x"], ["reads no folder of test data"]),
         (["experiment=figure1", "+dataset.test_root=/x"], ["reads no folder of test data"]),
+        (["experiment=encoders", "dataset.test_root=/x"], ["reads no folder of test data"]),
+        (
+            ["dataset.n_sample=3"],
+            ["There is no n_sample in dataset; did you mean dataset.loader.n_samples."],
+        ),
+        (["methods.l1.grid.strength=3"], ["There is no l1 in methods; there are one_segment, "]),
+        (["n_jobs=0"], ["n_jobs needs a number of fits at the same time, or -1 for all, got 0."]),
         (["+n_fold=3"], ["There is no n_fold; did you mean n_folds."]),
         (["++n_fold=3"], ["There is no n_fold; did you mean n_folds."]),
         (["+dataset.windows=3"], ["There is no windows in dataset; there are name, loader."]),
