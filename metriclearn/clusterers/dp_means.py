@@ -111,7 +111,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "penalty": number(),
+        "penalty": number(0.0, 1e250),
         "order": either("given", "random", "farthest-first"),
         "n_init": number(1, whole=True),
         "max_iter": number(1, whole=True),

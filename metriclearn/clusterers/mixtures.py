@@ -253,9 +253,9 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
-        "penalty": number(),
-        "variance": number(positive=True),
-        "prior_variance": number(),
+        "penalty": number(0.0, 1e250),
+        "variance": number(most=1e250, positive=True),
+        "prior_variance": number(0.0, 1e250),
         "concentration": either(None, number(positive=True)),
         "n_sweeps": number(1, whole=True),
     }
@@ -289,13 +289,15 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
         if self.concentration is not None:
             shift = 0.5 * X.shape[1] * np.log1p(self.prior_variance / self.variance)
             log_opening = float(np.log(self.concentration) - shift)
-        process = DirichletProcess(self.variance, self.prior_variance, log_opening)
+        unit = 2.0 ** np.round(0.5 * np.log2(self.variance))  # products stay within range
+        variances = self.variance / unit**2, self.prior_variance / unit**2
+        process, centered = DirichletProcess(*variances, log_opening), (X - center) / unit
         random = check_random_state(self.random_state)
         labels, means = np.zeros(len(X), dtype=np.int64), np.zeros((1, X.shape[1]))
         best, trace, counts = (-np.inf, labels), [], []
         for _ in range(self.n_sweeps):
-            labels, means = process.sweep(X - center, labels, means, random)
-            value = process.log_posterior(X - center, labels)
+            labels, means = process.sweep(centered, labels, means, random)
+            value = process.log_posterior(centered, labels)
             best = (value, labels) if value > best[0] else best
             trace.append(value)
             counts.append(len(means))

@@ -312,21 +312,26 @@ class NormalizedCutSegmenter(LearnedMetric):
         losses = [t.squared_norm(self.rounding(cut, t.n_clusters)) for cut, t in pairs]
         return float(np.mean(losses))
 
-    def _cut(self, scaled: Nodes) -> NormalizedCut:
-        scale = np.minimum(self.scale_, np.finfo(np.float64).max)  # ∞ times a weight of 0 is NaN
+    def _cut(self, scaled: Nodes, unit: float = 1.0) -> NormalizedCut:
+        """The cut of features over ``scale_`` and the unit."""
+        scale = np.minimum(self.scale_ * unit, np.finfo(np.float64).max)  # ∞ · 0 is NaN
         return NormalizedCut(self.similarity.operator(scaled, self.components_ * scale))
 
-    def _scaled(self, nodes: Nodes) -> Nodes:
-        """Features over ``scale_``, centered to keep distances accurate."""
+    def _scaled(self, nodes: Nodes, scale: NDArray | None = None) -> Nodes:
+        """Features over a scale (P,), that of prediction by default; centered, for accuracy."""
         if self.similarity.given:
             return nodes
         mean = nodes.sizes @ nodes.features / np.sum(nodes.sizes)
-        return Nodes((nodes.features - mean) / self.scale_, nodes.sizes, nodes.positions)
+        scale = self.scale_ if scale is None else scale
+        return Nodes((nodes.features - mean) / scale, nodes.sizes, nodes.positions)
 
-    def _set_threshold(self, nodes: Sequence[Nodes], counts: Sequence[int]) -> None:
+    def _set_threshold(
+        self, nodes: Sequence[Nodes], counts: Sequence[int], unit: float = 1.0
+    ) -> None:
         """Choose the threshold that counts eigenvalues best on the training images."""
         self.max_clusters_ = min([2 * max(counts) + 2, *(n.n_samples for n in nodes)])
-        spectra = np.array([self._cut(one).eigenpairs(self.max_clusters_)[0] for one in nodes])
+        cuts = [self._cut(one, unit) for one in nodes]
+        spectra = np.array([cut.eigenpairs(self.max_clusters_)[0] for cut in cuts])
         edges = np.unique(spectra)
         middles = np.append(0.5 * (edges[1:] + edges[:-1]), edges[0] - 1e-12)
         errors = [np.abs(np.sum(spectra > t, axis=1) - counts).sum() for t in middles]

@@ -104,6 +104,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
     _CERTIFIED: ClassVar[bool] = True  # whether solvers have a lower bound of the objective
     # per round; with more, the master problem takes longer than it saves rounds
     _MOST_CUTS: ClassVar[int | None] = 100
+    _UNIT_BITS: ClassVar[int] = 20  # units of data that are not standardized are powers of 2^this
 
     # the value of _count_known that goes with partial labels, and in words the setting for it
     _COMPLETABLE: ClassVar[tuple[bool, str]]
@@ -234,7 +235,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
     def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
         """Pooled standard deviations around the data sets' means, ∞ for constant features.
 
-        Or the power of 2²⁰ nearest to the largest, 1 for most data, which changes no digit.
+        Or the power of 2²⁰ nearest to the largest, 1 for most data, which changes no digit; of 2
+        where training starts at multiples of it.
         """
         who = type(self).__name__
         short = np.flatnonzero(data.lengths < 2)
@@ -249,7 +251,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
         varies = np.isfinite(scale)
         needed = "standardize=True or features with standard deviations"
         check_range(who, needed, scale[varies], 1e100)
-        return np.where(varies, 2.0 ** (20 * np.round(np.log2(scale[varies].max()) / 20)), scale)
+        bits = self._UNIT_BITS
+        exponent = bits * np.round(np.log2(scale[varies].max()) / bits)
+        return np.where(varies, 2.0**exponent, scale)
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """Features, loss and oracles of the hinge."""

@@ -77,7 +77,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         Training begins at each of these multiples of the Euclidean metric of standardized
         features, and the least objective is kept.
     standardize : bool
-        Divide features by their pooled within-image standard deviation before learning.
+        Divide features by their pooled within-image standard deviation before learning. If not,
+        ``starts`` are for features over the power of 2 that is nearest to the largest of these.
     alternation : Alternation
         How partial labels (−1 where unknown) are completed and learned from, in turns; the loss
         is then on the rows of labeled samples, K the number of labels of each image. The first
@@ -160,6 +161,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     _COMPLETABLE = (True, "a label of every cluster")
     _CERTIFIED = False
     _MOST_CUTS = None
+    _UNIT_BITS = 1
 
     def _oracle(self) -> Oracle:
         return self.similarity.oracle()
@@ -177,12 +179,12 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         return read_node_labels(type(self).__name__, y, data)
 
     def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
-        if not self.standardize or self.similarity.given:
+        if self.similarity.given:
             return np.ones(data.n_features)
-        return data.pooled_deviation(type(self).__name__, weights)
+        return super()._feature_scale(data, weights, truths)
 
     def _samples(self, data: Any, truths: list[Any], scale: NDArray) -> list[Nodes]:
-        return [self._scaled(nodes) for nodes in data.arrays]
+        return [self._scaled(nodes, scale) for nodes in data.arrays]
 
     def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         partial = any(truth.known is not None for truth in truths)
@@ -201,8 +203,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 
     def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
         """Completions under a mean over first components, or equal weights of given ones."""
-        self.scale_ = self._feature_scale(data, weights, knowns)
-        nodes = self._samples(data, knowns, self.scale_)
+        scale = self._feature_scale(data, weights, knowns)
+        unit = 1.0 if self.standardize else float(scale.min())
+        nodes = self._samples(data, knowns, scale)
         first = np.eye(data.n_features)
         if not self.similarity.given:
             shares = np.ones(len(knowns)) if weights is None else weights
@@ -215,7 +218,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
                 counts = [knowns[i].counts[knowns[i].labeled] for i in used]
                 labeled = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
                 truths = [NodeLabels(one) for one in counts]
-                cone = MetricCone(self.metric, arrays[0].shape[1], priced=False)
+                cone = MetricCone(self.metric, arrays[0].shape[1], priced=False, unit=unit)
                 hinge = learner._hinge(cone, labeled, truths, shares[used])
                 start = self.metric.identity(cone.n_features)
                 problem = Problem(hinge, self.regularizer, cone, start)
@@ -248,6 +251,6 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 
     def _learn(self, problem: Problem) -> Solution:
         solution = super()._learn(problem)
-        risk = problem.risk
-        self._set_threshold(risk.samples, [truth.n_clusters for truth in risk.truths])
+        risk, unit = problem.risk, problem.cone.unit
+        self._set_threshold(risk.samples, [truth.n_clusters for truth in risk.truths], unit)
         return solution

@@ -30,7 +30,7 @@ from metriclearn.running.parameters import (
 )
 from metriclearn.solvers.base import Problem, Solution
 
-_COUNT, _STRENGTH = number(1, whole=True), number(positive=True)
+_COUNT, _STRENGTH = number(1, whole=True), number(most=1e250, positive=True)
 _NEEDS = {
     "ratio": number(1e-12, 1.0 - 1e-12),
     "strengths": Needs(
@@ -218,8 +218,8 @@ def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> ND
             "regularization_path needs labels that the data tell apart, but no segment's mean "
             "differs from that of its data set; pass strengths, or other labels."
         )
-    greatest *= problem.cone.unit**2
-    return np.geomspace(greatest, ratio * greatest, int(strengths))  # type: ignore[arg-type]
+    grid = np.geomspace(greatest, ratio * greatest, int(strengths))  # type: ignore[arg-type]
+    return grid * problem.cone.unit**2  # a power of two changes no digit
 
 
 def _weights(problem: Problem, solution: Solution) -> NDArray:

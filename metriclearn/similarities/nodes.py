@@ -66,6 +66,11 @@ class Nodes:
 
     unit = 1.0  # similarities of nodes are divided by the number of samples already
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Aligned, as arrays out of a message are not: products of others round differently."""
+        state["features"] = np.require(state["features"], requirements="A")
+        vars(self).update(state)
+
     @property
     def n_samples(self) -> int:
         """S, the number of nodes."""

@@ -203,9 +203,26 @@ class Problem:
 
     @property
     def terms(self) -> RegularizationTerms:
-        """Ω in the unit of the cone."""
-        terms = self.regularizer.terms(self.cone)
-        return terms if self.cone.unit == 1.0 else terms.divided(self.cone.unit**2)
+        """Ω in the unit of the cone.
+
+        Raises
+        ------
+        ValueError
+            If the strength is nothing there, or too much for squares of floating-point numbers.
+        """
+        terms, number = self.regularizer.terms(self.cone), self.cone.unit**2
+        parts, squared = (
+            (terms.curvature / number / number, terms.slope / number),
+            terms.curvature > 0,
+        )
+        size = np.sqrt(parts[0]) if squared else np.max(parts[1])
+        if not (1e-60 <= size <= 1e60 and terms.offset <= 1e90):
+            raise ValueError(
+                "A regularizer needs a strength from 1e-60 to 1e60, or 1e-120 to 1e120 of squares, "
+                f"in the unit of the data, got {size ** (1 + squared):.3g} in that of "
+                f"{self.cone.unit:.3g}; change the strength, or standardize or rescale the data."
+            )
+        return RegularizationTerms(*parts, terms.offset)
 
 
 @runtime_checkable

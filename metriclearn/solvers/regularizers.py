@@ -56,23 +56,6 @@ class RegularizationTerms:
         rest = self.offset - lowered
         return rest if abs(rest) > 1e-12 * lowered else 0.0
 
-    def divided(self, number: float) -> RegularizationTerms:
-        """Ω(w / number).
-
-        Raises
-        ------
-        ValueError
-            If nothing of the strength is left, or too much for a floating-point number.
-        """
-        parts = self.curvature / number / number, self.slope / number
-        sizes = np.abs(np.append(*parts)[np.append(self.curvature, self.slope) != 0])
-        if not 1e-250 <= sizes.min() <= sizes.max() <= 1e250:
-            raise ValueError(
-                f"A regularizer needs data of another unit: for a metric of data of about "
-                f"{number**0.5:.3g} its strength is {sizes.min():.3g}; standardize or rescale them."
-            )
-        return RegularizationTerms(*parts, self.offset)
-
     def gradient(self, w: NDArray) -> NDArray:
         """∇Ω, zero at the price."""
         gradient = np.zeros_like(w)
@@ -120,7 +103,7 @@ class ConvexExpression(Protocol):
 
 
 _STRENGTH = Needs(
-    "a positive {name}", number(1e-20, 1e20).accepts, "; choose one from 1e-20 to 1e20"
+    "a positive {name}", number(1e-250, 1e250).accepts, "; choose one from 1e-250 to 1e250"
 )
 
 
@@ -151,7 +134,7 @@ class SquaredFrobenius(BaseEstimator):
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         "strength": _STRENGTH,
-        "center": number(0.0, 1e20),
+        "center": number(0.0, 1e125),
     }
 
     strength: float = 0.1
@@ -160,7 +143,7 @@ class SquaredFrobenius(BaseEstimator):
     def terms(self, cone: MetricCone) -> RegularizationTerms:
         check_parameters(self)
         strength, identity = float(self.strength), cone.metric.coordinates(np.eye(cone.n_features))
-        offset = 0.5 * strength * self.center**2 * float(identity @ identity)
+        offset = 0.5 * (strength * self.center) * self.center * float(identity @ identity)
         return RegularizationTerms(strength, -strength * self.center * identity, offset)
 
 
