@@ -246,7 +246,10 @@ class Neuroblastoma(Procedure):
         errors = _errors(ends, test.known)
         logs = np.log(model.predict_penalties(test.data.sequences))
         curves = [
-            (np.log(path.penalties[1:, 1]) - log, _errors(path.change_points, [known] * len(path)))
+            (
+                np.log(np.maximum(path.penalties[1:, 1], 1e-300)) - log,
+                _errors(path.change_points, [known] * len(path)),
+            )
             for path, log, known in zip(paths, logs, test.known)
         ]
         least = np.array([counts.sum(axis=1).min() for _, counts in curves])
