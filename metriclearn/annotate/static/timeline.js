@@ -78,7 +78,11 @@ export class Timeline {
 
   recolor() {
     const style = getComputedStyle(document.documentElement);
-    this.color = (name) => style.getPropertyValue(`--${name}`).trim();
+    const colors = new Map(); // styles are slow to ask for, and every frame has many colors
+    this.color = (name) => {
+      if (!colors.has(name)) colors.set(name, style.getPropertyValue(`--${name}`).trim());
+      return colors.get(name);
+    };
     const dark = matchMedia("(prefers-color-scheme: dark)").matches;
     this.shades = Array.from({ length: 256 }, (_, i) => {
       const share = dark ? i / 255 : 1 - i / 255;
@@ -169,6 +173,7 @@ export class Timeline {
       ],
       hooks: { drawClear: [() => this.under()], draw: [() => this.over()] },
     };
+    this.marks = this.actions.marks();
     this.plot = new uPlot(options, this.collect(), this.place);
     this.pointers(this.plot.over);
     this.paint();
@@ -203,6 +208,7 @@ export class Timeline {
   }
 
   paint() {
+    this.marks = this.actions.marks();
     this.plot.batch(() => {
       this.plot.setData(this.collect(), false);
       this.plot.setScale("x", { min: this.from, max: this.to });
@@ -270,7 +276,7 @@ export class Timeline {
   }
 
   under() {
-    const marks = this.actions.marks();
+    const { marks } = this;
     this.pen((ctx, x, width) => {
       for (const one of marks.suggestions) {
         ctx.fillStyle = this.color("ask");
@@ -316,7 +322,7 @@ export class Timeline {
   }
 
   over() {
-    const marks = this.actions.marks();
+    const { marks } = this;
     this.pen((ctx, x) => {
       ctx.fillStyle = this.color("soft");
       this.rows.lanes.forEach(({ top }, k) => {
@@ -327,6 +333,8 @@ export class Timeline {
       for (const one of marks.predicted) this.block(ctx, x, one, this.rows.model, 0.5);
       for (const one of marks.stretches) this.block(ctx, x, one, this.rows.yours, 1);
       for (const one of marks.boundaries) {
+        const [left, right] = one.reach ?? [one.time, one.time];
+        if (Math.max(right, one.time) < this.from || Math.min(left, one.time) > this.to) continue;
         ctx.globalAlpha = one.yours ? 1 : 0.25 + 0.75 * one.confidence;
         ctx.strokeStyle = this.color(one.yours ? "yours" : "model");
         ctx.lineWidth = one.chosen ? 4 : 2;
@@ -338,8 +346,7 @@ export class Timeline {
         if (one.reach) { // where it may move for little
           ctx.globalAlpha *= 0.3;
           ctx.fillStyle = this.color("model");
-          const left = x(one.reach[0]);
-          ctx.fillRect(left, this.rows.model.top, Math.max(x(one.reach[1]) - left, 1), HEIGHTS.strip);
+          ctx.fillRect(x(left), this.rows.model.top, Math.max(x(right) - x(left), 1), HEIGHTS.strip);
         }
       }
       ctx.setLineDash([]);
