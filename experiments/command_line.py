@@ -89,7 +89,7 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
         if override in groups or key.startswith("hydra") or override.is_delete() or open_to_it:
             continue
         if last not in known:
-            raise ValueError(_missing(base, key))
+            raise ValueError(_missing(base, key, known))
         default = None if OmegaConf.is_missing(holder, last) else holder.get(last)
         words, kinds = _TYPES.get(type(default), ("", ()))
         single = value is not None and not override.is_sweep_override()
@@ -97,7 +97,7 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
             raise ValueError(f"{key} needs {words}, got {value}.")
 
 
-def _missing(base: DictConfig, key: str) -> str:
+def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:
     """Which part of a key is not there, and the most similar key that is, here or deeper inside."""
     *parents, _ = parts = key.split(".")
     depth = 0
@@ -108,12 +108,13 @@ def _missing(base: DictConfig, key: str) -> str:
     where = f" in {parent}" if parent else ""
     if parts[-1] == "test_root":
         return f"There is no test_root{where}; this experiment reads no folder of test data."
-    inside = [key.removeprefix(".") for key in _keys(holder)]
+    inside = [inner.removeprefix(".") for inner in _keys(holder)]
+    inside += [one for one in known if depth == len(parents)]  # also what may be added there
     names = list(dict.fromkeys(inner.rpartition(".")[2] for inner in inside))
     near = difflib.get_close_matches(name, names, 1)
     if not near:
-        known = ", ".join(inner for inner in inside if "." not in inner)
-        return f"There is no {name}{where}; {f'there are {known}' if known else 'it has none'}."
+        there = ", ".join(dict.fromkeys(inner for inner in inside if "." not in inner))
+        return f"There is no {name}{where}; {f'there are {there}' if there else 'it has none'}."
     inner = next(inner for inner in inside if inner.rpartition(".")[2] == near[0])
     meant = f"{parent}.{inner}" if parent and "." in inner else inner
     return f"There is no {name}{where}; did you mean {meant}."

@@ -222,9 +222,9 @@ def test_a_damaged_fit_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 
 def test_a_full_disk_is_a_sentence() -> None:
-    with pytest.raises(SystemExit, match="Error: No space left for a file of the run; make room"):
-        with one_sentence():
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    sentence = "Error: No space left for a file of the run; make room"
+    with pytest.raises(SystemExit, match=sentence), one_sentence():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_ordinary_files_without_a_terminal_get_lines_of_progress(
