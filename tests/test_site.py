@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = [
@@ -169,3 +170,38 @@ def test_oldest_versions_are_those_of_the_project() -> None:
         name: version for name, version in pinned.items() if version.startswith(lower[name])
     } == pinned
     assert set(pinned) == set(lower)
+
+
+def test_recipe_requires_what_the_project_requires() -> None:
+    """The recipe's template has one variable, the version, which conda reads from the package."""
+    text = (ROOT / "conda/meta.yaml").read_text(encoding="utf-8")
+    recipe = yaml.safe_load(re.sub(r"{%.*?%}|{{ (\w+) }}", r"\1", text))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    needed = {
+        item.replace("matplotlib>", "matplotlib-base>")
+        for item in project["project"]["dependencies"]
+    }
+    python = f"python{project['project']['requires-python']}"
+    run, host = (
+        {item.replace(" ", "") for item in recipe["requirements"][part]} for part in ("run", "host")
+    )
+    assert run == needed | {python}
+    assert host == {python, "pip", *project["build-system"]["requires"]}
+    (script,) = project["project"]["scripts"].items()
+    assert recipe["build"]["entry_points"] == [" = ".join(script)]
+    assert recipe["about"]["license"] == project["project"]["license"]
+    assert recipe["about"]["summary"] == project["project"]["description"]
+    pattern = re.search(r"regex_pattern='([^']+)'", text)
+    source = (ROOT / "metriclearn/__init__.py").read_text(encoding="utf-8")
+    assert pattern
+    assert len(re.findall(pattern[1], source)) == 1
+
+
+def test_workflow_runs_what_the_machine_here_runs() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))["jobs"]
+    commands = {name: [s["run"] for s in job["steps"] if "run" in s] for name, job in jobs.items()}
+    assert commands == {"run": ["bash .ci/run"], "wheel": ["make release PYTHONS=python"]}
+    pythons = re.search(r"^PYTHONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert pythons
+    matrix = jobs["wheel"]["strategy"]["matrix"]["python"]
+    assert [f"python{version}" for version in matrix] == pythons[1].split()

@@ -277,6 +277,7 @@ class Columns(nn.Module):
     n_features : int
         P, columns of the input.
     encoder : callable (n_features) -> nn.Module
+        A class such as ``WindowEncoder``, or a ``functools.partial`` of one; called with ``stop``.
     stop : int
         The column after the last that it reads.
 
@@ -292,10 +293,9 @@ class Columns(nn.Module):
 
     Examples
     --------
-    >>> from functools import partial
     >>> import torch
     >>> from metriclearn.encoders import Columns, WindowEncoder
-    >>> Columns(5, partial(WindowEncoder), 3)(torch.zeros(1, 10, 5)).shape
+    >>> Columns(5, WindowEncoder, 3)(torch.zeros(1, 10, 5)).shape
     torch.Size([1, 10, 16])
     """
 
@@ -322,7 +322,8 @@ class Normalized(nn.Module):
     n_features : int
         P, columns of the input.
     encoder : callable (n_features) -> nn.Module
-        It may look ahead: so does σ.
+        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. It may look ahead: so
+        does σ.
 
     Raises
     ------
@@ -336,10 +337,9 @@ class Normalized(nn.Module):
 
     Examples
     --------
-    >>> from functools import partial
     >>> import torch
     >>> from metriclearn.encoders import Normalized, WindowEncoder
-    >>> Normalized(5, partial(WindowEncoder))(torch.ones(1, 10, 5)).shape
+    >>> Normalized(5, WindowEncoder)(torch.ones(1, 10, 5)).shape
     torch.Size([1, 10, 16])
     """
 
@@ -369,6 +369,7 @@ class Ensemble(nn.Module):
     n_features : int
         P, columns of the input.
     encoder : callable (n_features) -> nn.Module
+        A class such as ``WindowEncoder``, or a ``functools.partial`` of one; called n times.
     n_encoders : int
         n.
 
@@ -384,10 +385,9 @@ class Ensemble(nn.Module):
 
     Examples
     --------
-    >>> from functools import partial
     >>> import torch
     >>> from metriclearn.encoders import Ensemble, WindowEncoder
-    >>> Ensemble(5, partial(WindowEncoder), 2).eval()(torch.zeros(1, 10, 5)).shape
+    >>> Ensemble(5, WindowEncoder, 2).eval()(torch.zeros(1, 10, 5)).shape
     torch.Size([1, 10, 32])
     """
 
