@@ -51,7 +51,7 @@ def draw(record: Mapping[str, Any], ax: Axes | None = None) -> Figure:
         f"{few} the Euclidean metric tuned on all {numbers[-1]} ({number(level)}); "
         f"learned from all: {number(best[-1][0])}"
     )
-    ax = canvas(ax, (9.0, 4.4), message)
+    ax = canvas(ax, (7.4, 4.2), message)
     for place, (name, curve) in enumerate(curves.items()):
         mean, errors = np.transpose(curve)
         line: dict[str, Any] = {"color": PALETTE[place], "lw": 2.6 - place, "capsize": 2.5}

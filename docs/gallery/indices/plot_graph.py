@@ -24,7 +24,7 @@ truth[:, 5:] = corner[:, 5:] = middle[:, 5:] = 1
 corner[0, 4], middle[4, 1] = 1, 1
 grid = grid_graph((9, 9), reach=1)
 
-figure, axes = plt.subplots(1, 3, figsize=(9, 3.6))
+figure, axes = plt.subplots(1, 3, figsize=(9, 4.2))
 for ax, labels, name in zip(
     axes, [truth, corner, middle], ["truth", "at the rim", "in the middle"]
 ):

@@ -22,7 +22,7 @@ learners = {
     name: ChangePointMetricLearner(solver=solver, verbose=False).fit(data.sequences, data.labels)
     for name, solver in solvers.items()
 }
-figure = plot_convergence(learners)
+figure = plot_convergence(learners, title="The bundle closes its gap, subgradient steps do not")
 
 # %%
 for name, learner in learners.items():
