@@ -77,6 +77,16 @@ class SegmentCounts(StatelessTransformer):
     min_size : int
         Smallest number of samples in a segment.
 
+    Raises
+    ------
+    ValueError
+        For parameters or sequences that cannot be used.
+
+    See Also
+    --------
+    segmentation_path : the optimal segmentations at all penalties.
+    LearnedPrice : the price that depends on such features.
+
     Examples
     --------
     >>> import numpy as np
