@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from metriclearn.running.command_line import command_line
 
@@ -114,6 +114,7 @@ def fit(
       metriclearn fit gestures --out gestures.model --label phase --rate 30
       metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
     """
+    from metriclearn.annotate.project import said_of
     from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
     from metriclearn.datasets.recordings import load_tables
     from metriclearn.estimators.recordings import RecordingSegmenter
@@ -123,7 +124,7 @@ def fit(
         raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
     writable(out)  # before anything is learned
     extractor = None
-    said = _said(folder, segments, features)  # on the page of metriclearn label
+    said = said_of(folder, segments, features)  # on the page of metriclearn label
     features, rate, ignore = features or said.features, rate or said.rate, ignore or said.ignore
     unknown = unknown or said.unknown
     left_out = [*(ignore or []), *([time] if time else [])]
@@ -177,6 +178,7 @@ def segment(
     """
     import metriclearn
     from metriclearn.datasets.annotations import read_segments
+    from metriclearn.datasets.recordings import files_to_segment
 
     segmenter = metriclearn.load(model)
     if not isinstance(segmenter, metriclearn.RecordingSegmenter):
@@ -184,7 +186,7 @@ def segment(
             f"{str(model)!r} is a {type(segmenter).__name__}, not a model of recordings; make one "
             "by metriclearn fit."
         )
-    paths = _listed(files, segmenter.extractor is None)
+    paths = files_to_segment(files, segmenter.extractor is None)
     targets = [(out or path.absolute().parent) / path.stem for path in paths]
     if twice := [path for path, target in zip(paths, targets) if targets.count(target) > 1]:
         raise ValueError(
@@ -374,34 +376,6 @@ def _refuse(kind: str, folder: Path, **options: Any) -> None:
         )
 
 
-class _Said(NamedTuple):
-    """What metriclearn label has been told of a folder, and what its table of segments names."""
-
-    features: Any = None
-    rate: float | None = None
-    ignore: list[str] | None = None
-    unknown: str | None = None
-
-
-def _said(folder: Path, segments: str, features: str | None) -> _Said:
-    """Settings of the page for the features, by default those of recordings that are labeled."""
-    from metriclearn.annotate.project import UNKNOWN, read_project
-    from metriclearn.datasets.annotations import read_segments
-    from metriclearn.datasets.recordings import recording_files
-
-    project = read_project(folder)
-    if not project or segments != "segments.csv":
-        beside = {file.name for file in folder.glob(_CSV)} - {segments}
-        tables = beside and (folder / segments).is_file() and not recording_files(folder)
-        return _Said("tables" if tables else None)
-    spans = read_segments(folder / segments)
-    any_unknown = any(label == UNKNOWN for table in spans.values() for *_, label in table)
-    unknown = UNKNOWN if any_unknown else None
-    if features == "tables" or not set(spans) & set(recording_files(folder)):
-        return _Said("tables", project.get("rate"), project.get("ignore"), unknown)
-    return _Said(project.get("features"), project.get("media_rate"), None, unknown)
-
-
 def _holds_recordings(folder: Path, segments: str) -> bool:
     """Whether a folder is of recordings, with their table or lacking it, and not of CSV files."""
     from metriclearn.datasets.recordings import recording_files
@@ -444,25 +418,6 @@ def _recorded(
     named = sorted(set(spans) & set(recording_files(folder))) if read_project(folder) else None
     data = load_recordings(folder, extractor, segments, recordings=named, gap=gap, cache=cache)
     return extractor, data
-
-
-def _listed(files: Sequence[Path], tables: bool) -> list[Path]:
-    """The files, and those in folders among them: CSV files, or recordings."""
-    from metriclearn.datasets.files import sequence_files
-    from metriclearn.datasets.recordings import recording_files
-
-    listed: list[Path] = []
-    for file in files:
-        if not file.is_dir():
-            inside = [file]
-        elif tables:
-            inside = sequence_files("segment", file, None, [".csv"])
-        else:
-            inside = list(recording_files(file).values())
-        if not inside:
-            raise FileNotFoundError(f"{str(file)!r} holds no recording to segment.")
-        listed += inside
-    return listed
 
 
 def _segment(

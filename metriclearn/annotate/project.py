@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, NamedTuple, Self
 
-from metriclearn.datasets.annotations import Segment, save_segments
+from metriclearn.datasets.annotations import Segment, read_segments, save_segments
+from metriclearn.datasets.recordings import recording_files
 from metriclearn.problem.knowledge import (
     AT_LEAST_ONE,
     EXACTLY_ONE,
@@ -333,6 +334,30 @@ def read_project(folder: Path) -> dict[str, Any]:
         if not isinstance(ignore or [], list) or not all(isinstance(c, str) for c in ignore or []):
             raise ValueError(f"ignore needs to be a list of columns, got {ignore!r}")
     return content
+
+
+class Said(NamedTuple):
+    """What metriclearn label has been told of a folder, and what its table of segments names."""
+
+    features: Any = None
+    rate: float | None = None
+    ignore: list[str] | None = None
+    unknown: str | None = None
+
+
+def said_of(folder: Path, segments: str, features: str | None) -> Said:
+    """Settings of the page for the features, by default those of recordings that are labeled."""
+    project = read_project(folder)
+    if not project or segments != TABLE:
+        beside = {file.name for file in folder.glob("*.[cC][sS][vV]")} - {segments}
+        tables = beside and (folder / segments).is_file() and not recording_files(folder)
+        return Said("tables" if tables else None)
+    spans = read_segments(folder / segments)
+    any_unknown = any(label == UNKNOWN for table in spans.values() for *_, label in table)
+    unknown = UNKNOWN if any_unknown else None
+    if features == "tables" or not set(spans) & set(recording_files(folder)):
+        return Said("tables", project.get("rate"), project.get("ignore"), unknown)
+    return Said(project.get("features"), project.get("media_rate"), None, unknown)
 
 
 def _reading(folder: Path) -> AbstractContextManager[None]:

@@ -330,6 +330,22 @@ def recording_files(folder: PathLike) -> dict[str, Path]:
     return files_by_name("recording", known)
 
 
+def files_to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
+    """The files, and those in folders among them: CSV files, or recordings."""
+    listed: list[Path] = []
+    for file in files:
+        if not file.is_dir():
+            inside = [file]
+        elif tables:
+            inside = sequence_files("segment", file, None, [".csv"])
+        else:
+            inside = list(recording_files(file).values())
+        if not inside:
+            raise FileNotFoundError(f"{str(file)!r} holds no recording to segment.")
+        listed += inside
+    return listed
+
+
 def cached_features(
     path: PathLike, extractor: Extractor, cache: PathLike | None = None
 ) -> NDArray[np.float64]:
