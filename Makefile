@@ -12,6 +12,8 @@ WORKERS ?= 2
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # How long make fuzz tries random cases
 MINUTES ?= 10
+# whose properties make test tries on a quarter of the cases, and make fuzz on four times as many
+BUDGETED := $(shell grep -l 'import examples' tests/*/*.py)
 # those that leave a page; what needs an environment of its own writes none
 BENCHMARKS := $(basename $(notdir $(shell grep -l "= .*Report.*options" experiments/benchmarks/*.py)))
 
@@ -22,7 +24,7 @@ help:
 	@echo "make demo   learn a metric on embedded data and write a report (a minute)"
 	@echo "make test   run the tests"
 	@echo "make integrations  run the checks of aeon, sktime and skchange, in an environment of theirs"
-	@echo "make fuzz   random and hostile cases for MINUTES=10"
+	@echo "make fuzz   random and hostile cases for MINUTES=10, then more of each property"
 	@echo "make lint   ruff, mypy and the import rules"
 	@echo "make bench  time everything against its peers (long)"
 	@echo "make figures  write numbers and pictures of README.md and docs/ from committed results"
@@ -50,6 +52,7 @@ test: $(VENV)/.test
 
 fuzz: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.adversarial.fuzz --minutes $(MINUTES) --workers $(WORKERS)
+	EXAMPLES=4 $(BIN)/python -m pytest -q -n $(WORKERS) $(BUDGETED)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check

@@ -20,6 +20,7 @@ from metriclearn.problem.knowledge import (
     segment_rules,
 )
 from metriclearn.problem.losses import ChargedForm, KnownLoss, charge
+from tests.budget import examples
 from tests.exhaustive import (
     all_segmentations,
     block_means,
@@ -47,7 +48,7 @@ def best_by_enumeration(form, known, min_size: int, n_segments=None):
     return values.max(), {answer[i] for i in close}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     partial_partitions(8),
     st.integers(0, 10**6),
@@ -85,7 +86,7 @@ def nearest(labels: np.ndarray, allowed: list[np.ndarray]) -> float:
     return min(float(np.sum((M - equivalence_matrix(other)) ** 2)) for other in allowed)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(2, 8), st.integers(0, 10**6))
 def test_loss_is_the_distance_to_what_is_known(T, seed) -> None:
     """One labeled stretch and one region apart from it, by their definition on dense matrices."""
@@ -106,7 +107,7 @@ def test_loss_is_the_distance_to_what_is_known(T, seed) -> None:
     assert loss == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(partial_partitions(8), st.integers(0, 10**6))
 def test_loss_vanishes_exactly_where_all_agrees(known, seed) -> None:
     answer = all_segmentations(known.n_samples)
@@ -208,7 +209,7 @@ def test_everything_known_leaves_one_answer() -> None:
         ConstrainedChangePoints()(form, 4, known)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(2, 9), st.integers(0, 10**6), st.sampled_from([0.0, 0.2, 1.0, 5.0, 1e6]))
 def test_lopart_on_random_labels(T, seed, penalty) -> None:
     """Labels side by side as LOPART has them, first and last sample counted from 1, of 0 or 1

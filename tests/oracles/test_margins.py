@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from metriclearn import BoundaryMargins, ChangePoints, LowRankForm, Partition, boundary_margins
 from metriclearn.problem.knowledge import NO_CHANGE, PartialPartition, Region
 from metriclearn.problem.losses import KnownLoss
+from tests.budget import examples
 from tests.exhaustive import all_segmentations, segmentation_values
 from tests.oracles.signals import draw_case, noisy_steps
 from tests.strategies import partial_partitions
@@ -27,7 +28,7 @@ def by_enumeration(segmentations, values, T, change_points, tolerance):
     return np.array(losses), np.array([0.0, *gains])
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(
     partial_partitions(9),
     st.integers(0, 10**6),

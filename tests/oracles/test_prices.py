@@ -9,6 +9,7 @@ from metriclearn import ConstrainedChangePoints, LowRankForm, Partition, boundar
 from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
+from tests.budget import examples
 from tests.exhaustive import all_segmentations, block_means, segmentation_values
 from tests.oracles.signals import draw_case, noisy_steps
 from tests.strategies import partial_partitions
@@ -27,7 +28,7 @@ def of_changes(prices: np.ndarray, segmentations) -> np.ndarray:
     return np.array([prices[list(ends[:-1])].sum() for ends in segmentations])
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=examples(700), deadline=None)
 @given(
     partial_partitions(9),
     st.integers(0, 10**6),
@@ -107,7 +108,7 @@ def test_equals_the_quadratic_program(seed) -> None:
             assert priced.at(answer) == pytest.approx(counted[K - 1], **close)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(2, 9), st.integers(0, 10**6), st.integers(1, 3), st.booleans())
 def test_margins_equal_enumeration(T, seed, min_size, counted) -> None:
     rng = np.random.default_rng(seed)

@@ -1,0 +1,8 @@
+"""How many random cases a property is tried on: few by default, many in ``make fuzz``."""
+
+import os
+
+
+def examples(many: int) -> int:
+    """A quarter of ``many``, or EXAMPLES times ``many`` where that variable is set."""
+    return round(many * float(os.environ.get("EXAMPLES", "0.25")))
