@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import (
-    Needs,
     check_parameters,
+    component,
     either,
     number,
     real_array,
@@ -21,7 +21,7 @@ from metriclearn.running.parameters import (
     shown,
 )
 
-_FEATURE = Needs("", lambda one: hasattr(one, "transform") or callable(one))
+_FEATURE = either(component("transform", "SequenceFeatures()"), component("__call__", "np.ptp"))
 _VARIES = 1e-9  # of the largest value: what deviates less from its mean is constant
 
 
@@ -158,6 +158,7 @@ class LearnedPrice(ComponentParameters):
         for feature in self.features:
             values = feature.transform([X])[0] if hasattr(feature, "transform") else feature(X)
             rows = real_array("LearnedPrice", f"values of {shown(feature)}", values, None)
+            rows = rows[None] if rows.ndim == 0 else rows
             if rows.ndim > 2 or (rows.ndim == 2 and len(rows) != T + 1):
                 raise ValueError(
                     f"LearnedPrice needs features of shape (q,), or ({T + 1}, q) with a row for "

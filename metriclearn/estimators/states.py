@@ -57,7 +57,13 @@ class States:
         """
         Z = [array @ components.T for array in arrays]
         if named:
-            names, codes = np.unique(np.concatenate(labels), return_inverse=True)
+            try:
+                names, codes = np.unique(np.concatenate(labels), return_inverse=True)
+            except TypeError as error:
+                raise TypeError(
+                    f"fit_states needs names of states of one type, but {error}; pass texts, or "
+                    "named=False."
+                ) from error
             return cls(components, names, _means(np.vstack(Z), Partition(labels=codes)))
         runs, truths = map(Partition.from_runs, labels), list(map(Partition.from_labels, labels))
         cases = [(_means(*pair), pair[1]) for pair in zip(Z, runs)]

@@ -30,6 +30,7 @@ MADE: dict[str, Callable[[float], Any]] = {
     "with known K": lambda _: ml.ChangePointMetricLearner(
         solver=SOLVER, n_segments="given", verbose=False
     ),
+    "without constraints": lambda _: ml.DataPenaltyMetricLearner(constrained=False),
     "ColumnSegmenter": lambda _: ml.ColumnSegmenter(SQUARED, 0, 3),
     "RelevantComponents": lambda _: public()["RelevantComponents"](contiguous=False),
     "DPMeans": lambda unit: ml.DPMeans(penalty=8.0 * unit**2),
@@ -137,8 +138,9 @@ def _answer(fitted: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             lengths = np.linalg.norm(Z[1:] - Z[:-1], axis=1)
         given = getattr(fitted, "n_segments", None) == "given"
         labels = np.zeros(len(X))
-        if hasattr(fitted, "predict") and not isinstance(fitted, ml.NormalizedCutMetricLearner):
-            labels = fitted.predict(X, 3) if given else fitted.predict(X)
+        if hasattr(fitted, "predict"):
+            cuts = given or isinstance(fitted, ml.NormalizedCutMetricLearner)
+            labels = fitted.predict(X, 3) if cuts else fitted.predict(X)
         return lengths / max(lengths.mean(), 1e-300), ml.Partition.from_labels(labels).labels
 
 
@@ -171,6 +173,10 @@ def check(name: str, change: Change, seed: int) -> None:
         rounding = 1e-7 * a.scale
         if a.lower_bound > b.objective + rounding or b.lower_bound > a.objective + rounding:
             raise Wrong(f"{name} {change.__name__}: gaps {a} and {b} do not meet")
+    if isinstance(learner, ml.NormalizedCutMetricLearner) and a is not None and b is not None:
+        apart = abs(a.objective - b.objective)
+        if apart > 1e-9 * a.objective or not np.array_equal(labels, others):
+            raise Wrong(f"{name} {change.__name__}: objectives {apart} apart, {labels}, {others}")
     if learner is SQUARED and change is not features:
         apart = first.get_mahalanobis_matrix() * np.outer(first.scale_, first.scale_)
         apart -= second.get_mahalanobis_matrix() * np.outer(second.scale_, second.scale_)

@@ -67,7 +67,9 @@ def learner(**parameters) -> ChangePointMetricLearner:
     return ChangePointMetricLearner(**given)
 
 
-@pytest.mark.parametrize("penalty", [LearnedPrice(), LearnedPrice((lambda X: np.ones(2),))])
+@pytest.mark.parametrize(
+    "penalty", [LearnedPrice(), *(LearnedPrice((lambda X, c=c: c,)) for c in (1.0, np.ones(2)))]
+)
 @pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()])
 def test_constant_prices_are_the_learned_penalty(penalty, metric) -> None:
     given = {"metric": metric, "regularizer": SquaredFrobenius(1e-2)}
@@ -230,6 +232,7 @@ def test_strength_chosen_by_cross_validation() -> None:
     ("parameters", "sentence"),
     [
         ({"penalty": LearnedPrice((3,))}, "LearnedPrice needs features="),
+        ({"penalty": LearnedPrice((np.ndarray,))}, "LearnedPrice needs features="),
         ({"penalty": LearnedPrice((lambda X: X,))}, r"row for every position 0 … T, got \(60, 2\)"),
         ({"penalty": LearnedPrice((lambda X: [np.nan],))}, "finite numbers"),
         ({"penalty": LearnedPrice((flags,), nonnegative=(True, True))}, "one nonnegative for each"),
