@@ -124,7 +124,9 @@ class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
 
 @dataclass(eq=False, repr=False)
 class WhitenedMetricLearner(MappedSegmenter):
-    """Learn a metric after relevant component analysis: few sequences, many features (Eq. (9)).
+    """Learn a metric after relevant component analysis: few sequences, many features.
+
+    The objective is Eq. (9) of the paper.
 
     With W the whitening of the covariance within segments (RCA, directions ordered by how much
     they vary between segments), the metric is B = WᵀCW and C is learned with large margin. On
@@ -178,7 +180,9 @@ class WhitenedMetricLearner(MappedSegmenter):
 
 @dataclass(eq=False, repr=False)
 class ReferenceMetricLearner(MappedSegmenter):
-    """Learn a metric near a reference metric: of PCA, RCA, or of the plain features (Eq. (9)).
+    """Learn a metric near a reference metric: of PCA, RCA, or of the plain features.
+
+    The objective is Eq. (9) of the paper.
 
     With W the components of the reference, the metric is B = WᵀCW, and C minimizes
 
@@ -249,7 +253,9 @@ class ReferenceMetricLearner(MappedSegmenter):
 
 @dataclass(eq=False, repr=False)
 class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
-    """Learn a full metric after relevant component analysis: few samples (Eq. (9)).
+    """Learn a full metric after relevant component analysis: few samples.
+
+    The objective is Eq. (9) of the paper.
 
     With W the whitening of a covariance S, the metric is B = WᵀCW and C is learned with large
     margin. K-means looks for round clusters of one size. S within clusters (RCA's whitening,
