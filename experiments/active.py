@@ -69,6 +69,10 @@ _SENTENCE = (
     "metric to all labels, random {random_way:.0f} %; it is {worse} worse than random by more than "
     "one standard error."
 )
+_NO_WAY = (
+    "{table}: all labels lead to no less loss than the Euclidean metric, so that shares of the way "
+    "there mean nothing; ours is {worse} worse than random by more than one standard error."
+)
 _FEWER = " What random reaches with {random_seconds:.0f} s ours reaches with {seconds:.0f} s."
 _CURVES = (OURS, RANDOM, "leftmost")
 
@@ -244,7 +248,11 @@ class Active(Procedure):
             for table, whole in seconds.items()
         ]
         sentences = [
-            (_SENTENCE + (_FEWER if "seconds" in facts else "")).format(**facts)
+            (
+                _NO_WAY
+                if facts["way"] is None
+                else _SENTENCE + (_FEWER if "seconds" in facts else "")
+            ).format(**facts)
             for facts in reached
         ]
         fields = {"reached": reached, "seconds_of": seconds, "sentences": sentences}
@@ -284,7 +292,9 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
     start, end = (_curve(rows, name)[1, 0] for name in (START, END))
     place = int(np.flatnonzero(parts <= max(part, parts[0]))[-1])
     there = float(chance[all_parts == parts[place]][0])
-    way, random_way = (100 * (start - loss) / (start - end) for loss in (ours[place], there))
+    way = random_way = None  # where all labels lead nowhere
+    if end < start:
+        way, random_way = (100 * (start - loss) / (start - end) for loss in (ours[place], there))
     facts = {"table": table, "percent": 100 * parts[place], "way": way, "random_way": random_way}
     values = {(row["method"], row["column"]): np.array(row["values"]) for row in rows}
     excess = {f"{100 * f:g}": values[OURS, _column(f)] - values[RANDOM, _column(f)] for f in parts}
@@ -305,9 +315,12 @@ def draw(results: Mapping[str, Any]) -> Figure:
 def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
     """Loss against labeled seconds, a panel for each folder; stacked where axes are given."""
     tables = results["tables"]
-    ways = [f"{facts['way']:.0f} % on {facts['table']}" for facts in results["reached"]]
+    some = [facts for facts in results["reached"] if facts["way"] is not None]
+    ways = ", ".join(f"{facts['way']:.0f} % on {facts['table']}" for facts in some)
     percent = results["reached"][0]["percent"]
-    message = f"From {percent:g} % of the labels ours goes {', '.join(ways)} of the way to all"
+    message = f"From {percent:g} % of the labels ours goes {ways} of the way to all"
+    if not some:
+        message = "All labels lead to no less loss than the Euclidean metric"
     stacked = ax is not None
     ax = canvas(ax, (4.3 * len(tables), 3.4), message)
     axes = panels(ax, [1.0] * len(tables), stacked=stacked)

@@ -42,6 +42,10 @@ def test_reach_is_the_way_from_the_start_to_all_labels():
     facts = reach("made", 1000.0, table)
     assert "seconds" not in facts
     assert facts["worse"] == "at 10, 25 %"
+    table[:3] = rows("euclidean", [2, 2, 2])  # no worse than all labels: a way to nowhere
+    facts = reach("made", 1000.0, table)
+    assert (facts["way"], facts["random_way"], facts["worse"]) == (None, None, "at 10, 25 %")
+    table[:3] = rows("euclidean", [12, 12, 12])
     table[-1]["values"] = [4, 16]  # on average 3 more than random, 5 more or less
     assert reach("made", 1000.0, table)["worse"] == "at 10 %"
 
