@@ -108,7 +108,10 @@ def _unseen(model: Any, data: LabeledSequences) -> tuple[LabeledSequences, str]:
         return data, "The model was trained on every one of these sequences: this is no test."
     seen = [name for name, print_ in zip(data.names, prints) if print_ in known.values()]
     if not seen:
-        return data, "The model was trained on none of these sequences."
+        return data, (
+            "The model was trained on none of these sequences, compared to the last bit: parts or "
+            "changed copies of those of its training would not be known again."
+        )
     return data.select(new), (
         f"{len(seen)} of {len(data)} sequences are left out, because the model was trained on "
         f"them: {', '.join(seen)}."

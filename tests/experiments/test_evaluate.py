@@ -75,7 +75,7 @@ def test_command_scores_every_sequence_of_a_folder(
             "1 of 4 sequences are left out, because the model was trained on",
             3,
         ),
-        ([1, 2], "The model was trained on none of these sequences.", 2),
+        ([1, 2], "trained on none of these sequences, compared to the last bit: parts or", 2),
         ([0], "The model was trained on every one of these sequences: this is no test.", 1),
     ],
 )
