@@ -15,7 +15,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
-from sklearn.cluster import KMeans
 
 from metriclearn.clusterers.dp_means import DPMeans
 from metriclearn.problem.losses import FrobeniusLoss
@@ -123,5 +122,7 @@ def _counted(
             "segment(s), each of which is a state; lower n_states or the penalty of a segment.",
             stacklevel=4,
         )
+    from sklearn.cluster import KMeans  # slow to import, for the few who count states
+
     clusterer = KMeans(min(count, distinct), n_init=10, random_state=random_state)
     return clusterer.fit(means, sample_weight=segments.sizes.astype(np.float64)).labels_
