@@ -292,7 +292,7 @@ class PricedSegmentation:
                 f"{price:g}; change the unit."
             )
         signal, c, ends = self.signal, -float(price), np.empty(0, dtype=np.int64)
-        if c < 0.0 and signal.cumulative.shape[1] == 1 and all(part is None for part in signal[2:]):
+        if c < 0.0 and signal.cumulative.shape[1] == 1 and {*map(type, signal[2:])} == {type(None)}:
             prefixes, value, ends = best_means(signal.cumulative, c, self.min_size)
         if not len(ends):
             prefixes, value, ends = best_segmentation(signal, c, self.min_size)
