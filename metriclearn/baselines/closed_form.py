@@ -20,7 +20,7 @@ class ClosedFormMetric(StandardizedMetric):
     """L = X†J with J = Y(YᵀY)^(-1/2): multivariate regression on the scaled assignments (MLCA).
 
     It minimizes ‖XBXᵀ − N‖²_F over B ⪰ 0, that is, it makes the truth N = JJᵀ the projection on the
-    partitions of the similarities XBXᵀ (Theorem 3.2). Data are centered per data set and
+    partitions of the similarities XBXᵀ. Data are centered per data set and
     standardized, which is a regression with intercepts; several data sets are stacked, their
     clusters being different ones. O(TP² + P³), linear in T.
 

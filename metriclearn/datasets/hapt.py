@@ -72,7 +72,7 @@ def load_hapt(
     (``user01``), names recordings (``exp01_user01``).
 
     Data: Reyes-Ortiz, Oneto, Sama, Parra & Anguita, Transition-Aware Human Activity Recognition
-    Using Smartphones, Neurocomputing 2015 (UCI 341). Files: ``sequences_int16.npz`` and
+    Using Smartphones, Neurocomputing 171, 2016 (UCI 341). Files: ``sequences_int16.npz`` and
     ``segments.csv``, which are made from the publisher's archive where that lies in the folder.
     Cost O(samples).
 

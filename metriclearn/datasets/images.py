@@ -242,7 +242,8 @@ def load_bsds500(root: PathLike | None = None) -> LabeledImages:
 
     References
     ----------
-    Arbelaez, Maire, Fowlkes & Malik, PAMI 33(5), 2011.
+    Arbelaez, Maire, Fowlkes & Malik, Contour detection and hierarchical image segmentation, PAMI
+    33(5), 2011.
 
     Examples
     --------

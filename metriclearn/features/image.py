@@ -245,7 +245,7 @@ class Superpixels(ComponentParameters):
 
     References
     ----------
-    Achanta et al., SLIC superpixels, PAMI 2012.
+    Achanta et al., SLIC superpixels compared to state-of-the-art superpixel methods, PAMI 34, 2012.
     """
 
     n_segments: int = 400

@@ -114,7 +114,7 @@ def hausdorff(
     References
     ----------
     R. Lajugie, S. Arlot and F. Bach, "Large-margin metric learning for partitioning problems",
-    2013 (ICML 2014), section 3.
+    arXiv:1303.1280, 2013, section 3.1.
     """
     a, b, n = _change_points(true, pred, n_samples)
     if len(a) == 0 or len(b) == 0:
@@ -203,9 +203,9 @@ def covering(
     References
     ----------
     P. Arbeláez, M. Maire, C. Fowlkes and J. Malik, "Contour detection and hierarchical image
-    segmentation", IEEE Transactions on Pattern Analysis and Machine Intelligence 33, 2011, Eq. (8).
+    segmentation", IEEE Transactions on Pattern Analysis and Machine Intelligence 33, 2011.
     G. J. J. van den Burg and C. K. I. Williams, "An evaluation of change point detection
-    algorithms", arXiv:2003.06222, 2020, section 4.
+    algorithms", arXiv:2003.06222, 2020.
     """
     covered = []
     for one in _annotations("covering", true):
@@ -261,7 +261,7 @@ def f_measure(
     References
     ----------
     G. J. J. van den Burg and C. K. I. Williams, "An evaluation of change point detection
-    algorithms", arXiv:2003.06222, 2020, section 4.
+    algorithms", arXiv:2003.06222, 2020.
     """
     pairs = [_change_points(one, pred, n_samples) for one in _annotations("f_measure", true)]
     marked, predicted = [_starts(ends) for ends, _, _ in pairs], sorted(_starts(pairs[0][1]))

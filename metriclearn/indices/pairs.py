@@ -282,7 +282,7 @@ def partition_loss(table: ContingencyTable, *, normalized: bool = True) -> float
     References
     ----------
     R. Lajugie, S. Arlot and F. Bach, "Large-margin metric learning for partitioning problems",
-    2013 (ICML 2014), Eq. (8).
+    arXiv:1303.1280, 2013, Eq. (8).
     """
     row_share = table.counts / table.row_sizes[table.rows]
     column_share = table.counts / table.column_sizes[table.columns]
