@@ -2,8 +2,9 @@
 What has been learned?
 ======================
 
-A diagonal metric is one weight per feature; a full one with the trace as a regularizer looks for
-few directions, and its eigenvalues say how many.
+A diagonal metric is one weight per feature: highlighted are the three of twelve that the segments
+follow. A full one with the trace as a regularizer looks for few directions, and its eigenvalues
+say how many.
 """
 
 from metriclearn import L1, ChangePointMetricLearner, DiagonalMetric, FullMetric, Trace
