@@ -309,8 +309,10 @@ def headline(results: Mapping[str, Any]) -> str:
     return f"{OURS} is {', '.join(parts)} of {counted(len(main), 'table')}."
 
 
-def paired_tests(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Whether ours differs from every other method in the first column, by paired tests over units.
+def paired_tests(
+    results: Mapping[str, Any], table: Mapping[str, Any], column: str
+) -> dict[str, dict[str, Any]]:
+    """Whether ours differs from every other method in a column, by paired tests over units.
 
     ``better`` and ``worse`` count the units where ours is, ``mcnemar`` is the probability that a
     fair coin parts them as unequally (McNemar's test, exact), ``wilcoxon`` that of signed ranks of
@@ -318,7 +320,6 @@ def paired_tests(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[s
     the number of methods as Holm does (Scandinavian Journal of Statistics 6, 1979). Empty for
     tables that are not main ones, have no row "ours", or fewer than six units.
     """
-    column = next(iter(table["columns"]))
     rows = {row["method"]: row for row in rows_of(results, table) if row["column"] == column}
     mine = rows.get(OURS)
     if not table["main"] or mine is None or len(mine["units"]) < _FEWEST_PAIRS:
@@ -346,11 +347,19 @@ def paired_tests(results: Mapping[str, Any], table: Mapping[str, Any]) -> dict[s
 
 
 def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """The lines of a table of :func:`paired_tests`, under its title; none where there are none."""
-    tests = paired_tests(results, table)
-    if not tests:
+    """The lines of a table of :func:`paired_tests`, under its title; none where there are none.
+
+    They are of the column with the most methods that differ from ours, the first of equals.
+    """
+    columns = {name: paired_tests(results, table, name) for name in table["columns"]}
+    differing = {
+        name: sum(test["better"] + test["worse"] > 0 for test in tests.values())
+        for name, tests in columns.items()
+    }
+    column = max(differing, key=differing.__getitem__)
+    if not differing[column]:
         return []
-    title = next(iter(table["columns"].values()))
+    title, tests = table["columns"][column], columns[column]
     head = ["ours against", "better in", "worse in", "p (McNemar)", "p (Wilcoxon)"]
     rows = [
         [method.replace("|", "\\|"), test["better"], test["worse"]]

@@ -235,7 +235,7 @@ def test_paired_tests_by_hand() -> None:
         for name, some in gains.items()
     ]
     results = written(make_results() | {"rows": rows, "tables": [_table()]})
-    tests = paired_tests(results, _table())
+    tests = paired_tests(results, _table(), "estimated")
     assert list(tests) == ["rca", "pca"] or list(tests) == ["pca", "rca"]
     assert tests["rca"] == {
         "better": 8,
@@ -244,8 +244,8 @@ def test_paired_tests_by_hand() -> None:
         "wilcoxon": pytest.approx(2 * 2 / 256),
     }
     assert (tests["pca"]["better"], tests["pca"]["worse"], tests["pca"]["mcnemar"]) == (4, 4, 1.0)
-    assert paired_tests(results, _table(better="more"))["rca"]["worse"] == 8
-    assert paired_tests(results, _table(main=False)) == {}
+    assert paired_tests(results, _table(better="more"), "estimated")["rca"]["worse"] == 8
+    assert paired_tests(results, _table(main=False), "estimated") == {}
     assert "| rca | 8 | 0 | 0.016 | 0.016 |" in results_markdown(results)
     assert "p (McNemar)" not in results_markdown(written(make_results()))  # three units
 
