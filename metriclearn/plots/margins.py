@@ -174,7 +174,7 @@ def expected_calibration_error(
     Raises
     ------
     ValueError
-        If a probability is outside [0, 1], an outcome is neither true nor false, or lengths differ.
+        If there is none, a probability is outside [0, 1], or lengths differ.
 
     References
     ----------
