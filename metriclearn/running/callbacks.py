@@ -79,6 +79,8 @@ class ProgressBar(Callback):
 class EarlyStopping(Callback, BaseEstimator):
     """Stop when the score on held-out data sets has not improved for a while.
 
+    The learner keeps the metric of the least training objective so far, not that of the best score.
+
     Parameters
     ----------
     X, y : data sets and labels, as for the learner's ``score``

@@ -2,8 +2,8 @@
 Watching a fit, and stopping it
 ===============================
 
-Callbacks see every round: one stops when held-out sequences are not segmented better any more, one
-hands numbers to TensorBoard, MLflow, or a list.
+Callbacks see every round: one stops when held-out sequences have not been segmented better for four
+rounds, one hands numbers to TensorBoard, MLflow, or a list.
 """
 
 import warnings
@@ -15,7 +15,7 @@ from metriclearn.datasets import make_change_points
 
 warnings.simplefilter("ignore")  # stopped before it has converged, as it is meant to be
 data = make_change_points(12, 200, 40, 4, (4, 7), random_state=0)
-stopping = EarlyStopping(data.sequences[8:], data.labels[8:], patience=6)
+stopping = EarlyStopping(data.sequences[8:], data.labels[8:], patience=4)
 rows = []
 log = ScalarLog(lambda name, value, step: rows.append((name, value, step)))
 learner = ChangePointMetricLearner(callbacks=[stopping, log]).fit(
@@ -24,7 +24,11 @@ learner = ChangePointMetricLearner(callbacks=[stopping, log]).fit(
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.2))
 axes[0].plot(stopping.rounds_, stopping.scores_, "o-")
-axes[0].set(title=learner.solution_.reason, xlabel="round", ylabel="score on held-out sequences")
+axes[0].set(
+    title=f"Stopped after {len(stopping.rounds_)} rounds ({learner.solution_.reason})",
+    xlabel="round",
+    ylabel="score on held-out sequences",
+)
 for name in ("metriclearn/objective", "metriclearn/lower_bound"):
     steps, values = zip(*[(step, value) for row, value, step in rows if row == name])
     axes[1].plot(steps, values, label=name)
