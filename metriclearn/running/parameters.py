@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from inspect import signature
 from os import fspath
@@ -328,6 +328,9 @@ def needs(**rows: Needs) -> Callable[[Function], Function]:
     return checking
 
 
+_SIGNATURE: Any = cache(signature)  # of a class, which takes longer than all checks of its values
+
+
 def check_parameters(estimator: Any) -> None:
     """Check an estimator by its table ``PARAMETERS``, and its components by theirs.
 
@@ -337,7 +340,7 @@ def check_parameters(estimator: Any) -> None:
         Who needed what, and what came, in one sentence.
     """
     who, table = type(estimator).__name__, getattr(estimator, "PARAMETERS", {})
-    parameters = signature(type(estimator)).parameters
+    parameters = _SIGNATURE(type(estimator)).parameters
     for name in dict.fromkeys([*table, *parameters]):
         value = getattr(estimator, name, None)
         row = table.get(name, _EVERYWHERE.get(name))
