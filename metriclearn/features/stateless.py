@@ -12,7 +12,9 @@ from sklearn.utils import Tags
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters
 
-SEQUENCES = Needs("a list {name} of sequences", lambda X: not isinstance(X, bytes) and len(X) >= 0)
+SEQUENCES = Needs(
+    "a list {name} of sequences", lambda X: not isinstance(X, (str, bytes)) and len(X) >= 0
+)
 
 
 class Descriptor(Protocol):

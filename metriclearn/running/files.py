@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
 from collections.abc import Iterator
@@ -47,7 +48,8 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
     try:
         yield
     except _DAMAGED + further as error:
-        of_the_system = isinstance(error, OSError) and error.errno is not None
+        # a damaged archive has the system seek where no file can be
+        of_the_system = isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)
         if of_the_system or str(error).startswith(repr(os.fspath(path))):
             raise
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"

@@ -25,6 +25,7 @@ CALLS: list[tuple[Any, tuple, str]] = [
     (LEARNER.fit, (X, np.full(12, -1)), "nothing is known|labels"),
     (LEARNER.fit, ([X, X], [LABELS, LABELS], [1.0, "a"]), "sample_weight"),
     (LEARNER.fit(X, LABELS).fit_states, (X, [1, "1"] * 6), "states of one type"),
+    (ml.SequenceFeatures().transform, ("",), "a list X of sequences"),
     (ml.LowRankForm, (X + 1j,), "Complex"),
     (ml.LowRankForm, (MASKED,), "masked"),
     (ml.DenseForm, (DAYS,), "datetime64"),

@@ -96,6 +96,12 @@ def test_changed_bytes(tmp_path: Path) -> None:
     changed()
 
 
+@pytest.mark.parametrize(("where", "byte"), [(0.9955823922207633, 208), (0.9966336746255756, 92)])
+def test_places_of_members_outside_the_file(where: float, byte: int, tmp_path: Path) -> None:
+    content = contents(tmp_path)["checkpoint"]
+    check(tmp_path / "changed.npz", "checkpoint", content, ("flip", where, byte))
+
+
 def test_members_that_nothing_refers_to_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
     path.write_bytes(contents(tmp_path)["model"])
