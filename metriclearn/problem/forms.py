@@ -471,7 +471,8 @@ def cumulative_sums(
         mean += total[0] / len(X)
     width = X.shape[1] if components is None else len(components)
     rest = mean if components is None else np.zeros(width)  # to be taken from rows under a metric
-    sums = np.zeros((len(X) + 1, max(1, width)))
+    sums = np.empty((len(X) + 1, max(1, width)))
+    sums[: 1 if width else None] = 0.0
     for begin in range(0, len(X) if width else 0, block):
         part = np.ascontiguousarray(X[begin : begin + block], dtype=np.float64)
         if components is not None:

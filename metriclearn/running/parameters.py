@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from importlib import import_module
 from inspect import signature
+from math import isfinite
 from os import fspath
 from reprlib import Repr
 from typing import Any, TypeVar, cast
@@ -90,6 +91,8 @@ def real_array(
         )
     for start in range(0, len(array) if array.ndim else 1, _ROWS):
         rows = array[start : start + _ROWS] if array.ndim else array
+        if isfinite(np.vdot(rows, rows)):  # one pass; large numbers overflow and are looked at
+            continue
         finite = ~np.isnan(rows) if infinite else np.isfinite(rows)
         if not finite.all():
             place = np.argwhere(~finite)[0] + [start, *[0] * (array.ndim - 1)][: array.ndim]
@@ -108,6 +111,8 @@ def real_array(
 
 def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDArray:
     """Real numbers of any shape as float64, or an error for what is something else."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
     if hasattr(values, "toarray"):
         raise NotNumbers(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
     faulty = _at_fault(values) if hasattr(values, "columns") else ""
