@@ -149,6 +149,21 @@ class Recording:
         return stream.getvalue()
 
 
+def _chosen(media: list[Path]) -> tuple[str, list[Path]]:
+    """Sound where there is an audio file, else pictures; and the recordings that have it."""
+    if not any(path.suffix.lower() in AUDIO_SUFFIXES for path in media):
+        return "video", media
+    silent = [path for path in media if _is_silent(path)]
+    if silent:
+        warnings.warn(
+            f"{', '.join(path.name for path in silent[:5])} without sound cannot be learned from "
+            "with recordings of sound, and is not shown; label videos with --features video, or "
+            "in a folder of their own.",
+            stacklevel=3,
+        )
+    return "audio", [path for path in media if path not in silent]
+
+
 def open_recordings(
     folder: Path,
     extractor: Callable[[str, float], Any],
@@ -197,17 +212,7 @@ def open_recordings(
         recordings.append(Recording(path.stem, "table", path, X, names, rate or 1.0, length))
     if media:
         if features is None:
-            sounding = any(path.suffix.lower() in AUDIO_SUFFIXES for path in media)
-            features = "audio" if sounding else "video"
-            silent = [path for path in media if sounding and _is_silent(path)]
-            if silent:
-                warnings.warn(
-                    f"{', '.join(path.name for path in silent[:5])} without sound cannot be "
-                    "learned from with recordings of sound, and is not shown; label videos with "
-                    "--features video, or in a folder of their own.",
-                    stacklevel=2,
-                )
-            media = [path for path in media if path not in silent]
+            features, media = _chosen(media)
         media_rate = (None if tables else rate) or 4.0
         computing = extractor(features, media_rate)
     for path in media:
