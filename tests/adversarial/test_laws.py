@@ -116,7 +116,7 @@ LEARNERS = learners()
 
 def _fit(learner: Any, Xs: list, ys: list, w: np.ndarray) -> Any:
     """Fitted to all, with weights where it takes them; clusterers of a table to the first."""
-    seeded = {"random_state": 0} if "random_state" in learner.get_params() else {}
+    seeded = {name: 0 for name in learner.get_params() if name.endswith("random_state")}
     learner = clone(learner).set_params(**seeded)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
