@@ -126,7 +126,7 @@ class Comparison(Procedure):
 
 
 def save_model(outcome: Outcome, file: Path) -> None:
-    """Save the model of the column "estimated", which then knows the sequences it was trained on.
+    """Save the model of the column "estimated", with sequences and features it was trained on.
 
     What has learned no metric (equal cuts, say) is not saved.
     """
@@ -134,6 +134,7 @@ def save_model(outcome: Outcome, file: Path) -> None:
     if hasattr(model, "components_"):
         known = copy.copy(model)
         known.training_sequences_ = dict(zip(train.names, fingerprints(train)))
+        known.feature_names_in_ = np.array(train.feature_names, dtype=object)
         save(known, file)
 
 

@@ -1,13 +1,15 @@
 """Score a saved model: ``python -m experiments.evaluate model=FILE dataset=NAME dataset.root=DIR``.
 
 All sequences of the folder are scored (of the synthetic data, the test sequences), but for those
-that the model was trained on, by the hashes in its file. The table is printed, and written with
-``results.json``, ``results.md`` and ``report.html`` to Hydra's run directory.
+that the model was trained on, by the hashes in its file. Columns are those of the training by name,
+in whatever order they stand. The table is printed, and written with ``results.json``,
+``results.md`` and ``report.html`` to Hydra's run directory.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +62,7 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
         data = load_sequences(config, config.dataset.root)
     else:
         *_, data = synthetic_sequences(config, config.seed)
-    P = len(data.feature_names)
-    if model.n_features_in_ != P:
-        raise ValueError(
-            f"The model {config.model} was trained on {model.n_features_in_} features, but "
-            f"{data.name} has {P}; load the data with the options of the training run."
-        )
+    data = _as_trained(config.model, model, data)
     words = [model, getattr(model, "baseline", None) or getattr(model, "metric", None)]
     words += [getattr(model, "regularizer", None)]
     name = " ".join(type(word).__name__ for word in words if word is not None)
@@ -92,6 +89,27 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
     }
     write_report(folder, results)
     return page("evaluation.md.j2", rows=rows, tables=tables, protocol=results["protocol"])
+
+
+def _as_trained(file: str, model: Any, data: LabeledSequences) -> LabeledSequences:
+    """The data with the columns of the training, in its order, where the model has their names."""
+    P, remedy = len(data.feature_names), "load the data with the options of the training run."
+    if model.n_features_in_ != P:
+        raise ValueError(
+            f"The model {file} was trained on {model.n_features_in_} features, but {data.name} has "
+            f"{P}; {remedy}"
+        )
+    names = list(getattr(model, "feature_names_in_", data.feature_names))
+    if names == data.feature_names:
+        return data
+    unclear = [name for name in names if data.feature_names.count(name) != 1]
+    if unclear:
+        raise ValueError(
+            f"The model {file} was trained on features such as {unclear[0]!r}, but {data.name} has "
+            f"no such column or several, of {', '.join(data.feature_names[:5])} …; {remedy}"
+        )
+    order = [data.feature_names.index(name) for name in names]
+    return replace(data, sequences=[X[:, order] for X in data.sequences], feature_names=names)
 
 
 def _unseen(model: Any, data: LabeledSequences) -> tuple[LabeledSequences, str]:

@@ -109,3 +109,10 @@ def test_clear_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     save(euclidean(data), tmp_path / "small.npz")
     message = failure(capsys, "evaluate", f"model={tmp_path}/small.npz", "tiny=true", out)
     assert "trained on 1 features, but synthetic has 12" in message
+    model = euclidean(data)
+    model.feature_names_in_ = np.array(["height"], dtype=object)
+    save(model, tmp_path / "named.npz")
+    save_files(data, tmp_path / "data")
+    places = (f"model={tmp_path}/named.npz", f"dataset.root={tmp_path}/data")
+    message = failure(capsys, "evaluate", *places, "dataset=files", out)
+    assert "trained on features such as 'height', but data has no such column" in message

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from experiments.command_line import one_sentence
@@ -131,6 +132,26 @@ def test_own_files_with_a_test_folder(own: tuple[Path, Path], tmp_path: Path) ->
     assert found["ours", "estimated"]["held_out"] > 0
     text = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "trained on 5 sequences; test sequences: series5, series6, series7." in text
+
+
+def test_evaluate_reads_columns_by_the_names_of_the_training(
+    own: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train, test = own
+    labels, out = ("dataset.label=state", "dataset.group=person"), tmp_path / "out"
+    ours = [f"~methods.{name}" for name in ("diagonal_l2", "full", "trace")]
+    few = ("tiny=true", "n_jobs=1", *ours, "~methods.euclidean", "~methods.pca", "~methods.rca")
+    places = (f"dataset.path={train}", f"dataset.test_root={test}", f"hydra.run.dir={out}")
+    call("run", "experiment=files", *few, *places, *labels)
+    (tmp_path / "turned").mkdir()
+    for file in test.glob("*.csv"):
+        table = pd.read_csv(file)
+        table[table.columns[::-1]].to_csv(tmp_path / "turned" / file.name, index=False)
+    places = (f"model={out}/model.npz", f"dataset.root={tmp_path}/turned", "dataset=files")
+    call("evaluate", *places, *labels, f"hydra.run.dir={tmp_path}/scores")
+    scored = read_results(tmp_path / "scores" / "results.json")["rows"]
+    losses = {r["column"]: r["values"] for r in scored if r["measure"] == "partition_loss"}
+    assert losses["estimated"] == pytest.approx(rows(out)["ours", "estimated"]["values"])
 
 
 def test_own_files_are_split_by_sequence(own: tuple[Path, Path], tmp_path: Path) -> None:
