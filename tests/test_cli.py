@@ -418,12 +418,33 @@ def test_no_boundary_predicted_is_told(
     assert "0% of 9 held-out ones within 1 s, none predicted\n" in capsys.readouterr().out
 
 
-def test_label_of_minus_one_is_unknown_and_told() -> None:
+@pytest.mark.parametrize(
+    ("names", "unknown"),
+    [((1, 2, -1, 1), "-1"), (("a", "b", "NaN", "a"), "NaN"), (("a", "b", " ", "a"), " ")],
+)
+def test_label_of_nobody_is_unknown_and_told(names: tuple[Any, ...], unknown: str) -> None:
     X = np.repeat([0.0, 4.0, 9.0, 0.0], 10)[:, None] + 0.1 * np.sin(np.arange(40.0))[:, None]
-    y = np.repeat([1, 2, -1, 1], 10)
-    data = ml.datasets.LabeledSequences("d", [X], [y], ["g"], ["s"], ["x"])
-    with pytest.warns(UserWarning, match="label -1 count as those that nobody has labeled"):
-        assert ml.RecordingSegmenter().fit(data).labels_ == ["1", "2"]
+    data = ml.datasets.LabeledSequences("d", [X], [np.repeat(names, 10)], ["g"], ["s"], ["x"])
+    with pytest.warns(
+        UserWarning, match=f"label {unknown!r} count as those that nobody has labeled"
+    ):
+        assert ml.RecordingSegmenter().fit(data).labels_ == [str(name) for name in names[:2]]
+
+
+@pytest.mark.parametrize("label", ["nan", "-1"])
+def test_segments_without_a_label_are_not_learned_from(
+    songs: Path, tmp_path: Path, label: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables = read_segments(songs / "segments.csv")
+    rows = {
+        r: [(a, b, label if i == 1 else c) for i, (a, b, c) in enumerate(t)]
+        for r, t in tables.items()
+    }
+    save_segments(rows, songs / "few.csv")
+    cache = ("--segments", "few.csv", "--cache", songs / "cache")
+    run("fit", songs, "--out", tmp_path / "m", *cache)
+    assert f"samples of label {label!r} count as those that nobody has" in capsys.readouterr().err
+    assert label not in ml.load(tmp_path / "m").labels_
 
 
 def test_neighbors_of_one_label_are_joined() -> None:

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from metriclearn.datasets.annotations import Segment
 from metriclearn.datasets.recordings import cached_features
-from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.datasets.sequences import LabeledSequences, runs
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 from metriclearn.estimators.whitened import WhitenedMetricLearner
 from metriclearn.features.media import duration
@@ -37,6 +37,7 @@ from metriclearn.running.parameters import (
 )
 
 _GRID = {"learner__regularizer__strength": (1.0, 10.0), "shrinkage": (0.03, 0.1, 0.3)}
+_NOBODY = {"", "-1", "-1.0", "nan", "<na>"}  # what tables say of a sample that has no label
 
 
 @dataclass(eq=False, repr=False)
@@ -111,7 +112,7 @@ class RecordingSegmenter(ComponentParameters):
         ----------
         data : LabeledSequences
             As :func:`metriclearn.datasets.load_recordings` reads it with the same extractor.
-            Samples of label −1 are left out, and stretches of one sample.
+            Samples of label −1 or NaN are left out, and stretches of one sample.
         progress : bool, optional
             Whether a bar is shown; None in a terminal only.
 
@@ -125,13 +126,15 @@ class RecordingSegmenter(ComponentParameters):
         check_parameters(self)
         component(LabeledSequences, "load_files(FOLDER)").check(type(self).__name__, "data", data)
         either(None, True, False).check(type(self).__name__, "progress", progress)
-        if any(labels.dtype.kind == "i" and np.any(labels == -1) for labels in data.labels):
-            data = data.without("-1")
-            warnings.warn(
-                "samples of label -1 count as those that nobody has labeled and are left out; give "
-                "them another label if they are of a class.",
-                stacklevel=2,
-            )
+        written = sorted({label for labels in data.labels for label in runs(labels)})
+        for label in written:
+            if label.strip().casefold() in _NOBODY:
+                data = data.without(label)
+                warnings.warn(
+                    f"samples of label {label!r} count as those that nobody has labeled and are "
+                    "left out; give them another label if they are of a class.",
+                    stacklevel=2,
+                )
         truths = [Partition.from_runs(labels) for labels in data.labels]
         if all(truth.n_clusters == 1 for truth in truths):
             raise ValueError(
