@@ -19,7 +19,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from metriclearn.features.stateless import StatelessTransformer
-from metriclearn.running.parameters import SWITCH, Needs, either, needs, number, several, shown
+from metriclearn.running.parameters import (
+    SWITCH,
+    Needs,
+    either,
+    needs,
+    number,
+    real_array,
+    several,
+    shown,
+)
 
 _COUNT = number(1, 2**31, whole=True)
 _SIZES = {
@@ -279,7 +288,7 @@ class Columns(nn.Module):
     encoder : callable (n_features) -> nn.Module
         A class such as ``WindowEncoder``, or a ``functools.partial`` of one; called with ``stop``.
     stop : int
-        The column after the last that it reads.
+        The column after the last that it reads, P at most.
 
     Raises
     ------
@@ -302,8 +311,12 @@ class Columns(nn.Module):
     @needs(**_SIZES, stop=_COUNT)
     def __init__(self, n_features: int, encoder: Callable[[int], nn.Module], stop: int) -> None:
         super().__init__()
-        self.stop = min(stop, n_features)
-        self.encoder = encoder(self.stop)
+        if stop > n_features:
+            raise ValueError(
+                f"Columns needs stop ≤ {n_features}, the columns there are, got {stop}."
+            )
+        self.stop = stop
+        self.encoder = encoder(stop)
 
     def forward(self, X: Tensor) -> Tensor:
         """(N, T, P) -> (N, T, r)."""
@@ -540,10 +553,12 @@ class FrozenFeatures(StatelessTransformer):
         Raises
         ------
         ValueError
-            If windows are of another shape, or features are not finite.
+            If windows are of another shape or no finite numbers, or features are not finite.
         """
         self.fit()
-        windows = np.array(X, dtype=np.float32)  # torch does not read arrays that are views
+        given = real_array(type(self).__name__, "windows", X, None, single_precision=True)
+        with np.errstate(over="ignore"):  # features are not finite then
+            windows = np.array(given, dtype=np.float32)  # torch does not read arrays that are views
         if windows.shape[1:] != tuple(self.shape) or not len(windows):
             raise ValueError(
                 f"FrozenFeatures needs windows (n, {', '.join(map(str, self.shape))}), got shape "

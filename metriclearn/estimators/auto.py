@@ -26,8 +26,8 @@ from metriclearn.estimators.whitened import ReferenceMetricLearner, WhitenedMetr
 from metriclearn.features.boundary import BoundaryFeatures
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
-from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, needs, number
+from metriclearn.problem.partition import Partition, factorize, label_values
+from metriclearn.running.parameters import Needs, needs, number, shown
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius, Trace
 
@@ -173,15 +173,7 @@ def auto_metric_learner(
     data = read_data_sets(who, X)
     truths = read_labelings(who, y, data, segments=True, partial=True)
     known = not isinstance(truths[0], Partition)
-    n = len(truths)
-    units = np.arange(n)
-    if groups is not None:
-        units = np.unique(np.asarray(groups), return_inverse=True)[1]
-    if data.single or np.shape(units) != (n,) or units.max() == 0:
-        raise ValueError(
-            f"{who} needs a list of sequences in two groups and more, one group for each, got {n} "
-            f"sequence(s) and groups={groups!r}."
-        )
+    units = _read_groups(who, groups, 1 if data.single else len(truths))
     search = _Search(X, truths, units, n_folds, time.monotonic() + seconds)
     usable = [
         (rank, name, family)
@@ -209,6 +201,27 @@ def auto_metric_learner(
     losses = np.array([trial.losses for trial in search.trials])
     learner.choice_ = AutomaticChoice(names, losses, names.index(best.name), search.left_out)
     return learner
+
+
+def _read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
+    """Number of the group of each of ``n`` sequences, which are alone by default, (n,)."""
+    units = np.arange(n)
+    if groups is not None:
+        try:
+            names = label_values(groups)
+        except ValueError as error:
+            raise ValueError(
+                f"{who} needs groups=[…] with a name or a number for each of {n} sequence(s), none "
+                f"of them missing, got {shown(groups)}."
+            ) from error
+        names = factorize(names) if names.dtype == object else names
+        units = np.unique(names, return_inverse=True)[1]
+    if np.shape(units) != (n,) or units.max() == 0:
+        raise ValueError(
+            f"{who} needs a list of sequences in two groups and more, one group for each, got {n} "
+            f"sequence(s) and groups={shown(groups)}."
+        )
+    return units
 
 
 @dataclass

@@ -138,7 +138,7 @@ def plot_reliability(
     A. Niculescu-Mizil and R. Caruana, "Predicting good probabilities with supervised learning",
     ICML 2005.
     """
-    given, shares, counts = _bins(probabilities, outcomes, n_bins)
+    given, shares, counts = _bins("plot_reliability", probabilities, outcomes, n_bins)
     error = expected_calibration_error(probabilities, outcomes, n_bins)
     message = f"Calibration error {error:.3f} of {int(counts.sum()):,} predictions"
     ax = draw.canvas(ax, (4.6, 4.4), message, title)
@@ -174,26 +174,33 @@ def expected_calibration_error(
     Raises
     ------
     ValueError
-        If there is none, a probability is outside [0, 1], or lengths differ.
+        If there is none, a probability is outside [0, 1], an outcome neither True nor False, or
+        lengths differ.
 
     References
     ----------
     M. P. Naeini, G. F. Cooper and M. Hauskrecht, "Obtaining well calibrated probabilities using
     Bayesian binning", AAAI 2015.
     """
-    given, shares, counts = _bins(probabilities, outcomes, n_bins)
+    who = "expected_calibration_error"
+    given, shares, counts = _bins(who, probabilities, outcomes, n_bins)
     return float(np.sum(counts * np.abs(given - shares)) / counts.sum())
 
 
-def _bins(probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int) -> tuple:
+def _bins(who: str, probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int) -> tuple:
     """Mean probability, share that came true and number of predictions of every filled bin."""
-    given = real_array("plot_reliability", "probabilities", probabilities, 1)
-    came = real_array("plot_reliability", "outcomes", outcomes, 1)
-    number(1, 10_000, whole=True).check("plot_reliability", "n_bins", n_bins)
+    given = real_array(who, "probabilities", probabilities, 1)
+    came = real_array(who, "outcomes", outcomes, 1)
+    number(1, 10_000, whole=True).check(who, "n_bins", n_bins)
     if came.shape != given.shape or given.min() < 0 or given.max() > 1:
         raise ValueError(
-            "plot_reliability needs one outcome for each probability from 0 to 1, got "
-            f"{came.shape} outcomes for {len(given)} from {given.min():g} to {given.max():g}."
+            f"{who} needs one outcome for each probability from 0 to 1, got {came.shape} outcomes "
+            f"for {len(given)} from {given.min():g} to {given.max():g}."
+        )
+    if not np.isin(came, (0, 1)).all():
+        raise ValueError(
+            f"{who} needs outcomes that are True or False, 1 or 0, got "
+            f"{came[~np.isin(came, (0, 1))][0]:g}; say of each prediction whether it came true."
         )
     places = np.minimum((given * n_bins).astype(int), n_bins - 1)
     counts = np.bincount(places, minlength=n_bins)

@@ -14,7 +14,7 @@ from tests.features.sounds import RATE, write_video, write_wave
 
 torch = pytest.importorskip("torch")
 
-from metriclearn.encoders import FrozenFeatures  # noqa: E402
+from metriclearn.encoders import Columns, FrozenFeatures, WindowEncoder  # noqa: E402
 
 
 class Power(torch.nn.Module):
@@ -66,6 +66,17 @@ def test_windows_of_signals_and_what_is_refused() -> None:
     with pytest.raises(ValueError, match=r"needs windows \(n, 8, 2\), got shape \(150, 2, 8\)"):
         frozen.transform(windows.reshape(150, 2, 8))
     with pytest.raises(ValueError, match="needs a module with finite outputs"):
-        frozen.transform(windows * np.inf)
+        frozen.transform(windows * 1e300)
+    with pytest.raises(
+        ValueError, match="FrozenFeatures needs finite numbers, got NaN at position"
+    ):
+        frozen.transform(windows * np.nan)
+    with pytest.raises(ValueError, match="needs a rectangular array of real numbers in windows"):
+        frozen.transform([["loud", "quiet"]])
     with pytest.raises(ValueError, match="needs a module, a torch module or"):
         FrozenFeatures("network", (8, 2)).transform(windows)
+
+
+def test_columns_that_are_not_there_are_refused() -> None:
+    with pytest.raises(ValueError, match="Columns needs stop ≤ 5, the columns there are, got 9"):
+        Columns(5, WindowEncoder, 9)

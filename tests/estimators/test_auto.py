@@ -80,6 +80,9 @@ def test_partial_labels_are_left_to_families_that_learn_from_them() -> None:
         ((XS[0], YS[0]), "needs a list of sequences in two groups"),
         ((XS, YS, np.zeros(len(XS))), "two groups"),
         ((XS, YS, [1, 2]), "one group for each"),
+        ((XS, YS, [None, *range(1, len(XS))]), "a number for each of 8 sequence.s., none of them"),
+        ((XS, YS, np.ones((len(XS), 2))), "needs groups=.…. with a name or a number for each"),
+        ((XS, YS, 3), "needs groups=.…. with a name or a number for each of 8"),
     ],
 )
 def test_what_cannot_be_divided_is_told(arguments, sentence) -> None:

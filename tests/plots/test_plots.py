@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 
 from metriclearn.plots import (
+    expected_calibration_error,
     plot_annotations,
     plot_convergence,
     plot_elbow,
@@ -24,6 +25,7 @@ from metriclearn.plots import (
     plot_learned_scales,
     plot_metric_matrix,
     plot_regularization_path,
+    plot_reliability,
     plot_scaling,
     plot_segmentation,
     plot_timeline,
@@ -421,3 +423,13 @@ def test_shortened_names_fit_and_keep_both_ends(name: str, length: int) -> None:
     assert len(short) == min(len(name), length)
     assert short[:5] == name[:5]
     assert short[-6:] == name[-6:] if len(name) >= 6 else short == name
+
+
+def test_calibration_error_is_of_what_came_true_or_not() -> None:
+    """Two bins: .1 and .3 of which none came true, .8 and 1 of which one did."""
+    told, came = [0.1, 0.3, 0.8, 1.0], [False, False, True, False]
+    assert expected_calibration_error(told, came, 2) == pytest.approx(0.5 * 0.2 + 0.5 * 0.4)
+    for function in (expected_calibration_error, plot_reliability):
+        sentence = f"{function.__name__} needs outcomes that are True or False, 1 or 0, got 0.3"
+        with pytest.raises(ValueError, match=sentence):
+            function(told, [0, 0.3, 1, 1])  # type: ignore[operator]
