@@ -5,13 +5,14 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import wraps
 from importlib import import_module
 from inspect import signature
 from math import isfinite
 from os import fspath
 from reprlib import Repr
 from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -333,7 +334,9 @@ def needs(**rows: Needs) -> Callable[[Function], Function]:
     return checking
 
 
-_SIGNATURE: Any = cache(signature)  # of a class, which takes longer than all checks of its values
+# of a class the names of its parameters, and whether each is a truth value by default: reading a
+# signature takes longer than all checks of the values; classes made at run time may go again
+_READ: WeakKeyDictionary[type, dict[str, bool]] = WeakKeyDictionary()
 
 
 def check_parameters(estimator: Any) -> None:
@@ -345,11 +348,15 @@ def check_parameters(estimator: Any) -> None:
         Who needed what, and what came, in one sentence.
     """
     who, table = type(estimator).__name__, getattr(estimator, "PARAMETERS", {})
-    parameters = _SIGNATURE(type(estimator)).parameters
+    parameters = _READ.get(type(estimator))
+    if parameters is None:
+        found = signature(type(estimator)).parameters
+        parameters = {name: isinstance(one.default, bool) for name, one in found.items()}
+        _READ[type(estimator)] = parameters
     for name in dict.fromkeys([*table, *parameters]):
         value = getattr(estimator, name, None)
         row = table.get(name, _EVERYWHERE.get(name))
-        if row is None and isinstance(parameters[name].default, bool):
+        if row is None and parameters[name]:
             row = SWITCH
         if row is not None:
             row.check(who, name, value)

@@ -1,6 +1,8 @@
 """Tables of parameters: what they accept, what they say, and that every estimator reads its own."""
 
+import gc
 import pkgutil
+import weakref
 from importlib import import_module
 from inspect import isabstract
 from typing import Any
@@ -68,3 +70,12 @@ def test_every_estimator_refuses_nonsense(cls: Any, name: str) -> None:
     words = rf"^{cls.__name__} needs .*\b{name.rstrip('s')}.*, got nonsense"
     with pytest.raises(ValueError, match=words):
         check([[0.0], [1.0], [2.0]], [0, 0, 1])
+
+
+def test_classes_made_at_run_time_are_not_kept() -> None:
+    made = type("Mine", (metriclearn.ChangePointMetricLearner,), {})
+    made().fit(np.arange(4.0), [0, 0, 1, 1])
+    kept = weakref.ref(made)
+    del made
+    gc.collect()
+    assert kept() is None
