@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -24,6 +24,7 @@ from metriclearn.problem.projector import Basis, Projector
 from metriclearn.similarities.nodes import NodeLabels
 
 _SMALLEST_BLOCK = 16  # rows: fewer would take more time than memory
+_CACHED = 1 << 16  # entries of a block that stays in the cache
 _PAIRS = 1 << 16  # at a time
 _FLOOR = 1e-8  # of the largest: B^(1/2) has no derivative where an eigenvalue is 0
 
@@ -66,20 +67,12 @@ class Operator(ABC):
         return len(self.root)
 
 
-def _gaussian(Z: NDArray, others: NDArray) -> NDArray:
-    """exp(−‖z_i − z_j‖²), (b, r) and (S, r) -> (b, S)."""
-    kernel = (2.0 * Z) @ others.T
-    kernel -= np.einsum("ir,ir->i", Z, Z)[:, None]
-    kernel -= np.einsum("ir,ir->i", others, others)
-    np.minimum(kernel, 0.0, out=kernel)  # rounding must not make a similarity exceed 1
-    return np.exp(kernel, out=kernel)
-
-
 class GaussianOperator(Operator):
     """W_ij = exp(−(x_i − x_j)ᵀB(x_i − x_j)) over all pairs, O(S²(r + k)) a product.
 
-    W is kept when it takes at most half of ``memory``, and otherwise computed again, in blocks of
-    rows, whenever it is needed.
+    Everything is computed from the upper half of W, in blocks of rows that stay in the cache. They
+    are kept when they take at most half of ``memory``, and otherwise computed again whenever they
+    are needed.
 
     Parameters
     ----------
@@ -94,54 +87,45 @@ class GaussianOperator(Operator):
     def __init__(self, X: NDArray, components: NDArray, root: NDArray, memory: float) -> None:
         self.root, self.memory = root, memory
         self._X, self._components = X, components
-        self._Z = X @ components.T
+        Z, ones = X @ components.T, np.ones((len(X), 1))
+        squares = -np.einsum("ir,ir->i", Z, Z)[:, None]
+        # −‖z_i − z_j‖² as one product: [2z_i, −‖z_i‖², 1]·[z_j, 1, −‖z_j‖²]
+        self._left, self._right = np.hstack([2.0 * Z, squares, ones]), np.hstack([Z, ones, squares])
 
-    @property
-    def _keeps(self) -> bool:
-        return 16.0 * self.n_samples**2 <= self.memory
+    def _computed(self) -> Iterator[tuple[slice, NDArray]]:
+        """Rows, and their similarities to the first of them and all that follow."""
+        n = self.n_samples
+        for rows in gen_batches(n, max(_SMALLEST_BLOCK, _CACHED // n)):
+            block = self._left[rows] @ self._right[rows.start :].T
+            np.minimum(block, 0.0, out=block)  # rounding must not make a similarity exceed 1
+            yield rows, np.exp(block, out=block)
 
     @cached_property
-    def _kernel(self) -> NDArray:
-        return _gaussian(self._Z, self._Z)
+    def _kept(self) -> list[tuple[slice, NDArray]]:
+        return list(self._computed())
 
-    def _rows(self) -> Iterator[slice]:
-        """Blocks small enough that three arrays of their size fit beside what is kept."""
-        budget = 0.5 * self.memory if self._keeps else self.memory
-        fitting = int(budget / (28.0 * self.n_samples))
-        step = max(_SMALLEST_BLOCK, min(fitting, 4096))
-        return (slice(begin, begin + step) for begin in range(0, self.n_samples, step))
-
-    def _blocks(self) -> Iterator[tuple[slice, slice, NDArray]]:
-        """Rows, the columns from the first of these rows on, and their similarities."""
-        for rows in self._rows():
-            columns = slice(rows.start, self.n_samples)
-            if self._keeps:
-                yield rows, columns, self._kernel[rows, columns]
-            else:
-                yield rows, columns, _gaussian(self._Z[rows], self._Z[columns])
+    def _blocks(self) -> Iterable[tuple[slice, NDArray]]:
+        """The blocks of :meth:`_computed`, of which all but their squares are mirrored in W."""
+        return self._kept if 8.0 * self.n_samples**2 <= self.memory else self._computed()
 
     def product(self, V: NDArray) -> NDArray:
-        if self._keeps:
-            return self._kernel @ V
         product = np.zeros(V.shape)
-        for rows, columns, block in self._blocks():
-            height = len(block)
-            product[rows] += block @ V[columns]
-            product[rows.start + height :] += block[:, height:].T @ V[rows]
+        for rows, block in self._blocks():
+            product[rows] += block @ V[rows.start :]
+            product[rows.stop :] += block[:, len(block) :].T @ V[rows]
         return product
 
     def unscaled_slope(self, F: NDArray) -> NDArray:
-        """Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ with G = −FFᵀ∘W, from its upper half."""
-        total = np.zeros((self._X.shape[1],) * 2)
-        for rows, columns, block in self._blocks():
-            G = -F[rows] @ F[columns].T
+        """Σ_ij G_ij (x_i − x_j)(x_i − x_j)ᵀ = 2Xᵀ(Diag(G1) − G)X with G = −FFᵀ∘W."""
+        X = np.hstack([self._X, np.ones((self.n_samples, 1))])
+        product = np.zeros(X.shape)  # (FFᵀ∘W)[X, 1]
+        for rows, block in self._blocks():
+            G = F[rows] @ F[rows.start :].T
             G *= block
-            G[:, len(block) :] *= 2.0  # stands for its mirror image too
-            X, others = self._X[rows], self._X[columns]
-            cross = X.T @ (G @ others)
-            total += X.T @ (G.sum(1)[:, None] * X) - cross - cross.T
-            total += others.T @ (G.sum(0)[:, None] * others)
-        return total
+            product[rows] += G @ X[rows.start :]
+            product[rows.stop :] += G[:, len(G) :].T @ X[rows]
+        half = self._X.T @ (product[:, :-1] - product[:, -1:] * self._X)
+        return half + half.T
 
     def restricted(self, kept: NDArray) -> Self:
         return type(self)(self._X[kept], self._components, self.root[kept], self.memory)
