@@ -39,12 +39,16 @@ from experiments.report import (
     standardized_weights,
 )
 from experiments.results import COLUMNS, MEASURE, OURS
-from metriclearn import FrobeniusLoss, LowRankForm, Partition, best_penalty, save
+from metriclearn import FrobeniusLoss, Partition, save
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
-from metriclearn.problem.forms import center
 
-LEARNED, TUNED = "learned", "tuned"  # where a penalty comes from
+LEARNED, TUNED, RELATIVE = "learned", "tuned", "relative"  # where a penalty comes from
+_WORDS = {
+    LEARNED: ", penalty as learned",
+    TUNED: ", penalty tuned afterwards",
+    RELATIVE: ", penalty tuned in units of each sequence's variance",
+}
 Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
 
 
@@ -53,8 +57,11 @@ class Comparison(Procedure):
 
     A method with ``learns_penalty`` has, for every candidate, the choice between the penalty that
     ``fit`` leaves and the one of :func:`with_tuned_penalty`; without it ``fit`` has tuned the
-    penalty itself. The option ``columns`` of a method leaves out columns.
+    penalty itself. Where ``relative`` is true, every method with a metric can have a penalty in
+    units of each sequence's variance as well. The option ``columns`` of a method leaves out some.
     """
+
+    relative = True
 
     backend = "threads"
     validates_one = True
@@ -76,13 +83,16 @@ class Comparison(Procedure):
         models: dict[Any, Any] = {None: model}
         if method.options.get("learns_penalty"):
             models = {LEARNED: model, TUNED: with_tuned_penalty(model, train)}
+        if self.relative and hasattr(model, "components_"):
+            models[RELATIVE] = with_tuned_penalty(model, train, "variance")
         estimated = {name: sequence_losses(fitted, held_out) for name, fitted in models.items()}
         given = {None: sequence_losses(model, held_out, "given")}
         return {"estimated": estimated, "given": given}
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
-        if option == TUNED:
-            model = with_tuned_penalty(model, case.train)
+        if option in (TUNED, RELATIVE):
+            unit = "variance" if option == RELATIVE else None
+            model = with_tuned_penalty(model, case.train, unit)
         return model, {MEASURE: sequence_losses(model, case.test, column)}
 
     def words(self, outcome: Outcome, column: str) -> str:
@@ -91,7 +101,7 @@ class Comparison(Procedure):
             return ""
         words = str(choice)
         if column == "estimated" and choice.option is not None:
-            words += f", penalty {'as learned' if choice.option == LEARNED else 'tuned afterwards'}"
+            words += _WORDS[choice.option]
         if len(choice.losses):
             words += f" (loss held out {choice.losses.mean():.3g})"
         return words
@@ -143,17 +153,17 @@ def fingerprints(data: LabeledSequences) -> list[str]:
     return [joblib.hash(np.ascontiguousarray(X), "sha1") for X in data.sequences]
 
 
-def with_tuned_penalty(learner: Segmenter, data: LabeledSequences) -> Segmenter:
+def with_tuned_penalty(
+    learner: Segmenter, data: LabeledSequences, unit: str | None = None
+) -> Segmenter:
     """A copy of a fitted learner with the penalty of least mean loss on the data, found exactly.
 
-    The metric stays as it was learned; :func:`metriclearn.best_penalty` searches all penalties, as
-    baselines do. A metric that is zero keeps its penalty.
+    The metric stays as it was learned; see ``tune_penalty`` for the unit of the penalty. A metric
+    that is zero keeps its penalty.
     """
     tuned = copy.copy(learner)
     if len(learner.components_):
-        forms = [LowRankForm(center(array) @ learner.components_.T) for array in data.sequences]
-        truths = [Partition.from_runs(labels) for labels in data.labels]
-        tuned.penalty_, _ = best_penalty(forms, truths, min_size=learner.min_size)
+        tuned.tune_penalty(data.sequences, data.labels, unit)
     return tuned
 
 

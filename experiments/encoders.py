@@ -24,6 +24,8 @@ from metriclearn import Partition
 class Encoders(Streams):
     """The procedure of a data set or a ``stream``; encoders are fitted from ``seeds`` seeds."""
 
+    relative = False  # outputs of encoders are normalized, and seeds compared with one penalty
+
     def __init__(self, config: DictConfig) -> None:
         import torch
 

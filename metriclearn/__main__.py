@@ -330,7 +330,9 @@ def info(model: Annotated[Path, "file that fit has written"]) -> None:
     print(f"{names} of {parts[0].n_features_in_} features")
     print(f"rank of the metric: {len(parts[-1].components_)}")
     if getattr(parts[-1], "penalty_", None) is not None:
-        print(f"price of a segment: {parts[-1].penalty_:.4g}")
+        unit = getattr(parts[-1], "penalty_unit_", None)
+        times = "" if unit is None else " times the variance of a sequence under the metric"
+        print(f"price of a segment: {parts[-1].penalty_:.4g}{times}")
     if getattr(parts[-1], "price_", None) is not None:
         weights = " ".join(f"{weight:.4g}" for weight in parts[-1].price_.coef_)
         print(f"weights of the features of its price: {weights}")

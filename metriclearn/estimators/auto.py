@@ -96,13 +96,21 @@ class AutomaticChoice:
 
 
 class _Trial(NamedTuple):
-    """A candidate and its losses by group, where the penalty is tuned afterwards or not."""
+    """A candidate with one of the penalties, and its losses by group."""
 
     name: str
     rank: int
     learner: Any
-    tuned: bool
+    penalty: str
     losses: NDArray
+
+
+# arguments of tune_penalty after the fit, if it is called
+_PENALTIES: dict[str, dict[str, Any] | None] = {
+    "penalty as learned": None,
+    "penalty tuned": {},
+    "penalty tuned in units of each sequence's variance": {"unit": "variance"},
+}
 
 
 @needs(
@@ -125,8 +133,8 @@ def auto_metric_learner(
     """A fitted learner whose family, strength, price and min_size were chosen on groups left out.
 
     Every family is tried at its strengths by cross-validation over whole groups of sequences, with
-    the penalty as it was learned and tuned on the training part
-    (:meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`). Of every family the best counts,
+    the penalty as it was learned, and tuned on the training part in either unit of
+    :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. Of every family the best counts,
     and of families the first, from simple to complex, that is no worse than the best by more than
     one standard error of their paired differences over groups. Then, one after another, half the
     shortest labeled segment as ``min_size``, and prices of the sequence and of the boundary
@@ -194,9 +202,7 @@ def auto_metric_learner(
         for other in search.attempt(f"{base}, {words}", best.rank, changed.set_params(**changes)):
             gain = best.losses - other.losses
             best = other if gain.mean() > _standard_error(gain) else best
-    learner = _fitted(best.learner, X, truths)
-    if best.tuned:
-        learner.tune_penalty(X, truths)
+    learner = _priced(_fitted(best.learner, X, truths), best.penalty, X, truths)
     names = [trial.name for trial in search.trials]
     losses = np.array([trial.losses for trial in search.trials])
     learner.choice_ = AutomaticChoice(names, losses, names.index(best.name), search.left_out)
@@ -237,29 +243,35 @@ class _Search:
     left_out: list[str] = field(default_factory=list)
 
     def attempt(self, name: str, rank: int, learner: Any) -> list[_Trial]:
-        """The trials of a candidate with its penalty as learned and tuned; none after the time."""
+        """The trials of a candidate with each of the penalties; none after the time."""
         if self.trials and time.monotonic() > self.deadline:
             self.left_out.append(name)
             return []
         X, truths, units = self.X, self.truths, self.units
         loss: Any = FrobeniusLoss() if isinstance(truths[0], Partition) else KnownLoss()
-        losses = np.zeros((2, len(truths)))
+        losses = np.zeros((len(_PENALTIES), len(truths)))
         splitter = GroupKFold(min(self.n_folds, int(units.max()) + 1))
         for train, test in splitter.split(units, groups=units):
             arrays, labels = [X[i] for i in train], [truths[i] for i in train]
             fitted = _fitted(learner, arrays, labels)
-            other = copy.copy(fitted).tune_penalty(arrays, labels)
-            for row, model in zip(losses, (fitted, other)):
+            for row, penalty in zip(losses, _PENALTIES):
+                model = _priced(fitted, penalty, arrays, labels)
                 for i, ends in zip(test, model.predict_change_points([X[i] for i in test])):
                     row[i] = truths[i].n_samples * loss(Partition(ends=ends), truths[i])
         made = []
-        for tuned, row in zip((False, True), losses):
-            words = f"{name}, penalty {'tuned' if tuned else 'as learned'}"
+        for penalty, row in zip(_PENALTIES, losses):
+            words = f"{name}, {penalty}"
             means = np.bincount(units, row) / np.bincount(units)
-            made.append(_Trial(words, rank, learner, tuned, means))
+            made.append(_Trial(words, rank, learner, penalty, means))
             _LOGGER.info("%s: loss %.4g on groups left out", words, means.mean())
         self.trials += made
         return made
+
+
+def _priced(fitted: Any, penalty: str, X: Any, truths: Sequence[Any]) -> Any:
+    """A copy of a fitted learner with one of the penalties."""
+    options, model = _PENALTIES[penalty], copy.copy(fitted)
+    return model if options is None else model.tune_penalty(X, truths, **options)
 
 
 def _fitted(learner: Any, X: Any, truths: Sequence[Any]) -> Any:

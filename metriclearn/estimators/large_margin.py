@@ -367,6 +367,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         if isinstance(cone.metric, PricedMetric) and self.price_ is not None:
             self.price_ = self.price_.weighted(cone.metric.split(metric)[1])
         self.penalty_: float | None = None
+        self.__dict__.pop("penalty_unit_", None)  # of tune_penalty, for another penalty
         if not self._count_known:
             learned = price if price > 1e-12 * self.loss_scale else 0.0  # less is rounding
             self.penalty_ = learned if cone.priced else float(self.penalty)

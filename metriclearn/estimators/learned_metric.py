@@ -130,6 +130,7 @@ class LearnedMetric(  # type: ignore[call-arg]
     ) -> tuple[DataSets, list[Any]]:
         """Check parameters, data and, unless ``segments`` is None, labels; keep feature names."""
         check_parameters(self)
+        self.__dict__.pop("penalty_unit_", None)  # of tune_penalty, for another penalty
         who = type(self).__name__
         data = read_data_sets(who, X)
         truths: list[Any] = []

@@ -29,12 +29,12 @@ from metriclearn.estimators.states import States
 from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentation_oracle
 from metriclearn.oracles.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.path import best_penalty
-from metriclearn.problem.forms import LowRankForm, cumulative_sums
+from metriclearn.problem.forms import LowRankForm, center, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition, label_array
 from metriclearn.problem.risk import Oracle
-from metriclearn.running.parameters import SWITCH, component
+from metriclearn.running.parameters import SWITCH, component, either
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _LANES = 3  # of features in a picture
 _FEW = 5  # segments: of sequences this short nothing is said
 _METRIC = component("fit", "ClusteringMetricLearner()", optional=True)
+_UNIT = either(None, "variance")
 
 
 class PlottedSegmenter:
@@ -104,10 +105,12 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
     """Predictions of a fitted metric ``components_`` with a ``penalty_`` per segment.
 
     Subclasses fit ``components_`` (r, P) and ``penalty_``, and have the parameters
-    ``n_segments`` (None or "given") and ``min_size``.
+    ``n_segments`` (None or "given") and ``min_size``. ``penalty_unit_`` is that of
+    :meth:`tune_penalty`.
     """
 
     penalty_: float | None
+    penalty_unit_: str | None = None
     n_segments: str | None
     min_size: int
     oracle: Oracle | None = None
@@ -221,7 +224,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         )
         return self
 
-    def tune_penalty(self, X: Any, y: Any) -> Self:
+    def tune_penalty(self, X: Any, y: Any, unit: str | None = None) -> Self:
         """Set the penalty to that of least mean loss on labeled data, best others than training.
 
         Exact: optimal segmentations are piecewise constant in λ, and their path has all of them,
@@ -235,10 +238,14 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         y : labels, change-points or partial labels, for each of them
             What partial labels say is what counts, see
             :class:`~metriclearn.problem.losses.KnownLoss`.
+        unit : None or "variance"
+            Of the penalty: that of squared distances, or the variance of each sequence under the
+            metric, for sequences of which some have less contrast than others. Scores of
+            :meth:`boundary_margins` are in this unit, too. The next ``fit`` forgets it.
 
         Returns
         -------
-        self, with another ``penalty_``
+        self, with another ``penalty_``, and ``penalty_unit_``
 
         Raises
         ------
@@ -246,8 +253,9 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             If all sequences are too short, or data or labels cannot be used.
         """
         who, data, tuned = type(self).__name__, self._read(X), copy.copy(self)
+        _UNIT.check(who, "unit", unit)
         truths = read_labelings(who, y, data, segments=True, partial=True)
-        tuned.penalty_ = self.penalty_ or 0.0
+        tuned.penalty_, tuned.penalty_unit_ = self.penalty_ or 0.0, unit
         given = tuned._segment(data, None, lambda form: form)
         long = [i for i, form in enumerate(given) if not isinstance(form, Partition)]
         if not long:
@@ -263,6 +271,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             pairs = zip(forms, truths)
             truths = [complete(form, None, known).completing(known) for form, known in pairs]
         self.penalty_, _ = best_penalty(forms, truths, min_size=self.min_size, loss=loss)
+        self.penalty_unit_ = unit
         return self
 
     def fit_states(
@@ -336,10 +345,13 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         states = getattr(self, "states_", None) or States(
             self.components_, price=float(self.penalty_ or 0.0)
         )
-        results = [
-            states.of(array, partition, count, random_state)
-            for array, partition, count in zip(data.arrays, partitions, counts)
-        ]
+        results = []
+        for array, partition, count in zip(data.arrays, partitions, counts):
+            price = states.price
+            if self.penalty_unit_ is not None and not hasattr(self, "states_"):
+                price *= (center(array) @ self.components_.T).var(axis=0).sum() or 1.0
+            known = replace(states, price=price)
+            results.append(known.of(array, partition, count, random_state))
         return results[0] if data.single else results
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -380,9 +392,14 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         partitions: list[Any] = []
         n_single = 0
         for X, count in zip(data.arrays, counts):
-            form: Any = LowRankForm(cumulative=cumulative_sums(X, self.components_))
+            sums = cumulative_sums(X, self.components_)
+            variance = 1.0
+            if self.penalty_unit_ is not None:
+                variance = np.square(np.diff(sums, axis=0)).sum() / len(X) or 1.0
+                sums /= variance**0.5
+            form: Any = LowRankForm(cumulative=sums)
             if self.price_ is not None:
-                form = ChargedForm(form, prices=self.price_.prices(X))
+                form = ChargedForm(form, prices=self.price_.prices(X) / variance)
             if count is not None:
                 partitions.append(oracle(form, int(count)))
             elif len(X) < self.min_size:  # is one segment

@@ -80,8 +80,20 @@ class MahalanobisCost(BaseCost):
         return np.maximum(sums[:, -1] - means, 0.0)[:, None]
 
     def get_default_penalty(self) -> float:
-        """The learned price of a segment, or the BIC's with one parameter per rank of B."""
+        """The learned price of a segment, or the BIC's with one parameter per rank of B.
+
+        Raises
+        ------
+        ValueError
+            If the price is in units of each sequence's variance.
+        """
         validation.check_is_fitted(self)
+        if getattr(self.metric, "penalty_unit_", None) is not None:
+            raise ValueError(
+                f"{type(self).__name__} needs a penalty in units of squared distance, but that of "
+                "the metric is in units of each sequence's variance; call "
+                "tune_penalty(X, y, unit=None), or pass a penalty to the detector."
+            )
         learned = getattr(self.metric, "penalty_", None)
         if learned:
             return float(learned)

@@ -30,6 +30,7 @@ from metriclearn import (
     WhitenedMetricLearner,
 )
 from metriclearn.__main__ import main
+from metriclearn.baselines import TunedSegmenter
 from metriclearn.problem.forms import Samples
 from metriclearn.problem.prices import PricedFeatures, PricedSamples
 from metriclearn.solvers.mahalanobis import PricedMetric
@@ -262,16 +263,17 @@ def test_learners_of_other_sequences_refuse_prices(outer) -> None:
 # The penalty of least loss on other data
 
 
+@pytest.mark.parametrize("unit", [None, "variance"])
 @pytest.mark.parametrize(
     "parameters",
     [{}, {"penalty": BOTH}, {"n_segments": "given"}],
     ids=["number", "features", "given"],
 )
-def test_tuned_penalties_are_the_best_of_all(parameters) -> None:
+def test_tuned_penalties_are_the_best_of_all(parameters, unit) -> None:
     """Against a fine grid; with prices of positions, and where no penalty was learned."""
     Xs, ys = [X for X, _ in TEST[:6]], [y for _, y in TEST[:6]]
     tuned = learner(regularizer=SquaredFrobenius(1.0), **parameters).fit(XS, YS)
-    tuned.tune_penalty(Xs, ys)
+    tuned.tune_penalty(Xs, ys, unit)
 
     def loss(penalty: float) -> float:
         other = copy.copy(tuned)
@@ -283,6 +285,41 @@ def test_tuned_penalties_are_the_best_of_all(parameters) -> None:
     best = loss(tuned.penalty_)
     assert all(best <= loss(tuned.penalty_ * f) + 1e-12 for f in np.geomspace(0.01, 100, 60))
     assert tuned.penalty_ > 0
+
+
+def test_penalties_in_units_of_each_sequences_variance(tmp_path, capsys) -> None:
+    """Sequences of any contrast have the same segments, states and margins; a fit forgets it."""
+    Xs, ys = [X for X, _ in TEST[:6]], [y for _, y in TEST[:6]]
+    louder = [4.0**i * X + 3.0 for i, X in zip(range(-3, 3), Xs)]
+    plain = learner().fit(XS, YS).tune_penalty(louder, ys)
+    fitted = copy.copy(plain).tune_penalty(Xs, ys, unit="variance")
+    price, absolute = fitted.penalty_, plain.penalty_
+    assert fitted.score(louder, ys) == fitted.score(Xs, ys) > plain.score(louder, ys)
+    assert copy.copy(fitted).tune_penalty(louder, ys, "variance").penalty_ == pytest.approx(price)
+    for X, loud in zip(Xs, louder):
+        np.testing.assert_array_equal(fitted.predict_states(X), fitted.predict_states(loud))
+        margins, others = fitted.boundary_margins(X), fitted.boundary_margins(loud)
+        np.testing.assert_allclose(margins.losses, others.losses)
+        Z = X @ fitted.components_.T
+        by_hand = copy.copy(plain)
+        by_hand.penalty_ = price * Z.var(axis=0).sum()
+        np.testing.assert_array_equal(by_hand.predict(X), fitted.predict(X))
+        np.testing.assert_array_equal(by_hand.predict_states(X), fitted.predict_states(X))
+        in_units = by_hand.boundary_margins(X).losses / Z.var(axis=0).sum()
+        np.testing.assert_allclose(in_units, margins.losses, atol=1e-9)
+    assert fitted.predict_change_points(np.ones((9, 2))).tolist() == [9]
+    file = metriclearn.save(fitted, tmp_path / "model.npz")
+    np.testing.assert_array_equal(metriclearn.load(file).predict(louder[0]), fitted.predict(Xs[0]))
+    assert main(["info", str(file)]) == 0
+    assert f"{price:.4g} times the variance of a sequence" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="needs unit=None or"):
+        fitted.tune_penalty(Xs, ys, unit="std")
+    assert fitted.tune_penalty(louder, ys).penalty_ == absolute
+    assert fitted.tune_penalty(Xs, ys, "variance").fit(XS, YS).penalty_unit_ is None
+    assert fitted.penalty_ == learner().fit(XS, YS).penalty_
+    baseline = TunedSegmenter().fit(Xs, ys).tune_penalty(Xs, ys, "variance")
+    assert baseline.score(louder, ys) == baseline.score(Xs, ys)
+    assert baseline.fit(Xs, ys).penalty_unit_ is None
 
 
 def test_penalties_tuned_on_partial_labels() -> None:

@@ -117,7 +117,8 @@ def test_choice_between_learned_and_tuned_penalty(tmp_path: Path) -> None:
     assert bad.losses() == pytest.approx([0.0, 0.0])
     assert good.choices["estimated"].option == "learned"
     assert good.models["estimated"].penalty_ == 1.0
-    assert fixed.losses() == pytest.approx([2.0, 2.0])
+    assert fixed.losses() == pytest.approx([0.0, 0.0])
+    assert fixed.choices["estimated"].option == "relative"
 
 
 def test_another_candidate_must_be_clearly_better_where_splits_overlap() -> None:
