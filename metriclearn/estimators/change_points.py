@@ -155,6 +155,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     oracle: Oracle | None = None
 
     _COMPLETABLE = (False, "n_segments=None")
+    _ONE_IS_FEW = True
 
     @classmethod
     def paper(cls, **parameters: Any) -> Self:

@@ -66,6 +66,7 @@ from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
 _LOGGER = logging.getLogger(__name__)
 _LEAST_SIZE = 1e-4  # of the price: far below it, no boundary can pay
+_SMALLER = 2 / 3  # of the price, where it is tried whether the labels bound it
 _CONCERNS = {  # what leaves nothing to learn, or nothing learned, and the remedy
     "together": "was given labels that put all samples of a data set together, so that nothing "
     "parts them; pass data sets with two clusters or segments and more",
@@ -78,6 +79,9 @@ _CONCERNS = {  # what leaves nothing to learn, or nothing learned, and the remed
     "price": "learned a price of 0, which makes a cluster of every sample, as the labels say of no "
     "samples that they belong together; add labels or spans (same) without a change, or end lists "
     "of all change-points with T",
+    "one": "learned its price per segment from one sequence, whose labels two thirds of that price "
+    "would explain as well: others may get too few segments; fit to several sequences, or set "
+    "penalty, or call tune_penalty with others",
 }
 
 
@@ -101,6 +105,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         "alternation": component(Alternation, "Alternation()"),
     }
 
+    _ONE_IS_FEW: ClassVar[bool] = False  # whether one data set may leave the price open
     _CERTIFIED: ClassVar[bool] = True  # whether solvers have a lower bound of the objective
     # per round; with more, the master problem takes longer than it saves rounds
     _MOST_CUTS: ClassVar[int | None] = 100
@@ -166,7 +171,7 @@ class LargeMarginLearner(LearnedMetric, ABC):
         """
         problem = self._problem(X, y, sample_weight)
         self._learn(problem)
-        self._report(problem.risk.truths)
+        self._report(problem)
         return self
 
     def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Problem:
@@ -372,12 +377,9 @@ class LargeMarginLearner(LearnedMetric, ABC):
             learned = price if price > 1e-12 * self.loss_scale else 0.0  # less is rounding
             self.penalty_ = learned if cone.priced else float(self.penalty)
 
-    def _report(self, truths: Sequence[Any]) -> None:
-        """Log how fitting ended, and warn of what makes its result less than was asked for.
-
-        Truths are those that were learned from, completed where labels are partial.
-        """
-        solution, who = self.solution_, type(self).__name__
+    def _report(self, problem: Problem) -> None:
+        """Log how fitting ended, and warn of what makes its result less than was asked for."""
+        solution, who, truths = self.solution_, type(self).__name__, problem.risk.truths
         rounds = len(solution.trace.objective)
         gap = f" at a relative gap of {solution.relative_gap:.2g}" if self._CERTIFIED else ""
         _LOGGER.info(
@@ -405,6 +407,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
             concern = "fixed" if fixed else "metric"
         elif self.penalty == "learned" and self.penalty_ == 0.0:
             concern = "price"
+        elif self._ONE_IS_FEW and len(truths) == 1 and self._leaves_price_open(problem):
+            concern = "one"
         if concern is not None:
             sentence = _CONCERNS[concern].format(**vars(self))
             warnings.warn(f"{who} {sentence}.", stacklevel=3)
@@ -423,3 +427,13 @@ class LargeMarginLearner(LearnedMetric, ABC):
             ConvergenceWarning,
             stacklevel=3,
         )
+
+    def _leaves_price_open(self, problem: Problem) -> bool:
+        """Whether a smaller price than that learned has the same risk, but for the gap."""
+        solution, cone = self.solution_, problem.cone
+        if not (cone.priced and solution.converged and self.completions_ is None):
+            return False
+        metric, price = cone.split(solution.w)
+        points = [cone.join(metric, share * price) for share in (_SMALLER, 1.0)]
+        smaller, learned = (problem.risk(point).mean for point in points)
+        return smaller <= learned + solution.gap

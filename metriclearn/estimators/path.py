@@ -345,7 +345,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         self.strength_ = float(self.strengths_[self.path_.best])
         chosen = self.path_.learners[self.path_.best]
         self.__dict__.update({k: v for k, v in vars(chosen).items() if k not in parameters})
-        self._report(problem.risk.truths)
+        self._report(problem)
         return self
 
     def _folds(self, n: int, groups: Any) -> list[tuple[NDArray, NDArray]]:

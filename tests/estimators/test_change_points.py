@@ -1,6 +1,7 @@
 """ChangePointMetricLearner: what it learns, how it is solved, and the same in ruptures."""
 
 import logging
+import warnings
 
 import numpy as np
 import pytest
@@ -206,3 +207,19 @@ def test_the_learned_matrix_gives_the_same_segmentation_in_ruptures(metric, regu
         form = LowRankForm(learner.transform(X), shift=-3.0 * learner.penalty_)
         theirs = pelt.predict(pen=3.0 * learner.penalty_)
         np.testing.assert_array_equal(ChangePoints()(form).change_points, theirs)
+
+
+def test_price_that_one_sequence_leaves_open_is_told() -> None:
+    """Two thirds of it give the same segments; five sequences, or more changes, bound the price."""
+    data = make_change_points(5, 40, 3, 1, (2, 2), jump=3.0, random_state=0)
+    with pytest.warns(UserWarning, match="its price per segment from one sequence, whose labels"):
+        learner = ChangePointMetricLearner().fit(data.sequences[0], data.labels[0])
+    assert learner.predict_change_points(data.sequences[0]).tolist() == [*data.change_points[0]]
+    learner.penalty_ *= 2 / 3
+    assert learner.predict_change_points(data.sequences[0]).tolist() == [*data.change_points[0]]
+    long = make_change_points(1, 200, 10, 3, (6, 6), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ChangePointMetricLearner().fit(data.sequences, data.labels)
+        ChangePointMetricLearner().fit(long.sequences[0], long.labels[0])
+        ChangePointMetricLearner(penalty=2.0).fit(data.sequences[0], data.labels[0])
