@@ -173,7 +173,9 @@ def main() -> None:
     options = parser.parse_args()
     tiny, report = options.tiny, machine.Report("normalized_cuts", options, threads=options.threads)
     rows = [machine.in_own_process(training, metric, options.threads, tiny) for metric in _METRICS]
-    report.table("training", rows, "10 images, three starts, to a relative decrease of 1e-3.")
+    report.table(
+        "training", rows, "10 images; an outer step from each of three starts, then the best."
+    )
     rows = [machine.in_own_process(prediction, tiny, options.repeats)]
     report.table("prediction", rows, "Superpixels and features included.")
     rows = [machine.in_own_process(large, 2500 if tiny else 20_100, kind) for kind in _KINDS]

@@ -99,6 +99,11 @@ def test_learns_which_feature_counts() -> None:
     assert weights[0] > 20 * weights[1:].max()
     assert np.all(np.diff(learner.solution_.trace.objective) <= 0)
     assert len(learner.start_objectives_) == 3
+    # one outer step of each decides which goes on, here to where all of them in full get
+    tried = min(objective for _, objective in learner.start_objectives_)
+    assert learner.solution_.trace.objective[0] == tried
+    whole = clone(learner).set_params(solver=CCCP()).fit(X, y)
+    assert learner.solution_.objective == pytest.approx(whole.solution_.objective, rel=1e-3)
 
 
 @pytest.mark.parametrize(
