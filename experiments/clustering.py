@@ -123,7 +123,7 @@ class Clustering(Procedure):
 
     def table(self, name: str) -> Row:
         protocol, _, table = name.partition("/")
-        fields = {"title": f"{protocol}, {table}: {_TITLES[protocol]}"}
+        fields = {"title": f"{protocol}, {table}: {_TITLES[protocol]}", "independent": False}
         if protocol == "A":
             note = "The spread is that of K-means alone: this is no test."
             return fields | {"unit": "seed of K-means", "note": note}

@@ -318,11 +318,13 @@ def paired_tests(
     fair coin parts them as unequally (McNemar's test, exact), ``wilcoxon`` that of signed ranks of
     differences, which count by the weights of their units. Both are two-sided and corrected for
     the number of methods as Holm does (Scandinavian Journal of Statistics 6, 1979). Empty for
-    tables that are not main ones, have no row "ours", or fewer than six units.
+    tables that are not main ones, whose units are not independent, that have no row "ours", or
+    fewer than six units.
     """
     rows = {row["method"]: row for row in rows_of(results, table) if row["column"] == column}
     mine = rows.get(OURS)
-    if not table["main"] or mine is None or len(mine["units"]) < _FEWEST_PAIRS:
+    told = table["main"] and table.get("independent", True)
+    if not told or mine is None or len(mine["units"]) < _FEWEST_PAIRS:
         return {}
     weights = dict(zip(mine["units"], mine.get("weights", repeat(1.0))))
     own, sign = dict(zip(mine["units"], mine["values"])), -1 if table["better"] == "more" else 1

@@ -246,6 +246,7 @@ def test_paired_tests_by_hand() -> None:
     assert (tests["pca"]["better"], tests["pca"]["worse"], tests["pca"]["mcnemar"]) == (4, 4, 1.0)
     assert paired_tests(results, _table(better="more"), "estimated")["rca"]["worse"] == 8
     assert paired_tests(results, _table(main=False), "estimated") == {}
+    assert paired_tests(results, _table(independent=False), "estimated") == {}
     assert "| rca | 8 | 0 | 0.016 | 0.016 |" in results_markdown(results)
     assert "p (McNemar)" not in results_markdown(written(make_results()))  # three units
 
