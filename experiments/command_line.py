@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import difflib
 import errno
+import logging
 import os
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing.dummy import DummyProcess
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -55,6 +58,27 @@ def from_command_line(
     with one_sentence():
         check_overrides(config_name, [text for text in sys.argv[1:] if not text.startswith("-")])
         task()
+
+
+def end_with(main: Callable[[], None]) -> None:
+    """Run a command and end the process, though fits may go on in threads.
+
+    After Ctrl-C or an error of another fit, the end of Python would stop such threads within
+    compiled code, and the process with them: aborted, whatever the exit status should be.
+    """
+    try:
+        main()
+    except SystemExit as end:
+        if not any(isinstance(thread, DummyProcess) for thread in threading.enumerate()):
+            raise
+        status = end.code
+        if isinstance(status, str):
+            print(status, file=sys.stderr)
+            status = 1
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status or 0)
 
 
 _TYPES: dict[type, tuple[str, tuple[type, ...]]] = {

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 import metriclearn
 from experiments.choosing import compare
-from experiments.command_line import CONFIGS, from_command_line
+from experiments.command_line import CONFIGS, end_with, from_command_line
 from experiments.finished import Finished
 from experiments.procedure import Procedure
 from experiments.report import write_report
@@ -68,6 +68,16 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
         procedure = kind(OmegaConf.create(settings))
         outcomes = compare(procedure, finished, config.n_jobs)
         story = procedure.story(outcomes, folder)
+        results = {
+            "name": config.name,
+            "protocol": story.protocol,
+            "command": command,
+            **story.numbers,
+            **story.fields,
+            "seconds": sum(outcome.seconds for outcome in outcomes if outcome.name != OURS),
+            "config": settings,
+        }
+        page = write_report(folder, results, story.artifacts)
     except (KeyboardInterrupt, SystemError) as error:
         if not is_interrupt(error):
             raise
@@ -75,16 +85,6 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
             f"Interrupted: {len(finished)} finished fits are kept in {finished.folder}; the same "
             f"command, or it with resume={home}, goes on from there."
         ) from None
-    results = {
-        "name": config.name,
-        "protocol": story.protocol,
-        "command": command,
-        **story.numbers,
-        **story.fields,
-        "seconds": sum(outcome.seconds for outcome in outcomes if outcome.name != OURS),
-        "config": settings,
-    }
-    page = write_report(folder, results, story.artifacts)
     (home / _MARK).unlink(missing_ok=True)
     return f"{read_results(folder / 'results.json')['headline']}\nReport: {page}"
 
@@ -160,4 +160,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    end_with(main)
