@@ -187,6 +187,28 @@ def test_multirun_runs_every_value_and_ends_with_one_table(
         assert f" | {Cell(row['mean'], row['standard_error'], False, False)} | " in job
 
 
+def test_a_command_ends_with_its_status_though_fits_go_on_in_threads() -> None:
+    """Without the end of Python, which would abort the process where such a thread is compiled."""
+    script = """
+import atexit, time
+from multiprocessing.pool import ThreadPool
+from experiments.command_line import end_with, one_sentence
+
+def main():
+    ThreadPool(1).map_async(time.sleep, [60])
+    time.sleep(0.1)
+    with one_sentence():
+        raise KeyboardInterrupt("Interrupted: all is kept.")
+
+atexit.register(print, "the end of Python")
+print("begun")
+end_with(main)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (130, "begun\n")
+    assert ended.stderr == "Interrupted: all is kept.\n"
+
+
 def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) -> None:
     options = ["experiment=synthetic", *FEW, f"outputs={tmp_path}"]
     command = [sys.executable, "-m", "experiments.run", *options]
