@@ -155,7 +155,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
     def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
         """How sure every predicted change-point is, exactly, in units of the penalty.
 
-        Two pruned programs and little more with the penalty; O(T²(r + K)) with given numbers of
+        Two pruned programs and little more with the penalty, about six with given numbers of
         segments. An ``oracle`` of the estimator is not asked: margins are those of the exact
         program.
 

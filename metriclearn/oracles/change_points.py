@@ -520,7 +520,7 @@ def split_slack(slack, weight, c, t):
 
 
 @njit(**_WITHIN, forceinline=True)
-def _legal_from(rules, t, min_size):
+def legal_from(rules, t, min_size):
     """The first end u of which t is a legal split, whatever the start."""
     return t + min_size if rules is None else max(t + min_size, rules[_REACH, t] + 1)
 
@@ -739,7 +739,7 @@ def _renew(signal, c, min_size, u, low, common, F, starts, bounds, expiry, n):
     """
     S, weight, truth, charges, slacks, rules, _ = signal
     slack = split_slack(slacks, weight, c, u)
-    until = _legal_from(rules, u, min_size)
+    until = legal_from(rules, u, min_size)
     tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
     kept, evaluated = _INTEGER(0), 0
     for j in range(n):

@@ -7,7 +7,14 @@ F(t) + B(t) + p_t, and the best one without any from t−δ to t+δ
     W(t) = max F(s) + f(s,u) + B(u)    over segments (s, u] with s < t − δ or s = 0, and so for u,
 
 f being the value of a segment, see :mod:`metriclearn.oracles.change_points`. One program runs
-forward and one backward; with a given number of segments, both have a layer for every number.
+forward and one backward.
+
+With a given number K of segments, F and B are those of a price λ that is added again K times: no
+segmentation into K segments is worth more than F(t) + B(t) + p_t + λK. What one is worth less, its
+deficit, is a sum over its segments, each at least 0. So only the few segments are kept that lack at
+most a window, and layers for only those numbers of segments that do; a deficit that is found within
+the window is the least of all. λ is the price at which K − 1 segments are as good as K: a change
+elsewhere mostly replaces the weakest one, and then lacks nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +28,15 @@ from numpy.typing import NDArray
 
 from metriclearn.oracles.change_points import (
     PricedSegmentation,
+    Signal,
+    Vertex,
     allowed_starts,
     best_segmentation,
+    legal_from,
     price_at,
     segment_value,
+    segment_values,
+    slope,
     split_slack,
 )
 from metriclearn.problem.forms import LowRankForm
@@ -36,6 +48,9 @@ from metriclearn.running.parameters import component, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Given a count: the window as a share of the price, a gap that is small enough, and how fast and
+# how far the window grows before it holds everything. Any choice is exact.
+_SHARE, _GAP, _WIDER, _LIMIT = 0.35, 0.05, 2.6, 10.0
 _TOLERANCE = number(0, whole=True)
 _FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
 _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=True)
@@ -132,8 +147,8 @@ def boundary_margins(
 ) -> BoundaryMargins:
     """The best segmentation, and what changes elsewhere, or not there, cost.
 
-    Without ``n_clusters`` little more than two pruned programs; with it O(T²(r + K)) time and
-    O(TK) memory.
+    Without ``n_clusters`` little more than two pruned programs; with it about six of them in the
+    usual case, O(T²(r + K)) time and O(TK) memory at worst, as where all segmentations are as good.
 
     Parameters
     ----------
@@ -177,13 +192,11 @@ def boundary_margins(
             problem.solve(price)  # says why
         backward = best_segmentation(turned, -price, min_size)[0][::-1]
         through = forward + backward
-        without = _without(signal, -price, min_size, forward, backward, ends[:-1], tolerance)
+        options = signal, -price, min_size, forward, backward, None, 0.0, ends[:-1], tolerance
+        without = _without(*options)[0]
     else:
         ends = problem.solve_count(n_clusters)
-        layers = _layers(signal, min_size, n_clusters)
-        rest = _layers(turned, min_size, n_clusters)[::-1]  # of the samples from t on
-        through = np.max(layers + rest[:, ::-1], axis=1)
-        without = _layers_without(signal, min_size, layers, rest, ends[:-1], tolerance)
+        through, without = _given_count(signal, turned, min_size, ends, tolerance)
     if signal.prices is not None:  # which both sides have paid
         through += signal.prices
     best = through[-1]
@@ -192,11 +205,77 @@ def boundary_margins(
     return BoundaryMargins(ends, np.maximum(best - without, 0.0), gains)
 
 
+def _given_count(
+    signal: Signal, turned: Signal, min_size: int, ends: NDArray[np.int64], tolerance: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The best with a change at every t, and W of every boundary, with as many segments as ends.
+
+    At any price λ no segmentation into K segments is worth more than λK and the best into any
+    number. What they lack, their deficits, are exact up to a window, which grows where it has to.
+    """
+    n = len(ends)
+    if n == 1:  # there is no change
+        through = np.full(len(signal.cumulative), -np.inf)
+        through[-1] = 0.0  # best of all
+        return through, np.empty(0)
+    price, forward, gap = _tight_price(signal, min_size, ends)
+    backward = best_segmentation(turned, -price, min_size)[0]
+    window = gap + _SHARE * abs(price) + 1e-11 * (abs(forward[-1]) + abs(price) * n)
+    limit, through = _LIMIT * window, forward + backward[::-1]
+    while True:
+        rows, behind = _near_best(turned, -price, min_size, backward, n, window)
+        layers = (*_near_best(signal, -price, min_size, forward, n, window), rows[::-1], behind)
+        lacking = _least_deficits(layers, n)
+        without, exact = _without(
+            signal, -price, min_size, forward, backward[::-1], layers, window, ends[:-1], tolerance
+        )
+        unknown = lacking[(lacking > window) & (through > -np.inf)]
+        if exact.all() and not len(unknown):
+            return through - lacking + price * n, without + price * n
+        # A sum of deficits beyond the window is that of some segmentation, and so wide enough.
+        wider = _WIDER * window
+        if exact.all():
+            wider = min(wider, 1.01 * max(unknown))
+        window = wider if wider < limit else np.inf
+
+
+def _tight_price(
+    signal: Signal, min_size: int, ends: NDArray[np.int64]
+) -> tuple[float, NDArray[np.float64], float]:
+    """A price at which K = len(ends) segments are about best, F at it, and what they lack.
+
+    It is the largest such price or close to it, the worth of the weakest change: one anywhere else
+    mostly takes the place of that one.
+    """
+    starts = np.append(0, ends[:-1])
+    apart = segment_values(signal, starts, ends)
+    merged = segment_values(signal, starts[:-1], ends[1:])
+    value = float(apart.sum())
+    price = float(np.min(apart[:-1] + apart[1:] - merged))
+    low = high = Vertex(value, ends)
+    tried: set[int] = set()
+    while True:
+        forward, best, other = best_segmentation(signal, -price, min_size)
+        gap = max(0.0, float(forward[-1]) - (value - price * len(ends)))
+        if len(other) in tried | {len(ends)} or gap <= _GAP * abs(price):
+            return price, forward, gap
+        tried.add(len(other))
+        if len(other) < len(ends):
+            low = Vertex(best, other)
+        else:
+            high = Vertex(best, other)
+        price = slope(low, high)
+
+
 @njit(nogil=True, cache=True)
-def _without(signal, c, min_size, forward, backward, boundaries, tolerance):
-    """W of every boundary, the price being −c."""
+def _without(signal, c, min_size, forward, backward, layers, window, boundaries, tolerance):
+    """W of every boundary, the price being −c, and whether it is exact.
+
+    With ``layers`` among segmentations into one segment more than there are boundaries; W is not
+    exact, but at least that, where its deficit is above the window.
+    """
     T, n = len(forward) - 1, len(boundaries)
-    worth = np.full(n, -np.inf)
+    worth, exact = np.full(n, -np.inf), np.ones(n, dtype=np.bool_)
     room = np.empty((2, T + 1)), np.empty((2, 64)), np.empty(T + 1, dtype=np.int64)
     for k in range(n):
         # where no change is; the ends of the samples are none
@@ -208,16 +287,18 @@ def _without(signal, c, min_size, forward, backward, boundaries, tolerance):
             j += 1
         before, after = boundaries[i] if i >= 0 else 0, boundaries[j] if j < n else T
         # One end of the new segment is mostly a neighboring boundary, which gives a first answer.
-        best = -np.inf
-        for u in range(last + 1, after + 1):
+        best = -np.inf, True
+        for u in range(last + 1, after + 1 if before < first else 0):
             value = _pair(signal, c, min_size, forward, backward, before, u)
-            best = max(best, value if before < first else -np.inf)
+            best = _better(best, value, layers, window, n, before, u)
         for s in range(before, first if after > last else 0):
-            best = max(best, _pair(signal, c, min_size, forward, backward, s, after))
-        worth[k] = _improve(
-            signal, c, min_size, forward, backward, boundaries[k], first, last, best, room
-        )
-    return worth
+            value = _pair(signal, c, min_size, forward, backward, s, after)
+            best = _better(best, value, layers, window, n, s, after)
+        worth[k], exact[k] = _improve(
+            signal, c, min_size, forward, backward, layers, window, n,
+            boundaries[k], first, last, best, room,
+        )  # fmt: skip
+    return worth, exact
 
 
 @njit(nogil=True, cache=True, forceinline=True)
@@ -230,8 +311,22 @@ def _pair(signal, c, min_size, forward, backward, s, u):
     return forward[s] + segment_value(S, weight, truth, charges, c, s, u) + backward[u]
 
 
+@njit(nogil=True, cache=True, forceinline=True)
+def _better(best, value, layers, window, n_others, s, u):
+    """The larger one of ``best`` and the value of the pair of s and u, less its deficit."""
+    if value <= best[0]:
+        return best
+    deficit = 0.0
+    if layers is not None:
+        deficit = _least_deficit(layers, s, u, n_others)
+    value -= min(deficit, window)
+    return (value, deficit <= window) if value > best[0] else best
+
+
 @njit(nogil=True, cache=True)
-def _improve(signal, c, min_size, forward, backward, t, first, last, best, room):
+def _improve(
+    signal, c, min_size, forward, backward, layers, window, n_others, t, first, last, best, room
+):
     """The largest F(s) + f(s,u) + B(u) with s < first and last < u, where some pair has ``best``.
 
     By (*) of the change-points a pair has at most left(s) + right(u) with left(s) = F(s) + f(s,t)
@@ -250,7 +345,7 @@ def _improve(signal, c, min_size, forward, backward, t, first, last, best, room)
         value = segment_value(S, weight, truth, charges, c, s, t)
         most_left = max(most_left, forward[s] + value)
     stop, most_right, n_blocks = _end_blocks(
-        signal, c, min_size, backward, t, last, best - most_left, right, beyond, largest
+        signal, c, min_size, backward, t, last, best[0] - most_left, right, beyond, largest
     )
     lowest, s = 0, first
     while s > lowest:
@@ -263,28 +358,29 @@ def _improve(signal, c, min_size, forward, backward, t, first, last, best, room)
             continue
         left = forward[s] + segment_value(S, weight, truth, charges, c, s, t)
         at_start = split_slack(slacks, weight, c, s) + price_at(prices, s)
-        if free and left + at_start + most_right <= best:
+        if free and left + at_start + most_right <= best[0]:
             lowest = max(lowest, s - min_size + 1)
         for block in range(n_blocks):
             begin = last + (1 << block)
             if begin > stop:
                 break
-            if left + largest[0, block] <= best:
+            if left + largest[0, block] <= best[0]:
                 continue
             value = forward[s] + segment_value(S, weight, truth, charges, c, s, begin)
             low, high = allowed_starts(rules, begin, begin - min_size + 1)
             if low <= s < high:
-                best = max(best, value + backward[begin])
+                other = value + backward[begin]
+                best = _better(best, other, layers, window, n_others, s, begin)
             at_end = split_slack(slacks, weight, c, begin)
             pair = value + backward[begin] + at_start + at_end + price_at(prices, begin)
-            if free and backward[begin] > -np.inf and pair <= best:
+            if free and backward[begin] > -np.inf and pair <= best[0]:
                 ceiling[s] = min(ceiling[s], begin + min_size - 1)
-            if value + at_end + largest[1, block] <= best:
+            if value + at_end + largest[1, block] <= best[0]:
                 continue
             for u in range(begin + 1, min(stop, last + (2 << block) - 1) + 1):
-                if left + right[u] > best and value + at_end + beyond[u] > best:
+                if left + right[u] > best[0] and value + at_end + beyond[u] > best[0]:
                     other = _pair(signal, c, min_size, forward, backward, s, u)
-                    best = max(best, other)
+                    best = _better(best, other, layers, window, n_others, s, u)
     return best
 
 
@@ -318,43 +414,139 @@ def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, l
 
 
 @njit(nogil=True, cache=True)
-def _layers(signal, min_size, n_segments):
-    """Best value of the samples before every t in 0 … K segments, (T+1, K+1), O(T²(r + K))."""
+def _near_best(signal, c, min_size, best, n_segments, window):
+    """Deficits up to ``window`` of the samples before every t in k ≤ K segments.
+
+    The deficit of a prefix is what it is worth less than ``best``, F at the price −c: the sum of
+    F(u) + p_u − F(s) − f(s,u) ≥ 0 over its segments, so that none of them may have more. They are
+    found by (*) of the change-points: a start s has at most F(s) + f(s,t) + slack(t) + f(t,u) at
+    every end u of a block behind t, where F(u) is known in advance.
+
+    Returns
+    -------
+    rows : int array (T+1, 3)
+        Where the deficits of t begin, for how many segments the first one is, and their number.
+    deficits : array
+    """
     S, weight, truth, charges, _, rules, prices = signal
     T = S.shape[0] - 1
-    best = np.full((T + 1, n_segments + 1), -np.inf)
-    best[0, 0] = 0.0
+    rows, deficits, size = np.zeros((T + 1, 3), dtype=np.int64), np.zeros(4 * T + 4), 1
+    rows[0, 2] = 1  # no segments before the first sample
+    live, numbers = np.empty((2, T + 1), dtype=np.int64), np.empty((3, T + 1))
+    bounds, costs, needs = numbers[0], numbers[1], numbers[2]
+    near = np.empty(T + 1, dtype=np.int64)
+    n_live = n_front = checkpoint = stop = 0
     for u in range(min_size, T + 1):
-        low, high = allowed_starts(rules, u, u - min_size + 1)
-        for s in range(low, high):
-            value = segment_value(S, weight, truth, charges, 0.0, s, u)
-            for k in range(n_segments):
-                best[u, k + 1] = max(best[u, k + 1], best[s, k] + value)
-        best[u] -= price_at(prices, u)
-    return best
+        if u > stop:  # a new block of ends
+            n_live, cost = _renew(
+                signal, c, min_size, best, window, checkpoint, u - 1, rows, live, bounds, n_live
+            )
+            checkpoint, stop = u - 1, min(T, u + int(np.sqrt(2.0 * cost)) + 2)
+            for end in range(u, stop + 1):
+                value = segment_value(S, weight, truth, charges, c, checkpoint, end)
+                needs[end] = best[end] + price_at(prices, end) - window - value
+                if best[end] == -np.inf:
+                    needs[end] = np.inf
+            n_front = _to_front(live, bounds, n_live, np.min(needs[u : stop + 1]))
+        top, low, high = best[u] + price_at(prices, u), 0, 0
+        if best[u] > -np.inf:
+            low, high = allowed_starts(rules, u, u - min_size + 1)
+        found = 0
+        for j in range(n_front + max(0, high - checkpoint)):
+            s = live[0, j] if j < n_front else checkpoint + j - n_front
+            if not low <= s < high or rows[s, 2] == 0 or (j < n_front and bounds[j] < needs[u]):
+                continue
+            value = top - best[s] - segment_value(S, weight, truth, charges, c, s, u)
+            if value <= window:
+                near[found], costs[found] = s, max(0.0, value)
+                found += 1
+        if size + n_segments > len(deficits):
+            more = np.empty(2 * len(deficits) + n_segments)
+            more[:size] = deficits[:size]
+            deficits = more
+        size = _add_row(rows, deficits, size, u, near[:found], costs, n_segments, window)
+    return rows, deficits
 
 
 @njit(nogil=True, cache=True)
-def _layers_without(signal, min_size, layers, rest, boundaries, tolerance):
-    """W of every boundary among segmentations into K segments, O(T²(r + K))."""
-    S, weight, truth, charges, _, rules, _ = signal
-    T, n_segments = S.shape[0] - 1, layers.shape[1] - 1
-    worth = np.full(len(boundaries), -np.inf)
-    stop = 0
-    for u in range(min_size, T + 1):
-        while stop < len(boundaries) and min(T - 1, boundaries[stop] + tolerance) < u:
-            stop += 1
-        low, high = allowed_starts(rules, u, u - min_size + 1)
-        first = 0
-        for s in range(low, high):
-            while first < stop and max(1, boundaries[first] - tolerance) <= s:
-                first += 1
-            if first == stop:  # no boundary is well inside, nor for later starts
-                break
-            best = -np.inf
-            for k in range(n_segments):
-                best = max(best, layers[s, k] + rest[u, n_segments - 1 - k])
-            best += segment_value(S, weight, truth, charges, 0.0, s, u)
-            for i in range(first, stop):
-                worth[i] = max(worth[i], best)
-    return worth
+def _add_row(rows, deficits, size, u, near, costs, n_segments, window):
+    """Deficits of the samples before u whose last segment is one from ``near``; the new size."""
+    first, last = n_segments + 1, 0
+    for s in near:
+        first = min(first, rows[s, 1] + 1)
+        last = max(last, min(n_segments, rows[s, 1] + rows[s, 2]))
+    row = deficits[size : size + max(0, last - first + 1)]
+    row[:] = np.inf
+    for i in range(len(near)):
+        begin, fewest, number = rows[near[i]]
+        for k in range(min(number, n_segments - fewest)):
+            place = fewest + 1 + k - first
+            row[place] = min(row[place], deficits[begin + k] + costs[i])
+    while last >= first and not row[last - first] <= window:
+        last -= 1
+    rows[u, 0], rows[u, 1], rows[u, 2] = size, first, max(0, last - first + 1)
+    return size + rows[u, 2]
+
+
+@njit(nogil=True, cache=True)
+def _renew(signal, c, min_size, best, window, old, t, rows, live, bounds, n):
+    """Carry the bounds of n live starts from one checkpoint to the next, t, and let new ones live.
+
+    A start that is worth less than t by more than the window is dropped from the first end on of
+    which t is a legal split. Returns how many live on, and what the work cost.
+    """
+    S, weight, truth, charges, slacks, rules, _ = signal
+    slack, kept, evaluated = split_slack(slacks, weight, c, t), 0, 0
+    until, floor = legal_from(rules, t, min_size), best[t] - window
+    common = segment_value(S, weight, truth, charges, c, old, t) if n else 0.0
+    for j in range(n + t - old):
+        s, end = old + j - n, len(best)
+        bound = np.inf
+        if j < n:
+            s, end, bound = live[0, j], live[1, j], bounds[j] + common
+        if rows[s, 2] == 0 or end <= t + 1:
+            continue
+        if bound + 0.5 * slack > floor or slack <= 0.0:
+            bound = best[s] + segment_value(S, weight, truth, charges, c, s, t)
+            evaluated += 1
+        bound += slack
+        if bound < floor:
+            end = min(end, until)
+        if end > t + 1:
+            live[0, kept], live[1, kept], bounds[kept] = s, end, bound
+            kept += 1
+    return kept, evaluated + n // 4
+
+
+@njit(nogil=True, cache=True)
+def _to_front(live, bounds, n, least):
+    """Move the starts with a bound of at least that to the front; returns how many they are."""
+    front = 0
+    for j in range(n):
+        if bounds[j] >= least:
+            live[0, j], live[0, front] = live[0, front], live[0, j]
+            live[1, j], live[1, front] = live[1, front], live[1, j]
+            bounds[j], bounds[front] = bounds[front], bounds[j]
+            front += 1
+    return front
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _least_deficit(layers, s, u, n_segments):
+    """Of n segments, some before s and the others behind u; inf where none is in the windows."""
+    rows, deficits, others, other_deficits = layers
+    begin, fewest, number = rows[s]
+    other, most = others[u, 0], n_segments - others[u, 1]  # before s
+    least = np.inf
+    for k in range(max(fewest, most - others[u, 2] + 1), min(fewest + number - 1, most) + 1):
+        least = min(least, deficits[begin + k - fewest] + other_deficits[other + most - k])
+    return least
+
+
+@njit(nogil=True, cache=True)
+def _least_deficits(layers, n_segments):
+    """Of n segments with a change at every t."""
+    least = np.empty(len(layers[0]))
+    for t in range(len(least)):
+        least[t] = _least_deficit(layers, t, t, n_segments)
+    return least
