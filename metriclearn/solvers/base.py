@@ -287,8 +287,8 @@ class Iteration(ABC):
 
     def restore(self, state: dict[str, NDArray]) -> None:
         """Take up the state of an earlier run."""
-        for name, value in state.items():
-            setattr(self, name, value if value.ndim else value.item())
+        for name, value in state.items():  # arrays that own their memory can grow in place
+            setattr(self, name, value.copy() if value.ndim else value.item())
 
     def run(self, max_rounds: int) -> Solution:
         """Step until the problem is solved, a callback asks to stop, or rounds run out."""
@@ -423,9 +423,12 @@ class Minimization(Iteration):
         for share in _SHARES if self.cone.priced else ():
             mixed = (1 - share) * offset + share * self.anchor_offset
             mixed_slope = (1 - share) * slope + share * self.anchor_slope
-            if mixed_slope[-1] > 0:
+            metric, rise = self.cone.split(mixed_slope)
+            # the minimum is at most what the best metric has: often nothing is left to be found
+            met = float(metric @ self.best[: len(metric)]) + self.omega(self.best)
+            if rise > 0 and best - mixed - met < rise * self.price_limit:
                 left = best - mixed - self.terms.minimum(mixed_slope, self.cone, best)
-                self.price_limit = min(self.price_limit, left / float(mixed_slope[-1]))
+                self.price_limit = min(self.price_limit, left / rise)
         bound = offset + self.terms.minimum(slope, self.cone, best)
         unlimited = np.isinf(self.price_limit) and slope[-1] > -1e-14  # rounding of (K − Tr M)/T
         if self.cone.priced and slope[-1] < 0 and not unlimited:

@@ -16,8 +16,9 @@ from metriclearn.solvers.dual_master import (
     DualMaster,
     best_violated,
     combination,
+    inactive,
     linear_master,
-    pruned,
+    move,
     table_of,
 )
 
@@ -113,7 +114,7 @@ class _Bundle(Minimization):
         self.units = np.ones_like(start)
         self.cuts = table_of(cuts, start)
         self.cuts["weight"] = cuts.weights
-        self.archive = self.cuts[:0]
+        self.archive = self.cuts[:0].copy()
         if warm is not None and warm.cuts is not None:
             self.cuts = np.concatenate([self.cuts, warm.cuts.table])
             remembered = self.cuts[len(cuts.values) :]
@@ -135,12 +136,14 @@ class _Bundle(Minimization):
         self.proximity = max(factor * self.proximity, 1e-10 * self.first_proximity)
         if serious:
             self.center, self.center_objective = self.best.copy(), self.objective
-        # dropped cuts queue in the archive, where the oldest make room
-        kept, dropped = pruned(self.cuts, self.settings.keep_inactive)
-        self.cuts = np.concatenate([kept, table_of(cuts, w, self.units)])
-        most = self.settings.cache_size * len(self.masses)
-        self.archive = np.concatenate([self.archive, dropped])
-        self.archive = self.archive[max(0, len(self.archive) - most) :]
+        # an archived cut has a running number for its age: where there are too many, the oldest go
+        archive, room = self.archive, self.settings.cache_size * len(self.masses)
+        number, n = np.max(archive["age"], initial=-1) + 1, len(archive)
+        move(self.cuts, inactive(self.cuts, self.settings.keep_inactive), archive)
+        archive["age"][n:] = number + np.arange(len(archive) - n)
+        move(archive, np.argsort(archive["age"])[: max(0, len(archive) - room)])
+        new = table_of(cuts, w, self.units)
+        move(new, np.arange(len(new)), self.cuts)
 
     def _query(self) -> tuple[NDArray, float]:
         """The master's solution, once remembered cuts have little to say about it; its model."""
@@ -157,10 +160,9 @@ class _Bundle(Minimization):
             if raised < max(_WORTHWHILE * (self.objective - objective), 0.0):
                 break
             self.cache_hits += len(places)
-            taken = self.archive[places]
-            taken["weight"] = taken["age"] = 0
-            self.cuts = np.concatenate([self.cuts, taken])
-            self.archive = np.delete(self.archive, places)
+            n = len(self.cuts)
+            move(self.archive, places, self.cuts)
+            self.cuts["weight"][n:] = self.cuts["age"][n:] = 0
         return w, objective
 
     def _solve_master(self) -> NDArray:

@@ -56,8 +56,24 @@ def combination(table: NDArray, weights: NDArray, masses: NDArray) -> tuple[floa
     return float(weights @ (table["offset"] - table["rounding"])), _combine(weights, table["slope"])
 
 
-def pruned(table: NDArray, keep_inactive: int) -> tuple[NDArray, NDArray]:
-    """Cuts with a weight now or ``keep_inactive`` rounds ago, and the others.
+def move(source: NDArray, places: NDArray, target: NDArray | None = None) -> None:
+    """Move records to the end of another table, or to nowhere; the last ones fill the gaps.
+
+    Both tables, of which there must be no views, change in place: cuts of full metrics are long
+    to copy.
+    """
+    if target is not None:
+        before = len(target)
+        target.resize(before + len(places), refcheck=False)
+        target[before:] = source[places]
+    n = len(source) - len(places)
+    last = np.delete(np.arange(n, len(source)), places[places >= n] - n)
+    source[places[places < n]] = source[last]
+    source.resize(n, refcheck=False)
+
+
+def inactive(table: NDArray, most_rounds: int) -> NDArray:
+    """Places of the cuts that have had no weight for more than so many rounds, counting this one.
 
     A negligible weight becomes 0, and the others of its function make up for it.
     """
@@ -66,12 +82,7 @@ def pruned(table: NDArray, keep_inactive: int) -> tuple[NDArray, NDArray]:
     weights[weights < 1e-9 * totals[groups]] = 0.0
     weights *= (totals / np.bincount(groups, weights=weights))[groups]
     table["weight"], table["age"] = weights, np.where(weights > 0, 0, table["age"] + 1)
-    kept = table["age"] <= keep_inactive
-    # those at the end take the places of the dropped ones: the others stay where they are
-    n, gone = np.count_nonzero(kept), np.flatnonzero(~kept)
-    order = np.arange(n)
-    order[gone[gone < n]] = n + np.flatnonzero(kept[n:])
-    return table[order] if len(gone) else table, table[gone]
+    return np.flatnonzero(table["age"] > most_rounds)
 
 
 def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, NDArray]:
@@ -82,8 +93,8 @@ def best_violated(table: NDArray, w: NDArray, model: NDArray) -> tuple[NDArray, 
     places in the table, and by how much each cut exceeds the model
     """
     heights = table["offset"] + table["slope"] @ w
-    # by function and, within one, from the highest down: the first of each function is its best
-    order = np.lexsort((-heights, table["group"]))
+    # by function and, within one, from the highest (the oldest) down: each one's first is its best
+    order = np.lexsort((table["age"], -heights, table["group"]))
     _, first = np.unique(table["group"][order], return_index=True)
     best = order[first]
     excess = heights[best] - model[table["group"][best]]
@@ -130,8 +141,8 @@ class DualMaster:
     ) -> tuple[NDArray, NDArray, float]:
         """(a, x(a), gap) from the feasible weights ``a``, to an absolute gap ``tolerance``."""
         v = self.shift - _combine(a, self.rows)
-        value, x, jacobian = self._evaluate(a, v)
-        gap = np.inf
+        point, jacobian = self.cone.linearize(v)
+        x, gap = point / self.curvature, np.inf
         curved = False  # whether the price counts as positive, though it is 0
         for _ in range(max_steps):
             gradient, best = self.offsets + self.rows @ x, np.full(len(self.masses), -np.inf)
@@ -141,17 +152,20 @@ class DualMaster:
                 break
             direction = self._newton_direction(a, gradient, jacobian, 1e-6 * gap)
             ascent = float(gradient @ direction)
+            value = float(a @ self.offsets - 0.5 * self.curvature * (x @ x))
             # halve the step until D grows enough (Armijo), with v moving along by one product
             change, step = _combine(direction, self.rows), 1.0
             while ascent > 0.0:
                 trial, trial_v = a + step * direction, v - step * change
-                trial_value, trial_x, trial_jacobian = self._evaluate(trial, trial_v)
+                point, trial_jacobian = self.cone.linearize(trial_v)
+                trial_x = point / self.curvature
+                squares = self.curvature * (trial_x @ trial_x)
+                trial_value = float(trial @ self.offsets - 0.5 * squares)
                 if trial_value >= value + 1e-4 * step * ascent or step < 1e-6:
                     break
                 step *= 0.5
             if ascent > 0.0 and trial_value > value:
-                a, v, curved = trial, trial_v, False
-                value, x, jacobian = trial_value, trial_x, trial_jacobian
+                a, v, x, jacobian, curved = trial, trial_v, trial_x, trial_jacobian, False
             elif self.cone.priced and x[-1] == 0.0 and not curved:
                 # D curves much more where the price is positive, which may be a tiny step away
                 _, jacobian = self.cone.linearize(np.append(v[:-1], 1e-300))
@@ -160,12 +174,6 @@ class DualMaster:
                 break
         return a, x, gap
 
-    def _evaluate(self, a: NDArray, v: NDArray) -> tuple[float, NDArray, Jacobian]:
-        """D(a), x(a) and the Jacobian, from v = h − Gᵀa."""
-        point, jacobian = self.cone.linearize(v)
-        x = point / self.curvature
-        return float(a @ self.offsets - 0.5 * self.curvature * (x @ x)), x, jacobian
-
     def _newton_direction(
         self, a: NDArray, gradient: NDArray, jacobian: Jacobian, tolerance: float
     ) -> NDArray:
@@ -173,7 +181,7 @@ class DualMaster:
         # rows with weight, and those above their group's mean gradient, where weight may go
         level = np.bincount(self.groups, weights=a * gradient) / self.masses
         chosen = np.flatnonzero((a > 1e-12) | (gradient >= level[self.groups]))
-        H = jacobian(self.rows[chosen]) / self.curvature
+        H = jacobian(self.rows, chosen) / self.curvature
         sizes = H.diagonal()
         if self.cone.priced:  # in a unit of its own: the ridge is to be small beside the metric's
             sizes = np.maximum(sizes - self.rows[chosen, -1] ** 2 / self.curvature, 1e-3 * sizes)

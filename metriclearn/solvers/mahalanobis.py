@@ -16,7 +16,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-Jacobian = Callable[[NDArray], NDArray]
+Jacobian = Callable[[NDArray, NDArray], NDArray]
 _NEGLIGIBLE = 1e-12  # of the largest eigenvalue or weight: no component is kept for it
 
 
@@ -42,7 +42,7 @@ class Metric(Protocol):
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Projection onto the cone, and its generalized Jacobian J at v.
 
-        The latter maps rows G (k, n) to G J Gᵀ (k, k).
+        The latter maps rows (K, n), and the places of k of them, G, to G J Gᵀ (k, k).
         """
 
     def least(self, v: NDArray) -> float:
@@ -78,8 +78,8 @@ class DiagonalMetric(BaseEstimator):
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         positive = v > 0
 
-        def jacobian(rows: NDArray) -> NDArray:
-            seen = rows[:, positive]
+        def jacobian(rows: NDArray, chosen: NDArray) -> NDArray:
+            seen = rows[chosen][:, positive]
             return seen @ seen.T
 
         return np.where(positive, v, 0.0), jacobian
@@ -109,7 +109,8 @@ class FullMetric(BaseEstimator):
         return (R.T @ R)[rows, columns] * scale
 
     def matrix(self, w: NDArray) -> NDArray:
-        return _unpack(w[None, :])[0]
+        P = int((np.sqrt(8 * len(w) + 1) - 1) / 2 + 0.5)
+        return (w / _triangle(P)[2])[_positions(P)].reshape(P, P)
 
     def components(self, w: NDArray) -> NDArray:
         values, vectors = scipy.linalg.eigh(self.matrix(w), driver="evd")
@@ -121,13 +122,13 @@ class FullMetric(BaseEstimator):
         positive = values > 0
         kept = vectors[:, positive] * np.sqrt(values[positive])
 
-        def jacobian(rows: NDArray) -> NDArray:
+        def jacobian(rows: NDArray, chosen: NDArray) -> NDArray:
             if 2 * np.count_nonzero(positive) <= len(values):
-                root = _psd_root(rows, values, vectors)
+                root = _psd_root(rows, chosen, values, vectors)
                 return root @ root.T
             # v = Π(v) − Π(−v), so that J(v) = I − J(−v): the smaller of the two is cheaper
-            rest = _psd_root(rows, -values, vectors)
-            return rows @ rows.T - rest @ rest.T
+            rest, seen = _psd_root(rows, chosen, -values, vectors), rows[chosen]
+            return seen @ seen.T - rest @ rest.T
 
         return self.coordinates(kept.T), jacobian
 
@@ -178,9 +179,9 @@ class PricedMetric:
         (of_metric, weights), cut = self.split(v), len(v) - self.n_weights
         (point, jacobian), positive = self.metric.linearize(of_metric), weights > 0
 
-        def priced(rows: NDArray) -> NDArray:
-            seen = rows[:, cut:][:, positive]
-            return jacobian(rows[:, :cut]) + seen @ seen.T
+        def priced(rows: NDArray, chosen: NDArray) -> NDArray:
+            seen = rows[chosen, cut:][:, positive]
+            return jacobian(rows[:, :cut], chosen) + seen @ seen.T
 
         return np.append(point, np.where(positive, weights, 0.0)), priced
 
@@ -207,32 +208,31 @@ def _positions(n_features: int) -> NDArray:
     return positions.ravel()
 
 
-def _unpack(triangles: NDArray) -> NDArray:
-    """Triangles (k, P(P+1)/2) to symmetric matrices (k, P, P)."""
-    P = int((np.sqrt(8 * triangles.shape[1] + 1) - 1) / 2 + 0.5)
-    _, _, scale = _triangle(P)
-    return np.take(triangles / scale, _positions(P), axis=1).reshape(-1, P, P)
-
-
-def _psd_root(rows: NDArray, values: NDArray, vectors: NDArray) -> NDArray:
+def _psd_root(rows: NDArray, chosen: NDArray, values: NDArray, vectors: NDArray) -> NDArray:
     """Root of the Jacobian of the projection on the PSD cone (Löwner's divided differences).
 
     In the eigenbasis J multiplies entry (i, j) by 1 when both eigenvalues are positive, by
     λ_i/(λ_i − λ_j) when only λ_i is, and by 0 when neither is: O(P²r) for each row, r = rank.
     """
     # two mixed pairs (i, j), (j, i) are one column, times √2; a pair of positive ones is two
-    positive = values > 0
+    positive, P = values > 0, len(values)
     up, down = vectors[:, positive], vectors[:, ~positive]
-    mixed = values[positive][:, None] / (values[positive][:, None] - values[~positive][None, :])
-    weights = np.sqrt(2.0 * mixed)
     rank = up.shape[1]
-    root = np.empty((len(rows), rank * len(vectors)))
-    for begin in range(0, len(rows), 32):  # few at a time: a triangle unpacks to P² numbers
-        half = _unpack(rows[begin : begin + 32]) @ up
-        part = root[begin : begin + 32]
-        part[:, : rank * rank] = (up.T @ half).reshape(len(half), -1)
-        part[:, rank * rank :] = (half.transpose(0, 2, 1) @ down * weights).reshape(len(half), -1)
-    return root
+    mixed = values[positive][:, None] / (values[positive][:, None] - values[~positive][None, :])
+    basis = np.concatenate([up, down], axis=1)
+    # the coordinates off the diagonal are entries times √2: all are made so, and divided here
+    weights = np.concatenate([np.full((rank, rank), np.sqrt(0.5)), np.sqrt(mixed)], axis=1)
+    root, up = np.empty((len(chosen), rank, P)), np.ascontiguousarray(up.T)
+    step = max(1, 2**16 // P**2)  # few at a time: a triangle unpacks to P² numbers
+    for begin in range(0, len(chosen), step):
+        part = root[begin : begin + step]
+        block = rows[chosen[begin : begin + step]]
+        matrices = np.take(block, _positions(P), axis=1, mode="clip")
+        matrices[:, :: P + 1] *= np.sqrt(2.0)
+        half = up @ matrices.reshape(-1, P, P)
+        np.matmul(half.reshape(-1, P), basis, out=part.reshape(-1, P))
+        part *= weights
+    return root.reshape(len(chosen), -1)
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,8 @@ class MetricCone:
         n, active = self.n_metric, float(v[-1] > 0)
         point, jacobian = self.metric.linearize(v[:n])
 
-        def priced(rows: NDArray) -> NDArray:
-            return jacobian(rows[:, :n]) + active * np.outer(rows[:, n], rows[:, n])
+        def priced(rows: NDArray, chosen: NDArray) -> NDArray:
+            prices = rows[chosen, n]
+            return jacobian(rows[:, :n], chosen) + active * np.outer(prices, prices)
 
         return np.append(point, active * v[-1]), priced

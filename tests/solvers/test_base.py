@@ -9,8 +9,9 @@ from metriclearn.solvers.base import Cuts, Solution
 from metriclearn.solvers.dual_master import (
     best_violated,
     combination,
+    inactive,
     linear_master,
-    pruned,
+    move,
     table_of,
 )
 from tests.solvers.complete_problem import CompleteProblem
@@ -40,19 +41,31 @@ def test_combinations_are_those_of_the_cuts_within_the_masses() -> None:
     assert offset + slope @ w == pytest.approx(expected, rel=1e-9)
 
 
-def test_pruned_cuts_are_handed_back_and_none_is_lost() -> None:
+def test_inactive_cuts_move_to_another_table_and_none_is_lost() -> None:
     rng = np.random.default_rng(1)
     cuts, plain = filled(rng, rounds=6)
     cuts["weight"] = np.where(np.arange(18) % 5 == 0, 0.2, 0.0)
     cuts["weight"][cuts["group"] == 2] = 0.1
     totals = np.bincount(cuts["group"], weights=cuts["weight"])
-    cuts, none = pruned(cuts, 1)
-    assert (len(cuts), len(none)) == (18, 0)
-    kept, dropped = pruned(cuts, 1)
-    assert np.all(kept["weight"] > 0)
-    np.testing.assert_allclose(np.bincount(kept["group"], weights=kept["weight"]), totals)
-    offsets = np.sort(np.concatenate([kept["offset"], dropped["offset"]]))
-    np.testing.assert_allclose(offsets, np.sort([offset for offset, _, _ in plain]))
+    assert len(inactive(cuts, 1)) == 0
+    dropped = cuts[:0].copy()
+    move(cuts, inactive(cuts, 1), dropped)
+    assert np.all(cuts["weight"] > 0)
+    np.testing.assert_allclose(np.bincount(cuts["group"], weights=cuts["weight"]), totals)
+    every = np.concatenate([cuts, dropped])
+    order = [int(np.argmin(np.abs(every["offset"] - offset))) for offset, _, _ in plain]
+    assert sorted(order) == list(range(18))
+    np.testing.assert_allclose(every["slope"][order], [slope for _, slope, _ in plain])
+
+
+@pytest.mark.parametrize("places", [[], [0], [5], [4, 5], [5, 0, 3], [0, 1, 2, 3, 4, 5]])
+def test_records_move_and_the_others_close_the_gaps(places) -> None:
+    source, target = (np.array([(v,) for v in range(n)], [("value", int)]) for n in (6, 2))
+    move(source, np.array(places, dtype=int), target)
+    assert target["value"].tolist() == [0, 1, *places]
+    assert sorted(source["value"]) == sorted(set(range(6)) - set(places))
+    move(source, np.arange(len(source)))
+    assert len(source) == 0
 
 
 def test_best_cut_of_every_function_that_beats_the_model() -> None:
