@@ -112,6 +112,7 @@ class _Bundle(Minimization):
             self.first_proximity = _PROXIMITY * self.scale / reach**2
         self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
         self.units = np.ones_like(start)
+        self._factors: NDArray | None = None  # of the cuts, as far as they are known
         self.cuts = table_of(cuts, start)
         self.cuts["weight"] = cuts.weights
         self.archive = self.cuts[:0].copy()
@@ -139,7 +140,10 @@ class _Bundle(Minimization):
         # an archived cut has a running number for its age: where there are too many, the oldest go
         archive, room = self.archive, self.settings.cache_size * len(self.masses)
         number, n = np.max(archive["age"], initial=-1) + 1, len(archive)
-        move(self.cuts, inactive(self.cuts, self.settings.keep_inactive), archive)
+        gone = inactive(self.cuts, self.settings.keep_inactive)
+        if self._factors is not None:
+            move(self._factors, gone)
+        move(self.cuts, gone, archive)
         archive["age"][n:] = number + np.arange(len(archive) - n)
         move(archive, np.argsort(archive["age"])[: max(0, len(archive) - room)])
         new = table_of(cuts, w, self.units)
@@ -184,7 +188,15 @@ class _Bundle(Minimization):
         shift = curvature * (units * self.center)
         shift[:n] = self.proximity * self.center[:n] - terms.slope
         rows, offsets, groups = cuts["slope"], cuts["offset"].copy(), cuts["group"].copy()
-        master = DualMaster(rows, offsets, groups, self.masses, shift, curvature, cone)
+        known = 0 if self._factors is None else len(self._factors)
+        if known < len(cuts) and hasattr(cone.metric, "factors"):
+            factors = cone.metric.factors(rows[known:, :n])
+            if self._factors is None:
+                self._factors = factors
+            else:
+                move(factors, np.arange(len(factors)), self._factors)
+        masses, factors = self.masses, self._factors
+        master = DualMaster(rows, offsets, groups, masses, shift, curvature, cone, factors)
         gap = self.objective - self.lower_bound
         tolerance = max(0.02 * gap, 1e-2 * self.settings.tolerance * self.scale)
         cuts["weight"], x, left = master.solve(cuts["weight"].copy(), tolerance)

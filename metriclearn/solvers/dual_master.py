@@ -126,6 +126,8 @@ class DualMaster:
     curvature : float
         ρ.
     cone : MetricCone
+    factors : structured array (J,), optional
+        Of the rows, where the metric has them.
     """
 
     rows: NDArray
@@ -135,6 +137,7 @@ class DualMaster:
     shift: NDArray
     curvature: float
     cone: MetricCone
+    factors: NDArray | None = None
 
     def solve(
         self, a: NDArray, tolerance: float, max_steps: int = 40
@@ -181,7 +184,7 @@ class DualMaster:
         # rows with weight, and those above their group's mean gradient, where weight may go
         level = np.bincount(self.groups, weights=a * gradient) / self.masses
         chosen = np.flatnonzero((a > 1e-12) | (gradient >= level[self.groups]))
-        H = jacobian(self.rows, chosen) / self.curvature
+        H = jacobian(self.rows, chosen, self.factors) / self.curvature
         sizes = H.diagonal()
         if self.cone.priced:  # in a unit of its own: the ridge is to be small beside the metric's
             sizes = np.maximum(sizes - self.rows[chosen, -1] ** 2 / self.curvature, 1e-3 * sizes)

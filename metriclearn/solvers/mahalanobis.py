@@ -16,7 +16,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-Jacobian = Callable[[NDArray, NDArray], NDArray]
+Jacobian = Callable[..., NDArray]
+_SKETCHED = 64  # features from which on matrices of low rank are worth being factored
 _NEGLIGIBLE = 1e-12  # of the largest eigenvalue or weight: no component is kept for it
 
 
@@ -42,11 +43,15 @@ class Metric(Protocol):
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Projection onto the cone, and its generalized Jacobian J at v.
 
-        The latter maps rows (K, n), and the places of k of them, G, to G J Gᵀ (k, k).
+        The latter maps rows (K, n), and the places of k of them, G, to G J Gᵀ (k, k); a third
+        argument may have the factors of the rows.
         """
 
     def least(self, v: NDArray) -> float:
         """min ⟨v, B⟩ over the cone's B with Tr B = 1."""
+
+    def spectrum(self, v: NDArray) -> NDArray:
+        """Eigenvalues of the matrix with coordinates v, in any order."""
 
     def identity(self, n_features: int) -> NDArray:
         """Coordinates of I: ⟨I, B⟩ = Tr B."""
@@ -78,7 +83,7 @@ class DiagonalMetric(BaseEstimator):
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         positive = v > 0
 
-        def jacobian(rows: NDArray, chosen: NDArray) -> NDArray:
+        def jacobian(rows: NDArray, chosen: NDArray, factors: NDArray | None = None) -> NDArray:
             seen = rows[chosen][:, positive]
             return seen @ seen.T
 
@@ -86,6 +91,9 @@ class DiagonalMetric(BaseEstimator):
 
     def least(self, v: NDArray) -> float:
         return float(np.min(v))
+
+    def spectrum(self, v: NDArray) -> NDArray:
+        return v
 
     def identity(self, n_features: int) -> NDArray:
         return np.ones(n_features)
@@ -122,21 +130,55 @@ class FullMetric(BaseEstimator):
         positive = values > 0
         kept = vectors[:, positive] * np.sqrt(values[positive])
 
-        def jacobian(rows: NDArray, chosen: NDArray) -> NDArray:
+        def jacobian(rows: NDArray, chosen: NDArray, factors: NDArray | None = None) -> NDArray:
             if 2 * np.count_nonzero(positive) <= len(values):
-                root = _psd_root(rows, chosen, values, vectors)
+                root = _psd_root(rows, chosen, factors, values, vectors)
                 return root @ root.T
             # v = Π(v) − Π(−v), so that J(v) = I − J(−v): the smaller of the two is cheaper
-            rest, seen = _psd_root(rows, chosen, -values, vectors), rows[chosen]
+            rest, seen = _psd_root(rows, chosen, factors, -values, vectors), rows[chosen]
             return seen @ seen.T - rest @ rest.T
 
         return self.coordinates(kept.T), jacobian
+
+    def factors(self, rows: NDArray) -> NDArray:
+        """Eigenvectors and eigenvalues of matrices of low rank, by a sketch of each, O(P³/8).
+
+        Parameters
+        ----------
+        rows : array (k, n)
+            Coordinates.
+
+        Returns
+        -------
+        structured array (k,) with the fields
+            ``vectors`` (q, P), orthonormal, and ``values`` (q,), from the largest to the smallest,
+            and 0 beyond the rank, or everywhere where that is not less than q = ⌊P/8⌋, or P
+            is so small that nothing is gained.
+        """
+        P = self.matrix(rows[0]).shape[0]
+        q = P // 8 if P >= _SKETCHED else 0
+        factors = np.zeros(len(rows), [("vectors", float, (q, P)), ("values", float, (q,))])
+        probes = np.random.default_rng(0).standard_normal((P, q))
+        for k, row in enumerate(rows if q else ()):
+            matrix = self.matrix(row)
+            basis = np.linalg.qr(matrix @ probes)[0]
+            values, turned = np.linalg.eigh(basis.T @ matrix @ basis)
+            order = np.argsort(-np.abs(values))
+            values = values[order]
+            if abs(values[-1]) <= _NEGLIGIBLE * abs(values[0]):
+                kept = np.abs(values) > 1e-2 * _NEGLIGIBLE * abs(values[0])
+                factors["values"][k] = np.where(kept, values, 0.0)
+                factors["vectors"][k] = (basis @ turned[:, order]).T
+        return factors
 
     def least(self, v: NDArray) -> float:
         smallest = scipy.linalg.eigh(
             self.matrix(v), eigvals_only=True, subset_by_index=[0, 0], driver="evr"
         )
         return float(smallest[0])
+
+    def spectrum(self, v: NDArray) -> NDArray:
+        return scipy.linalg.eigh(self.matrix(v), eigvals_only=True, driver="evd")
 
     def identity(self, n_features: int) -> NDArray:
         rows, columns, _ = _triangle(n_features)
@@ -179,15 +221,19 @@ class PricedMetric:
         (of_metric, weights), cut = self.split(v), len(v) - self.n_weights
         (point, jacobian), positive = self.metric.linearize(of_metric), weights > 0
 
-        def priced(rows: NDArray, chosen: NDArray) -> NDArray:
+        def priced(rows: NDArray, chosen: NDArray, factors: NDArray | None = None) -> NDArray:
             seen = rows[chosen, cut:][:, positive]
-            return jacobian(rows[:, :cut], chosen) + seen @ seen.T
+            return jacobian(rows[:, :cut], chosen, factors) + seen @ seen.T
 
         return np.append(point, np.where(positive, weights, 0.0)), priced
 
     def least(self, v: NDArray) -> float:
         of_metric, weights = self.split(v)
         return min(self.metric.least(of_metric), float(np.min(weights, initial=np.inf)))
+
+    def spectrum(self, v: NDArray) -> NDArray:
+        of_metric, weights = self.split(v)
+        return np.append(self.metric.spectrum(of_metric), weights)
 
     def identity(self, n_features: int) -> NDArray:
         return np.append(self.metric.identity(n_features), np.ones(self.n_weights))
@@ -208,11 +254,14 @@ def _positions(n_features: int) -> NDArray:
     return positions.ravel()
 
 
-def _psd_root(rows: NDArray, chosen: NDArray, values: NDArray, vectors: NDArray) -> NDArray:
+def _psd_root(
+    rows: NDArray, chosen: NDArray, factors: NDArray | None, values: NDArray, vectors: NDArray
+) -> NDArray:
     """Root of the Jacobian of the projection on the PSD cone (Löwner's divided differences).
 
     In the eigenbasis J multiplies entry (i, j) by 1 when both eigenvalues are positive, by
-    λ_i/(λ_i − λ_j) when only λ_i is, and by 0 when neither is: O(P²r) for each row, r = rank.
+    λ_i/(λ_i − λ_j) when only λ_i is, and by 0 when neither is: O(P²r) for each row, r = rank, or
+    O(P²q) for one with factors of rank q.
     """
     # two mixed pairs (i, j), (j, i) are one column, times √2; a pair of positive ones is two
     positive, P = values > 0, len(values)
@@ -223,15 +272,27 @@ def _psd_root(rows: NDArray, chosen: NDArray, values: NDArray, vectors: NDArray)
     # the coordinates off the diagonal are entries times √2: all are made so, and divided here
     weights = np.concatenate([np.full((rank, rank), np.sqrt(0.5)), np.sqrt(mixed)], axis=1)
     root, up = np.empty((len(chosen), rank, P)), np.ascontiguousarray(up.T)
+    if rank == 0:
+        return root.reshape(len(chosen), 0)
+    ranks = np.zeros(len(chosen), dtype=int)
+    if factors is not None:
+        ranks = np.count_nonzero(factors["values"][chosen], axis=1)
+        few = np.flatnonzero(ranks)
+        for begin in range(0, len(few), 32):
+            places = few[begin : begin + 32]
+            known, q = chosen[places], np.max(ranks[places])
+            turned = factors["vectors"][known, :q].reshape(-1, P) @ basis
+            turned = turned.reshape(-1, q, P)
+            scaled = turned[:, :, :rank] * (np.sqrt(2.0) * factors["values"][known, :q, None])
+            root[places] = weights * (scaled.transpose(0, 2, 1) @ turned)
+    many = np.flatnonzero(ranks == 0)
     step = max(1, 2**16 // P**2)  # few at a time: a triangle unpacks to P² numbers
-    for begin in range(0, len(chosen), step):
-        part = root[begin : begin + step]
-        block = rows[chosen[begin : begin + step]]
-        matrices = np.take(block, _positions(P), axis=1, mode="clip")
+    for begin in range(0, len(many), step):
+        places = many[begin : begin + step]
+        matrices = np.take(rows[chosen[places]], _positions(P), axis=1, mode="clip")
         matrices[:, :: P + 1] *= np.sqrt(2.0)
         half = up @ matrices.reshape(-1, P, P)
-        np.matmul(half.reshape(-1, P), basis, out=part.reshape(-1, P))
-        part *= weights
+        root[places] = weights * (half.reshape(-1, P) @ basis).reshape(-1, rank, P)
     return root.reshape(len(chosen), -1)
 
 
@@ -285,8 +346,8 @@ class MetricCone:
         n, active = self.n_metric, float(v[-1] > 0)
         point, jacobian = self.metric.linearize(v[:n])
 
-        def priced(rows: NDArray, chosen: NDArray) -> NDArray:
+        def priced(rows: NDArray, chosen: NDArray, factors: NDArray | None = None) -> NDArray:
             prices = rows[chosen, n]
-            return jacobian(rows[:, :n], chosen) + active * np.outer(prices, prices)
+            return jacobian(rows[:, :n], chosen, factors) + active * np.outer(prices, prices)
 
         return np.append(point, active * v[-1]), priced

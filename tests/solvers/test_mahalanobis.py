@@ -116,6 +116,33 @@ def test_least_is_the_minimum_over_matrices_of_trace_one(family) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=named)
+def test_spectrum_has_the_eigenvalues(family) -> None:
+    v = np.random.default_rng(7).normal(size=len(family.identity(4)))
+    np.testing.assert_allclose(np.sort(family.spectrum(v)), np.linalg.eigvalsh(family.matrix(v)))
+
+
+def test_factors_of_matrices_of_low_rank_give_the_same_jacobian() -> None:
+    """Of ranks 2, 6, 0 and 7, and of rank 63, which is too large."""
+    metric, rng = FullMetric(), np.random.default_rng(8)
+    roots = [rng.normal(size=(rank, 64)) for rank in (3, 7, 0, 8, 64)]
+    rows = np.array([metric.coordinates(root) - metric.coordinates(root[:1]) for root in roots])
+    factors = metric.factors(rows)
+    assert np.count_nonzero(factors["values"], axis=1).tolist() == [2, 6, 0, 7, 0]
+    for row, (vectors, values) in zip(rows[[0, 1, 3]], factors[[0, 1, 3]]):
+        rebuilt = vectors.T @ (values[:, None] * vectors)
+        np.testing.assert_allclose(rebuilt, metric.matrix(row), atol=1e-12)
+    every = np.arange(5)
+    for shift in (-6.0, 0.0, 6.0):  # few, half and most eigenvalues are positive
+        noise = rng.normal(size=(64, 64))
+        v = coordinates_of(metric, noise + noise.T + shift * np.eye(64))
+        _, jacobian = metric.linearize(v)
+        dense = jacobian(rows, every)
+        atol = 1e-12 * np.abs(dense).max()
+        np.testing.assert_allclose(jacobian(rows, every, factors), dense, atol=atol)
+    assert metric.factors(rows[:, :10])["values"].shape == (5, 0)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=named)
 @pytest.mark.parametrize("priced", [False, True])
 def test_cone_with_and_without_a_price(family, priced) -> None:
     cone = MetricCone(family, 3, priced)
