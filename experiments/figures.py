@@ -135,11 +135,14 @@ class Committed:
         return self.link(file, file) if (self.docs / file).is_file() else _AWAITED.format(stem)
 
     def pages(self, folder: str) -> str:
-        """Links to all pages of a folder of ``docs``."""
-        files = sorted((self.docs / folder).glob("*.md"))
-        return ", ".join(
-            self.link(f"{folder}/{file.name}", file.stem.replace("_", " ")) for file in files
-        )
+        """Links to all pages of a folder of ``docs``; records by their titles."""
+        links = []
+        for file in sorted((self.docs / folder).glob("*.md")):
+            words = file.stem.replace("_", " ")
+            if folder == "research":
+                words = file.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+            links.append(self.link(f"{folder}/{file.name}", words))
+        return ", ".join(links)
 
     def headline(self, name: str) -> str:
         """What an experiment has found, in one sentence, and the link to its page."""

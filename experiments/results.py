@@ -276,10 +276,11 @@ def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     text += f"; the best of the others, {other}, has "
     if abs(gain) <= 1e-12:
         return f"{text}the same."
-    text += f"{rival}" if gain > 0 else f"{table['better']}, {rival}"
     error = (cell if gain > 0 else rival).standard_error
     if error is not None and abs(gain) <= error:
-        return f"{text}, which is within one standard error."
+        word = table["better"] if gain < 0 else {"less": "more", "more": "less"}[table["better"]]
+        return f"{text}{rival}, {word} by no more than one standard error."
+    text += f"{rival}" if gain > 0 else f"{table['better']}, {rival}"
     if gain > 0 and min(cell.mean, rival.mean) > 0:
         return f"{text}, {number(rival.mean / cell.mean)} times as much."
     return f"{text}."

@@ -254,7 +254,11 @@ class Report:
 
 def page_of(name: str, record: Mapping[str, Any]) -> str:
     """The Markdown page of a saved benchmark."""
-    lines = [f"# {name}", "", *(f"* {key}: {value}" for key, value in record["machine"].items())]
+    lines = [
+        f"# {name.replace('_', ' ')}",
+        "",
+        *(f"* {key}: {value}" for key, value in record["machine"].items()),
+    ]
     return "\n".join([*lines, *chain(*map(_table_lines, record["tables"]))]) + "\n"
 
 

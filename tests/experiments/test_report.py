@@ -156,7 +156,7 @@ def test_headline_is_about_ours_and_the_best_of_the_others() -> None:
     [
         (
             [_row("ours", "estimated", 1.04, 0.1), _row("rca", "estimated", 1.0, 0.05)],
-            "; the best of the others, rca, has less, 1.000 ± 0.050, which is within one standard "
+            "; the best of the others, rca, has 1.000 ± 0.050, less by no more than one standard "
             "error.",
         ),
         (
