@@ -58,6 +58,12 @@ def evaluate(config: DictConfig, folder: Path, command: str) -> str:
     """Score ``config.model`` on ``config.dataset``; writes the results and returns the table."""
     begun = time.process_time()
     model = load(config.model)
+    if not hasattr(model, "predict_change_points") or not hasattr(model, "n_features_in_"):
+        raise ValueError(
+            f"{config.model} needs to hold a fitted learner of change-points, but holds a "
+            f"{type(model).__name__}; models of the console are scored by metriclearn segment and "
+            "metriclearn compare."
+        )
     if "root" in config.dataset:
         data = load_sequences(config, config.dataset.root)
     else:
