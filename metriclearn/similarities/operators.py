@@ -23,7 +23,7 @@ from metriclearn.problem.forms import Compressed
 from metriclearn.problem.projector import Basis, Projector
 from metriclearn.similarities.nodes import NodeLabels
 
-_SMALLEST_BLOCK = 16  # rows: fewer would take more time than memory
+_SMALLEST_BLOCK = 32  # rows: with fewer, products with many vectors take longer
 _CACHED = 1 << 16  # entries of a block that stays in the cache
 _PAIRS = 1 << 16  # at a time
 _FLOOR = 1e-8  # of the largest: B^(1/2) has no derivative where an eigenvalue is 0
