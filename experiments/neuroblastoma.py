@@ -266,14 +266,20 @@ class Neuroblastoma(Procedure):
         return f"{text} (errors held out {choice.losses.sum():g})"
 
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
-        """Pictures: sequences of the first direction where ours and the best of others differ."""
+        """Pictures: sequences of the first direction where ours and another method differ most.
+
+        That is the best of the others, on what is held out, that differs from ours anywhere.
+        """
         apart = [outcome for outcome in outcomes if outcome.case.table == "profiles"]
         outcomes = [outcome for outcome in outcomes if outcome.case.table != "profiles"]
         first = [outcome for outcome in outcomes if outcome.case is outcomes[0].case]
         mine = next(outcome for outcome in first if outcome.name == OURS)
         others = [outcome for outcome in first if not outcome.is_ours]
-        pair = [mine, min(others, key=lambda outcome: outcome.held_out("free"))]
         test: Profiles = mine.case.test
+        errors = mine.scores["free"]["label_error"]
+        others.sort(key=lambda outcome: outcome.held_out("free"))
+        others.sort(key=lambda o: np.array_equal(o.scores["free"]["label_error"], errors))
+        pair = [mine, others[0]]
         totals = [outcome.scores["free"]["label_error"] * test.counts for outcome in pair]
         order = np.argsort(totals[1] - totals[0], kind="stable")
         figures = {}
