@@ -45,6 +45,8 @@ class Guard:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
+            else:
+                await send({"type": "websocket.close"})  # refused with 403
             return
         try:
             self._check(scope)

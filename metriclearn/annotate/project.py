@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -58,7 +59,7 @@ class Annotation(NamedTuple):
         )
         point = kind == "change"
         right = 0 < start == end < seconds if point else 0 <= start < end < seconds + 1e-3
-        named = isinstance(label, str) and len(label) <= 200 and label == label.strip()
+        named = label == "" or _is_word(label)
         if not (
             kind in _KINDS
             and right
@@ -367,16 +368,19 @@ def _reading(folder: Path) -> AbstractContextManager[None]:
 
 def _read_labels(given: Any) -> list[str]:
     right = isinstance(given, list) and len(given) <= 9 and len(set(map(str, given))) == len(given)
-    if not right or any(
-        not isinstance(one, str) or not one.strip() or one != one.strip() or len(one) > 200
-        for one in given
-    ):
+    if not right or not all(map(_is_word, given)):
         raise ValueError(
             f"Labels need to be up to nine different words, got {str(given)[:200]}; shorten them."
         )
     if UNKNOWN in given:
         raise ValueError(f"The label {UNKNOWN!r} stands for what nobody has annotated; use others.")
     return list(given)
+
+
+def _is_word(label: Any) -> bool:
+    """Whether all formats can hold it: a line without control characters or half surrogates."""
+    text = isinstance(label, str) and 0 < len(label) <= 200 and label == label.strip()
+    return text and not any(unicodedata.category(one) in ("Cc", "Cs") for one in label)
 
 
 def _line(value: Any) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from urllib.request import Request as Query
 from urllib.request import urlopen
 
@@ -275,8 +276,6 @@ def _endpoint(function: Callable[..., Any]) -> Any:
 
 
 def _download(name: str, content: bytes) -> Any:
-    from urllib.parse import quote
-
     headers = HEADERS | {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
     responses = optional("starlette.responses", "label")
     return responses.Response(content, media_type="application/octet-stream", headers=headers)
@@ -412,7 +411,7 @@ def _check(page: Page, address: str) -> None:
     """Ask for everything that a page asks for, and say so; nothing is written."""
 
     def ask(path: str) -> bytes:
-        with urlopen(Query(address + path), timeout=60) as answer:
+        with urlopen(Query(address + quote(path)), timeout=60) as answer:
             return answer.read()
 
     state = json.loads(ask("api/project"))

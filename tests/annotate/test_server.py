@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -223,6 +225,10 @@ def test_large_bodies_without_a_length_are_refused(server: Server) -> None:
         b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 2, "kind": "segment"}]}}',
         b'{"revision": 0, "annotations": {}, "labels": [1]}',
         b'{"revision": 0, "annotations": {}, "labels": ["unknown"]}',
+        b'{"revision": 0, "annotations": {}, "labels": ["two\\nlines"]}',
+        b'{"revision": 0, "annotations": {}, "labels": ["\\ud800"]}',
+        b'{"revision": 0, "annotations": {"one": [{"start": 1, "end": 2, "kind": "segment", '
+        b'"label": "a\\u0000b"}]}}',
     ],
 )
 def test_junk_is_refused_and_writes_nothing(server: Server, body: bytes) -> None:
@@ -238,6 +244,26 @@ def test_junk_on_the_socket_is_refused(server: Server) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         connection.sendall(b"\x16\x03\x01\x02\x00\x00\xff\r\n\r\n")
         assert b" 400 " in connection.recv(1000).split(b"\r\n")[0] + b" "
+
+
+def test_web_sockets_are_refused(server: Server) -> None:
+    headers = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version": "13",
+    }
+    assert 400 <= server.ask("GET", f"/{TOKEN}/", headers=headers)[0] < 500
+
+
+def test_names_of_recordings_that_addresses_quote(tmp_path: Path) -> None:
+    names = ["a b", "ünï #1%", "q'<i>?&"]
+    for seed, name in enumerate(names):
+        write_table(tmp_path / f"{name}.csv", seed=seed)
+    command = [sys.executable, "-X", "utf8", "-m", "metriclearn", "label", str(tmp_path)]
+    run = subprocess.run([*command, "--check"], capture_output=True, encoding="utf-8")
+    assert run.returncode == 0, run.stderr
+    assert all(f"{name}: table, 90.0 s" in run.stdout for name in names)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
