@@ -21,7 +21,10 @@ twice. Once F(s) + f(s,t) + slack(t) ≤ F(t), the start s can never win again (
 κ = 0, c = −λ; Killick, Fearnhead & Eckley, JASA 107, 2012). And when it still may win,
 F(s) + f(s,t) bounds its value at every later u through f(t,u), *the same number for all s*: starts
 are evaluated at checkpoints t only, and between two checkpoints just those whose bound beats the
-incumbent are looked at.
+incumbent are looked at. Where many starts live on, as without changes, they are kept in levels,
+each with a checkpoint and the largest bound of its own: one number then tells that none of a level
+is near, and a level is renewed, with all newer ones, once that has cost as much as renewing it.
+Levels double in size, so that a start is renewed O(log T) times.
 
 Inequality (*) concerns f alone, so the bound holds for every ``min_size`` and under every rule for
 segments (:class:`~metriclearn.problem.knowledge.SegmentRules`). The drop of s needs t to be a
@@ -68,12 +71,19 @@ _WITHIN: Any = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": T
 _WITHIN["error_model"] = "numpy"
 _INTEGER: Any = np.int64
 _NEVER = 2**31 - 1
+# A level is set aside when it has more starts than the first, its hot ones stay if at most as many
+# as the second, and the next checkpoint pays once the work has reached the third.
+_LEVEL, _HOT_STARTS, _FRESH = 512, 16, 64
+_LEVELS, _LONG = 64, 2**14  # more than twice log₂ T; shorter signals have one level
 _INTERVALS = 300  # a step of functional pruning makes at most three of one: 100 may be in use
 _LARGEST = 1e280  # price or weight: 2³¹ segments of it can still be added up
 
 # Columns of the table of true segments, see truth_table, and rows of SegmentRules.
 _START, _SHARE, _BEFORE, _AFTER, _END, _LACK = range(6)
 _ALLOWED, _FLOOR, _CEILING, _REACH = range(4)
+# Rows of the table of levels: where their starts and their blocks begin, and how many blocks; the
+# checkpoint, the work spent on it since, and what renewing it costs.
+_FIRST, _BLOCK, _BLOCKS, _CHECKPOINT, _SPENT, _COST = range(6)
 
 
 class ChangePoints(BaseEstimator):
@@ -295,7 +305,9 @@ class PricedSegmentation:
         if c < 0.0 and signal.cumulative.shape[1] == 1 and {*map(type, signal[2:])} == {type(None)}:
             prefixes, value, ends = best_means(signal.cumulative, c, self.min_size)
         if not len(ends):
-            prefixes, value, ends = best_segmentation(signal, c, self.min_size)
+            # shorter signals have none, and compile less
+            levels = np.empty((6, _LEVELS), np.int32) if self.n_samples >= _LONG else None
+            prefixes, value, ends = best_segmentation(signal, c, self.min_size, levels)
         if prefixes[-1] == -np.inf:
             raise ValueError(
                 "ConstrainedChangePoints needs a segmentation with segments of at least "
@@ -560,7 +572,7 @@ def segment_values(signal, starts, ends):
 
 
 @njit(nogil=True, cache=True)
-def best_segmentation(signal, c, min_size):
+def best_segmentation(signal, c, min_size, levels=None):
     """Maximize Σ f − Σ p over allowed segmentations into segments of at least ``min_size`` samples.
 
     For T + min_size < 2³¹. O(Tr) memory: that of S, 12T bytes, and about 20 for each live start,
@@ -576,27 +588,63 @@ def best_segmentation(signal, c, min_size):
     ends : int array (K,)
         Its segment ends.
     """
-    S, weight, truth, charges, _, rules, prices = signal
+    S, weight, truth, charges, _, _, prices = signal
     T = S.shape[0] - 1
-    # One array of each type, as numba compiles np.empty anew for every other.
+    # One array of each type, as numba compiles np.empty anew for every other: F, the bounds of live
+    # starts and the largest of every block; last, live starts, their expiry and where blocks begin.
     values, positions = np.empty((3, T + 1)), np.empty((4, T + 2), dtype=np.int32)
-    F, last, starts = values[0], positions[0], positions[1]  # starts: the live ones with a bound
-    bounds = values[1]  # at least F(s) + f(s,u) − f(checkpoint,u) for every later u
-    expiry = positions[2]  # first u from which the start may be dropped
-    block_max, block_start = values[2], positions[3]
+    tops = None if levels is None else np.empty((1, _LEVELS))
+    F, last = values[0], positions[0]
     for t in range(T + 1):
         F[t], last[t] = -np.inf, -1
     F[0] = 0.0
+    if levels is not None:
+        levels[_FIRST, 0] = levels[_BLOCK, 0] = 0
     # One type for all counts and positions: a literal 0, and positions as they are kept in 32 bits,
     # would each have every kernel below compiled once more.
-    n_old = n_blocks = _INTEGER(0)  # starts with a bound, and their blocks
-    checkpoint = fresh = incumbent = _INTEGER(0)  # starts from fresh on have no bound
-    work = cost = _INTEGER(0)  # since the last checkpoint, and of making it
-    for u in range(min_size, T + 1):
+    n_old = n_blocks = n_levels = _INTEGER(0)  # starts of the newest level, their blocks; others
+    checkpoint = fresh = incumbent = cost = _INTEGER(0)
+    u = _INTEGER(min_size)
+    while u <= T:
+        starts, bounds, expiry = positions[1], values[1], positions[2]
+        block_max, block_start = values[2], positions[3]
+        if levels is not None:
+            first, block = _INTEGER(levels[_FIRST, n_levels]), _INTEGER(levels[_BLOCK, n_levels])
+            starts, bounds, expiry = starts[first:], bounds[first:], expiry[first:]
+            block_max, block_start = block_max[block:], block_start[block:]
+        u, n_old, n_blocks, checkpoint, fresh, incumbent, cost, due = _advance(
+            signal, c, min_size, u, F, last, starts, bounds, expiry, block_max, block_start, n_old,
+            n_blocks, checkpoint, fresh, incumbent, cost, values, positions, levels, tops, n_levels,
+        )  # fmt: skip
+        if levels is not None and u <= T:
+            n_levels, n_old, n_blocks, cost = _change_levels(
+                signal, c, u, values, positions, levels, tops, due, n_levels, n_old, checkpoint,
+                cost,
+            )  # fmt: skip
+    value, ends = _walk_back(S, weight, truth, charges, prices, last)
+    return F, value, ends
+
+
+@njit(**_WITHIN)
+def _advance(
+    signal, c, min_size, begin, F, last, starts, bounds, expiry, block_max, block_start, n_old,
+    n_blocks, checkpoint, fresh, incumbent, cost, values, positions, levels, tops, n_levels,
+):  # fmt: skip
+    """Solve the prefixes from ``begin`` on until levels change; returns the next one and its state.
+
+    starts: the live ones with a bound; bounds: at least F(s) + f(s,u) − f(checkpoint,u) for every
+    later u; expiry: first u from which the start may be dropped. Starts from ``fresh`` on have no
+    bound.
+    """
+    S, weight, truth, charges, _, rules, prices = signal
+    work, due = _INTEGER(0), n_levels  # since the last checkpoint; the first level to be renewed
+    for u in range(begin, len(F)):
         newest = u - min_size
         low, high = allowed_starts(rules, u, newest + 1)
         if low >= high:
             continue
+        if levels is not None and due < n_levels:
+            return u, n_old, n_blocks, checkpoint, fresh, incumbent, cost, due
         # The last winner comes first: it often wins again, and a high incumbent spares bounds.
         best = -np.inf
         if low <= incumbent < high:
@@ -622,6 +670,11 @@ def best_segmentation(signal, c, min_size):
                     value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
                     if value > best:
                         best, incumbent = value, s
+        if levels is not None and n_levels > 0:
+            best, incumbent, due = _look_back(
+                signal, c, min_size, u, low, high, values, positions, levels, tops, n_levels, best,
+                incumbent,
+            )  # fmt: skip
         F[u], last[u] = best - price_at(prices, u), incumbent
         # A new checkpoint tightens all bounds; it pays once the work since the last one, looks at
         # blocks and evaluations, has reached what it costs.
@@ -632,8 +685,123 @@ def best_segmentation(signal, c, min_size):
             )
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
             checkpoint, work, fresh = u, 0, newest + 1
-    value, ends = _walk_back(S, weight, truth, charges, prices, last)
-    return F, value, ends
+            if levels is not None and n_old > _LEVEL and n_levels < _LEVELS - 1:
+                return u + 1, n_old, n_blocks, u, fresh, incumbent, cost, n_levels
+    return _INTEGER(len(F)), n_old, n_blocks, checkpoint, fresh, incumbent, cost, n_levels
+
+
+@njit(**_WITHIN, forceinline=True)
+def _look_back(
+    signal, c, min_size, u, low, high, values, positions, levels, tops, n_levels, best, incumbent
+):
+    """The best of all levels but the newest, its start, and the first level to be renewed.
+
+    That is one on which enough was spent, or whose starts may all be dropped.
+    """
+    S, weight, truth, charges, slacks, rules, prices = signal
+    due, slack = n_levels, split_slack(slacks, weight, c, u)
+    for k in range(n_levels):
+        common = segment_value(S, weight, truth, charges, c, _INTEGER(levels[_CHECKPOINT, k]), u)
+        if tops[0, k] + common > best:
+            best, incumbent = _look_into(
+                signal, c, u, low, high, common, values, positions, levels, k, best, incumbent
+            )
+        levels[_SPENT, k] += 1
+        beaten = tops[0, k] + common + slack <= best - price_at(prices, u)
+        if levels[_SPENT, k] >= levels[_COST, k] or (
+            beaten and legal_from(rules, u, min_size) <= u + 1
+        ):
+            due = min(due, k)
+    return best, incumbent, due
+
+
+@njit(**_WITHIN)
+def _look_into(signal, c, u, low, high, common, values, positions, levels, k, best, incumbent):
+    """Look at the blocks of level k."""
+    S, weight, truth, charges, _, _, _ = signal
+    first, block = levels[_FIRST, k], levels[_BLOCK, k]
+    F, starts, bounds = values[0], positions[1][first:], values[1][first:]
+    block_max, block_start = values[2][block:], positions[3][block:]
+    spent = _INTEGER(0)
+    for b in range(levels[_BLOCKS, k]):
+        if block_max[b] + common <= best:
+            continue
+        spent += 1
+        for j in range(block_start[b], block_start[b + 1]):
+            s = _INTEGER(starts[j])
+            if bounds[j] + common > best and low <= s < high:
+                spent += 1
+                value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
+                if value > best:
+                    best, incumbent = value, s
+    levels[_SPENT, k] += spent
+    return best, incumbent
+
+
+@njit(**_WITHIN)
+def _change_levels(
+    signal, c, u, values, positions, levels, tops, due, n_levels, n_old, checkpoint, cost
+):
+    """Join the levels from ``due`` on with the newest one, or else set that aside.
+
+    Returns how many levels are older than the newest one, its starts, blocks and cost.
+    """
+    k = due
+    if due < n_levels:
+        # One level from now on, to be renewed at u at any price.
+        n_old += _INTEGER(levels[_FIRST, n_levels]) - _INTEGER(levels[_FIRST, due])
+        _shift_bounds(signal, c, u, checkpoint, values[1], levels, due, n_levels)
+    first, block = _INTEGER(levels[_FIRST, k]), _INTEGER(levels[_BLOCK, k])
+    starts, bounds, expiry = positions[1][first:], values[1][first:], positions[2][first:]
+    block_max, block_start = values[2][block:], positions[3][block:]
+    if due < n_levels:
+        n_blocks = _form_blocks(bounds, _INTEGER(0), n_old, block_max, block_start)
+        return due, n_old, n_blocks, _INTEGER(0)
+    n_old, n_blocks = _set_aside(
+        starts, bounds, expiry, block_max, block_start, levels, tops, k, n_old, checkpoint, cost
+    )
+    return k + 1, n_old, n_blocks, _INTEGER(_FRESH)
+
+
+@njit(**_WITHIN)
+def _set_aside(
+    starts, bounds, expiry, block_max, block_start, levels, tops, k, n, checkpoint, cost
+):
+    """Make the newest level, of n starts, level k; the hot ones, if few, begin the next one.
+
+    Returns how many starts that has, and blocks.
+    """
+    # Cold blocks have more starts than that: a first block so short is the one of the hot.
+    n_hot = _INTEGER(block_start[1]) if block_start[1] <= _HOT_STARTS else _INTEGER(0)
+    n -= n_hot
+    for i in range(n_hot):
+        j = n + i
+        starts[i], starts[j] = starts[j], starts[i]
+        bounds[i], bounds[j] = bounds[j], bounds[i]
+        expiry[i], expiry[j] = expiry[j], expiry[i]
+    n_blocks = _form_blocks(bounds, _INTEGER(0), n, block_max, block_start)
+    tops[0, k] = -np.inf
+    for b in range(n_blocks):
+        tops[0, k] = max(tops[0, k], block_max[b])
+    levels[_BLOCKS, k], levels[_CHECKPOINT, k] = n_blocks, checkpoint
+    levels[_SPENT, k], levels[_COST, k] = 0, cost
+    levels[_FIRST, k + 1] = levels[_FIRST, k] + n
+    n_blocks += 1
+    levels[_BLOCK, k + 1] = levels[_BLOCK, k] + n_blocks
+    block_max, block_start = block_max[n_blocks:], block_start[n_blocks:]
+    return n_hot, _form_blocks(bounds[n:], n_hot, n_hot, block_max, block_start)
+
+
+@njit(**_WITHIN)
+def _shift_bounds(signal, c, u, checkpoint, bounds, levels, due, n_levels):
+    """Have the bounds of the levels from ``due`` on hold at u with the newest one's checkpoint."""
+    S, weight, truth, charges, _, _, _ = signal
+    common = segment_value(S, weight, truth, charges, c, checkpoint, u)
+    for k in range(due, n_levels):
+        start = _INTEGER(levels[_CHECKPOINT, k])
+        shift = segment_value(S, weight, truth, charges, c, start, u) - common
+        for j in range(_INTEGER(levels[_FIRST, k]), _INTEGER(levels[_FIRST, k + 1])):
+            bounds[j] += shift
 
 
 @njit(nogil=True, cache=True)
