@@ -50,9 +50,6 @@ class Metric(Protocol):
     def least(self, v: NDArray) -> float:
         """min ⟨v, B⟩ over the cone's B with Tr B = 1."""
 
-    def spectrum(self, v: NDArray) -> NDArray:
-        """Eigenvalues of the matrix with coordinates v, in any order."""
-
     def identity(self, n_features: int) -> NDArray:
         """Coordinates of I: ⟨I, B⟩ = Tr B."""
 
@@ -91,9 +88,6 @@ class DiagonalMetric(BaseEstimator):
 
     def least(self, v: NDArray) -> float:
         return float(np.min(v))
-
-    def spectrum(self, v: NDArray) -> NDArray:
-        return v
 
     def identity(self, n_features: int) -> NDArray:
         return np.ones(n_features)
@@ -177,9 +171,6 @@ class FullMetric(BaseEstimator):
         )
         return float(smallest[0])
 
-    def spectrum(self, v: NDArray) -> NDArray:
-        return scipy.linalg.eigh(self.matrix(v), eigvals_only=True, driver="evd")
-
     def identity(self, n_features: int) -> NDArray:
         rows, columns, _ = _triangle(n_features)
         return (rows == columns).astype(np.float64)
@@ -230,10 +221,6 @@ class PricedMetric:
     def least(self, v: NDArray) -> float:
         of_metric, weights = self.split(v)
         return min(self.metric.least(of_metric), float(np.min(weights, initial=np.inf)))
-
-    def spectrum(self, v: NDArray) -> NDArray:
-        of_metric, weights = self.split(v)
-        return np.append(self.metric.spectrum(of_metric), weights)
 
     def identity(self, n_features: int) -> NDArray:
         return np.append(self.metric.identity(n_features), np.ones(self.n_weights))

@@ -78,12 +78,10 @@ class RegularizationTerms:
             F.
         """
         if self.curvature > 0:
-            # for every eigenvalue γ of g apart: B has c − γ/μ there, or 0 where that is negative
-            values, c = cone.metric.spectrum(slope[: cone.n_metric]), float(self.center[0])
-            inside = values * (c - values / (2.0 * self.curvature))
-            outside = 0.5 * self.curvature * c**2
-            shares = np.where(values < self.curvature * c, inside, outside)
-            return self._least + float(np.sum(shares))
+            slope = slope[: cone.n_metric]
+            point, _ = cone.metric.linearize(self.center - slope / self.curvature)
+            away = point - self.center
+            return self._least + float(slope @ point + 0.5 * self.curvature * (away @ away))
         total = slope[: cone.n_metric] + self.slope
         return best / float(np.max(self.slope)) * min(0.0, cone.metric.least(total))
 

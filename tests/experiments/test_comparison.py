@@ -82,6 +82,10 @@ def test_penalty_is_tuned_on_a_copy() -> None:
     assert with_tuned_penalty(model, data).penalty_ == 100.0
 
 
+class InOneUnit(Comparison):
+    relative = False
+
+
 def test_choices_on_folds_fits_on_all_training_data_and_results_kept(tmp_path: Path) -> None:
     data = steps()
     train, test = data.select(range(4)), data.select([4, 5])
@@ -89,7 +93,7 @@ def test_choices_on_folds_fits_on_all_training_data_and_results_kept(tmp_path: P
     Fixed.fits.clear()
     grid = [{"penalty": price} for price in (100.0, 1.0, 50.0)]
     methods = [Method("fixed", Fixed(), grid)]
-    (outcome,) = outcomes_of(Comparison, methods, [case], tmp_path)
+    (outcome,) = outcomes_of(InOneUnit, methods, [case], tmp_path)
     assert outcome.choices["estimated"].parameters == {"penalty": 1.0}
     assert outcome.choices["estimated"].losses == pytest.approx([0.0])
     assert outcome.models["estimated"].penalty_ == 1.0
@@ -97,11 +101,11 @@ def test_choices_on_folds_fits_on_all_training_data_and_results_kept(tmp_path: P
     # the candidates on 3 sequences; then, once each, the choices of both columns on all 4
     fits = [(1.0, 3), (1.0, 4), (50.0, 3), (100.0, 3), (100.0, 4)]
     assert sorted(Fixed.fits) == fits
-    (again,) = outcomes_of(Comparison, methods, [case], tmp_path)
+    (again,) = outcomes_of(InOneUnit, methods, [case], tmp_path)
     assert sorted(Fixed.fits) == fits  # read from disk
     assert again.losses() == pytest.approx(outcome.losses())
     other = replace(case, test=data.select([4]))
-    outcomes_of(Comparison, methods, [other], tmp_path)
+    outcomes_of(InOneUnit, methods, [other], tmp_path)
     assert len(Fixed.fits) == 2 * len(fits)  # other data
 
 

@@ -115,12 +115,6 @@ def test_least_is_the_minimum_over_matrices_of_trace_one(family) -> None:
         assert v @ inside >= family.least(v) - 1e-12
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=named)
-def test_spectrum_has_the_eigenvalues(family) -> None:
-    v = np.random.default_rng(7).normal(size=len(family.identity(4)))
-    np.testing.assert_allclose(np.sort(family.spectrum(v)), np.linalg.eigvalsh(family.matrix(v)))
-
-
 def test_factors_of_matrices_of_low_rank_give_the_same_jacobian() -> None:
     """Of ranks 2, 6, 0 and 7, and of rank 63, which is too large."""
     metric, rng = FullMetric(), np.random.default_rng(8)
