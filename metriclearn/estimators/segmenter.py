@@ -395,8 +395,12 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             sums = cumulative_sums(X, self.components_)
             variance = 1.0
             if self.penalty_unit_ is not None:
+                unit = np.ldexp(1.0, np.frexp(np.abs(sums).max())[1] - 1)  # squares may overflow
+                sums /= unit
                 variance = np.square(np.diff(sums, axis=0)).sum() / len(X) or 1.0
                 sums /= variance**0.5
+                with np.errstate(over="ignore"):  # where prices of positions are as nothing
+                    variance *= unit**2
             form: Any = LowRankForm(cumulative=sums)
             if self.price_ is not None:
                 form = ChargedForm(form, prices=self.price_.prices(X) / variance)

@@ -308,6 +308,8 @@ def test_penalties_in_units_of_each_sequences_variance(tmp_path, capsys) -> None
         in_units = by_hand.boundary_margins(X).losses / Z.var(axis=0).sum()
         np.testing.assert_allclose(in_units, margins.losses, atol=1e-9)
     assert fitted.predict_change_points(np.ones((9, 2))).tolist() == [9]
+    for size in (2.0**-500, 2.0**500):  # whose squares are no numbers
+        np.testing.assert_array_equal(fitted.predict(size * Xs[0]), fitted.predict(Xs[0]))
     file = metriclearn.save(fitted, tmp_path / "model.npz")
     np.testing.assert_array_equal(metriclearn.load(file).predict(louder[0]), fitted.predict(Xs[0]))
     assert main(["info", str(file)]) == 0
