@@ -207,7 +207,7 @@ class Images(Procedure):
     def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
         """Draws some test images of the first seed, from the best to the worst of ours.
 
-        For a narrow screen three: the best, the median and the worst.
+        For a narrow screen two, the best and the worst.
         """
         pair = [by_name[name] for name in self.config.drawn_methods]
         measure = next(iter(self.measures))
@@ -216,10 +216,10 @@ class Images(Procedure):
         order = np.argsort(values[0] if better == "less" else -values[0], kind="stable")
         means = ", ".join(f"{o.name} {v.mean():.2f}" for o, v in zip(pair, values))
         draw_of = "" if self.config.n_seeds == 1 else ", first draw"
-        title = f"Mean {words} of {len(order)} test images{draw_of}: {means}"
+        title = f"Mean {words} of {len(order)} test images{draw_of}: {means} (below each image its own)"
 
         def draw(ax: Axes | None = None) -> Figure:
-            count = 3 if ax is not None else self.config.n_drawn
+            count = 2 if ax is not None else self.config.n_drawn
             steps = np.unique(np.linspace(0, len(order) - 1, count).round().astype(int))
             places = order[steps]
             shown = pair[0].case.test.select(places)
@@ -229,8 +229,9 @@ class Images(Procedure):
             for outcome, mine in zip(pair, values):
                 maps[outcome.name] = outcome.models["given"].predict(shown.nodes, n_clusters=counts)
                 captions[outcome.name] = [f"{mine[i]:.2f}" for i in places]
-            signs = {(len(order) - 1) // 2: " (median)", len(order) - 1: " (worst)", 0: " (best)"}
-            names = [f"{n}{signs.get(step, '')}" for n, step in zip(shown.data.names, steps)]
+            signs = {len(order) - 1: "worst", 0: "best"}
+            ranks = [signs.get(step, f"{step + 1} of {len(order)}") for step in steps]
+            names = [f"{name} ({rank})" for name, rank in zip(shown.data.names, ranks)]
             return plot_image_segmentations(shown.data.images, maps, captions, names, title)
 
         return draw

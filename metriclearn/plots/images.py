@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -70,24 +71,26 @@ def plot_image_segmentations(
                 f"{row!r} has other shapes than the {len(images)} images."
             )
     n_rows, n_columns = 1 + len(segmentations), len(images)
-    height = 1.75 * n_rows + (0.5 if title else 0.0)
-    figure = new_figure((max(4.0, 1.9 * n_columns), height))
+    width = 2.1  # inches of a column; words are readable where four of them fill a page
+    tallest = max((image.shape[0] / image.shape[1] for image in images), default=1.0)
+    height = (width * min(tallest, 0.85) + 0.3) * n_rows + (0.5 if title else 0.0)
+    figure = new_figure((max(4.0, width * n_columns), height))
     axes = figure.subplots(n_rows, n_columns, squeeze=False)
     pictures = {"original": list(images)}
     for place, (row, maps) in enumerate(segmentations.items()):
         color = draw.PALETTE[(1, 0, 4, 2, 3)[place % 5]]
         pictures[row] = [_overlaid(image, labels, color) for image, labels in zip(images, maps)]
+    style: dict[str, Any] = {"fontsize": draw.TEXT_SIZE + 1, "color": draw.INK}
     for panels, (row, shown) in zip(axes, pictures.items()):
         below = (captions or {}).get(row, [""] * n_columns)
         for ax, picture, caption in zip(panels, shown, below):
             ax.imshow(picture)
             ax.set(xticks=[], yticks=[])
-            ax.set_xlabel(caption, fontsize=draw.TEXT_SIZE, color=draw.INK, labelpad=2)
+            ax.set_xlabel(caption, **style, labelpad=2)
             ax.spines[:].set_visible(False)
-        style = {"fontsize": draw.TEXT_SIZE + 1, "fontweight": "bold", "color": draw.INK}
-        panels[0].set_ylabel(row, **style)
+        panels[0].set_ylabel(row, **style, fontweight="bold")
     for ax, name in zip(axes[0], [] if names is None else names):
-        ax.set_title(name, fontsize=draw.TEXT_SIZE, color=draw.INK)
+        ax.set_title(name, **style)
     draw.headline(figure, textwrap.fill(title or "", int(10 * figure.get_figwidth())))
     return figure
 
