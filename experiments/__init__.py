@@ -1,0 +1,23 @@
+"""What is run by ``python -m experiments.NAME``; Ctrl-C ends it with a sentence and status 130."""
+
+import sys
+from types import TracebackType
+
+_usual = sys.excepthook
+
+
+def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Ctrl-C that nothing has caught: libraries are loaded for seconds before a command begins.
+
+    Those that it meets then may make another error of it.
+    """
+    origin: BaseException | None = error
+    while origin is not None and not isinstance(origin, KeyboardInterrupt):
+        origin = origin.__cause__ or origin.__context__
+    if origin is None:
+        return _usual(kind, error, trace)
+    print(str(origin) or "Interrupted.", file=sys.stderr)
+    raise SystemExit(130)
+
+
+sys.excepthook = _end

@@ -216,7 +216,8 @@ class Images(Procedure):
         order = np.argsort(values[0] if better == "less" else -values[0], kind="stable")
         means = ", ".join(f"{o.name} {v.mean():.2f}" for o, v in zip(pair, values))
         draw_of = "" if self.config.n_seeds == 1 else ", first draw"
-        title = f"Mean {words} of {len(order)} test images{draw_of}: {means} (below each image its own)"
+        title = f"Mean {words} of {len(order)} test images{draw_of}: {means}"
+        title += " (below each image its own)"
 
         def draw(ax: Axes | None = None) -> Figure:
             count = 2 if ax is not None else self.config.n_drawn

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from metriclearn.running.command_line import command_line
+import metriclearn
+from metriclearn.running.command_line import command_line, noting_interruptions
 
 if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
@@ -47,26 +48,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
       metriclearn compare truth.csv new.segments.csv
       metriclearn info songs.model
     """
-    import metriclearn
-
-    commands = (label, fit, segment, compare, info)
-    parser = command_line("metriclearn", main, commands, metriclearn.__version__)
-    options = vars(parser.parse_args(arguments))
+    interruptions: list[int] = []
     try:
-        with warnings.catch_warnings():
+        with noting_interruptions(interruptions), warnings.catch_warnings():
             notes: set[str] = set()  # each is said once, in whichever fold it comes
             warnings.showwarning = lambda message, *_: _note(str(message), notes)
+            commands = (label, fit, segment, compare, info)
+            parser = command_line("metriclearn", main, commands, metriclearn.__version__)
+            options = vars(parser.parse_args(arguments))
             options.pop("run")(**options)
-    except _ERRORS as error:
+    except (Exception, KeyboardInterrupt) as error:
+        if interruptions or isinstance(error, KeyboardInterrupt):
+            print("Interrupted; nothing was written half.", file=sys.stderr)
+            return 130
+        if not isinstance(error, _ERRORS):
+            raise
         print(f"Error: {_sentence(error)}", file=sys.stderr)
         return 1
-    except (KeyboardInterrupt, SystemError) as error:
-        from metriclearn.running.callbacks import is_interrupt
-
-        if not is_interrupt(error):
-            raise
-        print("Interrupted; nothing was written half.", file=sys.stderr)
-        return 130
     return 0
 
 
@@ -176,7 +174,6 @@ def segment(
       metriclearn segment show.mp4 --model shows.model --out results --truth show.segments.csv
       metriclearn segment new/*.csv archive --model gestures.model --out results
     """
-    import metriclearn
     from metriclearn.datasets.annotations import read_segments
     from metriclearn.datasets.recordings import files_to_segment
 
@@ -315,8 +312,6 @@ def info(model: Annotated[Path, "file that fit has written"]) -> None:
     example:
       metriclearn info songs.model
     """
-    import metriclearn
-
     fitted = metriclearn.load(model)
     if isinstance(fitted, metriclearn.RecordingSegmenter) and hasattr(fitted, "learner_"):
         _print_summary(fitted)

@@ -4,6 +4,7 @@ import inspect
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from itertools import zip_longest
@@ -85,11 +86,11 @@ def test_two_commands_from_a_folder_to_a_picture(
 
 def test_silent_and_very_short_recordings_are_one_segment(songs: Path, model: Path) -> None:
     new = songs / "new"
-    for name, signal in (("silent", np.zeros(3 * RATE)), ("short", np.full(RATE // 4, 0.1))):
-        write_wave(new / f"{name}.wav", signal)
+    for name, sound in (("silent", np.zeros(3 * RATE)), ("short", np.full(RATE // 4, 0.1))):
+        write_wave(new / f"{name}.wav", sound)
         assert main(["segment", str(new / f"{name}.wav"), "--model", str(model)]) == 0
         ((start, end, _),) = read_segments(new / f"{name}.segments.csv")[name]
-        assert (start, end) == (0.0, len(signal) / RATE)  # and not the end of the last row
+        assert (start, end) == (0.0, len(sound) / RATE)  # and not the end of the last row
         assert (new / f"{name}.timeline.png").is_file()
 
 
@@ -645,6 +646,44 @@ def test_installed_command(tmp_path: Path) -> None:
         "Error: nothing.csv cannot be used: No such file or directory.",
         "Error: Files without segments: 1 of 4, see above.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "told"),
+    [
+        (
+            ["metriclearn", "fit", ".", "--out", "m"],
+            "numpy",
+            "Interrupted; nothing was written half.",
+        ),
+        (["metriclearn", "info", "m"], "sklearn", "Interrupted; nothing was written half."),
+        (["experiments.run", "experiment=synthetic"], "numpy", "Interrupted."),
+        (["experiments.evaluate", "model=m"], "sklearn", "Interrupted."),
+    ],
+)
+def test_interrupted_while_libraries_are_loaded(
+    command: list[str], module: str, told: str, tmp_path: Path
+) -> None:
+    """They may make another error of it, as NumPy does."""
+    (tmp_path / f"{module}.py").write_text(
+        "import os, signal, time\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        "    raise ImportError('loaded by half')\n"
+    )
+    paths = [str(tmp_path), str(Path(ml.__file__).parents[1])]
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=paths[1],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        # what is started in the background of a shell ignores Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{told}\n")
 
 
 def test_page_of_the_console_shows_what_is_printed(

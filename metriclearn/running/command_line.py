@@ -10,9 +10,35 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
+
+
+@contextmanager
+def noting_interruptions(seen: list[int]) -> Iterator[None]:
+    """Append to a list when Ctrl-C is pressed, beside the KeyboardInterrupt.
+
+    Libraries that it meets while they are loaded make other errors of it, and lose their origin.
+    """
+
+    def interrupt(number: int, frame: Any) -> None:
+        seen.append(number)
+        signal.default_int_handler(number, frame)
+
+    before = signal.getsignal(signal.SIGINT)
+    usual = before is signal.default_int_handler  # and not ignored, as in the background
+    if usual and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+    else:
+        yield
 
 
 def _positive(text: str) -> float:
