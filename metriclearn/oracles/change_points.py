@@ -24,7 +24,11 @@ are evaluated at checkpoints t only, and between two checkpoints just those whos
 incumbent are looked at. Where many starts live on, as without changes, they are kept in levels,
 each with a checkpoint and the largest bound of its own: one number then tells that none of a level
 is near, and a level is renewed, with all newer ones, once that has cost as much as renewing it.
-Levels double in size, so that a start is renewed O(log T) times.
+Levels double in size, so that a start is renewed O(log T) times. The slack κ − c is much where κ
+is of the order of −c, and needed beyond the true segment of t only: for u inside of it −c will do
+for s in there, too, and for s before it what the loss adds grows with u − t from 0 on. So bounds
+hold for one true segment with the slack −c and a growth per sample, and the largest slack decides
+about drops alone.
 
 Inequality (*) concerns f alone, so the bound holds for every ``min_size`` and under every rule for
 segments (:class:`~metriclearn.problem.knowledge.SegmentRules`). The drop of s needs t to be a
@@ -560,6 +564,43 @@ def _truth_slack(truth, kappa, c, s, t, T):
     return kappa * (_overlap(truth, s, t) / (t - s) + gain) - c
 
 
+@njit(**_WITHIN, forceinline=True)
+def _next_horizon(truth, rules, t, n):
+    """Where the bounds of n starts at the checkpoint t end: with the true segment that holds t.
+
+    Never for many starts in a short segment, for which a checkpoint at its end would not pay, for
+    starts that may be set aside, and where ends that are not allowed would be passed over.
+    """
+    if truth is None or rules is not None:
+        return _INTEGER(_NEVER)
+    if n > _LEVEL or t + 1 == len(truth) or n * truth[t + 1, _SHARE] > 32.0:
+        return _INTEGER(_NEVER)
+    return _INTEGER(truth[t, _END])
+
+
+@njit(**_WITHIN, forceinline=True)
+def _growth(truth, kappa, first, t):
+    """At least f(s,u) − f(s,t) − f(t,u) + c per sample after t, in the true segment of t.
+
+    For s ≥ ``first``. With that segment C = (b,e], q = b − s and h(s) of truth_table, the loss has
+    κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w = q − h(s) + q²/|C| if s < b
+    and 0 else. On the true segment before, of size a, w = q² (1/a + 1/|C|), and the bound increases
+    with q; for q ≥ a that of w ≤ q + q²/|C| has one stationary point, its maximum or a minimum.
+    """
+    if truth is None:
+        return 0.0
+    begin, share = truth[t + 1, _START], truth[t + 1, _SHARE]
+    if first >= begin:
+        return 0.0
+    q, passed, size = begin - first, t - begin, begin - truth[_INTEGER(begin), _START]
+    if q <= size:
+        return kappa * (q / (q + passed)) ** 2 * (1.0 / size + share)
+    slope = 1.0 - 2.0 * share * passed  # the bound falls with q once q · slope exceeds passed
+    if q * slope > passed:
+        q = max(size, passed / slope)
+    return kappa * q * (1.0 + share * q) / (q + passed) ** 2
+
+
 @njit(nogil=True, cache=True)
 def segment_values(signal, starts, ends):
     """f (c = 0) of the segments between starts and ends, less the prices of their ends, (K,)."""
@@ -603,8 +644,8 @@ def best_segmentation(signal, c, min_size, levels=None):
     # One type for all counts and positions: a literal 0, and positions as they are kept in 32 bits,
     # would each have every kernel below compiled once more.
     n_old = n_blocks = n_levels = _INTEGER(0)  # starts of the newest level, their blocks; others
-    checkpoint = fresh = incumbent = cost = _INTEGER(0)
-    u = _INTEGER(min_size)
+    checkpoint = fresh = incumbent = cost = horizon = _INTEGER(0)
+    growth, u = 0.0, _INTEGER(min_size)
     while u <= T:
         starts, bounds, expiry = positions[1], values[1], positions[2]
         block_max, block_start = values[2], positions[3]
@@ -612,9 +653,10 @@ def best_segmentation(signal, c, min_size, levels=None):
             first, block = _INTEGER(levels[_FIRST, n_levels]), _INTEGER(levels[_BLOCK, n_levels])
             starts, bounds, expiry = starts[first:], bounds[first:], expiry[first:]
             block_max, block_start = block_max[block:], block_start[block:]
-        u, n_old, n_blocks, checkpoint, fresh, incumbent, cost, due = _advance(
+        u, n_old, n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, due = _advance(
             signal, c, min_size, u, F, last, starts, bounds, expiry, block_max, block_start, n_old,
-            n_blocks, checkpoint, fresh, incumbent, cost, values, positions, levels, tops, n_levels,
+            n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, values, positions,
+            levels, tops, n_levels,
         )  # fmt: skip
         if levels is not None and u <= T:
             n_levels, n_old, n_blocks, cost = _change_levels(
@@ -628,13 +670,14 @@ def best_segmentation(signal, c, min_size, levels=None):
 @njit(**_WITHIN)
 def _advance(
     signal, c, min_size, begin, F, last, starts, bounds, expiry, block_max, block_start, n_old,
-    n_blocks, checkpoint, fresh, incumbent, cost, values, positions, levels, tops, n_levels,
+    n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, values, positions, levels, tops,
+    n_levels,
 ):  # fmt: skip
     """Solve the prefixes from ``begin`` on until levels change; returns the next one and its state.
 
-    starts: the live ones with a bound; bounds: at least F(s) + f(s,u) − f(checkpoint,u) for every
-    later u; expiry: first u from which the start may be dropped. Starts from ``fresh`` on have no
-    bound.
+    starts: the live ones with a bound; bounds: at least F(s) + f(s,u) − f(checkpoint,u), less
+    growth·(u − checkpoint), for every later u up to ``horizon``; expiry: first u from which the
+    start may be dropped. Starts from ``fresh`` on have no bound.
     """
     S, weight, truth, charges, _, rules, prices = signal
     work, due = _INTEGER(0), n_levels  # since the last checkpoint; the first level to be renewed
@@ -644,7 +687,7 @@ def _advance(
         if low >= high:
             continue
         if levels is not None and due < n_levels:
-            return u, n_old, n_blocks, checkpoint, fresh, incumbent, cost, due
+            return u, n_old, n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, due
         # The last winner comes first: it often wins again, and a high incumbent spares bounds.
         best = -np.inf
         if low <= incumbent < high:
@@ -656,9 +699,10 @@ def _advance(
                 if value > best:
                     best, incumbent = value, s
         work += newest + 1 - fresh
-        # F(s) + f(s,u) ≤ bounds[s] + f(checkpoint,u): whole blocks are left out by their
-        # largest bound, then single starts by their own.
+        # F(s) + f(s,u) ≤ bounds[s] + common: whole blocks are left out by their largest bound, then
+        # single starts by their own.
         common = segment_value(S, weight, truth, charges, c, checkpoint, u)
+        common += growth * (u - checkpoint)
         for b in range(n_blocks):
             if block_max[b] + common <= best:
                 continue
@@ -678,16 +722,19 @@ def _advance(
         F[u], last[u] = best - price_at(prices, u), incumbent
         # A new checkpoint tightens all bounds; it pays once the work since the last one, looks at
         # blocks and evaluations, has reached what it costs.
-        if work >= cost + newest + 1 - fresh:
+        if work >= cost + newest + 1 - fresh or u >= horizon:
             n_old = _add(max(fresh, low), newest + 1, F, starts, bounds, expiry, n_old)
-            n_old, n_hot, cost = _renew(
-                signal, c, min_size, u, low, common, F, starts, bounds, expiry, n_old
+            horizon = _next_horizon(truth, rules, u, n_old)
+            n_old, n_hot, cost, growth = _renew(
+                signal, c, min_size, u, low, common, horizon, F, starts, bounds, expiry, n_old
             )
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
             checkpoint, work, fresh = u, 0, newest + 1
             if levels is not None and n_old > _LEVEL and n_levels < _LEVELS - 1:
-                return u + 1, n_old, n_blocks, u, fresh, incumbent, cost, n_levels
-    return _INTEGER(len(F)), n_old, n_blocks, checkpoint, fresh, incumbent, cost, n_levels
+                due, begin = n_levels, u + 1
+                return begin, n_old, n_blocks, u, horizon, growth, fresh, incumbent, cost, due
+    end = _INTEGER(len(F))
+    return end, n_old, n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, n_levels
 
 
 @njit(**_WITHIN, forceinline=True)
@@ -897,7 +944,7 @@ def _add(first, stop, F, starts, bounds, expiry, n):
 
 
 @njit(**_WITHIN)
-def _renew(signal, c, min_size, u, low, common, F, starts, bounds, expiry, n):
+def _renew(signal, c, min_size, u, low, common, horizon, F, starts, bounds, expiry, n):
     """Carry the bounds of n live starts over to the checkpoint u and drop starts.
 
     Those before ``low`` are refused from now on, those beaten at u from the first end on of which
@@ -909,27 +956,33 @@ def _renew(signal, c, min_size, u, low, common, F, starts, bounds, expiry, n):
     slack = split_slack(slacks, weight, c, u)
     until = legal_from(rules, u, min_size)
     tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
-    kept, evaluated = _INTEGER(0), 0
+    within, T = horizon < _NEVER, S.shape[0] - 1
+    rounding = 1e-14 * abs(F[u])  # without noise there are ties, and their last bits decide
+    kept, evaluated, first, top = _INTEGER(0), 0, u, -np.inf
     for j in range(n):
-        s, bound, end = _INTEGER(starts[j]), bounds[j] + common, expiry[j]
+        s, value, end = _INTEGER(starts[j]), bounds[j] + common, expiry[j]
         if s < low:
             continue
-        if bound + _EVALUATED * slack > F[u] or slack <= 0.0:
-            bound = F[s] + segment_value(S, weight, truth, charges, c, s, u)
+        if value + _EVALUATED * slack > F[u] or slack <= 0.0:
+            value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
             evaluated += 1
-        # Now bound = F(s) + f(s,u), or more; by (*) the slack makes it hold for every later end.
-        if truth is not None and bound + slack > F[u] and (tight or bound - c <= F[u]):
-            bound += _truth_slack(truth, weight, c, s, u, S.shape[0] - 1)
-        else:
-            bound += slack
+        # Now value = F(s) + f(s,u), or more; by (*) the slack makes it hold for every later end.
+        bound = value + slack
+        if truth is not None and bound > F[u] and (value - c <= F[u] or (tight and not within)):
+            bound = value + _truth_slack(truth, weight, c, s, u, T)
         # Beaten at u: from the first end that u may split off, the start u is at least as good.
         if bound <= F[u]:
             end = min(end, until)
         if end > u + 1:
+            if within:  # up to the horizon, the growth makes up for what this bound lacks
+                bound, first = value - c + rounding, min(first, s)
             starts[kept], bounds[kept], expiry[kept] = s, bound, end
-            kept += 1
-    n_hot = _hot_first(starts, bounds, expiry, kept, F[u] + (1.0 - _HOT) * slack)
-    return kept, n_hot, evaluated + n // 4
+            kept, top = kept + 1, max(top, bound)
+    level = F[u] + (1.0 - _HOT) * slack if truth is None else top - _HOT * slack
+    n_hot = _hot_first(starts, bounds, expiry, kept, level)
+    growth = _growth(truth, weight, first, u) if within else 0.0
+    cost = evaluated + (n // 4 if truth is None else 3 * n // 4)
+    return kept, n_hot, cost, growth
 
 
 @njit(**_WITHIN)

@@ -339,3 +339,20 @@ def test_long_signals_with_few_changes(n_changes, weight, min_size) -> None:
         levels = np.empty((6, 64), dtype=np.int32)
         found, _, _ = best_prefixes(problem.signal, -price, min_size, levels)
         assert found.tobytes() == best_of_all_starts(problem, price).tobytes()
+
+
+@pytest.mark.parametrize("n_segments", [1, 6, 60])
+@pytest.mark.parametrize("price", [0.5, 1.0, 1.05, 2.0, 4.0])
+def test_prices_of_the_order_of_the_loss(price, n_segments) -> None:
+    """Bounds hold for one true segment and grow within: of changes seen, hidden and elsewhere."""
+    rng = np.random.default_rng(n_segments)
+    T, r = 500, 4
+    for jump, moved in ((0.0, 0), (0.4, 0), (2.0, 0), (2.0, 17)):
+        ends = np.sort(rng.choice(np.arange(1, T), n_segments - 1, replace=False))
+        truth = Partition.from_change_points(ends, T)
+        means = jump * np.roll(rng.normal(size=(n_segments, r))[truth.labels], moved, axis=0)
+        Z = (means + rng.normal(size=(T, r))) * np.sqrt(price / (2 * r * np.log(T)))
+        for min_size in (1, 4):
+            problem = PricedSegmentation(LowRankForm(Z).plus(truth, 2.0), min_size)
+            found, _, _ = best_prefixes(problem.signal, 1.0 - price, min_size)
+            assert found.tobytes() == best_of_all_starts(problem, price - 1.0).tobytes()
