@@ -30,6 +30,7 @@ from metriclearn.plots import expected_calibration_error, plot_reliability
 
 _SECONDS, _RATE = (0.5, 1.0, 2.0), 2.0  # tolerances, and windows per second
 _DRAWN = 1.0
+_CLEAR = (300, 6), (2000, 20), (4000, 40), (20000, 100)  # samples, and segments that are clear
 
 
 def told(
@@ -63,6 +64,13 @@ def cost(
     }
 
 
+def clear_steps(n_samples: int, n_segments: int) -> tuple[NDArray, int]:
+    """Steps that nothing hides, and how many segments they have."""
+    counts = n_segments, n_segments
+    steps = make_change_points(1, n_samples, 36, 36, counts, jump=3.0, random_state=0)
+    return steps.sequences[0], n_segments
+
+
 def cases(
     whole: MahalanobisSegmenter,
     test: LabeledSequences,
@@ -72,6 +80,7 @@ def cases(
     """What is timed: prices, and numbers of segments that are right, too small and too large."""
     true = [Partition.from_runs(labels).n_clusters for labels in test.labels]
     n_steps = Partition.from_runs(steps.labels[0]).n_clusters
+    clear = [clear_steps(n, K) for n, K in _CLEAR if n <= len(steps.sequences[0])]
     noise = [np.random.default_rng(0).normal(size=(len(steps.sequences[0]) // 5, 36))]
     return [
         ("HAPT, test users", whole, test.sequences, None),
@@ -83,6 +92,11 @@ def cases(
         ("steps, half of it given", planted, steps.sequences, n_steps // 2),
         ("steps, twice as many given", planted, steps.sequences, 2 * n_steps),
         ("noise, as many given", planted, noise, n_steps),
+        *[
+            (f"clear steps, {words} given", planted, [array], K * times // 2)
+            for array, K in clear
+            for words, times in (("true number", 2), ("half of it", 1), ("twice as many", 4))
+        ],
     ]
 
 

@@ -14,7 +14,9 @@ segmentation into K segments is worth more than F(t) + B(t) + p_t + λK. What on
 deficit, is a sum over its segments, each at least 0. So only the few segments are kept that lack at
 most a window, and layers for only those numbers of segments that do; a deficit that is found within
 the window is the least of all. λ is the price at which K − 1 segments are as good as K: a change
-elsewhere mostly replaces the weakest one, and then lacks nothing.
+elsewhere mostly replaces the weakest one, and then lacks nothing. Where the best one without a
+change needs another one instead, which lacks much, a wider window is looked at among the few
+positions that can be in it: a segmentation with a change at v has at most F(v) + B(v) + p_v.
 """
 
 from __future__ import annotations
@@ -49,8 +51,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Given a count: the window as a share of the price, a gap that is small enough, and how fast and
-# how far the window grows before it holds everything. Any choice is exact.
-_SHARE, _GAP, _WIDER, _LIMIT = 0.35, 0.05, 2.6, 10.0
+# how far the window grows before it holds everything; the share of another change's worth that a
+# window among few positions has room for, and how many samples there are for each. Any choice is
+# exact.
+_SHARE, _GAP, _WIDER, _LIMIT = 0.2, 0.05, 2.6, 10.0
+_ROOM, _FEW = 0.2, 4
 _TOLERANCE = number(0, whole=True)
 _FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
 _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=True)
@@ -192,8 +197,9 @@ def boundary_margins(
             problem.solve(price)  # says why
         backward = best_segmentation(turned, -price, min_size)[0][::-1]
         through = forward + backward
-        options = signal, -price, min_size, forward, backward, None, 0.0, ends[:-1], tolerance
-        without = _without(*options)[0]
+        without, exact = np.empty(len(ends) - 1), np.zeros(len(ends) - 1, dtype=np.bool_)
+        options = forward, backward, None, ends[:-1], tolerance, without, exact
+        _without(signal, -price, min_size, *options)
     else:
         ends = problem.solve_count(n_clusters)
         through, without = _given_count(signal, turned, min_size, ends, tolerance)
@@ -211,38 +217,50 @@ def _given_count(
     """The best with a change at every t, and W of every boundary, with as many segments as ends.
 
     At any price λ no segmentation into K segments is worth more than λK and the best into any
-    number. What they lack, their deficits, are exact up to a window, which grows where it has to.
+    number. What they lack, their deficits, are exact up to a window, which grows where it has to:
+    first among the positions that lose at most as much, and there up to what is left of it.
     """
     n = len(ends)
     if n == 1:  # there is no change
         through = np.full(len(signal.cumulative), -np.inf)
         through[-1] = 0.0  # best of all
         return through, np.empty(0)
-    price, forward, gap = _tight_price(signal, min_size, ends)
-    backward = best_segmentation(turned, -price, min_size)[0]
-    window = gap + _SHARE * abs(price) + 1e-11 * (abs(forward[-1]) + abs(price) * n)
-    limit, through = _LIMIT * window, forward + backward[::-1]
+    price, gap = _tight_price(signal, min_size, ends)
+    window = gap + _SHARE * abs(price)
+    addition = _best_addition(signal, min_size, ends)
+    largest, wide = _LIMIT * window, gap + price - (1.0 - _ROOM) * addition
+    worth, exact = np.empty(n - 1), np.zeros(n - 1, dtype=np.bool_)
     while True:
-        rows, behind = _near_best(turned, -price, min_size, backward, n, window)
-        layers = (*_near_best(signal, -price, min_size, forward, n, window), rows[::-1], behind)
-        lacking = _least_deficits(layers, n)
-        without, exact = _without(
-            signal, -price, min_size, forward, backward[::-1], layers, window, ends[:-1], tolerance
-        )
-        unknown = lacking[(lacking > window) & (through > -np.inf)]
-        if exact.all() and not len(unknown):
-            return through - lacking + price * n, without + price * n
+        forward, *ahead = _near_best(signal, -price, min_size, n, window)
+        backward, *behind = _near_best(turned, -price, min_size, n, window)
+        through, limits = forward + backward[::-1], np.full(len(forward), window)
+        lost = forward[-1] - through - (0.0 if signal.prices is None else signal.prices)
+        positions = np.flatnonzero(lost <= wide)
+        for widened in (False, True):
+            if widened:
+                if window >= wide or _FEW * len(positions) > len(forward):
+                    break
+                limits = np.maximum(limits, wide - lost)
+                options = forward, *ahead, n, wide, positions
+                ahead = [*_widened(signal, -price, min_size, *options)]
+                options = backward, *behind, n, wide, len(forward) - 1 - positions[::-1]
+                behind = [*_widened(turned, -price, min_size, *options)]
+            layers = (*ahead, behind[0][::-1], behind[1], limits)
+            options = forward, backward[::-1], layers, ends[:-1], tolerance, worth, exact
+            _without(signal, -price, min_size, *options)
+            lacking = _least_deficits(layers, n)
+            unknown = lacking[(lacking > limits) & (through > -np.inf)]
+            if exact.all() and not len(unknown):
+                return through - lacking + price * n, worth + price * n
         # A sum of deficits beyond the window is that of some segmentation, and so wide enough.
         wider = _WIDER * window
         if exact.all():
             wider = min(wider, 1.01 * max(unknown))
-        window = wider if wider < limit else np.inf
+        window = wider if wider < largest else np.inf
 
 
-def _tight_price(
-    signal: Signal, min_size: int, ends: NDArray[np.int64]
-) -> tuple[float, NDArray[np.float64], float]:
-    """A price at which K = len(ends) segments are about best, F at it, and what they lack.
+def _tight_price(signal: Signal, min_size: int, ends: NDArray[np.int64]) -> tuple[float, float]:
+    """A price at which K = len(ends) segments are about best, and what they lack, with rounding.
 
     It is the largest such price or close to it, the worth of the weakest change: one anywhere else
     mostly takes the place of that one.
@@ -258,7 +276,7 @@ def _tight_price(
         forward, best, other = best_segmentation(signal, -price, min_size)
         gap = max(0.0, float(forward[-1]) - (value - price * len(ends)))
         if len(other) in tried | {len(ends)} or gap <= _GAP * abs(price):
-            return price, forward, gap
+            return price, gap + 1e-11 * (abs(forward[-1]) + abs(price) * len(ends))
         tried.add(len(other))
         if len(other) < len(ends):
             low = Vertex(best, other)
@@ -268,16 +286,32 @@ def _tight_price(
 
 
 @njit(nogil=True, cache=True)
-def _without(signal, c, min_size, forward, backward, layers, window, boundaries, tolerance):
-    """W of every boundary, the price being −c, and whether it is exact.
+def _best_addition(signal, min_size, ends):
+    """The most that one more change is worth where all others stay."""
+    S, weight, truth, charges, _, _, prices = signal
+    most, a = 0.0, 0
+    for b in ends:
+        whole = segment_value(S, weight, truth, charges, 0.0, a, b)
+        for t in range(a + min_size, b - min_size + 1):
+            value = segment_value(S, weight, truth, charges, 0.0, a, t) - price_at(prices, t)
+            value += segment_value(S, weight, truth, charges, 0.0, t, b)
+            most = max(most, value - whole)
+        a = b
+    return most
+
+
+@njit(nogil=True, cache=True)
+def _without(signal, c, min_size, forward, backward, layers, boundaries, tolerance, worth, exact):
+    """Fill W of every boundary, the price being −c, and whether it is exact, unless it is already.
 
     With ``layers`` among segmentations into one segment more than there are boundaries; W is not
-    exact, but at least that, where its deficit is above the window.
+    exact, but at least that, where its deficit is above the limit.
     """
     T, n = len(forward) - 1, len(boundaries)
-    worth, exact = np.full(n, -np.inf), np.ones(n, dtype=np.bool_)
     room = np.empty((2, T + 1)), np.empty((2, 64)), np.empty(T + 1, dtype=np.int64)
     for k in range(n):
+        if exact[k]:
+            continue
         # where no change is; the ends of the samples are none
         first, last = max(1, boundaries[k] - tolerance), min(T - 1, boundaries[k] + tolerance)
         i = j = k
@@ -290,15 +324,14 @@ def _without(signal, c, min_size, forward, backward, layers, window, boundaries,
         best = -np.inf, True
         for u in range(last + 1, after + 1 if before < first else 0):
             value = _pair(signal, c, min_size, forward, backward, before, u)
-            best = _better(best, value, layers, window, n, before, u)
+            best = _better(best, value, layers, n, before, u)
         for s in range(before, first if after > last else 0):
             value = _pair(signal, c, min_size, forward, backward, s, after)
-            best = _better(best, value, layers, window, n, s, after)
+            best = _better(best, value, layers, n, s, after)
         worth[k], exact[k] = _improve(
-            signal, c, min_size, forward, backward, layers, window, n,
+            signal, c, min_size, forward, backward, layers, n,
             boundaries[k], first, last, best, room,
         )  # fmt: skip
-    return worth, exact
 
 
 @njit(nogil=True, cache=True, forceinline=True)
@@ -312,21 +345,20 @@ def _pair(signal, c, min_size, forward, backward, s, u):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _better(best, value, layers, window, n_others, s, u):
+def _better(best, value, layers, n_others, s, u):
     """The larger one of ``best`` and the value of the pair of s and u, less its deficit."""
     if value <= best[0]:
         return best
-    deficit = 0.0
-    if layers is not None:
-        deficit = _least_deficit(layers, s, u, n_others)
-    value -= min(deficit, window)
-    return (value, deficit <= window) if value > best[0] else best
+    if layers is None:
+        return value, True
+    deficit, limits = _least_deficit(layers, s, u, n_others), layers[-1]
+    limit = min(limits[s], limits[u])
+    value -= min(deficit, limit)
+    return (value, deficit <= limit) if value > best[0] else best
 
 
 @njit(nogil=True, cache=True)
-def _improve(
-    signal, c, min_size, forward, backward, layers, window, n_others, t, first, last, best, room
-):
+def _improve(signal, c, min_size, forward, backward, layers, n_others, t, first, last, best, room):
     """The largest F(s) + f(s,u) + B(u) with s < first and last < u, where some pair has ``best``.
 
     By (*) of the change-points a pair has at most left(s) + right(u) with left(s) = F(s) + f(s,t)
@@ -370,7 +402,7 @@ def _improve(
             low, high = allowed_starts(rules, begin, begin - min_size + 1)
             if low <= s < high:
                 other = value + backward[begin]
-                best = _better(best, other, layers, window, n_others, s, begin)
+                best = _better(best, other, layers, n_others, s, begin)
             at_end = split_slack(slacks, weight, c, begin)
             pair = value + backward[begin] + at_start + at_end + price_at(prices, begin)
             if free and backward[begin] > -np.inf and pair <= best[0]:
@@ -380,7 +412,7 @@ def _improve(
             for u in range(begin + 1, min(stop, last + (2 << block) - 1) + 1):
                 if left + right[u] > best[0] and value + at_end + beyond[u] > best[0]:
                     other = _pair(signal, c, min_size, forward, backward, s, u)
-                    best = _better(best, other, layers, window, n_others, s, u)
+                    best = _better(best, other, layers, n_others, s, u)
     return best
 
 
@@ -414,16 +446,19 @@ def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, l
 
 
 @njit(nogil=True, cache=True)
-def _near_best(signal, c, min_size, best, n_segments, window):
-    """Deficits up to ``window`` of the samples before every t in k ≤ K segments.
+def _near_best(signal, c, min_size, n_segments, window):
+    """F at the price −c, and deficits up to ``window`` of samples before every t in k ≤ K segments.
 
-    The deficit of a prefix is what it is worth less than ``best``, F at the price −c: the sum of
-    F(u) + p_u − F(s) − f(s,u) ≥ 0 over its segments, so that none of them may have more. They are
-    found by (*) of the change-points: a start s has at most F(s) + f(s,t) + slack(t) + f(t,u) at
-    every end u of a block behind t, where F(u) is known in advance.
+    The deficit of a prefix is what it is worth less than F: the sum of F(u) + p_u − F(s) − f(s,u)
+    ≥ 0 over its segments, so that none of them may have more. They are found by (*) of the
+    change-points: a start s has at most F(s) + f(s,t) + slack(t) + f(t,u) at every end u of a block
+    behind t. It is looked at where that is above what the last winner has there, less how much
+    lower a start may be to be of use, see _use.
 
     Returns
     -------
+    best : array (T+1,)
+        F, −inf where there is no segmentation.
     rows : int array (T+1, 3)
         Where the deficits of t begin, for how many segments the first one is, and their number.
     deficits : array
@@ -432,56 +467,108 @@ def _near_best(signal, c, min_size, best, n_segments, window):
     T = S.shape[0] - 1
     rows, deficits, size = np.zeros((T + 1, 3), dtype=np.int64), np.zeros(4 * T + 4), 1
     rows[0, 2] = 1  # no segments before the first sample
-    live, numbers = np.empty((2, T + 1), dtype=np.int64), np.empty((3, T + 1))
-    bounds, costs, needs = numbers[0], numbers[1], numbers[2]
-    near = np.empty(T + 1, dtype=np.int64)
-    n_live = n_front = checkpoint = stop = 0
+    live, bounds = np.empty((2, T + 1), dtype=np.int64), np.empty((2, T + 1))
+    best, values, needs = np.full(T + 1, -np.inf), np.empty(T + 1), np.empty(T + 1)
+    best[0], near = 0.0, np.empty(T + 1, dtype=np.int64)
+    n_live = n_front = checkpoint = stop = winner = 0
     for u in range(min_size, T + 1):
         if u > stop:  # a new block of ends
             n_live, cost = _renew(
-                signal, c, min_size, best, window, checkpoint, u - 1, rows, live, bounds, n_live
+                signal, c, min_size, best, window, checkpoint, u - 1, live, bounds[0], n_live
             )
             checkpoint, stop = u - 1, min(T, u + int(np.sqrt(2.0 * cost)) + 2)
+            for j in range(n_live):
+                bounds[1, j] = bounds[0, j] + _use(rows, deficits, live[0, j], winner, window)
             for end in range(u, stop + 1):
-                value = segment_value(S, weight, truth, charges, c, checkpoint, end)
-                needs[end] = best[end] + price_at(prices, end) - window - value
-                if best[end] == -np.inf:
-                    needs[end] = np.inf
+                low, high = allowed_starts(rules, end, end - min_size + 1)
+                value = -np.inf
+                if low <= winner < high:
+                    value = best[winner] + segment_value(S, weight, truth, charges, c, winner, end)
+                needs[end] = value - segment_value(S, weight, truth, charges, c, checkpoint, end)
             n_front = _to_front(live, bounds, n_live, np.min(needs[u : stop + 1]))
-        top, low, high = best[u] + price_at(prices, u), 0, 0
-        if best[u] > -np.inf:
-            low, high = allowed_starts(rules, u, u - min_size + 1)
-        found = 0
+        low, high = allowed_starts(rules, u, u - min_size + 1)
+        found, top = 0, -np.inf
         for j in range(n_front + max(0, high - checkpoint)):
             s = live[0, j] if j < n_front else checkpoint + j - n_front
-            if not low <= s < high or rows[s, 2] == 0 or (j < n_front and bounds[j] < needs[u]):
+            if (j < n_front and bounds[1, j] < needs[u]) or not low <= s < high:
                 continue
-            value = top - best[s] - segment_value(S, weight, truth, charges, c, s, u)
-            if value <= window:
-                near[found], costs[found] = s, max(0.0, value)
-                found += 1
+            value = best[s] + segment_value(S, weight, truth, charges, c, s, u)
+            if value > -np.inf and value >= top - window:
+                near[found], values[found], found = s, value, found + 1
+                if value > top:
+                    top, winner = value, s
+        best[u] = top - price_at(prices, u)
         if size + n_segments > len(deficits):
             more = np.empty(2 * len(deficits) + n_segments)
             more[:size] = deficits[:size]
             deficits = more
-        size = _add_row(rows, deficits, size, u, near[:found], costs, n_segments, window)
+        size = _add_row(rows, deficits, size, u, near[:found], values, top, n_segments, window)
+    return best, rows, deficits
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _use(rows, deficits, s, winner, window):
+    """How much lower than another start, s may be for a segment and still improve on a deficit."""
+    begin, fewest, number = rows[s]
+    other, first, count = rows[winner]
+    most = 0.0
+    for k in range(fewest, fewest + number):
+        deficit, place = deficits[begin + k - fewest], k - first
+        least = window if s == winner or not 0 <= place < count else deficits[other + place]
+        most = max(most, least - deficit)
+    return most
+
+
+@njit(nogil=True, cache=True)
+def _widened(signal, c, min_size, best, rows, deficits, n_segments, window, positions):
+    """Rows and deficits of :func:`_near_best` with those of a wider window among ``positions``."""
+    S, weight, truth, charges, slacks, rules, prices = signal
+    rows, size = rows.copy(), len(deficits)
+    near, values = np.empty_like(positions), np.empty(len(positions))
+    for i in range(1, len(positions)):
+        u, found, lowest = positions[i], 0, 0
+        low, high = allowed_starts(rules, u, u - min_size + 1)
+        top = best[u] + price_at(prices, u)
+        for s in positions[:i][::-1]:
+            if s < lowest:
+                break
+            if not low <= s < high:
+                continue
+            value = best[s] + segment_value(S, weight, truth, charges, c, s, u)
+            if value >= top - window:
+                near[found], values[found], found = s, value, found + 1
+            elif rules is None:  # starts before s are no better than itself, split at it
+                most = value + split_slack(slacks, weight, c, s) + price_at(prices, s)
+                lowest = max(lowest, s - min_size + 1) if most < top - window else lowest
+        if size + n_segments > len(deficits):
+            more = np.empty(2 * len(deficits) + n_segments)
+            more[:size] = deficits[:size]
+            deficits = more
+        size = _add_row(rows, deficits, size, u, near[:found], values, top, n_segments, window)
     return rows, deficits
 
 
 @njit(nogil=True, cache=True)
-def _add_row(rows, deficits, size, u, near, costs, n_segments, window):
+def _add_row(rows, deficits, size, u, near, values, top, n_segments, window):
     """Deficits of the samples before u whose last segment is one from ``near``; the new size."""
-    first, last = n_segments + 1, 0
-    for s in near:
-        first = min(first, rows[s, 1] + 1)
-        last = max(last, min(n_segments, rows[s, 1] + rows[s, 2]))
+    known, first, number = rows[u]  # what is known of it
+    last = first + number - 1
+    if number == 0:
+        first, last = n_segments + 1, 0
+    for i in range(len(near)):
+        if rows[near[i], 2] > 0 and values[i] >= top - window:
+            first = min(first, rows[near[i], 1] + 1)
+            last = max(last, min(n_segments, rows[near[i], 1] + rows[near[i], 2]))
     row = deficits[size : size + max(0, last - first + 1)]
     row[:] = np.inf
+    for k in range(number):
+        row[rows[u, 1] + k - first] = deficits[known + k]
     for i in range(len(near)):
         begin, fewest, number = rows[near[i]]
-        for k in range(min(number, n_segments - fewest)):
-            place = fewest + 1 + k - first
-            row[place] = min(row[place], deficits[begin + k] + costs[i])
+        if values[i] >= top - window:
+            for k in range(min(number, n_segments - fewest)):
+                place = fewest + 1 + k - first
+                row[place] = min(row[place], deficits[begin + k] + (top - values[i]))
     while last >= first and not row[last - first] <= window:
         last -= 1
     rows[u, 0], rows[u, 1], rows[u, 2] = size, first, max(0, last - first + 1)
@@ -489,7 +576,7 @@ def _add_row(rows, deficits, size, u, near, costs, n_segments, window):
 
 
 @njit(nogil=True, cache=True)
-def _renew(signal, c, min_size, best, window, old, t, rows, live, bounds, n):
+def _renew(signal, c, min_size, best, window, old, t, live, bounds, n):
     """Carry the bounds of n live starts from one checkpoint to the next, t, and let new ones live.
 
     A start that is worth less than t by more than the window is dropped from the first end on of
@@ -504,7 +591,7 @@ def _renew(signal, c, min_size, best, window, old, t, rows, live, bounds, n):
         bound = np.inf
         if j < n:
             s, end, bound = live[0, j], live[1, j], bounds[j] + common
-        if rows[s, 2] == 0 or end <= t + 1:
+        if best[s] == -np.inf or end <= t + 1:
             continue
         if bound + 0.5 * slack > floor or slack <= 0.0:
             bound = best[s] + segment_value(S, weight, truth, charges, c, s, t)
@@ -520,13 +607,13 @@ def _renew(signal, c, min_size, best, window, old, t, rows, live, bounds, n):
 
 @njit(nogil=True, cache=True)
 def _to_front(live, bounds, n, least):
-    """Move the starts with a bound of at least that to the front; returns how many they are."""
+    """Move the starts with a second bound of at least that to the front; how many they are."""
     front = 0
     for j in range(n):
-        if bounds[j] >= least:
-            live[0, j], live[0, front] = live[0, front], live[0, j]
-            live[1, j], live[1, front] = live[1, front], live[1, j]
-            bounds[j], bounds[front] = bounds[front], bounds[j]
+        if bounds[1, j] >= least:
+            for row in range(2):
+                live[row, j], live[row, front] = live[row, front], live[row, j]
+                bounds[row, j], bounds[row, front] = bounds[row, front], bounds[row, j]
             front += 1
     return front
 
@@ -534,7 +621,7 @@ def _to_front(live, bounds, n, least):
 @njit(nogil=True, cache=True, forceinline=True)
 def _least_deficit(layers, s, u, n_segments):
     """Of n segments, some before s and the others behind u; inf where none is in the windows."""
-    rows, deficits, others, other_deficits = layers
+    rows, deficits, others, other_deficits, _ = layers
     begin, fewest, number = rows[s]
     other, most = others[u, 0], n_segments - others[u, 1]  # before s
     least = np.inf
