@@ -1,4 +1,4 @@
-"""Exact change-points with a metric given as a matrix, side by side with ruptures and fastcpd.
+"""Exact change-points with a metric given as a matrix, side by side with the peers installed.
 
     python -m experiments.benchmarks.change_points [--out FOLDER] [--repeats 7] [--skip-slow]
 
@@ -13,24 +13,43 @@ programs on a busy machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import metriclearn as ml
-from experiments.benchmarks.machine import Report, in_turns, options_of, side_by_side
-from experiments.benchmarks.peers import Ends, Program, installed, objective, programs
+from experiments.benchmarks.machine import (
+    Report,
+    cell,
+    in_turns,
+    options_of,
+    power_of,
+    side_by_side,
+)
+from experiments.benchmarks.peers import Ends, Program, answering, installed, objective, programs
 from metriclearn.datasets import make_change_points
+from metriclearn.plots import plot_scaling
 
 SIZES = [(600, 300, 10), (2000, 20, 40), (5400, 50, 90), (20000, 10, 200), (20000, 10, 1)]
 KNOWN = [(5400, 50, 90), (20000, 10, 200)]
 NOISY = [(600, 300, 10, 0.2), (2000, 20, 40, 0.5), (5400, 50, 90, 0.3), (20000, 10, 200, 0.6)]
 TINY = (120, 5, 3)
 RATIOS = (None, 10.0, 3.0, 1.0)
+LENGTHS = (10**3, 10**4, 10**5, 10**6, 10**7)
+COUNTS: dict[str, Callable[[int], int]] = {
+    "no change": lambda T: 1,
+    "10 segments": lambda T: 10,
+    "T / 100 segments": lambda T: T // 100,
+}
+_CHANGES = "changes"
+_AGAINST = "Time against length"
+_SLOW = 1.0  # seconds of a peer
+_LEFT_OUT = "A peer that takes more than a second is left out of longer signals."
 _SAME = 1e-9  # relative difference of objectives
 _SLOW_SAMPLES = 20000  # from here on a peer's dynamic program takes the better part of a minute
 
@@ -72,7 +91,8 @@ def make_signal(n_samples: int, n_features: int, n_segments: int, jump: float = 
 
 def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
     """Z given."""
-    calls = {name: partial(run, signal.Z, signal.penalty) for name, run in programs().items()}
+    able = answering(programs(), signal.Z, signal.penalty)
+    calls = {name: partial(run, signal.Z, signal.penalty) for name, run in able.items()}
     cells = side_by_side(calls, repeats, signal.same)
     return {"(T, P, segments)": signal.name, **cells, "segments": len(cells["ours"].result)}
 
@@ -86,7 +106,8 @@ def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
     def multiplied(run: Program) -> Ends:
         return run(signal.X @ signal.L, signal.penalty)
 
-    calls = {name: partial(multiplied, run) for name, run in programs().items()}
+    able = answering(programs(), signal.Z, signal.penalty)
+    calls = {name: partial(multiplied, run) for name, run in able.items()}
     calls["ours"] = partial(learner.predict_change_points, signal.X)
     return {"(T, P, segments)": signal.name, **side_by_side(calls, repeats, signal.same)}
 
@@ -140,6 +161,52 @@ def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, An
     }
 
 
+def of_length(
+    n_features: int, sizes: Sequence[int], counts: Mapping[str, Callable[[int], int]], repeats: int
+) -> list[dict[str, Any]]:
+    """Seconds against T, Z given; a peer that takes over a second is left out of longer signals."""
+    rows = []
+    for words, count in counts.items():
+        peers = {"ours", "ruptures KernelCPD", "fastcpd mean", "skchange FPOP"}
+        for T in sizes:
+            signal = steps(T, n_features, count(T))
+            runs = programs(n_features=n_features)
+            calls = {n: partial(runs[n], signal.Z, signal.penalty) for n in runs if n in peers}
+            cells = side_by_side(calls, repeats, signal.same)
+            peers -= {name for name in calls if name != "ours" and cells[name].median > _SLOW}
+            found = len(cells["ours"].result)
+            rows.append({_CHANGES: words, "P": n_features, "T": T, **cells, "segments": found})
+    return rows
+
+
+def steps(n_samples: int, n_features: int, n_segments: int) -> Signal:
+    """Segments of the same length with means of variance one, and white noise."""
+    rng = np.random.default_rng(0)
+    ends = np.arange(1, n_segments + 1) * n_samples // n_segments
+    means = rng.standard_normal((n_segments, n_features))
+    Z = np.repeat(means, np.diff(ends, prepend=0), axis=0)
+    Z += rng.standard_normal(Z.shape)
+    truth = ml.Partition.from_change_points(ends, n_samples)
+    return Signal(Z, np.eye(n_features), Z, truth, 2.0 * n_features * np.log(n_samples))
+
+
+def draw(record: Mapping[str, Any]) -> Figure:
+    """Time against length, one panel for each number of changes."""
+    rows = next(table["rows"] for table in record["tables"] if table["title"].startswith(_AGAINST))
+    figure = Figure(figsize=(12.0, 4.2), layout="constrained")
+    kinds = list(dict.fromkeys(row[_CHANGES] for row in rows))
+    for ax, kind in zip(np.atleast_1d(figure.subplots(1, len(kinds), sharey=True)), kinds):
+        lines = [row for row in rows if row[_CHANGES] == kind]
+        longest = f"{lines[-1]['T']:,} samples".replace(",", " ")
+        title = f"{kind}: {longest} in {cell(lines[-1]['ours'])}"
+        for name in (name for name, value in lines[0].items() if isinstance(value, dict)):
+            times = {row["T"]: row[name]["median"] for row in lines if name in row}
+            power = power_of(list(times), list(times.values()))
+            label = f"{name}, T^{power:.2f}"
+            plot_scaling(list(times), list(times.values()), ax=ax, label=label, title=title)
+    return figure
+
+
 def main() -> None:
     """Print and save all tables."""
     parser = options_of(__doc__)
@@ -173,6 +240,17 @@ def main() -> None:
     report.table(
         "Loss-augmented inference, α = 1",
         [augmented(signal, repeats, ratio) for ratio in RATIOS for signal in signals],
+    )
+    sizes = (100, 200) if options.tiny else LENGTHS
+    report.table(f"{_AGAINST}, P = 8", of_length(8, sizes, COUNTS, repeats), _LEFT_OUT)
+    few = {"no change": COUNTS["no change"], "780 segments": lambda T: min(780, T // 10)}
+    report.table("One feature", of_length(1, sizes[:4], few, repeats), _LEFT_OUT)
+    sizes = (100, 200) if options.tiny else (20_000, 10**6)
+    none = {"no change": COUNTS["no change"]}
+    report.table(
+        "No change, by the number of features",
+        [row for P in (1, 2, 3, 5, 8) for row in of_length(P, sizes, none, repeats)],
+        _LEFT_OUT,
     )
     report.save()
 

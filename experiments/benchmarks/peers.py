@@ -33,13 +33,16 @@ def installed(name: str) -> Any:
         return None
 
 
-def programs(min_size: int = 1, pelt: bool = False) -> dict[str, Program]:
-    """Name and call of every program that knows ``min_size``; ruptures' Pelt only with ``pelt``."""
+def programs(min_size: int = 1, pelt: bool = False, n_features: int = 0) -> dict[str, Program]:
+    """Name and call of every program that knows ``min_size``; ruptures' Pelt only with ``pelt``.
+
+    skchange's functional pruning is for one feature only.
+    """
     oracle = ChangePoints(min_size)
     calls: dict[str, Program] = {
         "ours": lambda Z, penalty: oracle(LowRankForm(Z, shift=-penalty)).change_points
     }
-    for package in ("ruptures", "ruptures_rs"):
+    for package in ("ruptures", "ruptures_rs", "rustures"):
         peer = installed(package)
         if peer is not None and pelt:
             calls[f"{package} Pelt"] = _of(peer.Pelt, model="l2", min_size=min_size, jump=1)
@@ -49,11 +52,30 @@ def programs(min_size: int = 1, pelt: bool = False) -> dict[str, Program]:
     fastcpd = installed("fastcpd.segmentation")
     if fastcpd is not None and min_size == 1:
         calls["fastcpd mean"] = lambda Z, penalty: _mean_model(fastcpd, Z, penalty)
+    detectors = installed("skchange.detectors")
+    if detectors is not None and min_size == 1 and n_features == 1:
+        calls["skchange FPOP"] = lambda Z, penalty: _functional(detectors.FPOP, Z, penalty)
     return calls
 
 
 def _of(kind: Any, **options: Any) -> Program:
     return lambda Z, penalty: kind(**options).fit(Z).predict(pen=penalty)
+
+
+def answering(calls: dict[str, Program], Z: NDArray, penalty: float) -> dict[str, Program]:
+    """Those that do not fail on this signal."""
+
+    def answers(run: Program) -> bool:
+        try:
+            return len(run(Z, penalty)) > 0
+        except RuntimeError:  # rustures: "numerical failure"
+            return False
+
+    return {name: run for name, run in calls.items() if answers(run)}
+
+
+def _functional(detector: Any, Z: NDArray, penalty: float) -> list[int]:
+    return [*detector(penalty=penalty).fit(Z).predict(Z).tolist(), len(Z)]
 
 
 def _mean_model(fastcpd: Any, Z: NDArray, penalty: float) -> list[int]:
