@@ -1,0 +1,110 @@
+"""One call for everything: auto_metric_learner beside the best of our rows of the experiments.
+
+    python -m experiments.benchmarks.automatic [--out FOLDER] [--only NAME …]
+
+The learner gets what the experiment of the same name trains on and no more than five minutes, anew
+where every unit is held out once; it is scored on the same test data, number of segments estimated.
+The best of our rows is the best in hindsight, on test data, of that experiment's committed results.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hydra import compose, initialize_config_dir
+from hydra.utils import get_class
+from sklearn.exceptions import ConvergenceWarning
+
+from experiments.benchmarks.machine import Report, Row, Timing, in_own_process, options_of
+from experiments.command_line import CONFIGS  # and the resolvers of the configurations
+from experiments.comparison import sequence_losses
+from experiments.procedure import standard_error
+from experiments.results import MEASURE, OURS
+from metriclearn import auto_metric_learner
+
+ROOT = Path(__file__).resolve().parents[2]
+# experiment → its table of the number of segments estimated
+TABLES = {
+    "synthetic": "test",
+    "hapt": "test",
+    "gesture_phase": "test",
+    "mocap6": "test",
+    "beedance": "test",
+    "audio": "songs",
+}
+_SECONDS = 300.0
+
+
+def best_of_ours(experiment: str) -> dict[str, Any]:
+    """The row of least loss on test data among ours."""
+    file = ROOT / "docs" / "results" / f"{experiment}.json"
+    rows = [
+        row
+        for row in json.loads(file.read_text(encoding="utf-8"))["rows"]
+        if (row["table"], row["measure"], row["column"])
+        == (TABLES[experiment], MEASURE, "estimated")
+        and row["method"].startswith(OURS)
+    ]
+    return min(rows, key=lambda row: row["mean"])
+
+
+def compared(experiment: str, tiny: bool) -> Row:
+    """Loss and seconds of the learner on one data set."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    with initialize_config_dir(str(CONFIGS), version_base=None):
+        names = [f"experiment={experiment}", *(["tiny=true"] if tiny else [])]
+        config = compose("config", overrides=names)
+    means: dict[str, float] = {}  # of the independent units
+    timings, choices, left_out = [], [], 0
+    for case in get_class(config.procedure)(config).cases():
+        if case.table != TABLES[experiment]:
+            continue
+        groups = case.train.groups if len(set(case.train.groups)) > 1 else None  # None: tiny
+        known = case.train.sequences, case.train.labels, groups
+        timings.append(Timing().run(partial(auto_metric_learner, *known, seconds=_SECONDS)))
+        learner = timings[-1].result
+        losses, units = sequence_losses(learner, case.test), np.array(case.test.groups)
+        means |= {unit: losses[units == unit].mean() for unit in units}
+        choices.append(learner.choice_.names[learner.choice_.chosen])
+        left_out += len(learner.choice_.left_out)
+    mean, error = float(np.mean(list(means.values()))), standard_error(np.array([*means.values()]))
+    best = best_of_ours(experiment)
+    return {
+        "data": "songs" if experiment == "audio" else experiment,
+        "auto": _shown(mean, error),
+        "best of our rows, in hindsight": _shown(best["mean"], best["standard_error"]),
+        "its name": best["method"],
+        "within one standard error": "yes"
+        if mean <= best["mean"] + best["standard_error"]
+        else "no",
+        "choices": "; ".join(dict.fromkeys(choices)),
+        "candidates left out": left_out,
+        "seconds of a choice": round(max(timing.median for timing in timings), 1),
+    }
+
+
+def _shown(mean: float, error: float | None) -> str:
+    return f"{mean:.3g}" if error is None else f"{mean:.3g} ± {error:.2g}"
+
+
+def main() -> None:
+    """Choose and fit on every data set; print and save."""
+    parser = options_of(__doc__)
+    parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES))
+    options = parser.parse_args()
+    report = Report("automatic", options, seconds=_SECONDS)
+    report.table(
+        "Chosen on training data alone",
+        [in_own_process(compared, name, options.tiny) for name in options.only],
+        "Mean ‖M − N‖² ± standard error over the independent units of the test data.",
+    )
+    report.save()
+
+
+if __name__ == "__main__":
+    main()
