@@ -69,6 +69,11 @@ _SENTENCE = (
     "metric to all labels, random {random_way:.0f} %; it is {worse} worse than random by more than "
     "one standard error."
 )
+_TOO_FEW = (
+    "{table}: {percent:g} % of the labels are too few: on the way from the Euclidean metric (0 %) "
+    "to all labels (100 %) ours is at {way:.0f} %, random at {random_way:.0f} %; it is {worse} "
+    "worse than random by more than one standard error."
+)
 _NO_WAY = (
     "{table}: all labels lead to no less loss than the Euclidean metric, so that shares of the way "
     "there mean nothing; ours is {worse} worse than random by more than one standard error."
@@ -247,18 +252,18 @@ class Active(Procedure):
             reach(table, whole, [row for row in tables["rows"] if row["table"] == table])
             for table, whole in seconds.items()
         ]
-        sentences = [
-            (
-                _NO_WAY
-                if facts["way"] is None
-                else _SENTENCE + (_FEWER if "seconds" in facts else "")
-            ).format(**facts)
-            for facts in reached
-        ]
+        sentences = [_sentence(facts).format(**facts) for facts in reached]
         fields = {"reached": reached, "seconds_of": seconds, "sentences": sentences}
         figures = {"Loss against labeled seconds": (partial(plot_learning, tables | fields), 3.0)}
         artifacts = Artifacts(figures=figures, notes=sentences)
         return Story(_PROTOCOL, artifacts, tables, fields)
+
+
+def _sentence(facts: Mapping[str, Any]) -> str:
+    """With the fields of :func:`reach`."""
+    if facts["way"] is None:
+        return _NO_WAY
+    return (_SENTENCE if facts["way"] >= 0 else _TOO_FEW) + (_FEWER if "seconds" in facts else "")
 
 
 def _column(fraction: float) -> str:
@@ -299,7 +304,7 @@ def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -
     values = {(row["method"], row["column"]): np.array(row["values"]) for row in rows}
     excess = {f"{100 * f:g}": values[OURS, _column(f)] - values[RANDOM, _column(f)] for f in parts}
     worse = [at for at, e in excess.items() if e.mean() > 1e-12 + (standard_error(e) or 0.0)]
-    facts["worse"] = f"at {', '.join(worse)} %" if worse else "nowhere"
+    facts["worse"] = f"with {', '.join(worse)} % labeled" if worse else "nowhere"
     equaled = np.flatnonzero([np.any(ours <= loss) for loss in chance])
     if len(equaled):
         needed = parts[ours <= chance[equaled[-1]]][0]
@@ -316,9 +321,9 @@ def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
     """Loss against labeled seconds, a panel for each folder; stacked where axes are given."""
     tables = results["tables"]
     some = [facts for facts in results["reached"] if facts["way"] is not None]
-    ways = ", ".join(f"{facts['way']:.0f} % on {facts['table']}" for facts in some)
+    ways = ", ".join(f"{facts['table']} at {facts['way']:.0f} %" for facts in some)
     percent = results["reached"][0]["percent"]
-    message = f"From {percent:g} % of the labels ours goes {ways} of the way to all"
+    message = f"With {percent:g} % of the labels, on the way from Euclidean to all: {ways}"
     if not some:
         message = "All labels lead to no less loss than the Euclidean metric"
     stacked = ax is not None

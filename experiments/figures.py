@@ -24,7 +24,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -156,6 +156,10 @@ class Committed:
         if not (self.docs / "results" / f"{name}.json").is_file():
             return ""
         return f"{self.results(name)['protocol'].partition('. ')[0].rstrip('.')}."
+
+    def sizes(self, name: str, words: str) -> str:
+        """Words with the options of an experiment's loader."""
+        return words.format(**self.results(name)["config"]["dataset"]["loader"])
 
     def sentences(self, name: str) -> str:
         """What an experiment says of each of its tables, as a list; the headline without."""
@@ -325,7 +329,8 @@ def draw(name: str, docs: Path) -> None:
 
 def title_of(figure: Figure | SubFigure) -> str:
     """What is written over a figure and over its parts."""
-    titles = [figure.get_suptitle(), *map(title_of, figure.subfigs)]
+    titles = [figure.get_suptitle()]
+    titles += chain(*(title_of(part).split("; ") for part in figure.subfigs))
     titles += [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()]
     words = [" ".join(title.replace(r"\$", "$").split()) for title in titles]
     return "; ".join(dict.fromkeys(filter(None, words)))
