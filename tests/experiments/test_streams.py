@@ -106,6 +106,21 @@ def test_recordings_of_a_folder_of_their_own_are_for_test(tmp_path: Path) -> Non
     assert unseen(None, "songs", AudioFeatures()) is None
 
 
+@needs_data
+def test_songs_of_another_folder_are_for_test(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("METRICLEARN_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "unseen" / "songs").mkdir(parents=True)
+    sound = np.random.default_rng(0).uniform(-1, 1, 12 * RATE) * np.repeat([0.02, 1], 6 * RATE)
+    write_wave(tmp_path / "unseen" / "songs" / "new.wav", sound)
+    spans = {"new": [(0.0, 6.0, "instrumental"), (6.0, 12.0, "singing")]}
+    save_segments(spans, tmp_path / "unseen" / "songs" / "segments.csv")
+    call("run", "experiment=audio", "tiny=true", "n_jobs=1", "~streams.meetings", "~methods.trace",
+         "~methods.towards_pca", "~methods.towards_rca", f"hydra.run.dir={tmp_path}/out",
+         f"dataset.test_root={tmp_path}/unseen")  # fmt: skip
+    results = read_results(tmp_path / "out" / "results.json")
+    assert {tuple(row["units"]) for row in results["rows"]} == {("new",)}
+
+
 def test_videos_are_as_long_as_their_segments_and_the_same_for_a_seed(tmp_path: Path) -> None:
     first, second = (build_videos(tmp_path / n, 3, 20.0, (1, 0, 0)) for n in ("a", "b"))
     spans = read_segments(first / "train" / "segments.csv")
