@@ -694,10 +694,9 @@ def _advance(
             best = F[incumbent] + segment_value(S, weight, truth, charges, c, incumbent, u)
         # Starts that came up after the last checkpoint have no bound yet: all are evaluated.
         for s in range(max(fresh, low), high):
-            if F[s] > -np.inf:
-                value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
-                if value > best:
-                    best, incumbent = value, s
+            value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
+            if value > best:
+                best, incumbent = value, s
         work += newest + 1 - fresh
         # F(s) + f(s,u) ≤ bounds[s] + common: whole blocks are left out by their largest bound, then
         # single starts by their own.
@@ -723,18 +722,14 @@ def _advance(
         # A new checkpoint tightens all bounds; it pays once the work since the last one, looks at
         # blocks and evaluations, has reached what it costs.
         if work >= cost + newest + 1 - fresh or u >= horizon:
-            n_old = _add(max(fresh, low), newest + 1, F, starts, bounds, expiry, n_old)
-            horizon = _next_horizon(truth, rules, u, n_old)
-            n_old, n_hot, cost, growth = _renew(
-                signal, c, min_size, u, low, common, horizon, F, starts, bounds, expiry, n_old
+            n_old, n_hot, cost, horizon, growth = _renew(
+                signal, c, min_size, u, low, fresh, common, F, starts, bounds, expiry, n_old
             )
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
             checkpoint, work, fresh = u, 0, newest + 1
             if levels is not None and n_old > _LEVEL and n_levels < _LEVELS - 1:
-                due, begin = n_levels, u + 1
-                return begin, n_old, n_blocks, u, horizon, growth, fresh, incumbent, cost, due
-    end = _INTEGER(len(F))
-    return end, n_old, n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, n_levels
+                return u + 1, n_old, n_blocks, u, horizon, growth, fresh, incumbent, cost, n_levels
+    return u + 1, n_old, n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, due
 
 
 @njit(**_WITHIN, forceinline=True)
@@ -944,19 +939,21 @@ def _add(first, stop, F, starts, bounds, expiry, n):
 
 
 @njit(**_WITHIN)
-def _renew(signal, c, min_size, u, low, common, horizon, F, starts, bounds, expiry, n):
-    """Carry the bounds of n live starts over to the checkpoint u and drop starts.
+def _renew(signal, c, min_size, u, low, fresh, common, F, starts, bounds, expiry, n):
+    """Carry the bounds of n live starts over to the checkpoint u, add the fresh, and drop starts.
 
     Those before ``low`` are refused from now on, those beaten at u from the first end on of which
     u is a legal split. A value that stays low is only shifted by ``common``; one that comes within
     reach of F(u) is computed. Returns how many starts live on, how many of them, moved to the
-    front, are hot, and what the work cost.
+    front, are hot, what the work cost, how far the bounds hold, and their growth.
     """
     S, weight, truth, charges, slacks, rules, _ = signal
+    n = _add(max(fresh, low), u - min_size + 1, F, starts, bounds, expiry, n)
     slack = split_slack(slacks, weight, c, u)
     until = legal_from(rules, u, min_size)
     tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
-    within, T = horizon < _NEVER, S.shape[0] - 1
+    horizon, T = _next_horizon(truth, rules, u, n), S.shape[0] - 1
+    within = horizon < _NEVER
     rounding = 1e-14 * abs(F[u])  # without noise there are ties, and their last bits decide
     kept, evaluated, first, top = _INTEGER(0), 0, u, -np.inf
     for j in range(n):
@@ -982,7 +979,7 @@ def _renew(signal, c, min_size, u, low, common, horizon, F, starts, bounds, expi
     n_hot = _hot_first(starts, bounds, expiry, kept, level)
     growth = _growth(truth, weight, first, u) if within else 0.0
     cost = evaluated + (n // 4 if truth is None else 3 * n // 4)
-    return kept, n_hot, cost, growth
+    return kept, n_hot, cost, horizon, growth
 
 
 @njit(**_WITHIN)
