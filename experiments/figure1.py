@@ -34,7 +34,16 @@ from experiments.procedure import (
 from experiments.report import Artifacts
 from experiments.results import MEASURE, OURS
 from metriclearn.datasets import LabeledSequences
-from metriclearn.plots.canvas import MUTED, PALETTE, TEXT_SIZE, canvas, figure_of, number, tidy
+from metriclearn.plots.canvas import (
+    MUTED,
+    PALETTE,
+    TEXT_SIZE,
+    canvas,
+    figure_of,
+    number,
+    tidy,
+    width_of,
+)
 
 Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, fractions)
 _PROTOCOL = (
@@ -171,12 +180,13 @@ def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
 
 def _name_curves(ax: Any, ends: Sequence[tuple[float, str, str]], right: float) -> None:
     """Names beside the last points, moved apart where they would overlap."""
-    height, ends = 0.055 * ax.get_ylim()[1], sorted(ends)
+    height, ends = 0.253 / figure_of(ax).get_figheight() * ax.get_ylim()[1], sorted(ends)
     places = np.array([value for value, _, _ in ends])
     for _ in range(100):  # push neighbors apart by halves of what is missing
         missing = np.maximum(height - np.diff(places), 0.0) / 2.0
         places[1:] += missing
         places[:-1] -= missing
+    beside = right * (1 + 0.18 / width_of(ax))
     for place, (_, name, color) in zip(places, ends):
-        ax.text(1.02 * right, place, name, color=color, fontsize=TEXT_SIZE, va="center")
+        ax.text(beside, place, name, color=color, fontsize=TEXT_SIZE, va="center")
     ax.set_xlim(right=1.01 * right)

@@ -401,11 +401,17 @@ def footnote(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
         texts.append("†: within one standard error of it.")
     unfinished = [row for row in rows if row["stopped"]]
     if unfinished:
-        words = []
+        cases: dict[str, dict[str, list[str]]] = {}
         for row in unfinished:
             gap = "" if row["gap"] is None else f", certified gap {100 * row['gap']:.2g} %"
-            words.append(f"{row['method']} in {row['stopped']}{gap}")
-        told = "; ".join(dict.fromkeys(words))
+            mine = cases.setdefault(row["method"], {})
+            mine.setdefault(f"{row['stopped']}{gap}", []).append(table["columns"][row["column"]])
+        words = []
+        for method, mine in cases.items():
+            for case, columns in mine.items():
+                where = f" ({', '.join(columns)})" if len(mine) > 1 else ""
+                words.append(f"{method}{where} in {case}")
+        told = "; ".join(words)
         texts.append(f"‡: training stopped before its tolerance: {told}.")
     return " ".join(filter(None, [*texts, table["note"]]))
 

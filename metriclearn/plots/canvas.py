@@ -20,6 +20,7 @@ INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 TEXT_SIZE, TITLE_SIZE = 9.0, 11.0
 _CHARACTERS_PER_INCH = 10.8  # of the bold title font, cautiously
+_LABEL_PER_INCH = 13  # characters of the font of labels
 # a name with dollar signs is no formula
 _TEXT: dict[str, Any] = {"size": TEXT_SIZE, "color": INK, "parse_math": False}
 _TITLE: dict[str, Any] = {**_TEXT, "size": TITLE_SIZE, "weight": "bold"}
@@ -52,6 +53,8 @@ def say(ax: Axes, text: str) -> None:
     """Write a title bold, left-aligned and wrapped to the width."""
     figure = figure_of(ax)
     width = int(width_of(ax) * _CHARACTERS_PER_INCH)
+    if len(figure.axes) == 1 and width < 54:
+        width -= 2  # a short line has more wide letters than the average more easily
     text = textwrap.fill(text, max(width, 16))
     if len(figure.axes) == 1 and figure.get_layout_engine() is not None:
         headline(figure, text)
@@ -71,11 +74,15 @@ def tidy(
     ylabel: str = "",
     grid: Literal["x", "y", "both"] | None = None,
 ) -> None:
-    """Drop the frame, mute the ticks, name the axes, and lay an optional grid under the data."""
+    """Drop the frame, mute the ticks, name the axes, and lay an optional grid under the data.
+
+    A name longer than the horizontal axis is wrapped.
+    """
     for side, spine in ax.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(MUTED)
     ax.tick_params(colors=MUTED, labelcolor=INK, labelsize=TEXT_SIZE, length=3)
+    xlabel = textwrap.fill(xlabel, max(int(width_of(ax) * _LABEL_PER_INCH), 16))
     ax.set_xlabel(xlabel, fontsize=TEXT_SIZE, color=INK)
     ax.set_ylabel(ylabel, fontsize=TEXT_SIZE, color=INK)
     if grid is not None:

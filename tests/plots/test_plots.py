@@ -58,6 +58,10 @@ DRAWERS: dict[str, Callable[..., Figure]] = {
     "timeline": lambda **more: plot_timeline({"a": [(0.0, 9.0, "x")]}, np.ones(9), **more),
     "weights": lambda **more: plot_weights([0.5, 0.0, 2.0], **more),
     "matrix": lambda **more: plot_metric_matrix(np.diag([1.0, 2.0, 0.0]), **more),
+    "large matrix": lambda **more: plot_metric_matrix(
+        np.diag(np.arange(84.0)), [f"delta1_contrast{p}_mean" for p in range(84)], **more
+    ),
+    "scales": lambda **more: plot_learned_scales([4.0, 1.0], [1.0, 1.0], **more),
     "convergence": lambda **more: plot_convergence({"bundle": TRACE}, **more),
     "gap": lambda **more: plot_convergence({"bundle": TRACE}, gap=True, **more),
     "elbow": lambda **more: plot_elbow([1, 2], [9, 4], [[5, np.inf], [0, 5]], 2, **more),
@@ -181,13 +185,25 @@ def test_figures_render_wide_and_narrow_and_in_given_axes(name: str) -> None:
     assert message_of(narrow) == message_of(fresh)
     narrow.canvas.draw()
     (title,) = [text for text in narrow.texts if text.get_text() == narrow.get_suptitle()]
-    assert 0 <= title.get_window_extent().x0 <= title.get_window_extent().x1 <= narrow.bbox.width
+    below = [ax.xaxis.label.get_window_extent() for ax in narrow.findobj(Axes) if ax.get_xlabel()]
+    for box in (title.get_window_extent(), *below):
+        assert 0 <= box.x0 <= box.x1 <= narrow.bbox.width
     shared = Figure(figsize=(10, 5), layout="constrained")
     left, right = shared.subplots(1, 2)
     assert DRAWERS[name](ax=right, title="My $ title") is shared
     assert right.get_title(loc="left") == "My $ title"
     assert not left.get_title(loc="left")
     assert len(np.unique(pixels(shared))) > 10
+
+
+def test_wide_characters_of_a_title_stay_inside() -> None:
+    words = "From 25 % of the labels ours goes 123 % on mocap6, -59 % on beedance of the way to all"
+    figure = Figure(figsize=(3.5, 5), layout="constrained")
+    plot_weights([1.0, 2.0], ax=figure.add_subplot(), title=words)
+    figure.canvas.draw()
+    (title,) = figure.texts
+    assert " ".join(title.get_text().split()) == words
+    assert title.get_window_extent().x1 <= figure.bbox.width
 
 
 @pytest.mark.parametrize("width", [3.0, 3.5, 5.0, 9.0])
@@ -279,7 +295,7 @@ def test_large_low_rank_matrix_shows_thirty_eigenvalues_and_names_its_rank() -> 
     largest = np.sort(np.argsort(-np.sum(factor**2, axis=1))[:30])
     assert [tick.get_text() for tick in heat.get_yticklabels()] == [f"feature {p}" for p in largest]
     assert_allclose(heat.images[0].get_array(), (factor @ factor.T)[np.ix_(largest, largest)])
-    assert "(270 of less weight are not shown)" in heat.get_xlabel()
+    assert "(270 of less weight are not shown)" in " ".join(heat.get_xlabel().split())
     expected = np.sort(np.linalg.eigvalsh(factor.T @ factor))[::-1]
     assert_allclose([bar.get_height() for bar in spectrum.patches][:3], expected)
     assert len(spectrum.patches) == 30
