@@ -63,6 +63,7 @@ DRAWN = {
     "indices_stability": ("benchmarks/index_examples", "index_examples.draw_stability"),
     "indices_table": ("benchmarks/index_examples", "index_examples.draw_table"),
     "learning_curve": ("benchmarks/learning_curve", "learning_curve.draw"),
+    "lengths": ("benchmarks/change_points", "change_points.draw"),
     "regularization_path": (
         "benchmarks/regularization_path",
         "regularization_path.draw",
