@@ -177,7 +177,13 @@ def draw(record: Mapping[str, Any]) -> Figure:
     axes = figure.subplots(len(traces), 2, squeeze=False)
     for (left, right), (title, by_solver) in zip(axes, traces.items()):
         plot_convergence(by_solver, left, gap=True, title=title[0].upper() + title[1:])
-        plot_convergence(by_solver, right, gap=True, seconds=True)
+        table = next(t for t in record["tables"] if t["title"] == f"{title}: certified gap")
+        done = {row["solver"]: row["0.01"].partition("(")[2] for row in table["rows"]}
+        times = sorted((float(t.split()[0]), solver) for solver, t in done.items() if t)
+        (first, name), *others = times
+        message = f"{name} is proven within 1 % in {first:.2g} s"
+        message += f", the next in {others[0][0]:.2g} s" if others else ", no other one"
+        plot_convergence(by_solver, right, gap=True, seconds=True, title=message)
         left.set_ylabel("certified gap")
         right.set(xlabel="processor seconds", ylabel="certified gap")
     return figure
