@@ -121,9 +121,17 @@ class BoundaryMargins:
 
     @property
     def typical_score(self) -> float:
-        """A tenth of the median of the finite losses, 0 without any: small beside most changes."""
+        """Small beside most changes and beside one change more, 0 without any change.
+
+        A tenth of the median of the finite losses, at most half of what a change at the median
+        position costs: for the cost of one change more, every change could move anywhere.
+        """
         finite = self.losses[np.isfinite(self.losses)]
-        return 0.1 * float(np.median(finite)) if len(finite) else 0.0
+        if not len(finite):
+            return 0.0
+        costs = -self.gains[np.isfinite(self.gains) & (self.gains < 0)]
+        elsewhere = 0.5 * float(np.median(costs)) if len(costs) else np.inf
+        return min(0.1 * float(np.median(finite)), elsewhere)
 
     def plot(self, score: float | None = None) -> Figure:
         """Picture of the change-points, where they may move for ``score``, and all gains.

@@ -215,3 +215,13 @@ def test_intervals_are_where_the_loss_is_small() -> None:
     one = boundary_margins(LowRankForm(np.eye(1)), tolerance=5)
     assert (one.change_points.tolist(), one.losses.tolist(), one.gains.tolist()) == ([1], [], [0.0])
     assert one.intervals(1.0).shape == (0, 2)
+
+
+def test_a_typical_score_lets_clear_changes_move_little() -> None:
+    """One change more costs less than a tenth of what a clear change is worth."""
+    X = np.repeat([[0.0], [30.0], [-30.0]], 60, axis=0)
+    X += np.random.default_rng(0).normal(size=X.shape)
+    margins = boundary_margins(LowRankForm(X).shifted(-20.0))
+    assert margins.change_points.tolist() == [60, 120, 180]
+    assert np.all(np.abs(margins.intervals(margins.typical_score) - [[60], [120]]) <= 2)
+    assert np.all(margins.intervals(0.1 * np.median(margins.losses)) == [1, 179])
