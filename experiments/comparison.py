@@ -39,7 +39,7 @@ from experiments.report import (
     standardized_weights,
 )
 from experiments.results import COLUMNS, MEASURE, OURS
-from metriclearn import FrobeniusLoss, Partition, save
+from metriclearn import FrobeniusLoss, KnownLoss, PartialPartition, Partition, save
 from metriclearn.datasets import LabeledSequences
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
 
@@ -86,6 +86,8 @@ class Comparison(Procedure):
         if self.relative and hasattr(model, "components_"):
             models[RELATIVE] = with_tuned_penalty(model, train, "variance")
         estimated = {name: sequence_losses(fitted, held_out) for name, fitted in models.items()}
+        if "given" not in self.columns(method):
+            return {"estimated": estimated}
         given = {None: sequence_losses(model, held_out, "given")}
         return {"estimated": estimated, "given": given}
 
@@ -170,9 +172,26 @@ def with_tuned_penalty(
 def sequence_losses(
     model: MahalanobisSegmenter, data: LabeledSequences, n_clusters: str = "estimated"
 ) -> NDArray[np.float64]:
-    """‖M − N‖²_F of every sequence, with the number of segments estimated or given, (N,)."""
-    pairs = segmented(model, data, n_clusters)
-    return np.array([FrobeniusLoss().squared_norm(*pair) for pair in pairs])
+    """‖M − N‖²_F of every sequence, with the number of segments estimated or given, (N,).
+
+    Where samples are labeled −1, on what is known.
+    """
+    pairs = zip(segmented(model, data, n_clusters), data.labels)
+    return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in pairs])
+
+
+def truth_of(labels: NDArray) -> Partition | PartialPartition:
+    """Runs of equal labels as segments; what is known of them where some labels are −1."""
+    if np.any(labels == -1):
+        return PartialPartition(len(labels), labels)
+    return Partition.from_runs(labels)
+
+
+def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float:
+    """‖M − N‖²_F of a segmentation, on what is known of the truth."""
+    if isinstance(truth, PartialPartition):
+        return found.n_samples * KnownLoss()(found, truth)
+    return FrobeniusLoss().squared_norm(found, truth)
 
 
 def segmented(

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from metriclearn import FrobeniusLoss, Partition
+from experiments.comparison import squared_norm, truth_of
+from metriclearn import Partition
 from metriclearn.baselines import Euclidean
 
 _MOST_LENGTHS = 100
@@ -19,6 +20,8 @@ _MOST_LENGTHS = 100
 @dataclass(eq=False, repr=False)
 class EqualCuts(BaseEstimator):
     """Segments of equal length, that of the least mean ‖M − N‖² on the training sequences.
+
+    Of sequences with labels −1, on what is known.
 
     Parameters
     ----------
@@ -30,13 +33,13 @@ class EqualCuts(BaseEstimator):
 
     def fit(self, X: Sequence[NDArray], y: Sequence[NDArray]) -> Self:
         """Try up to a hundred lengths; O(lengths · samples)."""
-        truths = [Partition.from_runs(labels) for labels in y]
+        truths = [truth_of(labels) for labels in y]
         longest = max(truth.n_samples for truth in truths)
         lengths = np.unique(np.geomspace(2, longest, _MOST_LENGTHS).round())
         losses = []
         for length in lengths:
             cuts = [_equal(truth.n_samples, round(truth.n_samples / length)) for truth in truths]
-            losses.append(sum(map(FrobeniusLoss().squared_norm, cuts, truths)))
+            losses.append(sum(map(squared_norm, cuts, truths)))
         self.length_ = float(lengths[np.argmin(losses)])
         return self
 

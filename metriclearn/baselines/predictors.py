@@ -13,7 +13,6 @@ from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.linear import Euclidean
 from metriclearn.estimators.segmenter import MahalanobisSegmenter
-from metriclearn.oracles.path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Needs, component, either, number
 
@@ -120,9 +119,13 @@ class TunedSegmenter(MahalanobisSegmenter):
     penalty: str | float = "tuned"
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the metric, then choose the penalty on the same labeled sequences."""
+        """Fit the metric, then choose the penalty on the same labeled sequences.
+
+        Of partial labels the loss counts what is known, as in :meth:`tune_penalty`; the baseline
+        has to take them, too.
+        """
         needed = y is not None or self.penalty == "tuned"
-        data, truths = self._read_labeled(X, y, segments=True if needed else None)
+        data, truths = self._read_labeled(X, y, segments=True if needed else None, partial=True)
         self.baseline_ = clone(self.baseline).fit(data.arrays, truths or None)
         self.components_ = self.baseline_.components_
         self.penalty_ = None
@@ -130,5 +133,5 @@ class TunedSegmenter(MahalanobisSegmenter):
             self.penalty_ = float(self.penalty)
         elif self.n_segments is None:
             forms = [LowRankForm(center(array) @ self.components_.T) for array in data.arrays]
-            self.penalty_, self.training_loss_ = best_penalty(forms, truths, min_size=self.min_size)
+            self.penalty_, self.training_loss_ = self._best_penalty(forms, truths)
         return self

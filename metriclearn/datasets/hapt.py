@@ -90,9 +90,9 @@ def load_hapt(
         rad/s) and slope (per sample), and all ten of the norms of both vectors: 80 features.
         ``"raw"``: the samples of the window (g and rad/s), six channels of each, named
         ``acc_x_0``; ``"both"``: those, then the basic ones.
-    unlabeled : {"drop", "keep"}
+    unlabeled : {"drop", "keep", "unknown"}
         ``"drop"`` leaves out windows that belong to a gap and joins the rest; ``"keep"`` makes
-        every gap a segment of its own.
+        every gap a segment of its own, ``"unknown"`` labels its windows −1: partial labels.
     labels : {"segments", "activities"}
         ``"segments"``: numbers 0 … K−1 in order of time, so that two neighbors with the same
         activity stay two segments. ``"activities"``: 1 walking, 2 upstairs, 3 downstairs,
@@ -117,11 +117,12 @@ def load_hapt(
     >>> data = load_hapt()  # doctest: +SKIP
     >>> train, test = data.split_by_group(n_test=6, random_state=0)  # doctest: +SKIP
     """
-    known = unlabeled in ("drop", "keep") and labels in ("segments", "activities")
+    known = unlabeled in ("drop", "keep", "unknown") and labels in ("segments", "activities")
     if features not in FEATURE_SETS or not known or window < 2:
         raise ValueError(
-            f"load_hapt needs features among {sorted(FEATURE_SETS)}, unlabeled 'drop' or 'keep', "
-            "labels 'segments' or 'activities' and a window of 2 samples or more, got "
+            f"load_hapt needs features among {sorted(FEATURE_SETS)}, unlabeled 'drop', "
+            "'keep' or 'unknown', labels 'segments' or 'activities' and a window of 2 samples or "
+            "more, got "
             f"{features!r}, {unlabeled!r}, {labels!r} and {window}."
         )
     lay_out("hapt", root, FILES, "RawData/labels.txt", _convert)
@@ -133,9 +134,13 @@ def load_hapt(
     for name in sorted(recordings):
         table = segments[segments["sequence"] == name]
         owner = _owners(name, table[["start", "end"]].to_numpy(), len(recordings[name]), window)
-        kept = (owner % 2 == 1) | (unlabeled == "keep")  # spans have odd numbers, gaps even ones
+        inside = owner % 2 == 1  # spans have odd numbers, gaps even ones
+        kept = inside | (unlabeled != "drop")
         X = _window_features(recordings[name], window, channels, functions)
         numbers = np.unique(owner[kept], return_inverse=True)[1]
+        if unlabeled == "unknown":
+            numbers = np.full(len(owner), -1)
+            numbers[inside] = np.unique(owner[inside], return_inverse=True)[1]
         if labels == "activities":
             gaps = np.full(len(table), -1)  # one before each span; one more after the last
             numbers = np.append(np.column_stack([gaps, table["label"]]), -1)[owner[kept]]

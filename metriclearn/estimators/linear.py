@@ -20,7 +20,7 @@ from metriclearn.estimators.learned_metric import (
     whitening,
 )
 from metriclearn.oracles.completion import groups_of
-from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.knowledge import PartialPartition, pieces_of
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, either, number
 
@@ -133,7 +133,8 @@ class RelevantComponents(LearnedMetric):
     contiguous : bool
         How labels that are no Partition are read: each run of equal labels is a chunklet, as in
         sequences, or, with False, all samples of a label, as in tables, −1 being in no chunklet;
-        a PartialPartition then gives chunklets by its labels and its same spans.
+        a PartialPartition then gives chunklets by its labels and its same spans, and with True by
+        the segments that are known.
 
     Attributes
     ----------
@@ -170,9 +171,8 @@ class RelevantComponents(LearnedMetric):
             For data, labels or parameters that cannot be used, or if no chunklet has two samples.
         """
         who = type(self).__name__
-        whole = self.contiguous
-        data, knowns = self._read_labeled(X, y, segments=whole, partial=whole is False)
-        truths, counts = zip(*(_chunklets(known) for known in knowns))
+        data, knowns = self._read_labeled(X, y, segments=self.contiguous, partial=True)
+        truths, counts = zip(*(_chunklets(known, self.contiguous) for known in knowns))
         if all(truth.n_clusters == truth.n_samples for truth in truths):
             raise ValueError(
                 f"{who} needs two samples or more in some chunklet, but no two of the "
@@ -190,10 +190,17 @@ class RelevantComponents(LearnedMetric):
         return self
 
 
-def _chunklets(known: Partition | PartialPartition) -> tuple[Partition, int]:
+def _chunklets(known: Partition | PartialPartition, contiguous: bool) -> tuple[Partition, int]:
     """Groups of samples known to be together, all others alone, and how many are in groups."""
     if isinstance(known, Partition):
         return known, known.n_samples
+    if contiguous:
+        groups, count = np.arange(known.n_samples), 0
+        for start, ends in pieces_of(known).stretches:
+            sizes = np.diff(ends, prepend=start)
+            groups[start : ends[-1]] = np.repeat(ends - 1, sizes)
+            count += int(ends[-1]) - start
+        return Partition.from_labels(groups), count
     inside = known.labels >= 0  # in a chunklet: labeled, or in a span of equal samples
     for start, stop in known.same:
         inside[start:stop] = True

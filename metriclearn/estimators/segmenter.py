@@ -263,16 +263,19 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
                 f"{who} needs a sequence of at least min_size={self.min_size} samples to tune its "
                 "penalty, but all are shorter; pass others."
             )
-        forms, truths = [given[i] for i in long], [truths[i] for i in long]
+        self.penalty_, _ = self._best_penalty([given[i] for i in long], [truths[i] for i in long])
+        self.penalty_unit_ = unit
+        return self
+
+    def _best_penalty(self, forms: list[Any], truths: list[Any]) -> tuple[float, float]:
+        """That of least mean loss on what is known of the truths, and the loss."""
         loss: Any = FrobeniusLoss()
         if isinstance(truths[0], PartialPartition):
             # completed for their numbers of segments, up to a multiple of which paths are known
             complete, loss = ConstrainedChangePoints(self.min_size), KnownLoss()
             pairs = zip(forms, truths)
             truths = [complete(form, None, known).completing(known) for form, known in pairs]
-        self.penalty_, _ = best_penalty(forms, truths, min_size=self.min_size, loss=loss)
-        self.penalty_unit_ = unit
-        return self
+        return best_penalty(forms, truths, min_size=self.min_size, loss=loss)
 
     def fit_states(
         self, X: Any, y: Any, metric: MetricEstimator | None = None, named: bool = True

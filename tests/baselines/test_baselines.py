@@ -352,12 +352,21 @@ def test_relevant_components_whiten_within_segments(n_components) -> None:
     assert_allclose(Z.T @ Z / len(Z), np.eye(n_components or 6), atol=1e-8)
 
 
+def test_chunklets_of_sequences_are_the_segments_that_are_known() -> None:
+    """A label that comes back behind a gap is another chunklet, whose mean is its own."""
+    X = np.array([0.0, 2.0, 50.0, 10.0, 14.0, 20.0, 20.0])[:, None]
+    model = RelevantComponents(shrinkage=0.0).fit(X, [0, 0, -1, 0, 0, 1, 1])
+    assert_allclose(model.components_**-2, (1 + 1 + 4 + 4) / 6)
+
+
 def test_diagonal_relevant_components_weigh_each_feature() -> None:
     model = RelevantComponents(diagonal=True).fit(DATA.sequences, DATA.labels)
     assert_allclose(np.diag(model.components_), 1.0 / np.sqrt(np.mean(WITHIN**2, axis=0)))
 
 
 def test_tuned_segmenter_scores_its_training_loss() -> None:
-    model = TunedSegmenter(RelevantComponents()).fit(DATA.sequences, DATA.labels)
-    assert model.penalty_ > 0
-    assert -model.score(DATA.sequences, DATA.labels) == pytest.approx(model.training_loss_)
+    gaps = [np.where(np.arange(len(y)) % 50 < 12, -1, y) for y in DATA.labels]
+    for labels in (DATA.labels, gaps):
+        model = TunedSegmenter(RelevantComponents()).fit(DATA.sequences, labels)
+        assert model.penalty_ > 0
+        assert -model.score(DATA.sequences, labels) == pytest.approx(model.training_loss_)

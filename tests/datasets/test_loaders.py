@@ -129,7 +129,7 @@ def test_rows_that_do_not_fit(tmp_path: Path, name: str, rows: list[str], senten
         ("mocap6", {"window": 0}, None, "load_mocap6 needs an odd window"),
         ("hapt", {"window": 1}, None, "a window of 2 samples"),
         ("hapt", {"features": "all"}, None, "needs features among"),
-        ("hapt", {"unlabeled": "ignore"}, None, "unlabeled 'drop' or 'keep'"),
+        ("hapt", {"unlabeled": "ignore"}, None, "unlabeled 'drop', 'keep' or 'unknown'"),
         ("hapt", {"window": 24}, None, "a window of 24 samples"),
         ("gesture_phase", {"features": "all"}, None, "features among"),
         ("gesture_phase", {"group": "person"}, None, "group among"),
@@ -311,6 +311,9 @@ def test_windows_of_phones_by_hand(tmp_path: Path) -> None:
     assert kept.labels[1].tolist() == [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]
     assert dropped.labels[1].tolist() == [0, 0, 1, 1, 2, 2, 2]
     assert dropped.labels[0].tolist() == [0] * 5
+    unknown = load_hapt(folder, 4, unlabeled="unknown")
+    assert unknown.labels[1].tolist() == [-1, 0, 0, 1, 1, -1, -1, 2, 2, 2]
+    np.testing.assert_array_equal(unknown.sequences[1], kept.sequences[1])
     activities = load_hapt(folder, 4, unlabeled="keep", labels="activities")
     assert activities.labels[1].tolist() == [-1, 5, 5, 7, 7, -1, -1, 7, 7, 7]
     np.testing.assert_array_equal(dropped.sequences[1], kept.sequences[1][[1, 2, 3, 4, 7, 8, 9]])

@@ -18,6 +18,8 @@ from experiments.comparison import (
     with_tuned_penalty,
 )
 from experiments.procedure import Method
+from experiments.readings import counts
+from experiments.trivial import EqualCuts
 from metriclearn import ChangePointMetricLearner
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points
@@ -66,6 +68,23 @@ def test_loss_of_one_segment_where_there_are_three_is_two() -> None:
     model = Fixed(penalty=100.0).fit(data.sequences, data.labels)
     np.testing.assert_allclose(sequence_losses(model, data), [2.0, 2.0])
     np.testing.assert_allclose(sequence_losses(model, data, "given"), [0.0, 0.0], atol=1e-12)
+
+
+def test_samples_that_nobody_labeled_cost_nothing() -> None:
+    data = steps(1)
+    unknown = replace(data, labels=[np.where(np.arange(30) // 5 % 2, -1, data.labels[0])])
+    model = Fixed(penalty=100.0).fit(data.sequences, data.labels)
+    # segments [0, 5), [10, 15) and [20, 25) are known: one change is missing in each gap
+    np.testing.assert_allclose(sequence_losses(model, unknown), [2.0])
+    assert np.ravel(counts(model, unknown)).tolist() == [3, 3]
+    model.penalty_ = 1.0
+    np.testing.assert_allclose(sequence_losses(model, unknown), [0.0], atol=1e-12)
+    joined = replace(data, labels=[np.where(np.arange(30) < 8, -1, data.labels[0])])
+    model.penalty_ = 100.0  # of [8, 30) with three segments one is found
+    np.testing.assert_allclose(sequence_losses(model, joined), [2.0])
+    assert np.ravel(counts(model, joined)).tolist() == [1, 3]
+    cuts = EqualCuts().fit(unknown.sequences, unknown.labels)
+    assert sequence_losses(cuts, unknown).tolist() == pytest.approx([0.0])  # lengths from 5 to 12
 
 
 def test_penalty_is_tuned_on_a_copy() -> None:

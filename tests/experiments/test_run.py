@@ -104,6 +104,23 @@ def test_real_recordings(name: str, tmp_path: Path) -> None:
 
 
 @needs_data
+def test_unlabeled_stretches_unknown_or_segments_of_their_own(tmp_path: Path) -> None:
+    fewer = ("tiny=true", "n_jobs=1", "~methods.rca", "~methods.euclidean", "~methods.full")
+    call("run", "experiment=hapt_unknown", *fewer, f"hydra.run.dir={tmp_path}")
+    results = read_results(tmp_path / "results.json")
+    losses, numbers = results["tables"]
+    assert next(iter(losses["columns"].values())) == "unlabeled stretches unknown in training"
+    assert len(results["rows"]) == 2 * 2 * 4  # tables, columns, methods
+    known, found = map(int, re.findall(r"Of (\d+) .* one segment (\d+) and", numbers["note"])[0])
+    single = [row for row in results["rows"] if row["method"] == "one segment"]
+    (missing,) = {row["mean"] for row in single if row["measure"] == "count"}  # of a recording
+    assert (known - found) / missing in (1.0, 2.0)  # recordings
+    # one more is missing between two stretches that differ, of which there are as many as gaps
+    (loss,) = {row["mean"] for row in single if row["measure"] == "partition_loss"}
+    assert loss == pytest.approx(known / ((known - found) / missing) - 1)
+
+
+@needs_data
 def test_users_of_hapt_are_never_split() -> None:
     (split,) = read_cases(configuration("experiment=hapt", "dataset.loader.window=500"))
     assert len(set(split.train.groups)) == 12
