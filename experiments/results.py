@@ -350,10 +350,19 @@ def paired_tests(
 
 
 def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """The lines of a table of :func:`paired_tests`, under its title; none where there are none.
+    """The lines of a table of :func:`paired_tests`, under its title, or why there is none.
 
     They are of the column with the most methods that differ from ours, the first of equals.
     """
+    rows = rows_of(results, table)
+    if not table["main"] or all(row["method"] != OURS for row in rows):
+        return []
+    n = len(rows[0]["units"])
+    if not table.get("independent", True):
+        return [f"No paired test: {plural(table['unit'])} are not independent.", ""]
+    if n < _FEWEST_PAIRS:
+        least = f"even were ours better in all, p would be {2 ** (1 - n):.2g}"
+        return [f"No paired test over {counted(n, table['unit'])}: {least}.", ""]
     columns = {name: paired_tests(results, table, name) for name in table["columns"]}
     differing = {
         name: sum(test["better"] + test["worse"] > 0 for test in tests.values())
@@ -364,14 +373,14 @@ def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list
         return []
     title, tests = table["columns"][column], columns[column]
     head = ["ours against", "better in", "worse in", "p (McNemar)", "p (Wilcoxon)"]
-    rows = [
+    lines = [
         [method.replace("|", "\\|"), test["better"], test["worse"]]
         + [f"{test[name]:.2g}" for name in ("mcnemar", "wilcoxon")]
         for method, test in tests.items()
     ]
-    count = counted(next(len(r["units"]) for r in rows_of(results, table)), table["unit"])
+    count = counted(n, table["unit"])
     words = f"Paired over {count}, {title}; p two-sided, Holm-corrected over the methods:"
-    return [words, "", *markdown_table(head, rows), ""]
+    return [words, "", *markdown_table(head, lines), ""]
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:

@@ -248,7 +248,11 @@ def test_paired_tests_by_hand() -> None:
     assert paired_tests(results, _table(main=False), "estimated") == {}
     assert paired_tests(results, _table(independent=False), "estimated") == {}
     assert "| rca | 8 | 0 | 0.016 | 0.016 |" in results_markdown(results)
-    assert "p (McNemar)" not in results_markdown(written(make_results()))  # three units
+    few = results_markdown(written(make_results()))
+    assert "p (McNemar)" not in few
+    assert "No paired test over 3 test users: even were ours better in all, p would be 0.25." in few
+    shared = written(results | {"tables": [_table(independent=False)]})
+    assert "No paired test: test users are not independent." in results_markdown(shared)
 
 
 def test_results_survive_the_round_trip(tmp_path: Path) -> None:
