@@ -40,6 +40,38 @@ def test_the_simplest_of_equals_and_the_better_strength() -> None:
     assert np.count_nonzero(np.abs(learner.components_).sum(axis=0)) < 10
 
 
+def test_two_groups_need_more_than_one_standard_error_of_theirs() -> None:
+    """The full metric is better by 1.2 standard errors: Student asks for 1.8 of two values."""
+    data = make_change_points(2, 120, 6, 2, (3, 5), random_state=15)
+    turned = np.linalg.qr(np.random.RandomState(15).randn(6, 6))[0]
+    families = {
+        "diagonal": Family(ChangePointMetricLearner(**QUICK), "regularizer__strength", (1e-3,)),
+        "full": Family(
+            ChangePointMetricLearner(FullMetric(), Trace(), **QUICK),
+            "regularizer__strength",
+            (1e-2,),
+        ),
+    }
+    arrays = [X @ turned for X in data.sequences]
+    choice = auto_metric_learner(arrays, data.labels, families=families, seconds=600).choice_
+    losses = {name: row for name, row in zip(choice.names, choice.losses)}
+    best = {
+        family: min((row for name, row in losses.items() if name.startswith(family)), key=np.mean)
+        for family in ("diagonal 0.001, penalty", "full 0.01, penalty")
+    }
+    excess = np.subtract(*best.values())
+    error = np.std(excess, ddof=1) / np.sqrt(2)
+    assert 1.1 < excess.mean() / error < 1.7
+    assert choice.names[choice.chosen].startswith("diagonal")
+
+
+def test_every_fit_is_stopped_after_a_twentieth_of_the_seconds() -> None:
+    family = {"full": FEW["full"]._replace(strengths=(1e-6,))}
+    hurried = auto_metric_learner(XS[:4], YS[:4], families=family, seconds=1e-9, n_folds=2)
+    assert hurried.solution_.reason == "callback"
+    assert list(hurried.callbacks) == []
+
+
 def test_prices_are_taken_where_they_help_and_files_keep_the_choice(tmp_path) -> None:
     """Noise of two levels: the price has to follow it."""
     groups = np.repeat(np.arange(4), 2)
