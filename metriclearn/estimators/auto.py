@@ -107,11 +107,11 @@ class _Trial(NamedTuple):
     losses: NDArray
 
 
-# arguments of tune_penalty after the fit, if it is called
+# arguments of tune_penalty after the fit, if it is called; families are compared with the first
 _PENALTIES: dict[str, dict[str, Any] | None] = {
+    "penalty tuned in units of each sequence's variance": {"unit": "variance"},
     "penalty as learned": None,
     "penalty tuned": {},
-    "penalty tuned in units of each sequence's variance": {"unit": "variance"},
 }
 
 
@@ -135,12 +135,13 @@ def auto_metric_learner(
     """A fitted learner whose family, strength, price and min_size were chosen on groups left out.
 
     Every family is tried at its strengths by cross-validation over whole groups of sequences, with
-    the penalty as it was learned, and tuned on the training part in either unit of
+    the penalty tuned on the training part in units of each sequence's variance, see
     :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. Of every family the best counts,
     and of families the first, from simple to complex, that is no worse than the best by more than
-    one standard error of their paired differences over groups. Then, one after another, half the
-    shortest labeled segment as ``min_size``, and prices of the sequence and of the boundary
-    (:class:`~metriclearn.LearnedPrice`), are taken where the loss falls by more than one standard
+    one standard error of their paired differences over groups. Then, one after another, the
+    penalty as it was learned or tuned in the unit of the data, half the shortest labeled segment
+    as ``min_size``, and prices of the sequence and of the boundary
+    (:class:`~metriclearn.LearnedPrice`) are taken where the loss falls by more than one standard
     error. Few groups tell their own standard error badly: it counts 1.8-fold for two groups, 1.3-
     and 1.2-fold for three and four, as Student's distribution asks for the normal one's confidence
     of 84 %. The choice is fitted again to all sequences.
@@ -203,12 +204,12 @@ def auto_metric_learner(
     for rank, name, family, strength in filter(None, chain(*zip_longest(*grids))):
         learner = clone(family.learner).set_params(**{family.parameter: strength})
         search.attempt(f"{name} {strength:g}", rank, learner)
-    best = _simplest(search.trials)
+    first = _simplest([trial for trial in search.trials if trial.penalty == next(iter(_PENALTIES))])
+    best = _improved(first, [trial for trial in search.trials if trial.learner is first.learner])
     for words, changes in _refinements(best.learner, truths).items():
         base, changed = best.name.rpartition(", penalty")[0], clone(best.learner)
-        for other in search.attempt(f"{base}, {words}", best.rank, changed.set_params(**changes)):
-            gain = best.losses - other.losses
-            best = other if gain.mean() > _standard_error(gain) else best
+        changed.set_params(**changes)
+        best = _improved(best, search.attempt(f"{base}, {words}", best.rank, changed))
     learner = _priced(_fitted(best.learner, X, truths, seconds), best.penalty, X, truths)
     names = [trial.name for trial in search.trials]
     losses = np.array([trial.losses for trial in search.trials])
@@ -312,6 +313,14 @@ def _simplest(trials: Sequence[_Trial]) -> _Trial:
         excess = trial.losses - best.losses
         if excess.mean() <= _standard_error(excess) + 1e-12:
             return trial
+    return best
+
+
+def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
+    """Each of the others takes the place of the best where it is better by the standard error."""
+    for other in others:
+        gain = best.losses - other.losses
+        best = other if gain.mean() > _standard_error(gain) else best
     return best
 
 

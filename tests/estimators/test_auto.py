@@ -57,7 +57,7 @@ def test_two_groups_need_more_than_one_standard_error_of_theirs() -> None:
     losses = {name: row for name, row in zip(choice.names, choice.losses)}
     best = {
         family: min((row for name, row in losses.items() if name.startswith(family)), key=np.mean)
-        for family in ("diagonal 0.001, penalty", "full 0.01, penalty")
+        for family in ("diagonal 0.001, penalty tuned in", "full 0.01, penalty tuned in")
     }
     excess = np.subtract(*best.values())
     error = np.std(excess, ddof=1) / np.sqrt(2)
