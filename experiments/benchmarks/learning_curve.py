@@ -1,118 +1,282 @@
-"""How many labels are needed: loss on users never seen against labeled recordings.
+"""How many labels are needed: what ours loses on test data against labeled items of the training.
 
-    python -m experiments.benchmarks.learning_curve [--out FOLDER]
+    python -m experiments.benchmarks.learning_curve [--out FOLDER] [--only NAME …]
 
-HAPT, windows of half a second: the users that the experiment hapt trains on and those it tests on.
-The default learner, and a full metric with the strength that the experiment default_settings found
-on training data, are fitted to so many recordings of the training users, drawn anew five times, and
-scored on all test recordings. What learns no metric is fitted to all training recordings: the
-Euclidean metric with the penalty of least training loss, equal cuts of the length of least training
-loss, and one segment.
+Cases, methods and losses are those of the experiments of the same names; ours is fitted to so many
+items of the training data, drawn anew several times, with the hyper-parameters and the kind of
+penalty that its committed results chose on all training data. The ends of the curves and the flat
+lines, the best of the others and the best of what does not look at the data, are those results,
+of all training data and the same test data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hydra import compose, initialize_config_dir
+from hydra.utils import get_class
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from experiments.benchmarks.machine import Report, options_of
-from experiments.comparison import group_cases, sequence_losses
-from experiments.trivial import EqualCuts
-from metriclearn import ChangePointMetricLearner, FullMetric, SquaredFrobenius
-from metriclearn.baselines import Euclidean, TunedSegmenter
-from metriclearn.datasets import load_hapt
-from metriclearn.plots.canvas import MUTED, PALETTE, canvas, figure_of, number, tidy, words
+from experiments.command_line import CONFIGS
+from experiments.comparison import TUNED
+from experiments.procedure import Case, Method, Procedure, statistics
+from experiments.results import counted, is_ours, plural, read_results, rows_of
+from metriclearn.plots.canvas import (
+    MUTED,
+    PALETTE,
+    headline,
+    legend,
+    new_figure,
+    number,
+    say,
+    tidy,
+    words,
+)
 
-_NUMBERS, _DRAWS, _RATE = (1, 2, 3, 4, 6, 8, 12, 16, 24), 5, 2.0  # the rate in windows per second
-_LEARNERS = {
-    "ours, full metric": ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1)),
-    "ours, a weight per feature": ChangePointMetricLearner(),
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+_TRIVIAL = ("one segment", "equal cuts", "one region")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An experiment, and what of it is drawn.
+
+    Attributes
+    ----------
+    methods : mapping
+        Row of the results → entry of the configuration, parameters, and option of the penalty.
+    sizes : sequence of int
+        Numbers of labeled items, below all.
+    draws : int
+        Of each number of items.
+    overrides : sequence of str
+        Of the configuration.
+    n_train : int, optional
+        Items that the results have been trained on; all by default.
+    """
+
+    title: str
+    item: str
+    methods: Mapping[str, tuple[str, Mapping[str, Any], Any]]
+    sizes: Sequence[int]
+    draws: int
+    table: str = "test"
+    overrides: Sequence[str] = ()
+    n_train: int | None = None
+
+
+SETTINGS = {
+    "synthetic": Setting(
+        "synthetic sequences",
+        "sequence",
+        {"ours": ("diagonal_l1", {"regularizer__strength": 1e-2}, TUNED)},
+        (1, 2, 5, 10),
+        5,
+    ),
+    "hapt": Setting(
+        "phones (HAPT)",
+        "recording",
+        {
+            "ours": ("trace", {"regularizer__strength": 3e-3}, TUNED),
+            "ours/diagonal-l1": ("diagonal_l1", {"regularizer__strength": 1e-3}, TUNED),
+        },
+        (1, 2, 4, 8, 16),
+        5,
+    ),
+    "neuroblastoma": Setting(
+        "copy numbers (neuroblastoma)",
+        "sequence",
+        {"ours": ("ours_hermite", {"min_size": 3}, None)},
+        (2, 5, 10, 20),
+        2,
+        "profiles",
+    ),
+    "images": Setting(
+        "photographs (horses)",
+        "image",
+        {"ours": ("diagonal", {"regularizer__strength": 1e-2, "loss_scale": 3e-2}, None)},
+        (2, 5),
+        2,
+        overrides=(
+            "dataset.n_images=60",
+            "n_train=20",
+            "n_seeds=1",
+            "measures=[foreground]",
+        ),
+        n_train=10,
+    ),
 }
-_OTHERS: dict[str, Any] = {
-    "Euclidean, all labels": TunedSegmenter(Euclidean()),
-    "equal cuts, all labels": EqualCuts(),
-    "one segment": EqualCuts(n_segments=1),
-}
 
 
-def draw(record: Mapping[str, Any], ax: Axes | None = None) -> Figure:
-    """Curves with standard errors over draws, and flat lines for what learns no metric."""
-    curves, flat = record["curves"], record["flat"]
-    numbers, minutes = record["recordings"], np.array(record["minutes"])
-    best, level = curves["ours, full metric"], min(flat.values())
-    enough = next(n for n, (mean, _) in zip(numbers, best) if mean < level)
-    few = "One labeled recording beats" if enough == 1 else f"{enough} labeled recordings beat"
-    message = (
-        f"{few} the Euclidean metric tuned on all {numbers[-1]} ({number(level)}); "
-        f"learned from all: {number(best[-1][0])}"
-    )
-    ax = canvas(ax, (7.4, 4.2), message)
-    for place, (name, curve) in enumerate(curves.items()):
+def learned(experiment: str, tiny: bool) -> dict[str, Any]:
+    """Curves and flat lines of one experiment."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    setting = SETTINGS[experiment]
+    with initialize_config_dir(CONFIGS, version_base="1.3"):
+        names = [f"experiment={experiment}", *(["tiny=true"] if tiny else setting.overrides)]
+        config = compose("config", names)
+    kind: Any = get_class(config.procedure)
+    entries = config[kind.entries]
+    keys = {name: key for name, (key, *_) in setting.methods.items()}
+    for key in set(entries) - set(keys.values()):
+        entries[key] = None
+    procedure: Procedure = kind(config)
+    methods = {method.name: method for method in procedure.methods()}
+    cases = [case for case in procedure.cases() if case.table == setting.table]
+    most = setting.n_train or min(len(procedure.units(case.train)) for case in cases)
+    sizes = [n for n in setting.sizes if n < most]
+    units = {unit for case in cases for unit in procedure.units(case.test)}
+    results = _results(experiment, setting.table, units)
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for name, (_, parameters, option) in setting.methods.items():
+        method, curves[name] = methods[entries[keys[name]].name], []
+        for n in sizes:
+            means = [
+                _mean(procedure, method, parameters, option, cases, n, seed)
+                for seed in range(setting.draws)
+            ]
+            error = np.std(means, ddof=1) / np.sqrt(len(means))
+            curves[name].append((float(np.mean(means)), float(error)))
+        curves[name].append((results[name], 0.0))
+    title, better = procedure.measures[next(iter(procedure.measures))]
+    others = [name for name in results if not is_ours(name)]
+    order = sorted(others, key=results.__getitem__, reverse=better == "more")
+    flat = [next(name for name in order if (name in _TRIVIAL) == yes) for yes in (False, True)]
+    return {
+        "title": setting.title,
+        "item": setting.item,
+        "measure": title,
+        "better": better,
+        "numbers": [*sizes, most],
+        "curves": curves,
+        "flat": {name: results[name] for name in flat},
+        "units": len(units),
+    }
+
+
+def _mean(
+    procedure: Procedure,
+    method: Method,
+    parameters: Mapping[str, Any],
+    option: Any,
+    cases: Sequence[Case],
+    n: int,
+    seed: int,
+) -> float:
+    """The first measure over the test data of all cases after training on n items of each."""
+    column, measure = procedure.columns(method)[0], next(iter(procedure.measures))
+    values: list[float] = []
+    units: list[str] = []
+    weights: list[float] = []
+    for case in cases:
+        order = np.random.default_rng(seed).permutation(len(procedure.units(case.train)))
+        part = replace(case, train=case.train.select(order[:n]))
+        model = procedure.fit(method.with_parameters(parameters), part.train, method)
+        values.extend(procedure.score(model, option, column, part)[1][measure])
+        units += procedure.units(case.test)
+        given = procedure.weights(case.test)
+        weights.extend(np.ones(len(units) - len(weights)) if given is None else given)
+    return statistics(np.array(values), units, np.array(weights))["mean"]
+
+
+def _results(experiment: str, table: str, units: set[str]) -> dict[str, float]:
+    """By method the mean of the committed results over some units, in the first column."""
+    results = read_results(RESULTS / f"{experiment}.json")
+    shown = next(one for one in results["tables"] if one["name"] == table)
+    means = {}
+    for row in rows_of(results, shown):
+        chosen = [i for i, unit in enumerate(row["units"]) if unit in units]
+        if row["column"] == next(iter(shown["columns"])) and chosen:
+            weights = np.array(row.get("weights", np.ones(len(row["units"]))))[chosen]
+            values = np.array(row["values"])[chosen]
+            means[row["method"]] = float(np.average(values, weights=weights))
+    return means
+
+
+def needed(panel: Mapping[str, Any]) -> int | None:
+    """From how many labeled items on ours is better than the best of the others with all."""
+    sign = -1 if panel["better"] == "more" else 1
+    level = next(iter(panel["flat"].values()))
+    better = [sign * mean < sign * level for mean, _ in panel["curves"]["ours"]]
+    worse = [place for place, yes in enumerate(better) if not yes]
+    start = worse[-1] + 1 if worse else 0
+    return panel["numbers"][start] if start < len(better) else None
+
+
+def sentence(panel: Mapping[str, Any]) -> str:
+    """From how many labels on it is worth it."""
+    (name, level), *_ = panel["flat"].items()
+    count, numbers = needed(panel), panel["numbers"]
+    last, _ = panel["curves"]["ours"][-1]
+    rival = f"the best of the others with {numbers[-1]} ({name}, {number(level)})"
+    if count is None:
+        return f"{panel['title']}: all {numbers[-1]} are not enough, {number(last)} against {rival}"
+    place = numbers.index(count)
+    text = f"{panel['title']}: worth it from {counted(count, panel['item'])} on, "
+    text += f"{number(panel['curves']['ours'][place][0])} against {rival}"
+    return text if count == numbers[-1] else f"{text}; with {numbers[-1]} {number(last)}"
+
+
+def draw(record: Mapping[str, Any]) -> Figure:
+    """A panel for every data set: curves with standard errors over draws, and flat lines."""
+    panels = record["panels"]
+    figure = new_figure((9.6, 8.2))
+    headline(figure, "From how many labels on is a learned metric worth it?")
+    for ax, panel in zip(np.ravel(figure.subplots(2, 2)), panels):
+        _draw_panel(ax, panel)
+    return figure
+
+
+def _draw_panel(ax: Axes, panel: Mapping[str, Any]) -> None:
+    numbers = panel["numbers"]
+    for place, (name, curve) in enumerate(panel["curves"].items()):
         mean, errors = np.transpose(curve)
         line: dict[str, Any] = {"color": PALETTE[place], "lw": 2.6 - place, "capsize": 2.5}
-        ax.errorbar(minutes, mean, errors, marker="o", ms=4, **line)
-        words(ax, 1.04 * minutes[-1], mean[-1], name, color=PALETTE[place])
-    for name, loss in flat.items():
-        ax.axhline(loss, color=MUTED, ls="--", lw=1.2)
-        words(ax, 1.04 * minutes[-1], loss, name, color=MUTED)
+        ax.errorbar(numbers, mean, errors, marker="o", ms=4, label=name, **line)
+    for name, level in panel["flat"].items():
+        ax.axhline(level, color=MUTED, ls="--", lw=1.2)
+        words(ax, numbers[-1], level, name, ha="right", va="top", color=MUTED)
     ax.set_xscale("log")
-    ax.set_xticks(minutes, [f"{m:.0f}\n({n})" for m, n in zip(minutes, numbers)])
+    ax.set_xticks(numbers, [str(n) for n in numbers])
     ax.set_xticks([], minor=True)
-    ax.set_xlim(right=1.02 * minutes[-1])  # names stand outside
-    ax.set_ylim(0, 1.1 * max(flat.values()))
-    tidy(ax, "labeled minutes (recordings), log scale", "loss ‖M − N‖² on new users", grid="y")
-    return figure_of(ax)
+    ax.set_ylim(0, 1.15 * max(*panel["flat"].values(), *np.transpose(panel["curves"]["ours"])[0]))
+    if len(panel["curves"]) > 1:
+        legend(ax, loc="lower left")
+    say(ax, sentence(panel))
+    tidy(ax, f"labeled {plural(panel['item'])}, log scale", panel["measure"], grid="y")
 
 
 def main() -> None:
-    """Learn from more and more recordings; print and save."""
-    options = options_of(__doc__).parse_args()
-    report = Report("learning_curve", options, draws=_DRAWS)
-    (case,) = group_cases(load_hapt(unlabeled="keep"), 6, False, 4, 0)
-    train, test = case.train, case.test
-    numbers, draws = [n for n in _NUMBERS if n <= len(train)], _DRAWS
-    if options.tiny:
-        numbers, draws, test = [1, 2], 2, test.select([0, 1])
-    flat = {
-        name: float(sequence_losses(other.fit(train.sequences, train.labels), test).mean())
-        for name, other in _OTHERS.items()
-    }
-    orders = [np.random.default_rng(seed).permutation(len(train)) for seed in range(draws)]
-    curves: dict[str, Any] = {name: [] for name in _LEARNERS}
-    minutes = []
-    for n in numbers:
-        parts = [train.select(order[:n]) for order in orders]
-        windows = [sum(map(len, part.sequences)) for part in parts]
-        minutes.append(float(np.mean(windows) / _RATE / 60))
-        for name, learner in _LEARNERS.items():
-            losses = [
-                sequence_losses(clone(learner).fit(part.sequences, part.labels), test).mean()
-                for part in parts
-            ]
-            error = 0.0 if n == len(train) else np.std(losses, ddof=1) / np.sqrt(draws)
-            curves[name].append((np.mean(losses), error))
-    rows: list[dict[str, Any]] = [
-        {
-            "recordings": n,
-            "minutes": minutes[i],
-            **{name: "{:.3g} ± {:.2g}".format(*curve[i]) for name, curve in curves.items()},
-            **flat,
-        }
-        for i, n in enumerate(numbers)
-    ]
-    report.table(
-        "Loss on test users by labeled recordings",
-        rows,
-        "Mean ‖M − N‖² over the test recordings, number of segments estimated; standard errors are "
-        "over the draws of training recordings, with the same test recordings. With all recordings "
-        "every draw is the same, and has none.",
-    )
-    report.save(recordings=numbers, minutes=minutes, curves=curves, flat=flat)
+    """Learn from more and more labels of every data set; print and save."""
+    parser = options_of(__doc__)
+    parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    options = parser.parse_args()
+    report = Report("learning_curve", options)
+    panels = []
+    for experiment in options.only:
+        panel = learned(experiment, options.tiny)
+        panels.append(panel)
+        rows = [
+            {plural(panel["item"]): n}
+            | {name: "{:.3g} ± {:.2g}".format(*curve[i]) for name, curve in panel["curves"].items()}
+            | {f"{name}, with {panel['numbers'][-1]}": v for name, v in panel["flat"].items()}
+            for i, n in enumerate(panel["numbers"])
+        ]
+        note = (
+            f"{sentence(panel)}. Mean {panel['measure']} over {panel['units']} test units; "
+            f"{panel['better']} is better. Standard errors are over {SETTINGS[experiment].draws} "
+            "draws of the training data with the same test data, 0 at the end."
+        )
+        report.table(panel["title"], rows, note)
+    report.save(panels=panels)
 
 
 if __name__ == "__main__":
