@@ -70,7 +70,9 @@ from metriclearn.problem.partition import Partition, check_count
 # these were the fastest of a few on steps in noise, T = 5 000 and 40 000, with and without a truth.
 _EVALUATED, _HOT = 0.5, 0.1
 _REDUCTION = {"reassoc", "contract", "nsz"}
-# Functions that only kernels call: compiled with their callers, without a way in from Python.
+# Functions that Python calls, and those that only kernels call: these are compiled with their
+# callers, without a way in from Python.
+_CALLED: Any = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}
 _WITHIN: Any = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _WITHIN["error_model"] = "numpy"
 _INTEGER: Any = np.int64
@@ -406,8 +408,8 @@ class PricedSegmentation:
         # price of a change at t is paid by the first alone.
         price, T = slope(low, high), self.n_samples
         mirrored = self.mirrored().signal
-        forward = best_segmentation(self.signal, -price, self.min_size)[0]
-        backward = best_segmentation(mirrored, -price, self.min_size)[0]
+        forward = best_segmentation(self.signal, -price, self.min_size, None)[0]
+        backward = best_segmentation(mirrored, -price, self.min_size, None)[0]
         backward = backward[::-1]  # from t on, where it was up to T − t
         if mirrored.prices is not None:
             backward = backward + self.signal.prices
@@ -454,7 +456,7 @@ def slope(low: Vertex, high: Vertex) -> float:
     return (high.value - low.value) / (len(high.ends) - len(low.ends))
 
 
-@njit(nogil=True, cache=True)
+@njit(**_CALLED)
 def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
     """What the kernels need of the true segments to have g in O(1), (T+1, 6).
 
@@ -594,14 +596,15 @@ def _growth(truth, kappa, first, t):
         return 0.0
     q, passed, size = begin - first, t - begin, begin - truth[_INTEGER(begin), _START]
     if q <= size:
-        return kappa * (q / (q + passed)) ** 2 * (1.0 / size + share)
+        kept = q / (q + passed)  # squares are products: numba takes long to compile **
+        return kappa * kept * kept * (1.0 / size + share)
     slope = 1.0 - 2.0 * share * passed  # the bound falls with q once q · slope exceeds passed
     if q * slope > passed:
         q = max(size, passed / slope)
-    return kappa * q * (1.0 + share * q) / (q + passed) ** 2
+    return kappa * q * (1.0 + share * q) / ((q + passed) * (q + passed))
 
 
-@njit(nogil=True, cache=True)
+@njit(**_CALLED)
 def segment_values(signal, starts, ends):
     """f (c = 0) of the segments between starts and ends, less the prices of their ends, (K,)."""
     S, weight, truth, charges, _, _, prices = signal
@@ -612,8 +615,8 @@ def segment_values(signal, starts, ends):
     return values
 
 
-@njit(nogil=True, cache=True)
-def best_segmentation(signal, c, min_size, levels=None):
+@njit(**_CALLED)
+def best_segmentation(signal, c, min_size, levels):
     """Maximize Σ f − Σ p over allowed segmentations into segments of at least ``min_size`` samples.
 
     For T + min_size < 2³¹. O(Tr) memory: that of S, 12T bytes, and about 20 for each live start,
@@ -846,7 +849,7 @@ def _shift_bounds(signal, c, u, checkpoint, bounds, levels, due, n_levels):
             bounds[j] += shift
 
 
-@njit(nogil=True, cache=True)
+@njit(**_CALLED)
 def best_means(S, c, min_size):
     """:func:`best_segmentation` of one feature without a truth, for c < 0, by functional pruning.
 
@@ -928,7 +931,7 @@ def _divide(S, c, F, t, u, rounding, starts, bounds, row, n, incumbent):
     return (count, value, t) if mine >= 0 and value > best else (count, best, incumbent)
 
 
-@njit(**_WITHIN)
+@njit(**_WITHIN, inline="always")
 def _add(first, stop, F, starts, bounds, expiry, n):
     """Let the starts from ``first`` up to ``stop`` live, with no bound yet; returns how many do."""
     for s in range(first, stop):
@@ -982,7 +985,7 @@ def _renew(signal, c, min_size, u, low, fresh, common, F, starts, bounds, expiry
     return kept, n_hot, cost, horizon, growth
 
 
-@njit(**_WITHIN)
+@njit(**_WITHIN, inline="always")
 def _hot_first(starts, bounds, expiry, n, level):
     """Move the starts whose bound exceeds ``level`` to the front; returns how many they are."""
     hot = 0
@@ -995,7 +998,7 @@ def _hot_first(starts, bounds, expiry, n, level):
     return hot
 
 
-@njit(**_WITHIN)
+@njit(**_WITHIN, inline="always")
 def _form_blocks(bounds, n_hot, n, block_max, block_start):
     """One block of hot starts, then blocks of about √n cold ones, each with its largest bound."""
     size = max(16, int(np.sqrt(n)))
@@ -1028,7 +1031,7 @@ def _walk_back(S, weight, truth, charges, prices, last):
     return value, ends
 
 
-@njit(nogil=True, cache=True)
+@njit(**_CALLED)
 def best_layers(signal, c, min_size, n_segments, positions, rest, floor):
     """Maximize Σ f − Σ p over segmentations into ``n_segments`` with ends among ``positions``.
 

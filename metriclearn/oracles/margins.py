@@ -29,6 +29,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from metriclearn.oracles.change_points import (
+    _CALLED,
+    _INTEGER,
+    _WITHIN,
     PricedSegmentation,
     Signal,
     Vertex,
@@ -200,10 +203,10 @@ def boundary_margins(
     signal, turned = problem.signal, problem.mirrored().signal
     if n_clusters is None:
         price = -form.shift
-        forward, _, ends = best_segmentation(signal, -price, min_size)
+        forward, _, ends = best_segmentation(signal, -price, min_size, None)
         if forward[-1] == -np.inf:
             problem.solve(price)  # says why
-        backward = best_segmentation(turned, -price, min_size)[0][::-1]
+        backward = best_segmentation(turned, -price, min_size, None)[0][::-1]
         through = forward + backward
         without, exact = np.empty(len(ends) - 1), np.zeros(len(ends) - 1, dtype=np.bool_)
         options = forward, backward, None, ends[:-1], tolerance, without, exact
@@ -281,7 +284,7 @@ def _tight_price(signal: Signal, min_size: int, ends: NDArray[np.int64]) -> tupl
     low = high = Vertex(value, ends)
     tried: set[int] = set()
     while True:
-        forward, best, other = best_segmentation(signal, -price, min_size)
+        forward, best, other = best_segmentation(signal, -price, min_size, None)
         gap = max(0.0, float(forward[-1]) - (value - price * len(ends)))
         if len(other) in tried | {len(ends)} or gap <= _GAP * abs(price):
             return price, gap + 1e-11 * (abs(forward[-1]) + abs(price) * len(ends))
@@ -293,11 +296,11 @@ def _tight_price(signal: Signal, min_size: int, ends: NDArray[np.int64]) -> tupl
         price = slope(low, high)
 
 
-@njit(nogil=True, cache=True)
+@njit(**_CALLED)
 def _best_addition(signal, min_size, ends):
     """The most that one more change is worth where all others stay."""
     S, weight, truth, charges, _, _, prices = signal
-    most, a = 0.0, 0
+    most, a = 0.0, _INTEGER(0)
     for b in ends:
         whole = segment_value(S, weight, truth, charges, 0.0, a, b)
         for t in range(a + min_size, b - min_size + 1):
@@ -308,7 +311,7 @@ def _best_addition(signal, min_size, ends):
     return most
 
 
-@njit(nogil=True, cache=True)
+@njit(**_CALLED)
 def _without(signal, c, min_size, forward, backward, layers, boundaries, tolerance, worth, exact):
     """Fill W of every boundary, the price being −c, and whether it is exact, unless it is already.
 
@@ -329,7 +332,7 @@ def _without(signal, c, min_size, forward, backward, layers, boundaries, toleran
             j += 1
         before, after = boundaries[i] if i >= 0 else 0, boundaries[j] if j < n else T
         # One end of the new segment is mostly a neighboring boundary, which gives a first answer.
-        best = -np.inf, True
+        best = -np.inf, not exact[k]  # a literal True would have kernels compiled twice
         for u in range(last + 1, after + 1 if before < first else 0):
             value = _pair(signal, c, min_size, forward, backward, before, u)
             best = _better(best, value, layers, n, before, u)
@@ -342,7 +345,7 @@ def _without(signal, c, min_size, forward, backward, layers, boundaries, toleran
         )  # fmt: skip
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(**_WITHIN, forceinline=True)
 def _pair(signal, c, min_size, forward, backward, s, u):
     """F(s) + f(s,u) + B(u), −inf if the segment (s,u] is not allowed."""
     S, weight, truth, charges, _, rules, _ = signal
@@ -352,7 +355,7 @@ def _pair(signal, c, min_size, forward, backward, s, u):
     return forward[s] + segment_value(S, weight, truth, charges, c, s, u) + backward[u]
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(**_WITHIN, forceinline=True)
 def _better(best, value, layers, n_others, s, u):
     """The larger one of ``best`` and the value of the pair of s and u, less its deficit."""
     if value <= best[0]:
@@ -365,7 +368,7 @@ def _better(best, value, layers, n_others, s, u):
     return (value, deficit <= limit) if value > best[0] else best
 
 
-@njit(nogil=True, cache=True)
+@njit(**_WITHIN)
 def _improve(signal, c, min_size, forward, backward, layers, n_others, t, first, last, best, room):
     """The largest F(s) + f(s,u) + B(u) with s < first and last < u, where some pair has ``best``.
 
@@ -424,7 +427,7 @@ def _improve(signal, c, min_size, forward, backward, layers, n_others, t, first,
     return best
 
 
-@njit(nogil=True, cache=True)
+@njit(**_WITHIN)
 def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, largest):
     """Fill right(u) and beyond(u) of the ends behind ``last``, and the largest of every block.
 
@@ -453,7 +456,7 @@ def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, l
     return stop, most_right, n_blocks
 
 
-@njit(nogil=True, cache=True)
+@njit(**_CALLED)
 def _near_best(signal, c, min_size, n_segments, window):
     """F at the price −c, and deficits up to ``window`` of samples before every t in k ≤ K segments.
 
@@ -473,12 +476,13 @@ def _near_best(signal, c, min_size, n_segments, window):
     """
     S, weight, truth, charges, _, rules, prices = signal
     T = S.shape[0] - 1
-    rows, deficits, size = np.zeros((T + 1, 3), dtype=np.int64), np.zeros(4 * T + 4), 1
+    rows, deficits = np.zeros((T + 1, 3), dtype=np.int64), np.zeros(4 * T + 4)
     rows[0, 2] = 1  # no segments before the first sample
     live, bounds = np.empty((2, T + 1), dtype=np.int64), np.empty((2, T + 1))
     best, values, needs = np.full(T + 1, -np.inf), np.empty(T + 1), np.empty(T + 1)
     best[0], near = 0.0, np.empty(T + 1, dtype=np.int64)
-    n_live = n_front = checkpoint = stop = winner = 0
+    size, n_live = _INTEGER(1), _INTEGER(0)  # as in best_segmentation, no literals
+    n_front = checkpoint = stop = winner = n_live
     for u in range(min_size, T + 1):
         if u > stop:  # a new block of ends
             n_live, cost = _renew(
@@ -514,7 +518,7 @@ def _near_best(signal, c, min_size, n_segments, window):
     return best, rows, deficits
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(**_WITHIN, forceinline=True)
 def _use(rows, deficits, s, winner, window):
     """How much lower than another start, s may be for a segment and still improve on a deficit."""
     begin, fewest, number = rows[s]
@@ -527,7 +531,7 @@ def _use(rows, deficits, s, winner, window):
     return most
 
 
-@njit(nogil=True, cache=True)
+@njit(**_CALLED)
 def _widened(signal, c, min_size, best, rows, deficits, n_segments, window, positions):
     """Rows and deficits of :func:`_near_best` with those of a wider window among ``positions``."""
     S, weight, truth, charges, slacks, rules, prices = signal
@@ -556,7 +560,7 @@ def _widened(signal, c, min_size, best, rows, deficits, n_segments, window, posi
     return rows, deficits
 
 
-@njit(nogil=True, cache=True)
+@njit(**_WITHIN)
 def _add_row(rows, deficits, size, u, near, values, top, n_segments, window):
     """Deficits of the samples before u whose last segment is one from ``near``; the new size."""
     known, first, number = rows[u]  # what is known of it
@@ -583,7 +587,7 @@ def _add_row(rows, deficits, size, u, near, values, top, n_segments, window):
     return size + rows[u, 2]
 
 
-@njit(nogil=True, cache=True)
+@njit(**_WITHIN)
 def _renew(signal, c, min_size, best, window, old, t, live, bounds, n):
     """Carry the bounds of n live starts from one checkpoint to the next, t, and let new ones live.
 
@@ -613,7 +617,7 @@ def _renew(signal, c, min_size, best, window, old, t, live, bounds, n):
     return kept, evaluated + n // 4
 
 
-@njit(nogil=True, cache=True)
+@njit(**_WITHIN)
 def _to_front(live, bounds, n, least):
     """Move the starts with a second bound of at least that to the front; how many they are."""
     front = 0
@@ -626,7 +630,7 @@ def _to_front(live, bounds, n, least):
     return front
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@njit(**_WITHIN, forceinline=True)
 def _least_deficit(layers, s, u, n_segments):
     """Of n segments, some before s and the others behind u; inf where none is in the windows."""
     rows, deficits, others, other_deficits, _ = layers
@@ -638,7 +642,7 @@ def _least_deficit(layers, s, u, n_segments):
     return least
 
 
-@njit(nogil=True, cache=True)
+@njit(**_CALLED)
 def _least_deficits(layers, n_segments):
     """Of n segments with a change at every t."""
     least = np.empty(len(layers[0]))

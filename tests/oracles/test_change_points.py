@@ -318,7 +318,7 @@ def test_features_have_the_best_of_all_starts_to_the_last_bit(kind, offset) -> N
             form = form.plus(random_segmentation(rng, T), 2.0)
         problem = PricedSegmentation(form, min(T, int(rng.integers(1, 6))))
         price = float(rng.choice([1e-6, 0.5, 2.0, 2 * r * np.log(T + 1), rng.exponential(5.0 * r)]))
-        found, value, ends = best_prefixes(problem.signal, -price, problem.min_size)
+        found, value, ends = best_prefixes(problem.signal, -price, problem.min_size, None)
         best = best_of_all_starts(problem, price)
         assert found.tobytes() == best.tobytes()
         assert value - price * len(ends) == pytest.approx(best[-1], rel=1e-12, abs=1e-9 * price)
@@ -354,5 +354,5 @@ def test_prices_of_the_order_of_the_loss(price, n_segments) -> None:
         Z = (means + rng.normal(size=(T, r))) * np.sqrt(price / (2 * r * np.log(T)))
         for min_size in (1, 4):
             problem = PricedSegmentation(LowRankForm(Z).plus(truth, 2.0), min_size)
-            found, _, _ = best_prefixes(problem.signal, 1.0 - price, min_size)
+            found, _, _ = best_prefixes(problem.signal, 1.0 - price, min_size, None)
             assert found.tobytes() == best_of_all_starts(problem, price - 1.0).tobytes()
