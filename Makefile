@@ -48,7 +48,7 @@ integrations: $(INTEGRATIONS)/.created
 	$(INTEGRATIONS)/bin/python -m pytest -q --doctest-modules metriclearn/integrations
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
 
 fuzz: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.adversarial.fuzz --minutes $(MINUTES) --workers $(WORKERS)
