@@ -25,7 +25,7 @@ from metriclearn.solvers.regularizers import RegularizationTerms
 
 ROUNDING = 1e-15  # error of a product of vectors over the product of their lengths
 # shares of the cut at the start in the mixtures that limit the price
-_SHARES = (1.0, 0.1, 0.01, 0.001, 0.0)
+_SHARES = (1.0, 0.1, 0.01, 0.001)
 
 
 class Cuts(NamedTuple):
@@ -419,8 +419,11 @@ class Minimization(Iteration):
         mixtures of the two. The price has no regularizer: where g falls with it, the bound needs
         that limit.
         """
-        best = self.objective
-        for share in _SHARES if self.cone.priced else ():
+        best, grows = self.objective, slope[-1] if self.cone.priced else 0.0
+        bound = offset + self.terms.minimum(slope, self.cone, best)
+        if grows > 0:
+            self.price_limit = min(self.price_limit, (best - bound) / grows)
+        for share in _SHARES if grows < 0 and bound > self.lower_bound else ():
             mixed = (1 - share) * offset + share * self.anchor_offset
             mixed_slope = (1 - share) * slope + share * self.anchor_slope
             metric, rise = self.cone.split(mixed_slope)
@@ -429,10 +432,9 @@ class Minimization(Iteration):
             if rise > 0 and best - mixed - met < rise * self.price_limit:
                 left = best - mixed - self.terms.minimum(mixed_slope, self.cone, best)
                 self.price_limit = min(self.price_limit, left / rise)
-        bound = offset + self.terms.minimum(slope, self.cone, best)
-        unlimited = np.isinf(self.price_limit) and slope[-1] > -1e-14  # rounding of (K − Tr M)/T
-        if self.cone.priced and slope[-1] < 0 and not unlimited:
-            bound += slope[-1] * self.price_limit
+        unlimited = np.isinf(self.price_limit) and grows > -1e-14  # rounding of (K − Tr M)/T
+        if grows < 0 and bound > self.lower_bound and not unlimited:
+            bound += grows * self.price_limit
         self.lower_bound = max(self.lower_bound, bound)
 
     def relative_gap(self) -> float:
