@@ -82,6 +82,7 @@ _NEVER = 2**31 - 1
 _LEVEL, _HOT_STARTS, _FRESH = 512, 16, 64
 _LEVELS, _LONG = 64, 2**14  # more than twice log₂ T; shorter signals have one level
 _INTERVALS = 300  # a step of functional pruning makes at most three of one: 100 may be in use
+_WIDE, _SHORT = 64, 2048  # features from and samples to which distances are put into a table
 _LARGEST = 1e280  # price or weight: 2³¹ segments of it can still be added up
 
 # Columns of the table of true segments, see truth_table, and rows of SegmentRules.
@@ -204,7 +205,7 @@ class Signal(NamedTuple):
     Attributes
     ----------
     cumulative : array (T+1, r)
-        S.
+        S, or the ``distances`` of a :class:`PricedSegmentation`.
     weight : float
         κ of true segments, α of charges, 0 without either.
     truth : array (T+1, 6) or None
@@ -293,6 +294,7 @@ class PricedSegmentation:
         self.form, self.charges, self.n_samples = plain, charges, T
         self.min_size, self.known = min_size, known
         self.signal = Signal(cumulative, weight, truth, table, slack, rules, prices)
+        self.latest: Any = None, None  # the last price, and F at it
 
     def solve(self, price: float) -> Vertex:
         """A maximizer of V(K) − price·K.
@@ -320,6 +322,7 @@ class PricedSegmentation:
                 f"{self.min_size} samples that agrees with the annotations, but there is none; "
                 "lower min_size or remove annotations that lie close together."
             )
+        self.latest = price, prefixes
         return Vertex(value, ends)
 
     @cached_property
@@ -345,6 +348,22 @@ class PricedSegmentation:
         price = 2.0 * price or 1.0
         return coarsest if self.known is None else self.solve(price), self.solve(-price)
 
+    @cached_property
+    def distances(self) -> NDArray | None:
+        """All ‖S_u − S_s‖² of a wide signal, (T+1, T+1, 1), to stand for S in several programs.
+
+        From one product, where the table takes no more than twice the memory of S.
+        """
+        S, plain = self.signal.cumulative, {*map(type, self.signal[2:])} == {type(None)}
+        if not (plain and S.shape[1] >= _WIDE and len(S) <= min(_SHORT, 2 * S.shape[1]) + 1):
+            return None
+        table = S @ S.T
+        squares = table.diagonal().copy()
+        table *= -2.0
+        table += squares
+        table += squares[:, None]
+        return table[:, :, None]
+
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
         """Segment ends of a maximizer with exactly ``n_segments`` segments.
 
@@ -363,6 +382,8 @@ class PricedSegmentation:
                 f"ConstrainedChangePoints needs from {len(low.ends)} to {len(high.ends)} segments "
                 f"to agree with the annotations, got n_clusters={n_segments}."
             )
+        if self.distances is not None:
+            self.signal = self.signal._replace(cumulative=self.distances)
         # low and high are vertices of the hull on either side of K. Each round replaces one: by
         # a guess, once for every high, or else by a vertex above the chord. Without one, K lies
         # inside an edge.
@@ -408,7 +429,12 @@ class PricedSegmentation:
         # price of a change at t is paid by the first alone.
         price, T = slope(low, high), self.n_samples
         mirrored = self.mirrored().signal
-        forward = best_segmentation(self.signal, -price, self.min_size, None)[0]
+        if self.distances is not None:
+            distances = np.ascontiguousarray(self.distances[::-1, ::-1])
+            mirrored = mirrored._replace(cumulative=distances)
+        forward = self.latest[1]
+        if price != self.latest[0]:
+            forward = best_segmentation(self.signal, -price, self.min_size, None)[0]
         backward = best_segmentation(mirrored, -price, self.min_size, None)[0]
         backward = backward[::-1]  # from t on, where it was up to T − t
         if mirrored.prices is not None:
@@ -488,6 +514,9 @@ def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
 
 @njit(**_WITHIN, fastmath=_REDUCTION, forceinline=True)
 def _energy(S, s, u):
+    """‖S_u − S_s‖²."""
+    if S.ndim == 3:  # a table of them
+        return S[u, s, 0]
     total = 0.0
     for d in range(S.shape[1]):
         difference = S[u, d] - S[s, d]

@@ -82,6 +82,19 @@ def test_every_count_of_noise(weight, min_size) -> None:
     assert np.sum(np.diff(values, 2) > 1e-9) >= 3  # not concave: these are below the hull
 
 
+@pytest.mark.parametrize("min_size", [1, 3])
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_counts_of_a_wide_signal(offset, min_size) -> None:
+    """Every K is as good as Algorithm 1's, also where the common offset is large."""
+    Z = np.random.default_rng(3).normal(size=(90, 70)) + np.arange(90)[:, None] // 30 + offset
+    form, plain = LowRankForm(Z), LowRankForm(Z - offset)
+    for K in (1, 2, 3, 4, 6, 9, 17, 29, 30):
+        answer = ChangePoints(min_size)(form, K)
+        assert answer.n_clusters == K
+        assert answer.sizes.min() >= min_size
+        assert plain.at(answer) == pytest.approx(plain.at(SummedArea(min_size)(plain, K)), rel=1e-9)
+
+
 def test_a_count_off_the_hull_by_hand() -> None:
     """1 0 0 1: V = 1, 1.33…, 2, 2 has its K = 2 below the chord from 1 to 3."""
     form = LowRankForm(np.array([1.0, 0.0, 0.0, 1.0])[:, None])
