@@ -155,9 +155,9 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
     def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
         """How sure every predicted change-point is, exactly, in units of the penalty.
 
-        Two pruned programs and little more with the penalty, about six with given numbers of
-        segments. An ``oracle`` of the estimator is not asked: margins are those of the exact
-        program.
+        Two pruned programs and little more with the penalty, two in a narrow window and wider ones
+        for what they leave open with given numbers of segments. An ``oracle`` of the estimator is
+        not asked: margins are those of the exact program.
 
         Parameters
         ----------

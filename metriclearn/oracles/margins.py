@@ -14,9 +14,9 @@ segmentation into K segments is worth more than F(t) + B(t) + p_t + λK. What on
 deficit, is a sum over its segments, each at least 0. So only the few segments are kept that lack at
 most a window, and layers for only those numbers of segments that do; a deficit that is found within
 the window is the least of all. λ is the price at which K − 1 segments are as good as K: a change
-elsewhere mostly replaces the weakest one, and then lacks nothing. Where the best one without a
-change needs another one instead, which lacks much, a wider window is looked at among the few
-positions that can be in it: a segmentation with a change at v has at most F(v) + B(v) + p_v.
+elsewhere mostly replaces the weakest one, and then lacks nothing, so that a narrow window will do.
+Where more is lacking, a wider one is looked at among the positions alone that can be in it: a
+segmentation with a change at v has at most F(v) + B(v) + p_v.
 """
 
 from __future__ import annotations
@@ -53,12 +53,10 @@ from metriclearn.running.parameters import component, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Given a count: the window as a share of the price, a gap that is small enough, and how fast and
-# how far the window grows before it holds everything; the share of another change's worth that a
-# window among few positions has room for, and how many samples there are for each. Any choice is
-# exact.
-_SHARE, _GAP, _WIDER, _LIMIT = 0.2, 0.05, 2.6, 10.0
-_ROOM, _FEW = 0.2, 4
+# Given a count, shares of the price: the narrow window, what a wide one has more, and a gap that is
+# small enough; how fast and how far windows grow before they hold everything; the fraction of the
+# slack within which starts are looked at before all others. Any choice is exact.
+_NARROW, _WIDE, _GAP, _WIDER, _LIMIT, _HOT = 0.05, 0.3, 0.05, 2.6, 10.0, 0.1
 _TOLERANCE = number(0, whole=True)
 _FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
 _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=True)
@@ -163,8 +161,9 @@ def boundary_margins(
 ) -> BoundaryMargins:
     """The best segmentation, and what changes elsewhere, or not there, cost.
 
-    Without ``n_clusters`` little more than two pruned programs; with it about six of them in the
-    usual case, O(T²(r + K)) time and O(TK) memory at worst, as where all segmentations are as good.
+    Without ``n_clusters`` little more than two pruned programs; with it two more in a narrow
+    window, and wider ones for what they leave open: O(T²(r + K)) time and O(TK) memory at worst, as
+    where all segmentations are as good.
 
     Parameters
     ----------
@@ -228,53 +227,55 @@ def _given_count(
     """The best with a change at every t, and W of every boundary, with as many segments as ends.
 
     At any price λ no segmentation into K segments is worth more than λK and the best into any
-    number. What they lack, their deficits, are exact up to a window, which grows where it has to:
-    first among the positions that lose at most as much, and there up to what is left of it.
+    number. What they lack, their deficits, are exact up to a window, which grows where it has to.
     """
     n = len(ends)
     if n == 1:  # there is no change
         through = np.full(len(signal.cumulative), -np.inf)
         through[-1] = 0.0  # best of all
         return through, np.empty(0)
-    price, gap = _tight_price(signal, min_size, ends)
-    window = gap + _SHARE * abs(price)
-    addition = _best_addition(signal, min_size, ends)
-    largest, wide = _LIMIT * window, gap + price - (1.0 - _ROOM) * addition
     worth, exact = np.empty(n - 1), np.zeros(n - 1, dtype=np.bool_)
+    price, window, found = _tight_price(signal, min_size, ends)
+    wide, largest = (window + share * abs(price) for share in (_WIDE, _LIMIT))
     while True:
-        forward, *ahead = _near_best(signal, -price, min_size, n, window)
-        backward, *behind = _near_best(turned, -price, min_size, n, window)
-        through, limits = forward + backward[::-1], np.full(len(forward), window)
+        windows = np.full(len(signal.cumulative), window)
+        options = -price, min_size, n, window
+        forward, *ahead = found or _near_best(signal, *options)
+        backward, *behind = _near_best(turned, *options)
+        through, found = forward + backward[::-1], None
         lost = forward[-1] - through - (0.0 if signal.prices is None else signal.prices)
-        positions = np.flatnonzero(lost <= wide)
-        for widened in (False, True):
-            if widened:
-                if window >= wide or _FEW * len(positions) > len(forward):
-                    break
-                limits = np.maximum(limits, wide - lost)
-                options = forward, *ahead, n, wide, positions
-                ahead = [*_widened(signal, -price, min_size, *options)]
-                options = backward, *behind, n, wide, len(forward) - 1 - positions[::-1]
-                behind = [*_widened(turned, -price, min_size, *options)]
-            layers = (*ahead, behind[0][::-1], behind[1], limits)
-            options = forward, backward[::-1], layers, ends[:-1], tolerance, worth, exact
-            _without(signal, -price, min_size, *options)
+        needs, need, limits = windows.copy(), max(window, wide), (windows, windows)
+        while True:
+            layers = (*ahead, behind[0][::-1], behind[1], *limits)
             lacking = _least_deficits(layers, n)
-            unknown = lacking[(lacking > limits) & (through > -np.inf)]
-            if exact.all() and not len(unknown):
+            unknown = (lacking > np.minimum(*limits)) & (through > -np.inf)
+            if need >= largest or not unknown.any():
+                break
+            # A sum of deficits beyond the window is that of some segmentation, and so wide enough.
+            enough = (lacking < np.inf) & (limits[0] > window)
+            needs[unknown] = np.where(enough, 1.01 * lacking, need)[unknown]
+            most, need = np.max((lost + needs)[unknown]) + window, _WIDER * need
+            *ahead, first = _widened(signal, *options, forward, *ahead, needs, lost, most)
+            mirror = needs[::-1], lost[::-1], most
+            *behind, second = _widened(turned, *options, backward, *behind, *mirror)
+            limits = first, second[::-1]
+        if not unknown.any():
+            sides = forward, backward[::-1], layers, ends[:-1], tolerance, worth, exact
+            _without(signal, -price, min_size, *sides)
+            if exact.all():
                 return through - lacking + price * n, worth + price * n
-        # A sum of deficits beyond the window is that of some segmentation, and so wide enough.
-        wider = _WIDER * window
-        if exact.all():
-            wider = min(wider, 1.01 * max(unknown))
-        window = wider if wider < largest else np.inf
+        window = max(_WIDER * window, wide)
+        if window >= largest:
+            window = np.inf
 
 
-def _tight_price(signal: Signal, min_size: int, ends: NDArray[np.int64]) -> tuple[float, float]:
-    """A price at which K = len(ends) segments are about best, and what they lack, with rounding.
+def _tight_price(
+    signal: Signal, min_size: int, ends: NDArray[np.int64]
+) -> tuple[float, float, tuple[NDArray, ...] | None]:
+    """A price at which K = len(ends) segments are about best, a window, and what is within it.
 
     It is the largest such price or close to it, the worth of the weakest change: one anywhere else
-    mostly takes the place of that one.
+    mostly takes the place of that one. The window is more than what they lack, with rounding.
     """
     starts = np.append(0, ends[:-1])
     apart = segment_values(signal, starts, ends)
@@ -282,33 +283,26 @@ def _tight_price(signal: Signal, min_size: int, ends: NDArray[np.int64]) -> tupl
     value = float(apart.sum())
     price = float(np.min(apart[:-1] + apart[1:] - merged))
     low = high = Vertex(value, ends)
-    tried: set[int] = set()
+    window, tried = _NARROW * abs(price), {len(ends)}
+    found = _near_best(signal, -price, min_size, len(ends), window)
+
+    def lacking(most: float) -> float:
+        rounding = 1e-11 * (abs(most) + abs(price) * len(ends))
+        return max(0.0, most - (value - price * len(ends))) + rounding
+
+    if lacking(float(found[0][-1])) < 0.5 * window:
+        return price, window, found
     while True:
-        forward, best, other = best_segmentation(signal, -price, min_size, None)
-        gap = max(0.0, float(forward[-1]) - (value - price * len(ends)))
-        if len(other) in tried | {len(ends)} or gap <= _GAP * abs(price):
-            return price, gap + 1e-11 * (abs(forward[-1]) + abs(price) * len(ends))
+        prefixes, best, other = best_segmentation(signal, -price, min_size, None)
+        gap = lacking(float(prefixes[-1]))
+        if len(other) in tried or gap <= _GAP * abs(price):
+            return price, gap + _NARROW * abs(price), None
         tried.add(len(other))
         if len(other) < len(ends):
             low = Vertex(best, other)
         else:
             high = Vertex(best, other)
         price = slope(low, high)
-
-
-@njit(**_CALLED)
-def _best_addition(signal, min_size, ends):
-    """The most that one more change is worth where all others stay."""
-    S, weight, truth, charges, _, _, prices = signal
-    most, a = 0.0, _INTEGER(0)
-    for b in ends:
-        whole = segment_value(S, weight, truth, charges, 0.0, a, b)
-        for t in range(a + min_size, b - min_size + 1):
-            value = segment_value(S, weight, truth, charges, 0.0, a, t) - price_at(prices, t)
-            value += segment_value(S, weight, truth, charges, 0.0, t, b)
-            most = max(most, value - whole)
-        a = b
-    return most
 
 
 @njit(**_CALLED)
@@ -362,8 +356,8 @@ def _better(best, value, layers, n_others, s, u):
         return best
     if layers is None:
         return value, True
-    deficit, limits = _least_deficit(layers, s, u, n_others), layers[-1]
-    limit = min(limits[s], limits[u])
+    deficit = _least_deficit(layers, s, u, n_others)
+    limit = min(layers[4][s], layers[5][u])
     value -= min(deficit, limit)
     return (value, deficit <= limit) if value > best[0] else best
 
@@ -458,13 +452,12 @@ def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, l
 
 @njit(**_CALLED)
 def _near_best(signal, c, min_size, n_segments, window):
-    """F at the price −c, and deficits up to ``window`` of samples before every t in k ≤ K segments.
+    """F at the price −c, and deficits up to a window of samples before every t in k ≤ K segments.
 
     The deficit of a prefix is what it is worth less than F: the sum of F(u) + p_u − F(s) − f(s,u)
-    ≥ 0 over its segments, so that none of them may have more. They are found by (*) of the
-    change-points: a start s has at most F(s) + f(s,t) + slack(t) + f(t,u) at every end u of a block
-    behind t. It is looked at where that is above what the last winner has there, less how much
-    lower a start may be to be of use, see _use.
+    ≥ 0 over its segments, so that none of them may have more. They are found as in
+    :func:`~metriclearn.oracles.change_points.best_segmentation`, by bounds at checkpoints; starts
+    behind the last one have at most F(s) + c and the squares of the samples from s on.
 
     Returns
     -------
@@ -474,48 +467,80 @@ def _near_best(signal, c, min_size, n_segments, window):
         Where the deficits of t begin, for how many segments the first one is, and their number.
     deficits : array
     """
-    S, weight, truth, charges, _, rules, prices = signal
+    S, weight, truth, charges, slacks, rules, prices = signal
     T = S.shape[0] - 1
     rows, deficits = np.zeros((T + 1, 3), dtype=np.int64), np.zeros(4 * T + 4)
     rows[0, 2] = 1  # no segments before the first sample
     live, bounds = np.empty((2, T + 1), dtype=np.int64), np.empty((2, T + 1))
-    best, values, needs = np.full(T + 1, -np.inf), np.empty(T + 1), np.empty(T + 1)
+    best, values, squares = np.full(T + 1, -np.inf), np.empty(T + 1), np.zeros(T + 1)
     best[0], near = 0.0, np.empty(T + 1, dtype=np.int64)
-    size, n_live = _INTEGER(1), _INTEGER(0)  # as in best_segmentation, no literals
-    n_front = checkpoint = stop = winner = n_live
+    for t in range(T):
+        squares[t + 1] = squares[t] + segment_value(S, 0.0, None, None, 0.0, t, t + 1)
+    size = _INTEGER(1)  # as in best_segmentation, no literals
+    n_live = n_hot = checkpoint = fresh = winner = rival = cost = work = _INTEGER(0)
+    highest = coldest = -np.inf  # bounds of fresh starts and of those that are not hot
     for u in range(min_size, T + 1):
-        if u > stop:  # a new block of ends
-            n_live, cost = _renew(
-                signal, c, min_size, best, window, checkpoint, u - 1, live, bounds[0], n_live
-            )
-            checkpoint, stop = u - 1, min(T, u + int(np.sqrt(2.0 * cost)) + 2)
-            for j in range(n_live):
-                bounds[1, j] = bounds[0, j] + _use(rows, deficits, live[0, j], winner, window)
-            for end in range(u, stop + 1):
-                low, high = allowed_starts(rules, end, end - min_size + 1)
-                value = -np.inf
-                if low <= winner < high:
-                    value = best[winner] + segment_value(S, weight, truth, charges, c, winner, end)
-                needs[end] = value - segment_value(S, weight, truth, charges, c, checkpoint, end)
-            n_front = _to_front(live, bounds, n_live, np.min(needs[u : stop + 1]))
+        highest = max(highest, best[u - min_size] - squares[u - min_size])
         low, high = allowed_starts(rules, u, u - min_size + 1)
-        found, top = 0, -np.inf
-        for j in range(n_front + max(0, high - checkpoint)):
-            s = live[0, j] if j < n_front else checkpoint + j - n_front
-            if (j < n_front and bounds[1, j] < needs[u]) or not low <= s < high:
-                continue
-            value = best[s] + segment_value(S, weight, truth, charges, c, s, u)
-            if value > -np.inf and value >= top - window:
+        if low >= high:
+            continue
+        found, top, known, others = _INTEGER(0), -np.inf, -np.inf, (rival, winner)
+        for i, s in enumerate(others):
+            if low <= s < high and (i == 0 or s != rival):
+                value = best[s] + segment_value(S, weight, truth, charges, c, s, u)
                 near[found], values[found], found = s, value, found + 1
+                known = value if i == 0 else known
                 if value > top:
                     top, winner = value, s
+        common = segment_value(S, weight, truth, charges, c, checkpoint, u) if n_live else 0.0
+        n_looked = n_live if coldest + common > known else n_hot
+        if charges is None and highest + squares[u] + c < top - window:
+            high = min(high, fresh)
+        found, top, winner, evaluated = _look(
+            signal, c, u, window, best, live, bounds, n_looked, common, known, max(fresh, low),
+            low, high, others, near, values, found, top, winner,
+        )  # fmt: skip
+        work += evaluated + n_looked // 4
         best[u] = top - price_at(prices, u)
-        if size + n_segments > len(deficits):
-            more = np.empty(2 * len(deficits) + n_segments)
-            more[:size] = deficits[:size]
-            deficits = more
-        size = _add_row(rows, deficits, size, u, near[:found], values, top, n_segments, window)
+        deficits, size = _add_row(
+            rows, deficits, size, u, near[:found], values, top, n_segments, window
+        )
+        if work >= cost + u - min_size + 1 - fresh:
+            n_live, cost = _renew(
+                signal, c, min_size, best, window, fresh, u, common, live, bounds[0], n_live
+            )
+            rival = winner  # which a start of use at a later end improves on
+            for j in range(n_live):
+                bounds[1, j] = bounds[0, j] + _use(rows, deficits, live[0, j], rival, window)
+            level = best[u] + (1.0 - _HOT) * split_slack(slacks, weight, c, u)
+            n_hot, coldest = _hot_first(live, bounds, n_live, level)
+            checkpoint, work, fresh, highest = u, 0, u - min_size + 1, -np.inf
     return best, rows, deficits
+
+
+@njit(**_WITHIN)
+def _look(
+    signal, c, u, window, best, live, bounds, n_looked, common, known, fresh, low, high, others,
+    near, values, found, top, winner,
+):  # fmt: skip
+    """Evaluate live starts by their bounds, and the fresh ones, but no ``others``, at u."""
+    S, weight, truth, charges, _, _, _ = signal
+    evaluated = 0
+    for j in range(n_looked + max(0, high - fresh)):
+        s = live[0, j] if j < n_looked else fresh + j - n_looked
+        if s == others[0] or s == others[1] or not low <= s < high:
+            continue
+        if j < n_looked and (
+            bounds[0, j] + common < top - window or bounds[1, j] + common <= known
+        ):
+            continue
+        evaluated += 1
+        value = best[s] + segment_value(S, weight, truth, charges, c, s, u)
+        if value > -np.inf and value >= top - window:
+            near[found], values[found], found = s, value, found + 1
+            if value > top:
+                top, winner = value, s
+    return found, top, winner, evaluated
 
 
 @njit(**_WITHIN, forceinline=True)
@@ -523,46 +548,112 @@ def _use(rows, deficits, s, winner, window):
     """How much lower than another start, s may be for a segment and still improve on a deficit."""
     begin, fewest, number = rows[s]
     other, first, count = rows[winner]
-    most = 0.0
+    most = -np.inf
     for k in range(fewest, fewest + number):
         deficit, place = deficits[begin + k - fewest], k - first
-        least = window if s == winner or not 0 <= place < count else deficits[other + place]
+        least = window if not 0 <= place < count else deficits[other + place]
         most = max(most, least - deficit)
-    return most
+    return max(0.0, most)
+
+
+@njit(**_WITHIN)
+def _renew(signal, c, min_size, best, window, fresh, t, common, live, bounds, n):
+    """Carry the bounds of n live starts to the checkpoint t, and let the fresh ones live.
+
+    A start that is worth less than t by more than the window is dropped from the first end on of
+    which t is a legal split. Returns how many live on, and what the work cost.
+    """
+    S, weight, truth, charges, slacks, rules, _ = signal
+    slack, kept, evaluated = split_slack(slacks, weight, c, t), 0, 0
+    until, floor = legal_from(rules, t, min_size), best[t] - window
+    for j in range(n + t - min_size + 1 - fresh):
+        s, end, bound = fresh + j - n, len(best), np.inf
+        if j < n:
+            s, end, bound = live[0, j], live[1, j], bounds[j] + common
+        if best[s] == -np.inf or end <= t + 1:
+            continue
+        if bound + 0.5 * slack > floor or slack <= 0.0:
+            bound = best[s] + segment_value(S, weight, truth, charges, c, s, t)
+            evaluated += 1
+        bound += slack
+        if bound < floor:
+            end = min(end, until)
+        if end > t + 1:
+            live[0, kept], live[1, kept], bounds[kept] = s, end, bound
+            kept += 1
+    return kept, evaluated + n // 4
+
+
+@njit(**_WITHIN)
+def _hot_first(live, bounds, n, level):
+    """Move the starts with at least that bound to the front; how many, and the most of others."""
+    hot, most = 0, -np.inf
+    for j in range(n):
+        if bounds[1, j] >= level:
+            for row in range(2):
+                live[row, j], live[row, hot] = live[row, hot], live[row, j]
+                bounds[row, j], bounds[row, hot] = bounds[row, hot], bounds[row, j]
+            hot += 1
+    for j in range(hot, n):
+        most = max(most, bounds[1, j])
+    return hot, most
 
 
 @njit(**_CALLED)
-def _widened(signal, c, min_size, best, rows, deficits, n_segments, window, positions):
-    """Rows and deficits of :func:`_near_best` with those of a wider window among ``positions``."""
+def _widened(signal, c, min_size, n_segments, window, best, rows, deficits, needs, lost, most):
+    """Rows and deficits of :func:`_near_best` up to what is needed, where that is more.
+
+    Only among positions where no more than ``most`` is lost: backward from the ends that need it,
+    a start needs what its segment leaves of it, and then forward. Returns the needs of all, too.
+    """
     S, weight, truth, charges, slacks, rules, prices = signal
-    rows, size = rows.copy(), len(deficits)
-    near, values = np.empty_like(positions), np.empty(len(positions))
-    for i in range(1, len(positions)):
-        u, found, lowest = positions[i], 0, 0
+    rows, size, needs = rows.copy(), len(deficits), needs.copy()
+    positions = np.flatnonzero(lost <= most)
+    begin, found, i = np.zeros(len(best) + 1, dtype=np.int64), 0, len(positions)
+    near, values = np.empty(len(best), dtype=np.int64), np.empty(len(best))
+    for u in range(len(best) - 1, -1, -1):
+        while i > 0 and positions[i - 1] >= u:
+            i -= 1
+        begin[u] = found
+        if needs[u] <= window or best[u] == -np.inf:
+            continue
+        if found + i > len(near):
+            near = np.append(near, np.empty_like(near))
+            values = np.append(values, np.empty_like(values))
         low, high = allowed_starts(rules, u, u - min_size + 1)
-        top = best[u] + price_at(prices, u)
+        top, lowest = best[u] + price_at(prices, u), low
         for s in positions[:i][::-1]:
             if s < lowest:
                 break
-            if not low <= s < high:
+            if s >= high:
                 continue
             value = best[s] + segment_value(S, weight, truth, charges, c, s, u)
-            if value >= top - window:
+            if value >= top - needs[u]:
                 near[found], values[found], found = s, value, found + 1
+                needs[s] = max(needs[s], needs[u] - (top - value))
             elif rules is None:  # starts before s are no better than itself, split at it
-                most = value + split_slack(slacks, weight, c, s) + price_at(prices, s)
-                lowest = max(lowest, s - min_size + 1) if most < top - window else lowest
-        if size + n_segments > len(deficits):
-            more = np.empty(2 * len(deficits) + n_segments)
-            more[:size] = deficits[:size]
-            deficits = more
-        size = _add_row(rows, deficits, size, u, near[:found], values, top, n_segments, window)
-    return rows, deficits
+                value += split_slack(slacks, weight, c, s) + price_at(prices, s)
+                lowest = max(lowest, s - min_size + 1) if value < top - needs[u] else lowest
+    for u in range(1, len(best)):
+        if needs[u] > window and best[u] > -np.inf:
+            top = best[u] + price_at(prices, u)
+            edges = slice(begin[u], begin[u - 1])
+            deficits, size = _add_row(
+                rows, deficits, size, u, near[edges], values[edges], top, n_segments, needs[u]
+            )
+    return rows, deficits, needs
 
 
 @njit(**_WITHIN)
 def _add_row(rows, deficits, size, u, near, values, top, n_segments, window):
-    """Deficits of the samples before u whose last segment is one from ``near``; the new size."""
+    """Deficits of the samples before u whose last segment is one from ``near``; the new size.
+
+    Deficits are returned, too, as they may need more room.
+    """
+    if size + n_segments > len(deficits):
+        more = np.empty(2 * len(deficits) + n_segments)
+        more[:size] = deficits[:size]
+        deficits = more
     known, first, number = rows[u]  # what is known of it
     last = first + number - 1
     if number == 0:
@@ -584,56 +675,13 @@ def _add_row(rows, deficits, size, u, near, values, top, n_segments, window):
     while last >= first and not row[last - first] <= window:
         last -= 1
     rows[u, 0], rows[u, 1], rows[u, 2] = size, first, max(0, last - first + 1)
-    return size + rows[u, 2]
-
-
-@njit(**_WITHIN)
-def _renew(signal, c, min_size, best, window, old, t, live, bounds, n):
-    """Carry the bounds of n live starts from one checkpoint to the next, t, and let new ones live.
-
-    A start that is worth less than t by more than the window is dropped from the first end on of
-    which t is a legal split. Returns how many live on, and what the work cost.
-    """
-    S, weight, truth, charges, slacks, rules, _ = signal
-    slack, kept, evaluated = split_slack(slacks, weight, c, t), 0, 0
-    until, floor = legal_from(rules, t, min_size), best[t] - window
-    common = segment_value(S, weight, truth, charges, c, old, t) if n else 0.0
-    for j in range(n + t - old):
-        s, end = old + j - n, len(best)
-        bound = np.inf
-        if j < n:
-            s, end, bound = live[0, j], live[1, j], bounds[j] + common
-        if best[s] == -np.inf or end <= t + 1:
-            continue
-        if bound + 0.5 * slack > floor or slack <= 0.0:
-            bound = best[s] + segment_value(S, weight, truth, charges, c, s, t)
-            evaluated += 1
-        bound += slack
-        if bound < floor:
-            end = min(end, until)
-        if end > t + 1:
-            live[0, kept], live[1, kept], bounds[kept] = s, end, bound
-            kept += 1
-    return kept, evaluated + n // 4
-
-
-@njit(**_WITHIN)
-def _to_front(live, bounds, n, least):
-    """Move the starts with a second bound of at least that to the front; how many they are."""
-    front = 0
-    for j in range(n):
-        if bounds[1, j] >= least:
-            for row in range(2):
-                live[row, j], live[row, front] = live[row, front], live[row, j]
-                bounds[row, j], bounds[row, front] = bounds[row, front], bounds[row, j]
-            front += 1
-    return front
+    return deficits, size + rows[u, 2]
 
 
 @njit(**_WITHIN, forceinline=True)
 def _least_deficit(layers, s, u, n_segments):
     """Of n segments, some before s and the others behind u; inf where none is in the windows."""
-    rows, deficits, others, other_deficits, _ = layers
+    rows, deficits, others, other_deficits, _, _ = layers
     begin, fewest, number = rows[s]
     other, most = others[u, 0], n_segments - others[u, 1]  # before s
     least = np.inf
