@@ -101,7 +101,8 @@ def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -
 
 def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
     """B for scaled features: its diagonal (P,) where nothing else is not zero, or (P, P)."""
-    components = model.components_ * (getattr(model, "scale_", 1.0) if scale is None else scale)
+    units = np.asarray(getattr(model, "scale_", 1.0) if scale is None else scale)
+    components = model.components_ * np.where(np.isfinite(units), units, 0.0)  # constants have none
     B = components.T @ components
     diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
     return np.diag(B) if diagonal else B

@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.report import Artifacts, Strip, results_markdown, write_report
+from experiments.report import (
+    Artifacts,
+    Strip,
+    learned_metrics,
+    results_markdown,
+    write_report,
+)
 from experiments.results import headline, paired_tests, read_results, results_table
+from metriclearn import ChangePointMetricLearner
 from metriclearn.plots import plot_embeddings
 
 METHODS = {
@@ -377,3 +384,12 @@ def test_page_in_a_browser(browser: Any, page: Path, width: int, height: int, sc
         "return [...document.images].map(i => i.clientWidth / i.closest('section').clientWidth)"
     )
     assert min(widths) > 0.99
+
+
+def test_weights_of_constant_features_are_zero() -> None:
+    X = np.column_stack([np.repeat([0.0, 3.0], 20), np.ones(40)])
+    model = ChangePointMetricLearner(verbose=False).fit([X], [X[:, 0]])
+    assert not np.isfinite(model.scale_[1])
+    weights = learned_metrics({"ours": model})["weights"]["ours"]
+    assert weights[0] > 0
+    assert weights[1] == 0
