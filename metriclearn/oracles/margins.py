@@ -603,8 +603,9 @@ def _hot_first(live, bounds, n, level):
 def _widened(signal, c, min_size, n_segments, window, best, rows, deficits, needs, lost, most):
     """Rows and deficits of :func:`_near_best` up to what is needed, where that is more.
 
-    Only among positions where no more than ``most`` is lost: backward from the ends that need it,
-    a start needs what its segment leaves of it, and then forward. Returns the needs of all, too.
+    Only among positions where no more than ``most`` is lost, for each end no more than there and by
+    what it needs: backward from the ends that need it, a start needs what its segment leaves of it,
+    and then forward. Returns the needs of all, too.
     """
     S, weight, truth, charges, slacks, rules, prices = signal
     rows, size, needs = rows.copy(), len(deficits), needs.copy()
@@ -625,7 +626,7 @@ def _widened(signal, c, min_size, n_segments, window, best, rows, deficits, need
         for s in positions[:i][::-1]:
             if s < lowest:
                 break
-            if s >= high:
+            if s >= high or lost[s] > lost[u] + needs[u]:
                 continue
             value = best[s] + segment_value(S, weight, truth, charges, c, s, u)
             if value >= top - needs[u]:
