@@ -382,7 +382,7 @@ class PricedSegmentation:
                 f"ConstrainedChangePoints needs from {len(low.ends)} to {len(high.ends)} segments "
                 f"to agree with the annotations, got n_clusters={n_segments}."
             )
-        if self.distances is not None:
+        if self.known is None and self.distances is not None:
             self.signal = self.signal._replace(cumulative=self.distances)
         # low and high are vertices of the hull on either side of K. Each round replaces one: by
         # a guess, once for every high, or else by a vertex above the chord. Without one, K lies
@@ -429,8 +429,8 @@ class PricedSegmentation:
         # price of a change at t is paid by the first alone.
         price, T = slope(low, high), self.n_samples
         mirrored = self.mirrored().signal
-        if self.distances is not None:
-            distances = np.ascontiguousarray(self.distances[::-1, ::-1])
+        if self.signal.cumulative.ndim == 3:
+            distances = np.ascontiguousarray(self.signal.cumulative[::-1, ::-1])
             mirrored = mirrored._replace(cumulative=distances)
         forward = self.latest[1]
         if price != self.latest[0]:
