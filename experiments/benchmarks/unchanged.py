@@ -44,14 +44,7 @@ Choices = Mapping[str, dict[str, Any]]  # name -> parameters
 TOLERANCE = 1e-7  # relative gap at which solvers stop here
 # The full metric of MMC was stored as projected gradient steps left it. L-BFGS comes to a better
 # objective, by 5e-8 of it, and a smaller tolerance moves it no further: the optimum is flat there.
-# Steps of the master problem that end at once where a price begins stop within the tolerance of the
-# solver, here 1e-6, but elsewhere in it; what has no bound follows their rounding.
-OPTIMIZED_ANEW = {
-    "clustering/MMC 4: coefficients": 5e-4,
-    "hapt/full, users: gap": 1e-6,
-    "hapt/trace, users: gap": 1e-6,
-    "tables/iris, diagonal, K unknown, Averaged: coefficients": 1e-8,
-}
+OPTIMIZED_ANEW = {"clustering/MMC 4: coefficients": 5e-4}
 KINDS: Choices = {
     "diagonal": {"metric": ml.DiagonalMetric(), "regularizer": ml.L1(1e-2)},
     "full": {"metric": ml.FullMetric(), "regularizer": ml.SquaredFrobenius(0.1)},
@@ -387,7 +380,7 @@ def judged(key: str, *sides: Mapping[str, NDArray]) -> tuple[float, float]:
     old, new = [side[key].astype(np.float64) for side in sides]
     finite = np.isfinite(old)
     if field == "gap":
-        return abs(gaps[1] - gaps[0]), max(9.0 * gaps[0], OPTIMIZED_ANEW.get(key, TOLERANCE))
+        return abs(gaps[1] - gaps[0]), max(9.0 * gaps[0], TOLERANCE)
     if not np.array_equal(old[~finite], new[~finite], equal_nan=True):
         return np.inf, 0.0
     size, allowed = np.max(np.abs(old), where=finite, initial=1e-9), OPTIMIZED_ANEW.get(key, 1e-9)

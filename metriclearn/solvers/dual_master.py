@@ -167,8 +167,6 @@ class DualMaster:
                 if trial_value >= value + 1e-4 * step * ascent or step < 1e-6:
                     break
                 step *= 0.5
-                if self.cone.priced and x[-1] == 0.0 < trial_x[-1]:  # to where a price begins
-                    step = min(step, (1.0 + 1e-9) * v[-1] / change[-1])
             if ascent > 0.0 and trial_value > value:
                 a, v, x, jacobian, curved = trial, trial_v, trial_x, trial_jacobian, False
             elif self.cone.priced and x[-1] == 0.0 and not curved:

@@ -93,17 +93,6 @@ def test_many_rows_in_few_steps() -> None:
     assert gap <= 1e-6
 
 
-def test_a_price_that_begins_near_takes_few_steps() -> None:
-    """From rows under which the price is 0 to rows for which it is the better the higher."""
-    master = draw(np.random.default_rng(0), MetricCone(FullMetric(), 3, True), 2, 3)
-    master.curvature, master.shift[:] = 1.0, 0.0
-    master.offsets[:] = np.arange(6.0)
-    master.rows[:, -1] = [100.0, 100.0, -1e4, -1e4, 100.0, -1e4]
-    weights = np.append(master.masses, np.zeros(4))
-    _, _, gap = master.solve(weights, 1e-9, max_steps=7)
-    assert gap <= 1e-9
-
-
 def program(rng: np.random.Generator, n: int, m: int, rank: int):
     groups = np.concatenate([np.arange(m), rng.integers(0, m, n - m)])
     R = rng.normal(size=(n, rank))
