@@ -250,7 +250,7 @@ def _draw_panel(ax: Axes, panel: Mapping[str, Any]) -> None:
     ax.set_ylim(0, 1.15 * max(*panel["flat"].values(), *np.transpose(panel["curves"]["ours"])[0]))
     if len(panel["curves"]) > 1:
         legend(ax, loc="lower left")
-    say(ax, sentence(panel))
+    say(ax, sentence(panel).split(",")[0])  # without the numbers
     tidy(ax, f"labeled {plural(panel['item'])}, log scale", panel["measure"], grid="y")
 
 
