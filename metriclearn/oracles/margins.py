@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 # Given a count, shares of the price: the narrow window, what a wide one has more, and a gap that is
 # small enough; how fast and how far windows grow before they hold everything; the fraction of the
 # slack within which starts are looked at before all others. Any choice is exact.
-_NARROW, _WIDE, _GAP, _WIDER, _LIMIT, _HOT = 0.05, 0.3, 0.05, 2.6, 10.0, 0.1
+_NARROW, _WIDE, _GAP, _WIDER, _LIMIT, _HOT = 0.1, 0.3, 0.05, 2.6, 10.0, 0.1
 _TOLERANCE = number(0, whole=True)
 _FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
 _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=True)
