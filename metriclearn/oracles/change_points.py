@@ -82,7 +82,8 @@ _NEVER = 2**31 - 1
 _LEVEL, _HOT_STARTS, _FRESH = 512, 16, 64
 _LEVELS, _LONG = 64, 2**14  # more than twice log₂ T; shorter signals have one level
 _INTERVALS = 300  # a step of functional pruning makes at most three of one: 100 may be in use
-_WIDE, _SHORT = 64, 2048  # features from and samples to which distances are put into a table
+# features from and samples to which distances are put into a table, and for which round of a search
+_WIDE, _SHORT, _EASY = 64, 2048, 3
 _LARGEST = 1e280  # price or weight: 2³¹ segments of it can still be added up
 
 # Columns of the table of true segments, see truth_table, and rows of SegmentRules.
@@ -382,14 +383,14 @@ class PricedSegmentation:
                 f"ConstrainedChangePoints needs from {len(low.ends)} to {len(high.ends)} segments "
                 f"to agree with the annotations, got n_clusters={n_segments}."
             )
-        if self.known is None and self.distances is not None:
-            self.signal = self.signal._replace(cumulative=self.distances)
         # low and high are vertices of the hull on either side of K. Each round replaces one: by
         # a guess, once for every high, or else by a vertex above the chord. Without one, K lies
         # inside an edge.
-        guessed_from = high
+        guessed_from, rounds = high, 0
         while len(low.ends) < n_segments < len(high.ends):
-            vertex = None
+            vertex, rounds = None, rounds + 1
+            if rounds == _EASY and self.known is None and self.distances is not None:
+                self.signal = self.signal._replace(cumulative=self.distances)
             if high is not guessed_from:
                 guessed_from = high
                 # If segments of high merged one by one, in the order of what each merger loses, a
