@@ -1,6 +1,19 @@
 """From how many labels on it is worth it, by hand."""
 
-from experiments.benchmarks.learning_curve import needed, sentence
+import pytest
+
+from experiments.benchmarks.learning_curve import RESULTS, SETTINGS, needed, sentence
+from experiments.results import read_results
+
+
+@pytest.mark.parametrize("experiment", SETTINGS)
+def test_methods_have_the_parameters_that_the_committed_results_chose(experiment: str) -> None:
+    rows = read_results(RESULTS / f"{experiment}.json")["rows"]
+    for method, (_, parameters, option) in SETTINGS[experiment].methods.items():
+        chosen = next(row["choice"] for row in rows if row["method"] == method)
+        for name, value in parameters.items():
+            assert f"{name.split('__')[-1]} = {value:g}" in chosen
+        assert ("tuned afterwards" in chosen) == (option is not None)
 
 
 def panel(means: list[float], better: str = "less") -> dict:
