@@ -239,8 +239,10 @@ def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
     for region in known.constraints:
         covered[region.start + 1 : region.stop] = 1
     borders = np.flatnonzero(np.diff(covered, prepend=0, append=0)).reshape(-1, 2)
-    spans = [(int(first) - 1, int(stop)) for first, stop in borders]
-    return [(array[start:stop], known.within(start, stop)) for start, stop in spans]
+    pieces = []
+    for first, stop in borders.tolist():
+        pieces.append((array[first - 1 : stop], known.within(first - 1, stop)))
+    return pieces
 
 
 def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partition:

@@ -82,8 +82,9 @@ _NEVER = 2**31 - 1
 _LEVEL, _HOT_STARTS, _FRESH = 512, 16, 64
 _LEVELS, _LONG = 64, 2**14  # more than twice log₂ T; shorter signals have one level
 _INTERVALS = 300  # a step of functional pruning makes at most three of one: 100 may be in use
-# features from and samples to which distances are put into a table, and for which round of a search
-_WIDE, _SHORT, _EASY = 64, 2048, 3
+# features from and samples to which distances are put into a table, and a gap between losses, in
+# standard deviations, that tells changes from noise
+_WIDE, _SHORT, _CLEAR = 64, 2048, 0.5
 _LARGEST = 1e280  # price or weight: 2³¹ segments of it can still be added up
 
 # Columns of the table of true segments, see truth_table, and rows of SegmentRules.
@@ -206,7 +207,7 @@ class Signal(NamedTuple):
     Attributes
     ----------
     cumulative : array (T+1, r)
-        S, or the ``distances`` of a :class:`PricedSegmentation`.
+        S, or what :meth:`PricedSegmentation.tabulate` puts in its place.
     weight : float
         κ of true segments, α of charges, 0 without either.
     truth : array (T+1, 6) or None
@@ -349,21 +350,25 @@ class PricedSegmentation:
         price = 2.0 * price or 1.0
         return coarsest if self.known is None else self.solve(price), self.solve(-price)
 
-    @cached_property
-    def distances(self) -> NDArray | None:
-        """All ‖S_u − S_s‖² of a wide signal, (T+1, T+1, 1), to stand for S in several programs.
+    def tabulate(self, n_segments: int) -> None:
+        """Put all ‖S_u − S_s‖² of a wide signal, (T+1, T+1, 1), into a table that stands for S.
 
-        From one product, where the table takes no more than twice the memory of S.
+        From one product, where it takes no more than twice the memory of S and many programs are to
+        be expected: among what single boundaries are worth there is no gap at that number.
         """
-        S, plain = self.signal.cumulative, {*map(type, self.signal[2:])} == {type(None)}
-        if not (plain and S.shape[1] >= _WIDE and len(S) <= min(_SHORT, 2 * S.shape[1]) + 1):
-            return None
+        S, *others = self.signal.cumulative, *self.signal[2:]
+        wide = S.ndim == 2 and S.shape[1] >= _WIDE and len(S) <= min(_SHORT, 2 * S.shape[1]) + 1
+        if not wide or {*map(type, others)} != {type(None)}:
+            return
+        worths = np.sort(boundary_worths(self.signal, self.extremes[1].ends))
+        if np.ptp(worths[-n_segments:][:2]) >= _CLEAR * worths.std():
+            return
         table = S @ S.T
         squares = table.diagonal().copy()
         table *= -2.0
         table += squares
         table += squares[:, None]
-        return table[:, :, None]
+        self.signal = self.signal._replace(cumulative=table[:, :, None])
 
     def solve_count(self, n_segments: int) -> NDArray[np.int64]:
         """Segment ends of a maximizer with exactly ``n_segments`` segments.
@@ -386,21 +391,17 @@ class PricedSegmentation:
         # low and high are vertices of the hull on either side of K. Each round replaces one: by
         # a guess, once for every high, or else by a vertex above the chord. Without one, K lies
         # inside an edge.
-        guessed_from, rounds = high, 0
+        if self.known is None and len(low.ends) < n_segments < len(high.ends):
+            self.tabulate(n_segments)
+        guessed_from = high
         while len(low.ends) < n_segments < len(high.ends):
-            vertex, rounds = None, rounds + 1
-            if rounds == _EASY and self.known is None and self.distances is not None:
-                self.signal = self.signal._replace(cumulative=self.distances)
+            vertex = None
             if high is not guessed_from:
                 guessed_from = high
                 # If segments of high merged one by one, in the order of what each merger loses, a
                 # price between two of these losses would leave K: on clear data it hits.
-                starts = np.append(0, high.ends[:-1])
-                apart = segment_values(self.signal, starts, high.ends)
-                merged = segment_values(self.signal, starts[:-1], high.ends[1:])
-                losses = np.sort(apart[:-1] + apart[1:] - merged)
-                place = len(high.ends) - n_segments
-                guess = self.solve(float(np.mean(losses[place - 1 : place + 1])))
+                worths = np.sort(boundary_worths(self.signal, high.ends))
+                guess = self.solve(float(np.mean(worths[-n_segments:][:2])))
                 vertex = guess if len(low.ends) < len(guess.ends) < len(high.ends) else None
             if vertex is None:
                 vertex = self.between(low, high)
@@ -643,6 +644,13 @@ def segment_values(signal, starts, ends):
         values[k] = segment_value(S, weight, truth, charges, 0.0, starts[k], ends[k])
         values[k] -= price_at(prices, ends[k])
     return values
+
+
+def boundary_worths(signal: Signal, ends: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Value that is lost when the two segments beside a boundary become one, (K−1,)."""
+    starts = np.append(0, ends[:-1])
+    apart = segment_values(signal, starts, ends)
+    return apart[:-1] + apart[1:] - segment_values(signal, starts[:-1], ends[1:])
 
 
 @njit(**_CALLED)

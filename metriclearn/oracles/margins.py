@@ -37,6 +37,7 @@ from metriclearn.oracles.change_points import (
     Vertex,
     allowed_starts,
     best_segmentation,
+    boundary_worths,
     legal_from,
     price_at,
     segment_value,
@@ -277,11 +278,8 @@ def _tight_price(
     It is the largest such price or close to it, the worth of the weakest change: one anywhere else
     mostly takes the place of that one. The window is more than what they lack, with rounding.
     """
-    starts = np.append(0, ends[:-1])
-    apart = segment_values(signal, starts, ends)
-    merged = segment_values(signal, starts[:-1], ends[1:])
-    value = float(apart.sum())
-    price = float(np.min(apart[:-1] + apart[1:] - merged))
+    value = float(segment_values(signal, np.append(0, ends[:-1]), ends).sum())
+    price = float(np.min(boundary_worths(signal, ends)))
     low = high = Vertex(value, ends)
     window, tried = _NARROW * abs(price), {len(ends)}
     found = _near_best(signal, -price, min_size, len(ends), window)
