@@ -3,7 +3,8 @@
 Every candidate of a method is fitted on every fold of the training data; the candidate of least
 mean loss held out is fitted again to all training data; then the test data are looked at once.
 The row "ours" is the simplest of our methods that is within one standard error of the best of them
-on the data held out: what the training data alone would have chosen.
+on the data held out, or where splits share samples the best: what the training data alone would
+have chosen.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
     The first one, from simple to complex as they are configured, that is no worse than the best on
     the data held out by more than one standard error of their paired differences over units. Each
     has its strength of least mean loss: a strength as large as one standard error allows was no
-    better on training data (docs/research/choosing.md).
+    better on training data (docs/research/choosing.md). Where splits share samples it is the one of
+    least mean loss: their corrected error allows nearly everything (docs/research/clustering.md).
     """
     case = mine[0].case
     fields: dict[str, Any] = {"choices": {}, "models": {}, "scores": {}}
@@ -87,7 +89,8 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
             ]
             means = np.array([statistics(losses, units)["values"] for losses in held_out])
             excess = means - means[means.mean(axis=1).argmin()]
-            errors = [standard_error(row, overlap=case.overlap or 0.0) or 0.0 for row in excess]
+            shared = case.overlap is not None
+            errors = [0.0 if shared else standard_error(row) or 0.0 for row in excess]
             place = int(np.argmax(excess.mean(axis=1) <= np.array(errors) + 1e-12))
         best = mine[place]
         fields["choices"][column] = replace(best.choices[column], method=best.name)

@@ -7,11 +7,11 @@ on half of the classes, as two data sets of different classes, and cluster the o
 Every method fits ``components_`` to the features that are not the same in 99 % of the training
 samples; then K-means clusters the transformed test data, K given. What a method has to choose is
 chosen in the training part only: in A by the loss on it, which is what A measures (with other
-K-means seeds); in B on stratified splits of the training half, a third held out; in C on splits
-that hold out the classes of one of the training sets. The candidate of least mean ‖M−N‖² over these
-splits replaces the first of the grid if it is better by more than one standard error of their
-difference, corrected for splits that share samples (Nadeau & Bengio 2003), and is fitted to all of
-the training part. Every protocol and table has a table of results of its own.
+K-means seeds); in B on stratified splits of the training half, a third held out; in C on halves of
+the training classes, drawn several times, the other half held out. The candidate of least mean
+‖M−N‖² over these splits replaces the first of the grid if it is better by more than one standard
+error of their difference, corrected for splits that share samples (Nadeau & Bengio 2003), and is
+fitted to all of the training part. Every protocol and table has a table of results of its own.
 """
 
 from __future__ import annotations
@@ -213,12 +213,18 @@ def _halves(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
 def _classes(table: LabeledTable, count: int, config: DictConfig) -> list[Case]:
     cases = []
     for i in range(count):
-        order = np.random.RandomState(config.seed + i).permutation(table.classes)
+        random = np.random.RandomState(config.seed + i)
+        order = random.permutation(table.classes)
         n_train = len(order) // 2
         parts = [table.of_classes(half) for half in np.array_split(order[:n_train], 2)]
-        first, second = ([_thinned(part, config.inner_samples, i)] for part in parts)
         test = Repeated(table.of_classes(order[n_train:]), [config.seed + i], [f"split {i}"])
-        cases.append(_case("C", i, parts, test, [(first, second), (second, first)]))
+        folds = []
+        for _ in range(config.inner_splits[table.name]):
+            halves = np.array_split(random.permutation(order[:n_train]), 2)
+            drawn = [table.of_classes(half) for half in halves]
+            first, second = ([_thinned(part, config.inner_samples, i)] for part in drawn)
+            folds += [(first, second), (second, first)]
+        cases.append(_case("C", i, parts, test, folds))
     return cases
 
 

@@ -267,6 +267,16 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     tables (docs/results/clustering_defaults.md); their local search depends slightly on the order
     of the samples. Cost: O(TP² + P³) and that of the inner learner.
 
+    With ``toward`` = μ, C minimizes
+
+        Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r),
+
+    where c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩ over the mapped data sets Z_i is the multiple of the
+    identity under which the truth scores as much as the loss of what shares nothing with it, and h
+    the mean of K_i/T_i, the unit of the hinge. Whatever the units and the number of samples, a
+    large μ gives the metric WᵀW itself, that of RCA or of a ``reference``. Such a metric has the
+    directions in which the training clusters do not differ, too, which others may need.
+
     Parameters
     ----------
     learner : ClusteringMetricLearner
@@ -278,6 +288,11 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         Share of the diagonal in S, for few samples.
     between : float in [0, 1]
         Share of the covariance between clusters that is added to the one within: 0 within, 1 total.
+    reference : estimator with ``fit(X, y)`` and ``components_``, optional
+        Whose components are W, in place of a whitening, such as ``ClosedFormMetric(0.1)`` of
+        :mod:`metriclearn.baselines`; ``shrinkage`` and ``between`` are then not used.
+    toward : float, optional
+        μ > 0; replaces the learner's regularizer, which draws C to zero.
 
     Attributes
     ----------
@@ -299,6 +314,8 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         "learner": component(ClusteringMetricLearner, "ClusteringMetricLearner()"),
         "shrinkage": number(0, 1),
         "between": number(0, 1),
+        "reference": either(None, component(MetricEstimator, "ClosedFormMetric(0.1)")),
+        "toward": either(None, number(1e-12)),
     }
 
     _segments = False
@@ -312,16 +329,33 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     n_clusters: str | int | None = "given"
     shrinkage: float = 0.1
     between: float = 0.0
+    reference: MetricEstimator | None = None
+    toward: float | None = None
 
     n_init = property(attrgetter("learner.n_init"))  # type: ignore[assignment]
     random_state = property(attrgetter("learner.random_state"))  # type: ignore[assignment]
 
     def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
+        if self.reference is not None:
+            return clone(self.reference).fit(arrays, truths).components_
         total, within = covariances(arrays, truths, weights)
         return whitening(total, within + self.between * (total - within), self.shrinkage)
 
     def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
-        return clone(self.learner).set_params(n_clusters=self.n_clusters)
+        learner = clone(self.learner).set_params(n_clusters=self.n_clusters)
+        if self.toward is None:
+            return learner
+        score = sum(np.sum(truth.root(Z) ** 2) for Z, truth in zip(mapped, truths))
+        if not score > 0:
+            raise ValueError(
+                "WhitenedClusteringLearner needs clusters whose means differ under the reference "
+                "to learn toward it, got none; pass another reference, or toward=None."
+            )
+        counts = np.array([truth.n_clusters for truth in truths])
+        scale = 2 * learner.loss_scale * counts.sum() / score
+        unit = learner.loss_scale * np.mean(counts / [truth.n_samples for truth in truths])
+        strength = self.toward * unit / (scale**2 * mapped[0].shape[1])
+        return learner.set_params(regularizer=SquaredFrobenius(float(strength), float(scale)))
 
     def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
         super()._finish(arrays, truths, components)
