@@ -30,6 +30,7 @@ import metriclearn
 from experiments.results import (
     MEASURE,
     OURS,
+    TRIVIAL,
     counted,
     footnote,
     headline,
@@ -167,7 +168,7 @@ def _explanation(results: Mapping[str, Any]) -> str:
         "part C of one and C′ of the other: 0 where they are the same, about 1 for each part too "
         "many or missed, less than K + K′ always."
     )
-    trivial = [row for row in rows if re.fullmatch("one (segment|region|cluster)", row["method"])]
+    trivial = [row for row in rows if TRIVIAL.fullmatch(row["method"])]
     if not trivial:
         return text
     costs: dict[str, str] = {}

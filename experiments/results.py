@@ -54,6 +54,7 @@ from metriclearn.plots.canvas import number
 
 MEASURE = "partition_loss"
 OURS = "ours"
+TRIVIAL = re.compile("one (segment|region|cluster)")  # what answers without a look at the data
 COLUMNS = {"estimated": "number of segments estimated", "given": "number of segments given"}
 _NUMBER, _NULLABLE = (int, float), (int, float, type(None))
 _KINDS = {str: "a text", list: "a list", dict: "an object", bool: "true or false"}
@@ -294,20 +295,29 @@ def headline(results: Mapping[str, Any]) -> str:
     if len(main) == 1:
         return sentence(results, main[0])
     places = {"the best or as good": 0, "within one standard error of the best": 0, "behind": 0}
+    only = 0  # tables in which nothing but a trivial row is better
     for table in main:
-        cells = results_table(results, table)
         column = next(iter(table["columns"]))
-        if OURS not in cells or column not in cells[OURS]:
-            continue
         rivals = [row for row in rows_of(results, table) if row["column"] == column]
         rivals = [row for row in rivals if row["method"] == OURS or not is_ours(row["method"])]
-        marks = compared(rivals, table["better"])
-        cell = next(mark for row, mark in zip(rivals, marks) if row["method"] == OURS)
-        places[list(places)[0 if cell.best else 1 if cell.tied else 2]] += 1
+        if all(row["method"] != OURS for row in rivals):
+            continue
+        place = _place(rivals, table["better"])
+        places[list(places)[place]] += 1
+        learned = [row for row in rivals if not TRIVIAL.fullmatch(row["method"])]
+        only += place == 2 and _place(learned, table["better"]) < 2
     parts = [f"{words} in {count}" for words, count in places.items() if count]
     if not parts:
         return f"{results['name']}: {counted(len(main), 'table')}."
-    return f"{OURS} is {', '.join(parts)} of {counted(len(main), 'table')}."
+    told = f"{OURS} is {', '.join(parts)} of {counted(len(main), 'table')}"
+    return f"{told}{f', behind a trivial row alone in {only} of these' if only else ''}."
+
+
+def _place(rivals: Sequence[Mapping[str, Any]], better: str) -> int:
+    """Of ours in a column: 0 the best or as good, 1 within one standard error, 2 behind."""
+    marks = compared(rivals, better)
+    cell = next(mark for row, mark in zip(rivals, marks) if row["method"] == OURS)
+    return 0 if cell.best else 1 if cell.tied else 2
 
 
 def paired_tests(

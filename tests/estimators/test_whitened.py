@@ -16,6 +16,7 @@ from metriclearn import (
     WhitenedMetricLearner,
 )
 from metriclearn.baselines import (
+    ClosedFormMetric,
     Euclidean,
     PrincipalComponents,
     RelevantComponents,
@@ -184,3 +185,48 @@ def test_samples_that_are_a_cluster_each_ask_for_no_metric(learner) -> None:
         X = np.random.default_rng(seed).normal(size=(24, 3))
         learned = clone(learner).fit(X, np.arange(24))
         assert (len(learned.components_), learned.solution_.objective) == (0, 0.0)
+
+
+REFERENCES = {
+    "RCA": (None, RelevantComponents(contiguous=False, shrinkage=0.1)),
+    "closed form": (ClosedFormMetric(0.1), ClosedFormMetric(0.1)),
+    "features": (Euclidean(standardize=False), Euclidean(standardize=False)),
+}
+
+
+def toward(strength: float, reference, X=IRIS, y=SPECIES) -> np.ndarray:
+    learner = WhitenedClusteringLearner(reference=reference, toward=strength)
+    learner.set_params(learner__solver__tolerance=1e-4)
+    return learner.fit(X, y).get_mahalanobis_matrix()
+
+
+@pytest.mark.parametrize(("reference", "same"), REFERENCES.values(), ids=REFERENCES)
+def test_large_strengths_toward_a_reference_give_it_and_small_ones_a_lower_risk(
+    reference, same
+) -> None:
+    expected = same.fit(IRIS, SPECIES).get_mahalanobis_matrix()
+    learned = toward(1e5, reference)
+    scale = np.trace(learned) / np.trace(expected)
+    assert_allclose(learned, scale * expected, atol=1e-3 * np.abs(learned).max())
+    risks = []
+    for strength in (1e5, 1.0, 1e-2):
+        model = WhitenedClusteringLearner(reference=reference, toward=strength).fit(IRIS, SPECIES)
+        terms = model.learner_.regularizer
+        C = model.learner_.get_mahalanobis_matrix()
+        away = C - terms.center * np.eye(len(C))
+        risks.append(model.solution_.objective - terms.strength / 2 * np.sum(away**2))
+    assert risks[0] > risks[1] > risks[2] > 0
+
+
+@pytest.mark.parametrize("reference", [None, ClosedFormMetric(0.1)], ids=["RCA", "closed form"])
+def test_neither_units_nor_the_number_of_samples_change_what_a_strength_means(reference) -> None:
+    B = toward(0.1, reference)
+    other_unit = toward(0.1, reference, 1e3 * IRIS)
+    twice = toward(0.1, reference, np.repeat(IRIS, 2, axis=0), np.repeat(SPECIES, 2))
+    for again in (other_unit, twice):
+        assert_allclose(again / np.trace(again), B / np.trace(B), rtol=0, atol=5e-3)
+
+
+def test_there_is_nothing_to_learn_toward_where_clusters_have_the_same_mean() -> None:
+    with pytest.raises(ValueError, match=r"whose means differ .* got none; pass another"):
+        toward(1.0, None, np.array([[1.0], [-1], [2], [-2]]), [0, 0, 1, 1])

@@ -210,6 +210,11 @@ def test_headline_of_several_tables_counts_them() -> None:
     )
     behind = {"rows": rows[-3:], "tables": tables[-1:] * 2}
     assert headline(make_results() | behind) == "ours is behind in 2 of 2 tables."
+    trivial = [_row("one cluster", "given", 0.1, 0.1, table=name) for name in "acd"]
+    assert headline(make_results() | {"rows": rows + trivial, "tables": tables}) == (
+        "ours is the best or as good in 1, behind in 3 of 4 tables, behind a trivial row alone in "
+        "2 of these."
+    )
 
 
 def test_markdown_holds_tables_command_choices_and_what_a_single_segment_costs() -> None:
