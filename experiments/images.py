@@ -28,6 +28,7 @@ from scipy.stats import ttest_rel
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from experiments.procedure import (
     Case,
@@ -48,6 +49,7 @@ from metriclearn.features.image import ImageFeatures, ImageNodes
 from metriclearn.indices import covering, jaccard_score, partition_loss
 from metriclearn.plots import plot_image_segmentations, plot_learned_scales
 from metriclearn.problem.partition import Partition
+from metriclearn.similarities import NodeLabels
 
 _logger = logging.getLogger(__name__)
 
@@ -63,6 +65,12 @@ def foreground_overlap(predicted: NDArray, truth: NDArray) -> float:
     return float(_overlaps(predicted, truth)[np.unique(truth) == 1].max(initial=0.0))
 
 
+def weighted_loss(predicted: NDArray, truth: NDArray, balance: float) -> float:
+    """‖D^½(M − N)‖² with D = Diag((n/n_k)^b), the predicted regions taken as nodes."""
+    table = contingency_matrix(predicted.ravel(), truth.ravel()).astype(float)
+    return NodeLabels(table, balance=balance).squared_norm(np.arange(len(table)))
+
+
 MEASURES: dict[str, tuple[str, str, Callable[[NDArray, NDArray], float]]] = {
     "foreground": ("intersection over union", "more", foreground_overlap),
     "covering": (
@@ -75,12 +83,15 @@ MEASURES: dict[str, tuple[str, str, Callable[[NDArray, NDArray], float]]] = {
         "less",
         lambda M, N: partition_loss(N.ravel(), M.ravel(), normalized=False),
     ),
+    "by_size": ("‖D^½(M − N)‖², regions by size", "less", partial(weighted_loss, balance=-1.0)),
+    "balanced": ("‖D^½(M − N)‖², balanced", "less", partial(weighted_loss, balance=1.0)),
     "jaccard": (
         "pairwise Jaccard index",
         "more",
         lambda M, N: float(jaccard_score(N.ravel(), M.ravel())),
     ),
 }
+CRITERIA = {0.0: MEASURE, -1.0: "by_size", 1.0: "balanced"}  # of a ``balance``
 
 
 def image_scores(
@@ -162,10 +173,18 @@ class Images(Procedure):
         return data.data.names
 
     def fit(self, estimator: Any, data: Pictures, method: Method) -> Any:
-        return estimator.fit(data.nodes, data.labels)
+        if not (self.config.every_annotator and has_fit_parameter(estimator, "sample_weight")):
+            return estimator.fit(data.nodes, data.labels)
+        pairs = list(zip(data.nodes, data.data.label_maps))
+        nodes = [image for image, maps in pairs for _ in maps]
+        labels = [labels for _, maps in pairs for labels in maps]
+        weights = [1.0 / len(maps) for _, maps in pairs for _ in maps]
+        return estimator.fit(nodes, labels, sample_weight=weights)
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Pictures) -> Losses:
-        return {"given": {None: _losses_of_median_maps(model, held_out)}}
+        maps = [[labels] for labels in held_out.labels]
+        criterion = CRITERIA[self.config.criterion]
+        return {"given": {None: image_scores(model, held_out.nodes, maps, [criterion])[criterion]}}
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
         test = case.test
@@ -201,7 +220,9 @@ class Images(Procedure):
             },
             notes=page("images.notes.j2").splitlines(),
         )
-        protocol = page("images.protocol.j2", config=self.config, n_test=len(tested[0])).strip()
+        chosen_by = MEASURES[CRITERIA[self.config.criterion]][0]
+        settings = {"config": self.config, "n_test": len(tested[0]), "chosen_by": chosen_by}
+        protocol = page("images.protocol.j2", **settings).strip()
         return Story(protocol, artifacts, tables_and_rows(self, outcomes), {"tests": tests})
 
     def _segmented(self, by_name: Mapping[str, Outcome]) -> Callable[..., Figure]:
@@ -236,10 +257,6 @@ class Images(Procedure):
             return plot_image_segmentations(shown.data.images, maps, captions, names, title)
 
         return draw
-
-
-def _losses_of_median_maps(model: Any, data: Pictures) -> NDArray:
-    return image_scores(model, data.nodes, [[labels] for labels in data.labels])[MEASURE]
 
 
 def split(everything: Pictures, n_train: int, n_test: int | None, seed: int) -> list[Pictures]:

@@ -30,7 +30,7 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         check_parameters(self)
         who = type(self).__name__
         graphs: Any = read_graphs(who, X, self.features, False)
-        truths = read_node_labels(who, y, graphs)
+        truths = read_node_labels(who, y, graphs, self.balance)
         keep_features(self, graphs)
         self.scale_ = graphs.pooled_deviation(who)
         note_constant(self, np.isfinite(self.scale_), stacklevel=3)
@@ -55,7 +55,7 @@ class EuclideanSimilarity(WeighedSimilarity):
     ----------
     scale : float
         s.
-    similarity, features, rounding
+    similarity, features, rounding, balance
         As for :class:`metriclearn.NormalizedCutMetricLearner`.
     """
 
@@ -71,7 +71,7 @@ class SimilarityGridSearch(WeighedSimilarity):
     """Two scales, one of some features and one of the others, by an exhaustive search.
 
     The paper's baseline: every pair of scales is tried on the training images, and the one with
-    the least mean ‖M − N‖² is kept.
+    the least mean ‖M − N‖², weighted by ``balance``, is kept.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class SimilarityGridSearch(WeighedSimilarity):
         Features that share the first scale, such as those of position.
     scales : sequence of float
         Candidates for both scales, as weights of standardized features.
-    similarity, features, rounding
+    similarity, features, rounding, balance
         As for :class:`metriclearn.NormalizedCutMetricLearner`.
 
     Attributes

@@ -24,7 +24,7 @@ from metriclearn.features.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
-from metriclearn.running.parameters import Needs, component, real_array
+from metriclearn.running.parameters import Needs, component, number, real_array
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, Similarity
 from metriclearn.similarities.normalized_cut import NormalizedCut, ThresholdCut
 
@@ -170,7 +170,7 @@ def _read_similarities(who: str, item: Any, i: int) -> NDArray:
     return stack
 
 
-def read_node_labels(who: str, y: Any, graphs: Graphs) -> list[SampleLabels]:
+def read_node_labels(who: str, y: Any, graphs: Graphs, balance: float = 0.0) -> list[SampleLabels]:
     """Labels of the nodes, from one label map or array for every graph.
 
     Parameters
@@ -180,6 +180,8 @@ def read_node_labels(who: str, y: Any, graphs: Graphs) -> list[SampleLabels]:
     y : sequence of (H_i, W_i) label maps, of (T_i,) labels, of Partition or PartialPartition (of
         pixels row by row); or one
     graphs : Graphs
+    balance : float
+        As for :class:`~metriclearn.similarities.NodeLabels`.
 
     Raises
     ------
@@ -187,10 +189,10 @@ def read_node_labels(who: str, y: Any, graphs: Graphs) -> list[SampleLabels]:
         If labels are missing, or of another size than the data.
     """
     labelings = list_labelings(who, y, graphs)
-    return [_read_labels(who, labels, graphs, i) for i, labels in enumerate(labelings)]
+    return [_read_labels(who, labels, graphs, i, balance) for i, labels in enumerate(labelings)]
 
 
-def _read_labels(who: str, labels: Any, graphs: Graphs, i: int) -> SampleLabels:
+def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) -> SampleLabels:
     """Labels of the nodes of graph i, from labels of its samples with -1 where unknown.
 
     Raises
@@ -238,7 +240,7 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int) -> SampleLabels:
             f"{who} needs at least as many nodes as labels, got {nodes.n_samples} nodes and "
             f"{len(values)} labels in data set {i}; use more superpixels."
         )
-    of_nodes = vars(NodeLabels.from_labels(codes, segments, same))
+    of_nodes = vars(NodeLabels.from_labels(codes, segments, same)) | {"balance": balance}
     return SampleLabels(**of_nodes, codes=codes, values=values, segments=segments)
 
 
@@ -246,19 +248,21 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int) -> SampleLabels:
 class NormalizedCutSegmenter(LearnedMetric):
     """What every estimator does that has fitted ``components_``, ``scale_`` and a threshold.
 
-    Every subclass has the parameters ``similarity``, ``features`` and ``rounding``.
+    Every subclass has the parameters ``similarity``, ``features``, ``rounding`` and ``balance``.
     """
 
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         "similarity": component(Similarity, "GaussianSimilarity()"),
         "features": component(ImageFeatures, "ImageFeatures()"),
         "rounding": component(Rounding, "ThresholdCut()"),
+        "balance": number(-2.0, 2.0),
     }
 
     _: KW_ONLY
     similarity: Similarity = GaussianSimilarity()  # noqa: RUF009
     features: ImageFeatures = ImageFeatures()  # noqa: RUF009
     rounding: Rounding = ThresholdCut()  # noqa: RUF009
+    balance: float = 0.0
     scale_: NDArray = field(init=False)
 
     def predict(self, X: Any, n_clusters: int | Sequence[int] | None = 2) -> Any:
@@ -286,12 +290,12 @@ class NormalizedCutSegmenter(LearnedMetric):
         return self.predict([image], n_clusters)[0]
 
     def score(self, X: Any, y: Any) -> float:
-        """Minus the mean ‖M − N‖²_F over samples, with K as in the labels: greater is better.
+        """Minus the mean ‖D^½(M − N)‖²_F over samples, with K as in the labels: more is better.
 
-        Samples with the label −1 do not count.
+        D is I with ``balance=0``. Samples with the label −1 do not count.
         """
         graphs = self._read_graphs(X)
-        truths = read_node_labels(type(self).__name__, y, graphs)
+        truths = read_node_labels(type(self).__name__, y, graphs, self.balance)
         return -self._loss([self._scaled(nodes) for nodes in graphs.arrays], truths)
 
     def _read_graphs(self, X: Any) -> Graphs:
@@ -307,7 +311,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         return self.rounding(cut, int(n_clusters))
 
     def _loss(self, scaled: Sequence[Nodes], truths: Sequence[NodeLabels]) -> float:
-        """Mean ‖M − N‖²_F over samples, with K as in the labels."""
+        """Mean ‖D^½(M − N)‖²_F over samples, with K as in the labels."""
         pairs = zip(map(self._cut, scaled), truths)
         losses = [t.squared_norm(self.rounding(cut, t.n_clusters)) for cut, t in pairs]
         return float(np.mean(losses))

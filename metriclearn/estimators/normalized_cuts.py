@@ -73,7 +73,18 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     loss_scale : float
         α > 0, relative to a similarity of trace 1.
     normalized : bool
-        Train on D^(-1/2) W D^(-1/2), with D constant within an outer step.
+        Train on D^(-1/2) W D^(-1/2) with the degrees D, constant within an outer step where there
+        is no ramp.
+    ramp : bool
+        max_M Tr W_B M in place of Tr W_B N, whose difference from the other maximum over α tends to
+        the loss of the relaxed prediction for α → 0 (structured ramp loss, Do et al. 2008; direct
+        loss, McAllester, Hazan & Keshet 2010): for labels that no metric separates by a margin,
+        such as tens of regions, where the hinge is least with a metric near 0. The objective is
+        then descended without majorants.
+    balance : float
+        b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k of the n labeled samples
+        are in the cluster of each. 0 is the paper's; with 1 small regions count more, with −1 all
+        regions in proportion to their sizes, as in a covering.
     starts : sequence of float
         Training begins at each of these multiples of the Euclidean metric of standardized
         features, and goes on from the one of least objective.
@@ -156,6 +167,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     penalty: ClassVar[float] = 0.0  # type: ignore[misc]  # no parameter: K is known
     loss_scale: float = 0.03
     normalized: bool = False
+    ramp: bool = False
     starts: Sequence[float] = (1e-3, 1e-2, 1e-1)
 
     _count_known = True
@@ -177,7 +189,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         return read_graphs(who, X, self.features, given)
 
     def _read_truths(self, y: Any, data: Graphs) -> list[Any]:
-        return read_node_labels(type(self).__name__, y, data)
+        return read_node_labels(type(self).__name__, y, data, self.balance)
 
     def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
         if self.similarity.given:
@@ -192,8 +204,9 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         return {
             "features": SimilarityFeatures(self.similarity, self.metric, self.normalized),
             "loss": FrobeniusLoss(),
-            "oracle": TopEigenvectors() if partial else self._oracle(),
+            "oracle": TopEigenvectors() if partial or self.balance else self._oracle(),
             "completion": complete_nodes if partial else None,
+            "ramp": self.ramp,
         }
 
     def _start(
@@ -218,7 +231,7 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
                 learner = copy.copy(self).set_params(similarity=GaussianSimilarity(), **quiet)
                 counts = [knowns[i].counts[knowns[i].labeled] for i in used]
                 labeled = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
-                truths = [NodeLabels(one) for one in counts]
+                truths = [NodeLabels(one, balance=self.balance) for one in counts]
                 cone = MetricCone(self.metric, arrays[0].shape[1], priced=False, unit=unit)
                 hinge = learner._hinge(cone, labeled, truths, shares[used])
                 start = self.metric.identity(cone.n_features)

@@ -16,9 +16,10 @@ _TIE = 1e-11  # of the largest eigenvalue: closer ones count as equal
 _LANCZOS_TIE = 1e-8  # what Lanczos iterations cannot tell apart
 # Tuned by time on two cores. Lanczos iterations for a matrix in memory pay from this size on and up
 # to this share (one in ten) of the spectrum; a full decomposition of a form known through products
-# is as fast up to _DENSE samples, and affordable up to _WHOLE where Lanczos iterations fail.
+# is as fast up to _DENSE samples (twice the time of a well separated spectrum, a tenth of that of a
+# crowded one), and affordable up to _WHOLE where Lanczos iterations fail.
 _LANCZOS_SIZE, _LANCZOS_SHARE, _FIRST_GUESS = 500, 10, 16
-_DENSE, _WHOLE = 160, 4000
+_DENSE, _WHOLE = 400, 4000
 _GUARDS, _BLOCKS = 4, 16  # vectors more than wanted; blocks in the basis before a restart
 
 

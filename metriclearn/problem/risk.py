@@ -100,6 +100,9 @@ class HingeTerms:
         Whether inference knows K_i; λ is then 0.
     completion : callable (form, n_clusters, known) -> Partition, optional
         argmax ⟨A, M⟩ over the partitions that agree with what is known of partial labels.
+    ramp : bool
+        −max_M s_w(M) in place of −s_w(N_i), for counts that are known. L_i is then at most the
+        hinge and at least α times the loss of prediction, which it tends to for α → 0.
     """
 
     features: JointFeatures
@@ -110,6 +113,7 @@ class HingeTerms:
     price: float = 0.0
     count_known: bool = False
     completion: Callable[..., Partition] | None = None
+    ramp: bool = False
 
     def at(self, w: NDArray, tangent: NDArray | None = None) -> Point:
         """The point w, with the forms of data sets under it."""
@@ -171,8 +175,8 @@ class HingeShard:
         if w.ndim == 1:
             point = touching = terms.at(w)
         else:
-            point, touching = terms.at(w[0], w[1]), terms.at(w[1])
-        key = b"" if terms.features.linear else touching.metric.tobytes()
+            point, touching = terms.at(w[0], w[1]), terms.at(w[1], w[1])
+        key = b"" if terms.features.linear else touching.metric.tobytes() + bytes(w.ndim)
         members = np.arange(len(self.owners))
         if chosen is not None:
             members = members[np.isin(self.owners, chosen)]
@@ -183,16 +187,16 @@ class HingeShard:
             augmented, _ = terms.loss.augment(form, truth, terms.loss_scale)
             augmented = augmented.shifted(-point.price)
             count = truth.n_clusters if terms.count_known else None
-            if terms.features.warm_starts:
-                answer = terms.oracle(augmented, count, start=samples.start)
+            warm = {"start": samples.start} if terms.features.warm_starts else {}
+            answer = terms.oracle(augmented, count, **warm)
+            if warm:
                 samples.start = answer.factor
-            else:
-                answer = terms.oracle(augmented, count)
             answer_line = terms.line(samples, form, point.metric, answer)
             cached = self._lines.get(i)
             if cached is None or cached.key != key:  # of data sets in memory the last is kept
                 truth_form = form if touching is point else touching.form(samples)
-                cached = KeptLine(key, terms.line(samples, truth_form, touching.metric, truth))
+                rival = terms.oracle(truth_form, count, **warm) if terms.ramp else truth
+                cached = KeptLine(key, terms.line(samples, truth_form, touching.metric, rival))
                 if not self.lazy:
                     self._lines[i] = cached
             constant = answer_line.constant - cached.line.constant
@@ -308,6 +312,7 @@ class StructuredHinge:
             terms.count_known,
             getattr(terms.oracle, "min_size", 1),
             getattr(terms.features, "normalized", False),
+            terms.ramp,
         )
         weights = np.ones(count) if self.sample_weight is None else self.sample_weight
         self._shares = weights / np.sum(weights)
@@ -346,8 +351,12 @@ class StructuredHinge:
         return Cuts(sums.values[place] / safe, sums.slopes[place] / safe[:, None], weights)
 
     def linearized(self, w: NDArray) -> Self:
-        """The majorant with −s_w(N_i) replaced by its tangent at w: equal to the risk there."""
-        if self.terms.features.linear:
+        """The majorant with −s_w(N_i) replaced by its tangent at w: equal to the risk there.
+
+        The risk itself where forms are linear, and with a ramp: of its two maxima a tangent leaves
+        one, so that with a small α the majorant would rise steeply on all sides.
+        """
+        if self.terms.features.linear or self.terms.ramp:
             return self
         _ = self._shards  # are placed once, for the risk and all its majorants
         majorant = copy.copy(self)

@@ -17,7 +17,6 @@ from metriclearn.problem.projector import Projector
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, component, number
 from metriclearn.similarities.nodes import NodeLabels, Nodes
-from metriclearn.similarities.normalized_cut import normalizing_root
 from metriclearn.similarities.operators import (
     FourierOperator,
     GaussianOperator,
@@ -278,8 +277,8 @@ class SimilarityFeatures:
     similarity : Similarity
     metric : Metric
     normalized : bool
-        A = D^(-1/2) W_B D^(-1/2) with the degrees D taken as constant: those of the same B, or of
-        the B where a majorant touches. Slopes are then not the exact ones.
+        A = D^(-1/2) W_B D^(-1/2) with the degrees D of the same B; in a majorant constant, those of
+        the B where it touches.
 
     Raises
     ------
@@ -314,7 +313,7 @@ class SimilarityFeatures:
             if not self.normalized:
                 return SimilarityForm(operator)
             if tangent is None:
-                return SimilarityForm(operator.rescaled(normalizing_root(operator)))
+                return SimilarityForm(operator.normalized())
             key = (repr(self.similarity), tangent.tobytes())
             root = nodes.once("root", key, lambda: self.at(tangent)(nodes).operator.root)
             return SimilarityForm(operator.rescaled(root))

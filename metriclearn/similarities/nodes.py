@@ -117,6 +117,10 @@ class NodeLabels:
         Spans of nodes that belong together.
     clusters : array (S,), optional
         Of a completion: the cluster of every node's samples without a label.
+    balance : float
+        b in the loss ‖D^½(M − N)‖²_F with D = Diag((n/n_k)^b), where n_k of the n labeled samples
+        are in the cluster of each. With 0 clusters count alike, with −1 in proportion to their
+        sizes, and with 1 samples of small clusters count as much more as there are fewer of them.
 
     See Also
     --------
@@ -134,6 +138,7 @@ class NodeLabels:
     sizes: NDArray | None = None
     same: Sequence[tuple[int, int]] = ()
     clusters: NDArray[np.int64] | None = None
+    balance: float = 0.0
 
     @classmethod
     def from_labels(
@@ -167,15 +172,23 @@ class NodeLabels:
         return len(self.counts)
 
     @cached_property
-    def share(self) -> NDArray[np.float64] | None:
-        """Part of every node's samples that is labeled, (S,); None where all are."""
-        labeled = self.counts.sum(axis=1)
-        return None if self.sizes is None or np.all(labeled == self.sizes) else labeled / self.sizes
+    def _weighted(self) -> NDArray[np.float64]:
+        """Counts times D, (S, K)."""
+        totals = self.counts.sum(axis=0)
+        return self.counts * (totals.sum() / totals) ** self.balance
 
-    @property
+    @cached_property
+    def share(self) -> NDArray[np.float64] | None:
+        """ÊᵀDÊ: the labeled part of every node's samples, weighted (S,); None where it is I."""
+        if self.known is None and not self.balance:
+            return None
+        return self._weighted.sum(axis=1) / self._scales[0][:, 0] ** 2
+
+    @cached_property
     def known(self) -> NodeLabels | None:
         """What is known: the labels themselves, without a completion; None where all is."""
-        return None if self.share is None else self
+        complete = self.sizes is None or np.all(self.counts.sum(axis=1) == self.sizes)
+        return None if complete else self
 
     @cached_property
     def nodes(self) -> PartialPartition:
@@ -238,21 +251,24 @@ class NodeLabels:
     def known_product(self, V: NDArray) -> NDArray:
         """Êᵀ(DH + HD)Ê V = (R_D Rᵀ + R R_Dᵀ) V, (S, k) -> (S, k)."""
         nodes, clusters = self._scales
-        labeled = self.counts / nodes / clusters
+        labeled = self._weighted / nodes / clusters
         return labeled @ (self.factor.T @ V) + self.factor @ (labeled.T @ V)
 
     @property
     def known_trace(self) -> float:
-        """Tr DH: over clusters, the share of their samples that is labeled."""
-        return float(np.sum(self.counts.sum(axis=0) / self._scales[1] ** 2))
+        """Tr DH: over clusters, the share of their samples that is labeled, weighted."""
+        return float(np.sum(self._weighted.sum(axis=0) / self._scales[1] ** 2))
 
     def squared_norm(self, labels: NDArray) -> float:
-        """‖M − N‖²_F over labeled samples, for clusters of the nodes, (S,) -> float. O(SK)."""
+        """‖D^½(M − N)‖²_F over labeled samples, for clusters of the nodes, (S,) -> float. O(SK)."""
         codes = Partition.from_labels(labels[self.labeled]).labels
         table = np.zeros((int(codes.max()) + 1, self.n_clusters))
         np.add.at(table, codes, self.counts[self.labeled])
-        shares = table**2 / table.sum(axis=1, keepdims=True) / table.sum(axis=0)
-        return max(0.0, float(len(table) + self.n_clusters - 2.0 * shares.sum()))
+        rows, columns = table / table.sum(axis=1, keepdims=True), table / table.sum(axis=0)
+        weights = (table.sum() / table.sum(axis=0)) ** self.balance
+        return max(
+            0.0, float((rows.sum(axis=0) + 1.0 - 2.0 * (rows * columns).sum(axis=0)) @ weights)
+        )
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, NodeLabels):

@@ -19,16 +19,6 @@ from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.similarities.operators import Operator
 
 
-def normalizing_root(operator: Operator) -> NDArray:
-    """r/√d, which scales A = Diag(r)WDiag(r) to D^(-1/2)WD^(-1/2); degrees d = W r².
-
-    A node without any similarity, not even to itself, has an empty row, and any d is right.
-    """
-    root = operator.root
-    degrees = operator.matvec(root) / root
-    return root / np.sqrt(np.where(degrees > 0, degrees, 1.0))
-
-
 @dataclass(frozen=True)
 class NormalizedCut:
     """The normalized cut problem of one graph.
@@ -51,7 +41,7 @@ class NormalizedCut:
 
     @cached_property
     def _normalized(self) -> Operator:
-        return self.operator.rescaled(normalizing_root(self.operator))
+        return self.operator.normalized()
 
     @cached_property
     def _leading(self) -> NDArray:

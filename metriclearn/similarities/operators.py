@@ -33,6 +33,7 @@ class Operator(ABC):
     """A similarity matrix A = Diag(r) W Diag(r), symmetric and nonnegative, with ``root`` r."""
 
     root: NDArray
+    shares: NDArray | None = None  # r² that degrees are sums over, where the root follows them
 
     @abstractmethod
     def product(self, V: NDArray) -> NDArray:
@@ -49,12 +50,29 @@ class Operator(ABC):
 
     def slope(self, factor: NDArray) -> NDArray:
         """d⟨A, FFᵀ⟩/dB, a symmetric (P, P) matrix; or diagonal, with weights' derivatives."""
-        return self.unscaled_slope(self.root[:, None] * factor)
+        slope = self.unscaled_slope(self.root[:, None] * factor)
+        if self.shares is None:
+            return slope
+        # r_i falls by half the share that the degree d_i = Σ_j W_ij r_j² rises by, so that what is
+        # added is −Σ_ij q_i r_j² dW_ij, with q_i = (FFᵀA)_ii / d_i: (q + r²)² − (q − r²)² over −4.
+        q = np.sum(factor * self.matvec(factor), axis=1) * self.root**2 / self.shares
+        plus, minus = (q + self.shares)[:, None], (q - self.shares)[:, None]
+        return slope - 0.25 * (self.unscaled_slope(plus) - self.unscaled_slope(minus))
 
     def rescaled(self, root: NDArray) -> Self:
-        """An operator of the same similarities with another root."""
+        """An operator of the same similarities with another root, a constant."""
         other = copy.copy(self)
-        other.root = root
+        other.root, other.shares = root, None
+        return other
+
+    def normalized(self) -> Self:
+        """D^(-1/2) W D^(-1/2) with the degrees d = W r²: the root is r/√d, which moves with W.
+
+        A node without any similarity, not even to itself, has an empty row, and any d is right.
+        """
+        degrees = self.matvec(self.root) / self.root
+        other = self.rescaled(self.root / np.sqrt(np.where(degrees > 0, degrees, 1.0)))
+        other.shares = self.root**2
         return other
 
     @abstractmethod

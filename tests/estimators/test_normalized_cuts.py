@@ -112,13 +112,26 @@ def test_learns_which_feature_counts() -> None:
         {"metric": FullMetric()},
         {"similarity": FourierSimilarity(200)},
         {"normalized": True, "loss_scale": 0.1},
+        {"normalized": True, "loss_scale": 0.01, "ramp": True, "starts": [0.1]},
+        {"balance": -1.0},
         {"rounding": Discretization()},
         {"regularizer": L1(1e-2)},
         {"solver": CCCP(BundleDual(max_rounds=25)), "regularizer": SquaredFrobenius(1.0)},
         {"n_jobs": 2},
         {"alternation": Alternation(start=PrincipalStart())},
     ],
-    ids=["full", "fourier", "normalized", "discretization", "l1", "bundle", "threads", "principal"],
+    ids=[
+        "full",
+        "fourier",
+        "normalized",
+        "ramp",
+        "balance",
+        "discretization",
+        "l1",
+        "bundle",
+        "threads",
+        "principal",
+    ],
 )
 @pytest.mark.parametrize("share", [1.0, 0.5], ids=["full labels", "partial labels"])
 def test_every_part_can_be_exchanged(parameters: dict[str, Any], share: float) -> None:

@@ -260,8 +260,8 @@ def test_leading_pairs(T: int) -> None:
 
 def test_few_different_eigenvalues() -> None:
     """The Krylov space is exhausted after two blocks; random directions go on."""
-    signs = np.where(np.arange(300) < 7, 1.0, -1.0)
-    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(300, 300)))[0]
+    signs = np.where(np.arange(500) < 7, 1.0, -1.0)
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(500, 500)))[0]
     form = DenseForm((basis * signs) @ basis.T)
     for count in (2, 7, 9):
         values, vectors = TopEigenvectors().pairs(form, count)
@@ -271,7 +271,7 @@ def test_few_different_eigenvalues() -> None:
 
 def test_a_good_start_needs_fewer_products() -> None:
     class Counted:
-        n_samples = 300
+        n_samples = 500
 
         def __init__(self, matrix: np.ndarray) -> None:
             self.matrix, self.products = matrix, 0
@@ -280,10 +280,10 @@ def test_a_good_start_needs_fewer_products() -> None:
             self.products += 1
             return self.matrix @ V
 
-    A = symmetric(300).matrix
+    A = symmetric(500).matrix
     cold = Counted(A)
     vectors = TopEigenvectors()(cold, 2).vectors
-    change = 1e-4 * symmetric(300, 1).matrix
+    change = 1e-4 * symmetric(500, 1).matrix
     near_cold, near_warm = Counted(A + change), Counted(A + change)
     values = TopEigenvectors().pairs(near_cold, 2)[0]
     warm = TopEigenvectors().pairs(near_warm, 2, vectors)[0]

@@ -101,6 +101,7 @@ def hinge_of(
     *,
     truths: Sequence[NodeLabels] | None = None,
     normalized: bool = False,
+    ramp: bool = False,
     loss_scale: float = 1.0,
     weights: NDArray | None = None,
 ) -> StructuredHinge:
@@ -114,6 +115,7 @@ def hinge_of(
         loss_scale=loss_scale,
         count_known=True,
         completion=None if truths is None else complete_nodes,
+        ramp=ramp,
     )
     return StructuredHinge(
         terms,

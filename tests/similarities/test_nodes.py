@@ -1,5 +1,7 @@
 """Nodes of several samples: traces, inner products and losses are those over samples, exactly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes
 from metriclearn.similarities.operators import SimilarityForm
+from tests.exhaustive import all_partitions
 from tests.similarities.problems import completed, expanded, hidden
 
 
@@ -59,6 +62,26 @@ def test_the_loss_charges_only_what_is_known(seed: int) -> None:
         a, b = Partition.from_labels(M.labels[rows]), Partition.from_labels(labels[rows])
         restricted = FrobeniusLoss().squared_norm(a, b)
         assert known.squared_norm(nodes.labels) == pytest.approx(restricted, abs=1e-10)
+
+
+@pytest.mark.parametrize("balance", [-1.0, 0.5, 1.0])
+def test_every_partition_costs_what_its_samples_weigh(balance: float) -> None:
+    """‖D^½(M − N)‖² of all partitions of 6 nodes with D = (n/n_k)^b, and its form, densely."""
+    problem = expanded(1, n_nodes=6)
+    truth = replace(problem.labels, balance=balance)
+    sizes = np.bincount(problem.truth.labels)[problem.truth.labels]
+    root, N = (len(sizes) / sizes) ** (0.5 * balance), problem.truth.to_array()
+    plain = SimilarityForm(GaussianSimilarity().operator(problem.nodes, np.eye(3)))
+    form, constant = FrobeniusLoss().augment(plain, truth, 0.3)
+    for labels in all_partitions(6):
+        M = Partition.from_labels(np.asarray(labels)[problem.owners]).to_array()
+        expected = np.sum((root[:, None] * (M - N)) ** 2)
+        assert truth.squared_norm(np.asarray(labels)) == pytest.approx(expected, abs=1e-10)
+        count = len(np.unique(labels))
+        found = Projector(np.linalg.svd(problem.E.T @ M @ problem.E)[0][:, :count])
+        assert FrobeniusLoss().squared_norm(found, truth) == pytest.approx(expected, abs=1e-10)
+        augmented = plain.at(found) + 0.3 * expected
+        assert form.at(found) + constant == pytest.approx(augmented, abs=1e-10)
 
 
 def test_labels_of_another_size_are_named() -> None:
