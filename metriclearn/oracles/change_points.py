@@ -16,19 +16,19 @@ For every split t of (s,u]
     f(s,u) ≤ f(s,t) + f(t,u) + slack(t),                                           (*)
 
 with slack(t) = κ − c for true segments, because the difference is −v⊥ᵀ(ZZᵀ − κN)v⊥ − c for a unit
-vector v⊥ and N is a projection; with charges only what is known around t counts. (*) is used
-twice. Once F(s) + f(s,t) + slack(t) ≤ F(t), the start s can never win again (PELT's rule for
-κ = 0, c = −λ; Killick, Fearnhead & Eckley, JASA 107, 2012). And when it still may win,
-F(s) + f(s,t) bounds its value at every later u through f(t,u), *the same number for all s*: starts
-are evaluated at checkpoints t only, and between two checkpoints just those whose bound beats the
-incumbent are looked at. Where many starts live on, as without changes, they are kept in levels,
-each with a checkpoint and the largest bound of its own: one number then tells that none of a level
-is near, and a level is renewed, with all newer ones, once that has cost as much as renewing it.
-Levels double in size, so that a start is renewed O(log T) times. The slack κ − c is much where κ
-is of the order of −c, and needed beyond the true segment of t only: for u inside of it −c will do
-for s in there, too, and for s before it what the loss adds grows with u − t from 0 on. So bounds
-hold for one true segment with the slack −c and a growth per sample, and the largest slack decides
-about drops alone.
+vector v⊥ and N is a projection; with charges only what is known around t counts. (*) is used twice.
+Once F(s) + f(s,t) + slack(t) ≤ F(t), the start s can never win again (PELT's rule for κ = 0, c =
+−λ; Killick, Fearnhead & Eckley, JASA 107, 2012). And when it still may win, F(s) + f(s,t) bounds
+its value at every later u through f(t,u), *the same number for all s*: starts are evaluated at
+checkpoints t only, and between two checkpoints just those whose bound beats the incumbent are
+looked at, and all that came up since once F(s) + f(s,s+1) + |x|² of each later sample x beats it
+for one. Where many starts live on, as without changes, they are kept in levels, each with a
+checkpoint and the largest bound of its own: one number then tells that none of a level is near, and
+a level is renewed, with all newer ones, once that has cost as much as renewing it. Levels double in
+size, so that a start is renewed O(log T) times. The slack κ − c is much where κ is of the order of
+−c, and needed beyond the true segment of t only: for u inside of it −c will do for s in there, too,
+and for s before it what the loss adds grows with u − t from 0 on. So bounds hold for one true
+segment with the slack −c and a growth per sample, and the largest slack decides about drops alone.
 
 Inequality (*) concerns f alone, so the bound holds for every ``min_size`` and under every rule for
 segments (:class:`~metriclearn.problem.knowledge.SegmentRules`). The drop of s needs t to be a
@@ -670,7 +670,7 @@ def best_segmentation(signal, c, min_size, levels):
     ends : int array (K,)
         Its segment ends.
     """
-    S, weight, truth, charges, _, _, prices = signal
+    S, weight, truth, charges, _, rules, prices = signal
     T = S.shape[0] - 1
     # One array of each type, as numba compiles np.empty anew for every other: F, the bounds of live
     # starts and the largest of every block; last, live starts, their expiry and where blocks begin.
@@ -679,14 +679,15 @@ def best_segmentation(signal, c, min_size, levels):
     F, last = values[0], positions[0]
     for t in range(T + 1):
         F[t], last[t] = -np.inf, -1
-    F[0] = 0.0
+    F[0], values[2, 0] = 0.0, -np.inf
     if levels is not None:
         levels[_FIRST, 0] = levels[_BLOCK, 0] = 0
     # One type for all counts and positions: a literal 0, and positions as they are kept in 32 bits,
     # would each have every kernel below compiled once more.
     n_old = n_blocks = n_levels = _INTEGER(0)  # starts of the newest level, their blocks; others
     checkpoint = fresh = incumbent = cost = horizon = _INTEGER(0)
-    growth, u = 0.0, _INTEGER(min_size)
+    light = S.ndim == 2 and rules is None and charges is None and weight <= -c
+    bound, u = (0.0, 0.0 if light else np.nan, -np.inf), _INTEGER(min_size)
     while u <= T:
         starts, bounds, expiry = positions[1], values[1], positions[2]
         block_max, block_start = values[2], positions[3]
@@ -694,10 +695,10 @@ def best_segmentation(signal, c, min_size, levels):
             first, block = _INTEGER(levels[_FIRST, n_levels]), _INTEGER(levels[_BLOCK, n_levels])
             starts, bounds, expiry = starts[first:], bounds[first:], expiry[first:]
             block_max, block_start = block_max[block:], block_start[block:]
-        u, n_old, n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, due = _advance(
+        u, n_old, n_blocks, checkpoint, horizon, fresh, bound, incumbent, cost, due = _advance(
             signal, c, min_size, u, F, last, starts, bounds, expiry, block_max, block_start, n_old,
-            n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, values, positions,
-            levels, tops, n_levels,
+            n_blocks, checkpoint, horizon, fresh, bound, incumbent, cost, values, positions, levels,
+            tops, n_levels,
         )  # fmt: skip
         if levels is not None and u <= T:
             n_levels, n_old, n_blocks, cost = _change_levels(
@@ -711,49 +712,47 @@ def best_segmentation(signal, c, min_size, levels):
 @njit(**_WITHIN)
 def _advance(
     signal, c, min_size, begin, F, last, starts, bounds, expiry, block_max, block_start, n_old,
-    n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, values, positions, levels, tops,
+    n_blocks, checkpoint, horizon, fresh, bound, incumbent, cost, values, positions, levels, tops,
     n_levels,
 ):  # fmt: skip
     """Solve the prefixes from ``begin`` on until levels change; returns the next one and its state.
 
     starts: the live ones with a bound; bounds: at least F(s) + f(s,u) − f(checkpoint,u), less
     growth·(u − checkpoint), for every later u up to ``horizon``; expiry: first u from which the
-    start may be dropped. Starts from ``fresh`` on have no bound.
+    start may be dropped. For starts from ``fresh`` on, F(s) + f(s,u) is at most top + spread, the
+    sum of |x|² since the checkpoint, which is NaN where they have no bound.
     """
     S, weight, truth, charges, _, rules, prices = signal
-    work, due = _INTEGER(0), n_levels  # since the last checkpoint; the first level to be renewed
+    growth, spread, top = bound
+    work, due, full = _INTEGER(0), n_levels, False  # due: the first level to be renewed
     for u in range(begin, len(F)):
         newest = u - min_size
         low, high = allowed_starts(rules, u, newest + 1)
         if low >= high:
             continue
-        if levels is not None and due < n_levels:
-            return u, n_old, n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, due
         # The last winner comes first: it often wins again, and a high incumbent spares bounds.
         best = -np.inf
         if low <= incumbent < high:
             best = F[incumbent] + segment_value(S, weight, truth, charges, c, incumbent, u)
-        # Starts that came up after the last checkpoint have no bound yet: all are evaluated.
-        for s in range(max(fresh, low), high):
+        ripe = newest + 1 - fresh
+        if spread >= 0.0:
+            spread += _energy(S, u - 1, u)
+            top = max(top, F[newest] + segment_value(S, 0.0, None, None, c, newest, u) - spread)
+            if top + spread + 1e-15 * (ripe + 16) * (abs(best) + spread - c) <= best:
+                ripe = _INTEGER(0)
+        for s in range(max(newest + 1 - ripe, low), high):
             value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
             if value > best:
                 best, incumbent = value, s
-        work += newest + 1 - fresh
         # F(s) + f(s,u) ≤ bounds[s] + common: whole blocks are left out by their largest bound, then
         # single starts by their own.
         common = segment_value(S, weight, truth, charges, c, checkpoint, u)
         common += growth * (u - checkpoint)
-        for b in range(n_blocks):
-            if block_max[b] + common <= best:
-                continue
-            work += 1
-            for j in range(block_start[b], block_start[b + 1]):
-                s = _INTEGER(starts[j])
-                if bounds[j] + common > best and low <= s < high:
-                    work += 1
-                    value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
-                    if value > best:
-                        best, incumbent = value, s
+        near = n_blocks if block_max[n_blocks] + common > best else _INTEGER(1)
+        best, incumbent, work = _look(
+            signal, c, u, low, high, common, F, starts, bounds, block_max, block_start, near, best,
+            incumbent, work + ripe,
+        )  # fmt: skip
         if levels is not None and n_levels > 0:
             best, incumbent, due = _look_back(
                 signal, c, min_size, u, low, high, values, positions, levels, tops, n_levels, best,
@@ -762,15 +761,38 @@ def _advance(
         F[u], last[u] = best - price_at(prices, u), incumbent
         # A new checkpoint tightens all bounds; it pays once the work since the last one, looks at
         # blocks and evaluations, has reached what it costs.
-        if work >= cost + newest + 1 - fresh or u >= horizon:
+        if work >= cost + ripe or u >= horizon:
             n_old, n_hot, cost, horizon, growth = _renew(
                 signal, c, min_size, u, low, fresh, common, F, starts, bounds, expiry, n_old
             )
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
-            checkpoint, work, fresh = u, 0, newest + 1
-            if levels is not None and n_old > _LEVEL and n_levels < _LEVELS - 1:
-                return u + 1, n_old, n_blocks, u, horizon, growth, fresh, incumbent, cost, n_levels
-    return u + 1, n_old, n_blocks, checkpoint, horizon, growth, fresh, incumbent, cost, due
+            checkpoint, work, fresh, spread, top = u, 0, newest + 1, 0.0 * spread, -np.inf
+            full = levels is not None and n_old > _LEVEL and n_levels < _LEVELS - 1
+        if full or due < n_levels:
+            break
+    bound = growth, spread, top
+    return u + 1, n_old, n_blocks, checkpoint, horizon, fresh, bound, incumbent, cost, due
+
+
+@njit(**_WITHIN, forceinline=True)
+def _look(
+    signal, c, u, low, high, common, F, starts, bounds, block_max, block_start, n_blocks, best,
+    incumbent, work,
+):  # fmt: skip
+    """The best of the starts in blocks and the incumbent, its start, and the work so far."""
+    S, weight, truth, charges, _, _, _ = signal
+    for b in range(n_blocks):
+        if block_max[b] + common <= best:
+            continue
+        work += 1
+        for j in range(block_start[b], block_start[b + 1]):
+            s = _INTEGER(starts[j])
+            if bounds[j] + common > best and low <= s < high:
+                work += 1
+                value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
+                if value > best:
+                    best, incumbent = value, s
+    return best, incumbent, work
 
 
 @njit(**_WITHIN, forceinline=True)
@@ -786,9 +808,12 @@ def _look_back(
     for k in range(n_levels):
         common = segment_value(S, weight, truth, charges, c, _INTEGER(levels[_CHECKPOINT, k]), u)
         if tops[0, k] + common > best:
-            best, incumbent = _look_into(
-                signal, c, u, low, high, common, values, positions, levels, k, best, incumbent
-            )
+            first, block = levels[_FIRST, k], levels[_BLOCK, k]
+            best, incumbent, levels[_SPENT, k] = _look(
+                signal, c, u, low, high, common, values[0], positions[1][first:],
+                values[1][first:], values[2][block:], positions[3][block:], levels[_BLOCKS, k],
+                best, incumbent, _INTEGER(levels[_SPENT, k]),
+            )  # fmt: skip
         levels[_SPENT, k] += 1
         beaten = tops[0, k] + common + slack <= best - price_at(prices, u)
         if levels[_SPENT, k] >= levels[_COST, k] or (
@@ -796,29 +821,6 @@ def _look_back(
         ):
             due = min(due, k)
     return best, incumbent, due
-
-
-@njit(**_WITHIN)
-def _look_into(signal, c, u, low, high, common, values, positions, levels, k, best, incumbent):
-    """Look at the blocks of level k."""
-    S, weight, truth, charges, _, _, _ = signal
-    first, block = levels[_FIRST, k], levels[_BLOCK, k]
-    F, starts, bounds = values[0], positions[1][first:], values[1][first:]
-    block_max, block_start = values[2][block:], positions[3][block:]
-    spent = _INTEGER(0)
-    for b in range(levels[_BLOCKS, k]):
-        if block_max[b] + common <= best:
-            continue
-        spent += 1
-        for j in range(block_start[b], block_start[b + 1]):
-            s = _INTEGER(starts[j])
-            if bounds[j] + common > best and low <= s < high:
-                spent += 1
-                value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
-                if value > best:
-                    best, incumbent = value, s
-    levels[_SPENT, k] += spent
-    return best, incumbent
 
 
 @njit(**_WITHIN)
@@ -969,16 +971,6 @@ def _divide(S, c, F, t, u, rounding, starts, bounds, row, n, incumbent):
     return (count, value, t) if mine >= 0 and value > best else (count, best, incumbent)
 
 
-@njit(**_WITHIN, inline="always")
-def _add(first, stop, F, starts, bounds, expiry, n):
-    """Let the starts from ``first`` up to ``stop`` live, with no bound yet; returns how many do."""
-    for s in range(first, stop):
-        if F[s] > -np.inf:
-            starts[n], bounds[n], expiry[n] = s, np.inf, _NEVER
-            n += 1
-    return n
-
-
 @njit(**_WITHIN)
 def _renew(signal, c, min_size, u, low, fresh, common, F, starts, bounds, expiry, n):
     """Carry the bounds of n live starts over to the checkpoint u, add the fresh, and drop starts.
@@ -989,7 +981,9 @@ def _renew(signal, c, min_size, u, low, fresh, common, F, starts, bounds, expiry
     front, are hot, what the work cost, how far the bounds hold, and their growth.
     """
     S, weight, truth, charges, slacks, rules, _ = signal
-    n = _add(max(fresh, low), u - min_size + 1, F, starts, bounds, expiry, n)
+    for s in range(max(fresh, low), u - min_size + 1):
+        if F[s] > -np.inf:
+            starts[n], bounds[n], expiry[n], n = s, np.inf, _NEVER, n + 1
     slack = split_slack(slacks, weight, c, u)
     until = legal_from(rules, u, min_size)
     tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
@@ -1038,18 +1032,19 @@ def _hot_first(starts, bounds, expiry, n, level):
 
 @njit(**_WITHIN, inline="always")
 def _form_blocks(bounds, n_hot, n, block_max, block_start):
-    """One block of hot starts, then blocks of about √n cold ones, each with its largest bound."""
-    size = max(16, int(np.sqrt(n)))
-    n_blocks, begin = 0, 0
+    """A block of hot starts, about √n of cold ones: their largest bounds, then that of all cold."""
+    size = 16 if n < 289 else int(np.sqrt(n))
+    n_blocks, begin, rest = 0, 0, -np.inf
     while begin < n:
         end = n_hot if begin < n_hot else min(n, begin + size)
         largest = -np.inf
         for j in range(begin, end):
             largest = max(largest, bounds[j])
         block_start[n_blocks], block_max[n_blocks] = begin, largest
+        rest = max(rest, largest) if n_blocks > 0 else rest
         n_blocks += 1
         begin = end
-    block_start[n_blocks] = n
+    block_start[n_blocks], block_max[n_blocks] = n, rest
     return n_blocks
 
 
