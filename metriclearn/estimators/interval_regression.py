@@ -28,14 +28,16 @@ Truth = Partition | PartialPartition
 
 @dataclass(eq=False, repr=False)
 class IntervalRegression(RegressorMixin, BaseEstimator):
-    """A linear function whose values should lie well inside given intervals.
+    """A linear, or quadratic, function whose values should lie well inside given intervals.
 
     Minimizes, over w and a free intercept b, for standardized features x and intervals [l, h],
 
         (1/n) Σ [m − (z − l)]₊² + [m − (h − z)]₊² + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b:
 
     the squared hinge of max-margin interval regression with an elastic net, convex. Ends of −∞
-    and +∞ cost nothing; features that do not vary are not used.
+    and +∞ cost nothing; features that do not vary are not used. With ``products`` p > 0 the
+    features p·x_i x_j, i ≤ j, are added to x: the smaller p is, the more has to be gained by the
+    curvature.
 
     Parameters
     ----------
@@ -45,12 +47,18 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         r in [0, 1].
     margin : float ≥ 0
         m, in the units of the intervals.
+    products : float ≥ 0
+        p.
 
     Attributes
     ----------
+    mean_ : array (P,)
     coef_ : array (P,)
-        For features in their own units.
+        The slope at the mean, for features in their own units.
+    product_coef_ : array (P, P)
+        C, symmetric: z = b + ⟨coef_, x⟩ + (x − mean_)ᵀ C (x − mean_), in their own units.
     intercept_ : float
+        b.
     objective_ : float
 
     Raises
@@ -77,11 +85,13 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         "strength": number(),
         "l1_ratio": number(0, 1),
         "margin": number(),
+        "products": number(),
     }
 
     strength: float = 1e-2
     l1_ratio: float = 0.0
     margin: float = 1.0
+    products: float = 0.0
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to n intervals.
@@ -109,17 +119,25 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         mean, deviation = rows.mean(axis=0), rows.std(axis=0)
         varies = deviation > 1e-12 * np.maximum(1.0, np.abs(mean))
         deviation = np.where(varies, deviation, np.inf)
-        Z = (rows - mean) / deviation
-        solution = self._minimize(Z, ends, weights / weights.sum(), float(np.median(ends[finite])))
-        self.coef_ = solution[:-1] / deviation
+        Z, P = (rows - mean) / deviation, len(mean)
+        pairs = np.triu_indices(P if self.products else 0)
+        columns = np.hstack([Z, self.products * Z[:, pairs[0]] * Z[:, pairs[1]]])
+        middle = float(np.median(ends[finite]))
+        solution = self._minimize(columns, ends, weights / weights.sum(), middle)
+        self.mean_, self.coef_ = mean, solution[:P] / deviation
         self.intercept_ = float(solution[-1] - self.coef_ @ mean)
+        curvature = np.zeros((P, P))
+        curvature[pairs] = self.products * solution[P:-1]
+        self.product_coef_ = (curvature + curvature.T) / 2 / deviation / deviation[:, None]
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """z of every row, (n,)."""
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
-        return rows @ self.coef_ + self.intercept_
+        centered = rows - self.mean_
+        curved = np.sum(centered @ self.product_coef_ * centered, axis=1)
+        return rows @ self.coef_ + self.intercept_ + curved
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of values inside their intervals."""

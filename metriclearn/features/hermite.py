@@ -306,24 +306,33 @@ class SoftThresholds(_PerSeries):
     piecewise linear transformation of x that grows faster the larger |x| is, so that a learned
     metric on these features says how much the size of a change counts against its length.
 
+    With a ``saturation`` s the excess e = (|x| − t)₊ becomes s·log(1 + e/s), which is e where e is
+    small and grows as its logarithm beyond s: far outliers, and the largest changes, count less.
+
     Parameters
     ----------
     thresholds : sequence of float ≥ 0
         In units of x; 0 is x itself.
+    saturation : float > 0, optional
+        In units of x; None keeps the excess as it is.
     """
 
     PARAMETERS: ClassVar = {
         "thresholds": Needs(
             "one or more {name} of at least 0",
             lambda values: len(values) > 0 and all(map(number().accepts, values)),
-        )
+        ),
+        "saturation": either(None, number(positive=True)),
     }
 
     thresholds: Sequence[float] = (0.0, 1.0, 2.0, 4.0)
+    saturation: float | None = None
 
     def _names(self) -> list[str]:
         return [f"above{t:g}" for t in self.thresholds]
 
     def _features(self, X: NDArray) -> NDArray:
         excess = np.maximum(np.abs(X)[..., None] - np.asarray(self.thresholds, dtype=float), 0.0)
+        if self.saturation is not None:
+            excess = self.saturation * np.log1p(excess / self.saturation)
         return (np.sign(X)[..., None] * excess).reshape(len(X), -1)

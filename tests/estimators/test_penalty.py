@@ -55,6 +55,33 @@ def test_nothing_nearby_is_better(strength: float, l1_ratio: float) -> None:
             assert objective(regression, X, y, v + step) >= value - 1e-10
 
 
+def test_products_are_more_features_of_the_same_problem() -> None:
+    X, y = problem(3)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    i, j = np.triu_indices(4)
+    columns = np.hstack([Z, 0.5 * Z[:, i] * Z[:, j]])
+    curved = IntervalRegression(0.05, products=0.5).fit(X, y)
+    C = curved.product_coef_
+    np.testing.assert_array_equal(C, C.T)
+    scale = np.outer(X.std(axis=0), X.std(axis=0))
+    slopes = (2.0 - np.eye(4))[i, j] * (C * scale)[i, j] / 0.5
+    v = np.concatenate([curved.coef_ * X.std(axis=0), slopes, [curved.predict(X[:1])[0]]])
+    v[-1] -= columns[0] @ v[:-1]
+
+    def value(v: np.ndarray) -> float:
+        z = columns @ v[:-1] + v[-1]
+        hinge = np.maximum(0, 1 - (z - y[:, 0])) ** 2 + np.maximum(0, 1 - (y[:, 1] - z)) ** 2
+        return float(hinge.mean() + 0.05 / 2 * np.sum(v[:-1] ** 2))
+
+    assert value(v) == pytest.approx(curved.objective_, rel=1e-9)
+    assert curved.objective_ < IntervalRegression(0.05).fit(X, y).objective_
+    for step in np.random.default_rng(0).normal(size=(200, len(v))) * 1e-3:
+        assert value(v + step) >= value(v) - 1e-10
+    other = IntervalRegression(0.05, products=0.5).fit(1000 * X - 7, y)
+    np.testing.assert_allclose(other.predict(1000 * X - 7), curved.predict(X), atol=1e-5)
+    assert not IntervalRegression(0.05).fit(X, y).product_coef_.any()
+
+
 def test_l1_selects_and_units_do_not_matter() -> None:
     X, y = problem(1, 200)
     sparse = IntervalRegression(0.5, 1.0).fit(X, y)

@@ -144,6 +144,13 @@ def test_soft_thresholds_by_hand() -> None:
     assert names.tolist() == ["above0_a", "above2_a", "above0_b", "above2_b"]
 
 
+def test_saturated_excess_grows_as_its_logarithm() -> None:
+    X = np.array([[1.0], [1 + 1e-9], [-3.0], [1 + 2 * np.expm1(9.0)], [1e50]])
+    found = SoftThresholds((1,), saturation=2.0).fit_transform(X)[:, 0]
+    np.testing.assert_allclose(found[:4], [0, 1e-9, -2 * np.log(2), 18], rtol=1e-6)
+    assert found[4] < 250
+
+
 UNITS = [2.0**-1000, 1e-300, 1e-9, 1.0, 1e150, 2.0**1000]
 
 
@@ -211,6 +218,10 @@ BAD: list[tuple[Any, str]] = [
     (SlidingMoments(5, trend=5), "needs an odd"),
     (SlidingMoments(3, scale="mad"), 'scale="robust"'),
     *((SoftThresholds(bad), "at least 0") for bad in ((-1.0,), (), 1.0, "12", None, (np.nan,))),
+    *(
+        (SoftThresholds(saturation=bad), "saturation=None or a positive")
+        for bad in (0, -1.0, np.inf)
+    ),
 ]
 
 
