@@ -181,10 +181,10 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
         if not isinstance(self.start, IdentityStart):
             self.components_ = self.start.components(represented, truths)
             paths = None
-        self._fit_penalty(data, represented, truths, paths)
+        rows = self._fit_penalty(data, represented, truths, paths)
         self.steps_ = [self._step(np.nan)]
         for turn in range(1, self.n_turns + 1):
-            logs = self._log_penalties(data)
+            logs = self.regression_.predict(rows)
             known = truths
             if not self.constrained:  # optimal at the good penalties nearest to the learned ones
                 lowest, highest = self.intervals_.T
@@ -192,12 +192,12 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
                 for path, penalty in zip(self.paths_, np.exp(np.clip(logs, lowest, highest))):
                     known.append(Partition(ends=path.change_points[path.positions(penalty)]))
             self._fit_metric(represented, known, logs, turn)
-            self._fit_penalty(data, represented, truths)
+            self._fit_penalty(data, represented, truths, rows=rows)
             self.steps_.append(self._step(self.learner_.solution_.objective))
         best = min(self.steps_[1:], key=lambda step: step.interval_objective)
         if self.keep_best and best is not self.steps_[-1]:
             self.components_ = best.components
-            self._fit_penalty(data, represented, truths)
+            self._fit_penalty(data, represented, truths, rows=rows)
         return self
 
     def _fit_metric(

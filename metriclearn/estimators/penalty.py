@@ -267,11 +267,17 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         represented: Sequence[NDArray],
         truths: Sequence[Any],
         paths: Sequence[SegmentationPath] | None = None,
-    ) -> None:
-        """Target intervals of paths under ``components_``, and the regression on them."""
+        rows: NDArray | None = None,
+    ) -> NDArray[np.float64]:
+        """Target intervals of paths under ``components_``, and the regression on them.
+
+        Returns ``rows``, the features of the sequences, which no metric changes.
+        """
         _PATHS.check(type(self).__name__, "paths", paths)
         paths = list(map(self._path, represented, truths)) if paths is None else list(paths)
-        self.sequence_features_ = clone(self.sequence_features).fit(data.arrays)
+        if rows is None:
+            self.sequence_features_ = clone(self.sequence_features).fit(data.arrays)
+            rows = self.sequence_features_.transform(data.arrays)
         if [path.change_points[0][-1] for path in paths] != [len(array) for array in data.arrays]:
             raise ValueError(
                 f"{type(self).__name__} needs one path for each of the {len(data.arrays)} "
@@ -280,7 +286,6 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         self.paths_ = paths
         errors = [path_errors(path, truth) for path, truth in zip(paths, truths)]
         self.intervals_ = np.array(list(map(target_interval, paths, errors)))
-        rows = self.sequence_features_.transform(data.arrays)
         if not np.isfinite(self.intervals_).any():
             raise ValueError(
                 f"{type(self).__name__} needs annotations that some penalties contradict, but "
@@ -291,6 +296,7 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         cases = zip(paths, errors, np.exp(self.regression_.predict(rows)))
         predicted = [error[path.positions(penalty)] for path, error, penalty in cases]
         self.training_errors_ = np.column_stack([predicted, [error.min() for error in errors]])
+        return rows
 
     def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
         """All optima with up to about as many segments as are asked for or annotated twice."""
