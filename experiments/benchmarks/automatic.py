@@ -5,7 +5,7 @@
 The learner gets what the experiment of the same name trains on and no more than five minutes, anew
 where every unit is held out once; it is scored on the same test data, number of segments estimated.
 The best of our rows is the best in hindsight, on test data, of that experiment's committed results.
-Rows of data sets that are not asked for stay as they were saved.
+Rows of data sets that are not asked for stay as they were saved, but for what those results say.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ TABLES = {
     "audio": "songs",
 }
 _SECONDS = 300.0
+_FAIR = "the best row, found without the unit tested"
 
 
-def best_of_ours(experiment: str) -> dict[str, Any]:
-    """The row of least loss on test data among ours."""
+def rows_of_ours(experiment: str) -> list[dict[str, Any]]:
+    """Ours of an experiment, number of segments estimated, that of least loss on test data first."""
     file = ROOT / "docs" / "results" / f"{experiment}.json"
     rows = [
         row
@@ -51,7 +52,14 @@ def best_of_ours(experiment: str) -> dict[str, Any]:
         == (TABLES[experiment], MEASURE, "estimated")
         and row["method"].startswith(OURS)
     ]
-    return min(rows, key=lambda row: row["mean"])
+    return sorted(rows, key=lambda row: row["mean"])
+
+
+def without_hindsight(experiment: str) -> float:
+    """Mean loss where the best of our rows is found, for every unit, on the other ones."""
+    values = np.array([row["values"] for row in rows_of_ours(experiment)])
+    others = values.sum(axis=1, keepdims=True) - values
+    return float(np.mean(values[others.argmin(axis=0), np.arange(values.shape[1])]))
 
 
 def compared(experiment: str, tiny: bool) -> Row:
@@ -73,7 +81,7 @@ def compared(experiment: str, tiny: bool) -> Row:
         means |= {unit: losses[units == unit].mean() for unit in units}
         choices.append(learner.choice_.names[learner.choice_.chosen])
         left_out += len(learner.choice_.left_out)
-    best = best_of_ours(experiment)
+    best = rows_of_ours(experiment)[0]
     values = np.array([*means.values()])
     mean, error = float(values.mean()), standard_error(values)
     excess = values - [dict(zip(best["units"], best["values"])).get(unit, np.nan) for unit in means]
@@ -108,7 +116,7 @@ def _shown(mean: float, error: float | None) -> str:
 def main() -> None:
     """Choose and fit on every data set; print and save."""
     parser = options_of(__doc__)
-    parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--only", nargs="*", choices=TABLES, default=list(TABLES))
     options = parser.parse_args()
     report = Report("automatic", options, seconds=_SECONDS)
     text = report.path.read_text(encoding="utf-8") if report.path.exists() else '{"tables": []}'
@@ -116,13 +124,15 @@ def main() -> None:
     for name in options.only:
         row = in_own_process(compared, name, options.tiny)
         rows[row["data"]] = row | {key: report.record["machine"][key] for key in ("load", "commit")}
+    fresh = {_data(name): {_FAIR: _shown(without_hindsight(name), None)} for name in TABLES}
     report.table(
         "Chosen on training data alone",
-        [rows[name] for name in map(_data, TABLES) if name in rows],
+        [rows[name] | fresh[name] for name in fresh if name in rows],
         "Mean ‖M − N‖² ± standard error over the independent units of the test data. A best row in "
         "hindsight is good by luck, too: the stricter question is whether auto is within the "
         "standard error of that row, the fairer one whether their difference is within its own, "
-        "paired over units.",
+        "paired over units. Where that row is found for every unit on the other units alone, its "
+        "loss is that of the last column.",
     )
     report.save()
 
