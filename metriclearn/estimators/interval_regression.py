@@ -128,7 +128,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         self.intercept_ = float(solution[-1] - self.coef_ @ mean)
         curvature = np.zeros((P, P))
         curvature[pairs] = self.products * solution[P:-1]
-        self.product_coef_ = (curvature + curvature.T) / 2 / deviation / deviation[:, None]
+        curvature = curvature / deviation / deviation[:, None]
+        self.product_coef_ = (curvature + curvature.T) / 2
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
