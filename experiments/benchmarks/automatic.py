@@ -43,7 +43,7 @@ _FAIR = "the best row, found without the unit tested"
 
 
 def rows_of_ours(experiment: str) -> list[dict[str, Any]]:
-    """Ours of an experiment, number of segments estimated, that of least loss on test data first."""
+    """Ours of an experiment, number of segments estimated, the least loss on test data first."""
     file = ROOT / "docs" / "results" / f"{experiment}.json"
     rows = [
         row
