@@ -94,7 +94,16 @@ SETTINGS = {
     "neuroblastoma": Setting(
         "copy numbers (neuroblastoma)",
         "sequence",
-        {"ours": ("ours_hermite", {"min_size": 3}, None)},
+        {
+            "ours": (
+                "ours_hermite",
+                {
+                    "regression__products": 0.2,
+                    "representation__softthresholds__saturation": 2.0,
+                },
+                None,
+            )
+        },
         (2, 5, 10, 20),
         2,
         "profiles",
