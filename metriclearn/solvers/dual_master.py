@@ -192,8 +192,11 @@ class DualMaster:
         c = gradient[chosen] + H @ a[chosen]
         groups = self.groups[chosen]
         # the program gives the new weights of the chosen rows; those of all others become 0
-        direction = -a
-        direction[chosen] += simplex_qp(H, c, groups, self.masses, tolerance)
+        for precision in (tolerance, 1e-3 * tolerance, 1e-6 * tolerance):
+            direction = -a
+            direction[chosen] += simplex_qp(H, c, groups, self.masses, precision)
+            if gradient @ direction > precision:  # else the ascent may be the program's error
+                break
         return direction
 
 

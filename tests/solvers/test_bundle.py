@@ -76,6 +76,16 @@ def test_separable_data_reach_zero_risk() -> None:
     assert problem.risk()(solution.w).mean <= 2e-3 * solution.scale
 
 
+@pytest.mark.parametrize("strength", [0.49, 0.502])
+def test_duals_that_a_price_curves_steeply_are_solved_in_few_rounds(strength) -> None:
+    """The strongest regularization of a path: of the ascent a tiny share of the gap is left."""
+    data = make_change_points(n_features=100, random_state=0)
+    places = [0, 1, 2, 3, 7, 8, 9]
+    learner = ChangePointMetricLearner(regularizer=L1(strength), solver=BundleDual(max_rounds=30))
+    learner.fit([data.sequences[i] for i in places], [data.labels[i] for i in places])
+    assert learner.solution_.converged
+
+
 @pytest.mark.parametrize(("unit", "seed"), [(0.05, 2), (0.1, 0), (0.1, 2), (0.4, 0)])
 def test_small_features_drawn_to_their_metric_are_learned_in_few_rounds(unit, seed) -> None:
     """The master problem is solved though the price is in a unit far from the metric's."""
