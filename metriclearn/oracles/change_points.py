@@ -950,8 +950,9 @@ def _divide(S, c, F, t, u, rounding, starts, bounds, row, n, incumbent):
             starts[new, count], bounds[new, count, 0], bounds[new, count, 1] = s, low, high
             count += 1
             continue
-        mean = rise / size
-        room, slack = (lead + rise * mean) / size, rounding / size
+        share = 1.0 / size
+        mean, slack = rise * share, rounding * share
+        room = (lead + rise * mean) * share
         # t takes what is outside of the inner width, s keeps what is inside of the outer one.
         outer, inner = np.sqrt(max(0.0, room + slack)), np.sqrt(max(0.0, room - slack))
         if low <= mean - inner:
