@@ -136,9 +136,11 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         """z of every row, (n,)."""
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
-        centered = rows - self.mean_
-        curved = np.sum(centered @ self.product_coef_ * centered, axis=1)
-        return rows @ self.coef_ + self.intercept_ + curved
+        values = rows @ self.coef_ + self.intercept_
+        if self.products:
+            centered = rows - self.mean_
+            values += np.sum(centered @ self.product_coef_ * centered, axis=1)
+        return values
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of values inside their intervals."""

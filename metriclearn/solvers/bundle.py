@@ -61,8 +61,8 @@ class BundleDual(BaseEstimator):
 
     Raises
     ------
-    ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+    ValueError, OSError
+        From the learner's ``fit``, for parameters that cannot be used, or a checkpoint.
 
     References
     ----------

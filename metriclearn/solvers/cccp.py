@@ -46,8 +46,8 @@ class CCCP(ComponentParameters):
 
     Raises
     ------
-    ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+    ValueError, OSError
+        From the learner's ``fit``, for parameters that cannot be used, or a checkpoint.
 
     References
     ----------

@@ -53,8 +53,8 @@ class CuttingPlane(BaseEstimator):
     ------
     ImportError
         If cvxpy is not installed.
-    ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+    ValueError, OSError
+        From the learner's ``fit``, for parameters that cannot be used, or a checkpoint.
 
     References
     ----------

@@ -109,8 +109,8 @@ class ProjectedSubgradient(ComponentParameters):
 
     Raises
     ------
-    ValueError
-        From the learner's ``fit``, for parameters that cannot be used.
+    ValueError, OSError
+        From the learner's ``fit``, for parameters that cannot be used, or a checkpoint.
 
     References
     ----------
