@@ -316,7 +316,7 @@ def paired_tests(
     scores : dict
         Method → images × measures.
     pairs : sequence of (first, second)
-        Methods to compare.
+        Methods to compare, where both have scores.
     names : dict
         Sets of images by their description; those of a single image are left out.
     """
@@ -324,7 +324,7 @@ def paired_tests(
     for (first, second), (description, chosen), measure in product(
         pairs, names.items(), next(iter(scores.values()))
     ):
-        if len(chosen) < 2:
+        if len(chosen) < 2 or not {first, second} <= scores.keys():
             continue
         a, b = (scores[name][measure].loc[list(chosen)].to_numpy() for name in (first, second))
         test = ttest_rel(a, b)

@@ -56,7 +56,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
     coef_ : array (P,)
         The slope at the mean, for features in their own units.
     product_coef_ : array (P, P)
-        C, symmetric: z = b + ⟨coef_, x⟩ + (x − mean_)ᵀ C (x − mean_), in their own units.
+        C, symmetric, in their own units: z = b + ⟨w, x⟩ + (x − x̄)ᵀ C (x − x̄), with ``coef_`` for w
+        and ``mean_`` for x̄.
     intercept_ : float
         b.
     objective_ : float

@@ -79,6 +79,7 @@ def test_paired_tests_are_scipys() -> None:
     assert all_["deviation"] == pytest.approx(np.std(a - b, ddof=1))
     assert all_["relative"] == pytest.approx(a.mean() / b.mean() - 1)
     assert (few["n"], few["images"]) == (5, "few")
+    assert paired_tests(losses, [("ours", "not configured")], {"all": names}) == []
 
 
 @pytest.fixture(scope="module")
