@@ -138,9 +138,15 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
         values = rows @ self.coef_ + self.intercept_
-        if self.products:
+        if np.any(getattr(self, "product_coef_", 0.0)):  # older files have none
             centered = rows - self.mean_
-            values += np.sum(centered @ self.product_coef_ * centered, axis=1)
+            with np.errstate(over="ignore", invalid="ignore"):
+                values += np.sum(centered @ self.product_coef_ * centered, axis=1)
+            if not np.isfinite(values).all():
+                raise ValueError(
+                    "IntervalRegression with products needs features whose products are finite, "
+                    f"got up to {np.max(np.abs(rows)):.1e}; rescale them as in training."
+                )
         return values
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

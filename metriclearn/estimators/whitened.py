@@ -314,7 +314,7 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         "learner": component(ClusteringMetricLearner, "ClusteringMetricLearner()"),
         "shrinkage": number(0, 1),
         "between": number(0, 1),
-        "reference": either(None, component(MetricEstimator, "ClosedFormMetric(0.1)")),
+        "reference": component(MetricEstimator, "ClosedFormMetric(0.1)", optional=True),
         "toward": either(None, number(1e-12)),
     }
 
@@ -346,7 +346,7 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         if self.toward is None:
             return learner
         score = sum(np.sum(truth.root(Z) ** 2) for Z, truth in zip(mapped, truths))
-        if not score > 0:
+        if score <= 1e-20 * sum(np.sum(Z**2) for Z in mapped):  # rounding of equal means
             raise ValueError(
                 "WhitenedClusteringLearner needs clusters whose means differ under the reference "
                 "to learn toward it, got none; pass another reference, or toward=None."

@@ -55,6 +55,15 @@ def test_nothing_nearby_is_better(strength: float, l1_ratio: float) -> None:
             assert objective(regression, X, y, v + step) >= value - 1e-10
 
 
+def test_a_fitted_curvature_is_kept_and_never_gives_nan() -> None:
+    X, y = problem(3)
+    curved = IntervalRegression(products=0.5).fit(X, y)
+    expected = curved.predict(X)
+    np.testing.assert_array_equal(curved.set_params(products=0.0).predict(X), expected)
+    with pytest.raises(ValueError, match=r"whose products are finite, got up to \d.*e\+16"):
+        curved.predict(1e160 * X)
+
+
 def test_products_are_more_features_of_the_same_problem() -> None:
     X, y = problem(3)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)

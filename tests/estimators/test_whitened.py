@@ -230,3 +230,5 @@ def test_neither_units_nor_the_number_of_samples_change_what_a_strength_means(re
 def test_there_is_nothing_to_learn_toward_where_clusters_have_the_same_mean() -> None:
     with pytest.raises(ValueError, match=r"whose means differ .* got none; pass another"):
         toward(1.0, None, np.array([[1.0], [-1], [2], [-2]]), [0, 0, 1, 1])
+    with pytest.raises(ValueError, match=r"whose means differ .* got none; pass another"):
+        toward(1.0, None, IRIS, np.zeros(len(IRIS)))  # up to the rounding of means
