@@ -8,7 +8,8 @@ mean model is told. All programs minimize ‖Z − MZ‖² + penalty · (number 
 penalty 2 P log T where none is stated; fastcpd's half of it is its ``beta`` with the adjustment
 "BIC". Programs are timed only where their objectives are equal to 1e-9 (relative). Times are
 medians of processor time, taken in turns, one thread: unlike wall time they do not favor short
-programs on a busy machine.
+programs on a busy machine. Memory is that of ours, measured in a process of its own: the most it
+takes above what is there before the call, X and Z among it.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ from numpy.typing import NDArray
 import metriclearn as ml
 from experiments.benchmarks.machine import (
     Report,
+    Row,
     cell,
+    in_own_process,
     in_turns,
     options_of,
+    peak_above,
     power_of,
     side_by_side,
+    timed,
 )
 from experiments.benchmarks.peers import Ends, Program, answering, installed, objective, programs
 from metriclearn.datasets import make_change_points
@@ -53,6 +58,7 @@ _LEFT_OUT = (
     "A peer is left out of the next length where a quadratic cost would take it more than "
     "100 s there."
 )
+_PEAK = "peak MiB above the data"
 _SAME = 1e-9  # relative difference of objectives
 _SLOW_SAMPLES = 20000  # from here on a peer's dynamic program takes the better part of a minute
 
@@ -97,7 +103,8 @@ def penalized(signal: Signal, repeats: int) -> dict[str, Any]:
     able = answering(programs(), signal.Z, signal.penalty)
     calls = {name: partial(run, signal.Z, signal.penalty) for name, run in able.items()}
     cells = side_by_side(calls, repeats, signal.same)
-    return {"(T, P, segments)": signal.name, **cells, "segments": len(cells["ours"].result)}
+    cells["segments"] = len(cells["ours"].result)
+    return {"(T, P, segments)": signal.name, **cells, _PEAK: peak(signal)}
 
 
 def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
@@ -112,7 +119,23 @@ def with_product(signal: Signal, repeats: int) -> dict[str, Any]:
     able = answering(programs(), signal.Z, signal.penalty)
     calls = {name: partial(multiplied, run) for name, run in able.items()}
     calls["ours"] = partial(learner.predict_change_points, signal.X)
-    return {"(T, P, segments)": signal.name, **side_by_side(calls, repeats, signal.same)}
+    cells = side_by_side(calls, repeats, signal.same)
+    cells["product alone"] = timed(lambda: signal.X @ signal.L, repeats).of_processor
+    return {"(T, P, segments)": signal.name, **cells}
+
+
+def peak(signal: Signal, count: int | None = None) -> float:
+    """Most MiB that ours takes above the data, for a number of segments if one is given."""
+    return in_own_process(_memory, signal, count)[_PEAK]
+
+
+def _memory(signal: Signal, count: int | None) -> Row:
+    shift = -signal.penalty if count is None else 0.0
+
+    def ours() -> ml.Partition:
+        return ml.ChangePoints()(ml.LowRankForm(signal.Z, shift=shift), count)
+
+    return {_PEAK: peak_above(ours)}
 
 
 def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict[str, Any]:
@@ -124,8 +147,8 @@ def known_number(signal: Signal, count: int, options: Any, **cells: Any) -> dict
     if ruptures is not None and not (options.skip_slow and len(signal.Z) >= _SLOW_SAMPLES):
         program = ruptures.KernelCPD(kernel="linear", min_size=1, jump=1)
         calls["KernelCPD"] = lambda: program.fit(signal.Z).predict(n_bkps=count - 1)
-    timed = side_by_side(calls, options.repeats, signal.same)
-    return {"(T, P, segments)": signal.name, **cells, "K": count, **timed}
+    cells |= {"K": count, **side_by_side(calls, options.repeats, signal.same)}
+    return {"(T, P, segments)": signal.name, **cells, _PEAK: peak(signal, count)}
 
 
 def off_hull(signal: Signal) -> int:
@@ -178,8 +201,8 @@ def of_length(
             cells = side_by_side(calls, repeats, signal.same)
             others = calls.keys() - {"ours"}
             peers -= {n for n in others if cells[n].median * (following / T) ** 2 > _SLOW}
-            found = len(cells["ours"].result)
-            rows.append({_CHANGES: words, "P": n_features, "T": T, **cells, "segments": found})
+            cells |= {"segments": len(cells["ours"].result), _PEAK: peak(signal)}
+            rows.append({_CHANGES: words, "P": n_features, "T": T, **cells})
     return rows
 
 

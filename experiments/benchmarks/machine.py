@@ -6,6 +6,7 @@ A benchmark leaves ``docs/benchmarks/NAME.json``; ``make figures`` makes the pag
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import multiprocessing
 import os
@@ -154,6 +155,21 @@ def _with_peak(function: Callable[..., Row], *arguments: Any) -> Row:
 def peak_mebibytes() -> int:
     """Most memory that this process has had: interpreter, compiled code and data."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def peak_above(call: Call) -> float:
+    """Most MiB that a call takes beyond what is there before it, once it has run to warm up."""
+
+    def mebibytes(name: str) -> float:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return int(status.partition(f"{name}:")[2].split()[0]) / 1024
+
+    call()
+    ctypes.CDLL(None).malloc_trim(0)  # what the first call has freed
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    before = mebibytes("VmRSS")
+    call()
+    return round(mebibytes("VmHWM") - before, 1)
 
 
 def power_of(sizes: Sequence[float], seconds: Sequence[float]) -> float:
