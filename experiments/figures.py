@@ -263,8 +263,8 @@ def source_of(name: str, docs: Path) -> str:
 
 def told(picture: Path) -> dict[str, str]:
     """The texts in a PNG file."""
-    with Image.open(picture) as image:
-        return dict(getattr(image, "text", {}))
+    with Image.open(picture) as image:  # texts stand before the pixels, which are not read
+        return {str(key): text for key, text in image.info.items() if isinstance(text, str)}
 
 
 def drawn_pages(docs: Path) -> dict[Path, str]:
