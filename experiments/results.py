@@ -43,13 +43,13 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product, repeat
+from functools import cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import binomtest, rankdata, wilcoxon
+from scipy.stats import binomtest, wilcoxon
 
 from metriclearn.plots.canvas import number
 
@@ -98,7 +98,6 @@ _ROW: dict[str, Any] = {
     "seconds": _NUMBER,
 }
 _FEWEST_PAIRS = 6  # no two-sided test of signs of five can be below 5 %
-_FEW_SIGNS = 13  # of which scipy goes through all, too
 _ROUNDING = 1e-9
 _MOST_UNITS = 12  # a table of every unit has as many columns at most
 
@@ -351,7 +350,7 @@ def paired_tests(
         gains = gains[np.abs(gains) > _ROUNDING * np.abs(row["values"]).max()]
         better, n = int(np.sum(gains > 0)), len(gains)
         signs = binomtest(better, n).pvalue if n else 1.0
-        ranks = signed_ranks(gains) if n else 1.0
+        ranks = _signed_ranks(tuple(gains)) if n else 1.0
         tests[method] = {"better": better, "worse": n - better, "mcnemar": signs, "wilcoxon": ranks}
     for name in ("mcnemar", "wilcoxon"):
         least = 0.0
@@ -361,16 +360,10 @@ def paired_tests(
     return tests
 
 
-def signed_ranks(gains: NDArray[np.float64]) -> float:
-    """Two-sided p of Wilcoxon's signed-rank test, as ``scipy.stats.wilcoxon``.
-
-    Where there are ties among few, all signs are gone through at once, not one by one.
-    """
-    n, ranks = len(gains), rankdata(np.abs(gains))
-    if n > _FEW_SIGNS or len(np.unique(ranks)) == n:
-        return wilcoxon(gains).pvalue
-    sums, observed = np.array([*product((0, 1), repeat=n)]) @ ranks, ranks[gains > 0].sum()
-    return min(1.0, 2.0 * min(np.mean(sums <= observed), np.mean(sums >= observed)))
+@cache
+def _signed_ranks(gains: tuple[float, ...]) -> float:
+    """Of a table that is checked again and again, once: ties make scipy go through all signs."""
+    return float(wilcoxon(gains).pvalue)
 
 
 def tests_markdown(results: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import wilcoxon
 
 from experiments.report import (
     Artifacts,
@@ -18,13 +17,7 @@ from experiments.report import (
     results_markdown,
     write_report,
 )
-from experiments.results import (
-    headline,
-    paired_tests,
-    read_results,
-    results_table,
-    signed_ranks,
-)
+from experiments.results import headline, paired_tests, read_results, results_table
 from metriclearn import ChangePointMetricLearner
 from metriclearn.plots import plot_embeddings
 
@@ -272,14 +265,6 @@ def test_paired_tests_by_hand() -> None:
     assert "No paired test over 3 test users: even were ours better in all, p would be 0.25." in few
     shared = written(results | {"tables": [_table(independent=False)]})
     assert "No paired test: test users are not independent." in results_markdown(shared)
-
-
-@pytest.mark.parametrize("n", [1, 2, 6, 10, 14])
-@pytest.mark.parametrize("levels", [1, 3, 1000])
-def test_signed_ranks_are_scipys(n: int, levels: int) -> None:
-    rng = np.random.default_rng(n)
-    gains = rng.choice([-1.0, 1.0, 1.0], n) * rng.integers(1, levels + 1, n)
-    assert signed_ranks(gains) == pytest.approx(wilcoxon(gains).pvalue, abs=1e-12)
 
 
 def test_results_survive_the_round_trip(tmp_path: Path) -> None:
