@@ -158,6 +158,13 @@ class DualMaster:
             value = float(a @ self.offsets - 0.5 * self.curvature * (x @ x))
             # halve the step until D grows enough (Armijo), with v moving along by one product
             change, step = _combine(direction, self.rows), 1.0
+            while self.cone.priced and step >= 1e-6:
+                # not where the price alone, as the rest of D is concave, takes what D is to gain
+                price = max(0.0, v[-1] - step * change[-1]) / self.curvature
+                taken = 0.5 * self.curvature * (price**2 - x[-1] ** 2) + step * x[-1] * change[-1]
+                if step * ascent - taken >= 1e-4 * step * ascent:
+                    break
+                step *= 0.5
             while ascent > 0.0:
                 trial, trial_v = a + step * direction, v - step * change
                 point, trial_jacobian = self.cone.linearize(trial_v)
