@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from multiprocessing.dummy import DummyProcess
 from pathlib import Path
 from typing import Any
@@ -98,8 +99,7 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
     """
     overrides = OverridesParser.create().parse_overrides(list(texts))
     groups = [o for o in overrides if (Path(CONFIGS) / o.key_or_group).is_dir()]
-    with initialize_config_dir(CONFIGS, version_base="1.3"):
-        base = compose(config_name, [str(o.input_line) for o in groups])
+    base = _composed(config_name, tuple(str(o.input_line) for o in groups))
     for override in overrides:
         key, value = override.key_or_group, override.value()
         parent, _, last = key.rpartition(".")
@@ -119,6 +119,13 @@ def check_overrides(config_name: str, texts: Sequence[str]) -> None:
         single = value is not None and not override.is_sweep_override()
         if words and single and type(value) not in kinds:
             raise ValueError(f"{key} needs {words}, got {value}.")
+
+
+@cache
+def _composed(config_name: str, groups: tuple[str, ...]) -> DictConfig:
+    """What a command line changes; composing it takes half a second."""
+    with initialize_config_dir(CONFIGS, version_base="1.3"):
+        return compose(config_name, list(groups))
 
 
 def _missing(base: DictConfig, key: str, known: Sequence[str]) -> str:

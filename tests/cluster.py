@@ -1,14 +1,23 @@
 """A real Dask scheduler and workers, each a process of its own, on loopback and free ports."""
 
+import importlib
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from tests.processes import PROCESSES
+
 _TIMEOUT = 60.0  # seconds, for a slow machine
+
+
+def serve(name: str, log: str, arguments: list[str]) -> None:
+    """``dask NAME ARGUMENTS``."""
+    with open(log, "a") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    importlib.import_module(f"distributed.cli.dask_{name}").main(arguments)
 
 
 class Cluster:
@@ -16,11 +25,11 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._file = folder, folder / "scheduler.json"
-        self.workers: list[subprocess.Popen] = []
+        self.workers: list[Any] = []
         self.scheduler = self._start("scheduler", "--port", "0", "--scheduler-file", self._file)
         deadline = time.monotonic() + _TIMEOUT
         while not self._file.exists():
-            assert self.scheduler.poll() is None, self.log("scheduler")
+            assert self.scheduler.is_alive(), self.log("scheduler")
             assert time.monotonic() < deadline, "the scheduler did not start"
             time.sleep(0.05)
 
@@ -32,7 +41,7 @@ class Cluster:
 
     def with_workers(self, client: Any, count: int) -> None:
         """Have that many, after some were killed."""
-        self.workers = [worker for worker in self.workers if worker.poll() is None]
+        self.workers = [worker for worker in self.workers if worker.is_alive()]
         while len(self.workers) < count:
             place = self.folder / f"work{time.monotonic_ns()}"
             options = ("--nthreads=1", "--no-nanny", "--memory-limit=0", "--death-timeout=60")
@@ -45,13 +54,13 @@ class Cluster:
 
     def kill_a_worker(self) -> None:
         """SIGKILL: no good-bye, no hand-over."""
-        victim = next(worker for worker in self.workers if worker.poll() is None)
+        victim = next(worker for worker in self.workers if worker.is_alive())
         os.kill(victim.pid, signal.SIGKILL)
-        victim.wait()
+        victim.join()
 
     def kill_the_scheduler(self) -> None:
         self.scheduler.kill()
-        self.scheduler.wait()
+        self.scheduler.join()
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
@@ -59,14 +68,11 @@ class Cluster:
     def close(self) -> None:
         for process in (*self.workers, self.scheduler):
             process.kill()
-            process.wait()
+            process.join()
 
-    def _start(self, name: str, *options: Any) -> subprocess.Popen:
-        command = [sys.executable, "-m", f"distributed.cli.dask_{name}", "--host", "127.0.0.1"]
-        with open(self.folder / f"{name}.log", "a") as log:
-            return subprocess.Popen(
-                [*command, "--no-dashboard", *map(str, options)],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )
+    def _start(self, name: str, *options: Any) -> Any:
+        arguments = ["--host", "127.0.0.1", "--no-dashboard", *map(str, options)]
+        log = str(self.folder / f"{name}.log")
+        process = PROCESSES.Process(target=serve, args=(name, log, arguments))
+        process.start()
+        return process
