@@ -602,7 +602,9 @@ def test_wrong_command_line_is_status_2(capsys: pytest.CaptureFixture[str]) -> N
         assert shown in capsys.readouterr().err
 
 
-def test_installed_command(tmp_path: Path) -> None:
+def test_installed_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """From a folder of tables with a constant column to segments, as at a prompt."""
     command = Path(sys.executable).with_name("metriclearn")
     if not command.exists():
@@ -627,6 +629,7 @@ def test_installed_command(tmp_path: Path) -> None:
     assert notes.startswith("Note: ")
     assert "(level)" in notes
     write_wave(tmp_path / "t" / "r.wav", np.sin(np.arange(3 * RATE) / 7))
+    monkeypatch.chdir(tmp_path)
     for rows, sentence in (
         (
             "r,0,1000,a\nr,1000,3000,b",
@@ -635,9 +638,8 @@ def test_installed_command(tmp_path: Path) -> None:
         ("r,0,3,a", "needs a boundary to learn from"),
     ):
         (tmp_path / "t" / "segments.csv").write_text(f"recording,start,end,label\n{rows}\n")
-        status, _, errors = at_prompt("fit t --out t2.model --cache cache")
-        assert status == 1
-        assert sentence in errors
+        run(*"fit t --out t2.model --cache cache".split(), status=1)
+        assert sentence in capsys.readouterr().err
     (tmp_path / "t" / "segments.csv").unlink()
     status, out, errors = at_prompt("segment t nothing.csv --model t.model --out found")
     assert status == 1

@@ -1,12 +1,30 @@
 """Small recordings for tests: signals, wave files and videos with known content."""
 
 from fractions import Fraction
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
+import numba
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 RATE = 16000
+
+
+@cache
+def reference() -> Any:
+    """librosa, its ufuncs compiled when they are called: defining them all takes 15 s."""
+    librosa, compiled = pytest.importorskip("librosa"), numba.guvectorize
+    with mock.patch.object(
+        numba, "guvectorize", lambda _, *given, **more: compiled(*given, **more)
+    ):
+        for name in ("util.utils", "core.audio", "core.pitch"):
+            import_module(f"librosa.{name}")
+    return librosa
 
 
 def melody(seconds: float, seed: int = 0, rate: int = RATE) -> NDArray[np.float32]:

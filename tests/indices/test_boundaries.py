@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import metriclearn.indices as indices
 from metriclearn.problem.partition import Partition
+from tests.budget import examples
 
 
 @st.composite
@@ -135,7 +136,7 @@ def detected(true: set[int], pred: set[int], margin: int) -> int:
 
 def test_measures_of_the_turing_benchmark_are_its_definitions() -> None:
     rng = np.random.default_rng(0)
-    for _ in range(1000):
+    for _ in range(examples(1000)):
         annotations, pred, n = several_annotators(rng)
         margin = int(rng.integers(0, 8))
         marked = [set(places) for places in annotations.values()]

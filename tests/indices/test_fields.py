@@ -1,4 +1,4 @@
-"""Measures of states and of fields: each equals its reference on 1,000 random labelings."""
+"""Measures of states and of fields: each equals its reference on random labelings."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,15 +9,15 @@ import pytest
 
 import metriclearn.indices as indices
 from metriclearn.problem.partition import Partition
+from tests.budget import examples
 
-N_CASES = 1000
 Pair = tuple[np.ndarray, np.ndarray]
 
 
 def labelings(longest: int = 60) -> Iterator[Pair]:
     """Pairs from one sample on: of one state, all different, without order, or recurring."""
     rng = np.random.default_rng(1)
-    for _ in range(N_CASES):
+    for _ in range(examples(1000)):
         n, n_states = int(rng.choice([1, 2, 5, longest // 2, longest])), int(rng.integers(1, 6))
         kinds = [
             np.zeros(n, dtype=int),
