@@ -638,7 +638,7 @@ def test_installed_command(
         ("r,0,3,a", "needs a boundary to learn from"),
     ):
         (tmp_path / "t" / "segments.csv").write_text(f"recording,start,end,label\n{rows}\n")
-        run(*"fit t --out t2.model --cache cache".split(), status=1)
+        run("fit", "t", "--out", "t2.model", "--cache", "cache", status=1)
         assert sentence in capsys.readouterr().err
     (tmp_path / "t" / "segments.csv").unlink()
     status, out, errors = at_prompt("segment t nothing.csv --model t.model --out found")
