@@ -14,6 +14,8 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, settings
 from scipy.sparse import issparse
 
+from tests.budget import examples
+
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _SECONDS = 120.0  # of a call on a dozen samples, on a machine that does other things, too
 # scikit-learn's words for an estimator that is not fitted, or fitted to other features
@@ -21,11 +23,11 @@ _CONTRACT = ("check_is_fitted", "_check_n_features", "_check_feature_names", "_g
 CASES: Counter[str] = Counter()  # by property: what has been tried in this process
 
 
-def in_ci(examples: int) -> Callable[[Any], Any]:
-    """Settings of a property: the same examples in every run of the tests, as many as said."""
+def in_ci(many: int) -> Callable[[Any], Any]:
+    """Settings of a property: the same examples in every run of the tests, by their budget."""
     return settings(
         derandomize=True,
-        max_examples=examples,
+        max_examples=max(1, examples(many)),
         deadline=None,
         database=None,
         phases=[Phase.generate],

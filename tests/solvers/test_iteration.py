@@ -26,9 +26,9 @@ SOLVERS = {
     "n-slack, plain": (CuttingPlane(True, 0.0, tolerance=1e-5), 1e-5),
     "n-slack": (CuttingPlane(tolerance=1e-5), 1e-5),
     "one-slack": (CuttingPlane(False, 0.5, tolerance=1e-5), 1e-5),
-    "polyak": (ProjectedSubgradient(max_rounds=300), 1e-1),
-    "decreasing": (ProjectedSubgradient(DecreasingStep(), max_rounds=300), 1e-2),
-    "constant": (ProjectedSubgradient(ConstantStep(0.1), max_rounds=300), 1e-1),
+    "polyak": (ProjectedSubgradient(max_rounds=120), 1e-1),
+    "decreasing": (ProjectedSubgradient(DecreasingStep(), max_rounds=120), 1e-2),
+    "constant": (ProjectedSubgradient(ConstantStep(0.1), max_rounds=120), 1e-1),
 }
 STEPPING = [
     BundleDual(1e-9, max_rounds=9),
