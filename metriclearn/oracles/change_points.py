@@ -46,6 +46,14 @@ F(T) has no price. A start s is beaten from t on by the same rule as without pri
 where p_t stands in F(t) and nothing was asked of its sign. The bounds at checkpoints compare
 values of f from starts in F, too, and hold unchanged.
 
+Without a truth, charges, rules and prices f(s,u) = max_μ 2μᵀ(S_u − S_s) − |μ|²(u−s) + c, so that
+starts compete for every mean μ, once for all later u. With i the best start at u, a = |s−i|, b =
+u−s, m means of samples, and g = F(s) + f(s,u) − c − F(u): s is better than u only inside of the
+ball |μ − m(s,u)|² ≤ g/b, and than i outside of one around m(i,s) where i < s, or inside of one
+around m(s,i). If the first ball lies within the second one, or if the two are disjoint, s is
+dropped (_dominated; a test with two rivals as in DUST, arXiv:2507.02467). What it needs is mostly
+in F: in a segment only the newer starts stay alive, and those just before a change soon go, too.
+
 One feature without a truth has a program of its own, which drops starts by the means that they are
 best for, see best_means.
 """
@@ -68,7 +76,7 @@ from metriclearn.problem.partition import Partition, check_count
 # Fractions of the slack below F(u): starts closer than the first are evaluated again at a
 # checkpoint, those closer than the second are looked at before all others. Any choice is exact;
 # these were the fastest of a few on steps in noise, T = 5 000 and 40 000, with and without a truth.
-_EVALUATED, _HOT = 0.5, 0.1
+_EVALUATED, _HOT = 0.7, 0.1
 _REDUCTION = {"reassoc", "contract", "nsz"}
 # Functions that Python calls, and those that only kernels call: these are compiled with their
 # callers, without a way in from Python.
@@ -734,14 +742,20 @@ def _advance(
         best = -np.inf
         if low <= incumbent < high:
             best = F[incumbent] + segment_value(S, weight, truth, charges, c, incumbent, u)
-        ripe = newest + 1 - fresh
+        ripe = wait = newest + 1 - fresh
         if spread >= 0.0:
-            spread += _energy(S, u - 1, u)
-            top = max(top, F[newest] + segment_value(S, 0.0, None, None, c, newest, u) - spread)
+            energy = _energy(S, u - 1, u)
+            spread += energy
+            if newest < u - 1:
+                energy = _energy(S, newest, u) / (u - newest)
+            top = max(top, F[newest] + (energy + c) - spread)
             if top + spread + 1e-15 * (ripe + 16) * (abs(best) + spread - c) <= best:
-                ripe = _INTEGER(0)
+                ripe, wait = _INTEGER(0), ripe
+            else:
+                spread, top, wait = 0.0, -np.inf, _INTEGER(0)
         for s in range(max(newest + 1 - ripe, low), high):
             value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
+            bounds[n_old - fresh + s], top = value, max(top, value + weight)
             if value > best:
                 best, incumbent = value, s
         # F(s) + f(s,u) ≤ bounds[s] + common: whole blocks are left out by their largest bound, then
@@ -760,11 +774,12 @@ def _advance(
             )  # fmt: skip
         F[u], last[u] = best - price_at(prices, u), incumbent
         # A new checkpoint tightens all bounds; it pays once the work since the last one, looks at
-        # blocks and evaluations, has reached what it costs.
-        if work >= cost + ripe or u >= horizon:
+        # blocks and evaluations, exceeds what it costs; joined levels ask for it with a cost of 0.
+        if work >= 1.5 * cost + wait or u >= horizon or cost == 0:
             n_old, n_hot, cost, horizon, growth = _renew(
-                signal, c, min_size, u, low, fresh, common, F, starts, bounds, expiry, n_old
-            )
+                signal, c, min_size, u, low, fresh, ripe > 0, common, F, last, starts, bounds,
+                expiry, n_old,
+            )  # fmt: skip
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
             checkpoint, work, fresh, spread, top = u, 0, newest + 1, 0.0 * spread, -np.inf
             full = levels is not None and n_old > _LEVEL and n_levels < _LEVELS - 1
@@ -787,7 +802,7 @@ def _look(
         work += 1
         for j in range(block_start[b], block_start[b + 1]):
             s = _INTEGER(starts[j])
-            if bounds[j] + common > best and low <= s < high:
+            if bounds[j] + common > best and low <= s < high and s != incumbent:
                 work += 1
                 value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
                 if value > best:
@@ -973,18 +988,24 @@ def _divide(S, c, F, t, u, rounding, starts, bounds, row, n, incumbent):
 
 
 @njit(**_WITHIN)
-def _renew(signal, c, min_size, u, low, fresh, common, F, starts, bounds, expiry, n):
+def _renew(
+    signal, c, min_size, u, low, fresh, known, common, F, last, starts, bounds, expiry, n
+):  # fmt: skip
     """Carry the bounds of n live starts over to the checkpoint u, add the fresh, and drop starts.
 
     Those before ``low`` are refused from now on, those beaten at u from the first end on of which
     u is a legal split. A value that stays low is only shifted by ``common``; one that comes within
-    reach of F(u) is computed. Returns how many starts live on, how many of them, moved to the
-    front, are hot, what the work cost, how far the bounds hold, and their growth.
+    reach of F(u) is computed, unless ``known`` as those of fresh starts may be. Returns how
+    many starts live on, how many of them, moved to the front, are hot, what the work cost, how far
+    the bounds hold, and their growth.
     """
-    S, weight, truth, charges, slacks, rules, _ = signal
+    S, weight, truth, charges, slacks, rules, prices = signal
+    plain = truth is None and charges is None and rules is None and prices is None
+    known, old, best = known and rules is None, n, _INTEGER(last[u])
     for s in range(max(fresh, low), u - min_size + 1):
         if F[s] > -np.inf:
-            starts[n], bounds[n], expiry[n], n = s, np.inf, _NEVER, n + 1
+            starts[n], expiry[n] = s, _NEVER
+            bounds[n], n = bounds[old - fresh + s] if known else np.inf, n + 1
     slack = split_slack(slacks, weight, c, u)
     until = legal_from(rules, u, min_size)
     tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
@@ -993,10 +1014,11 @@ def _renew(signal, c, min_size, u, low, fresh, common, F, starts, bounds, expiry
     rounding = 1e-14 * abs(F[u])  # without noise there are ties, and their last bits decide
     kept, evaluated, first, top = _INTEGER(0), 0, u, -np.inf
     for j in range(n):
-        s, value, end = _INTEGER(starts[j]), bounds[j] + common, expiry[j]
+        s, value, end = _INTEGER(starts[j]), bounds[j], expiry[j]
         if s < low:
             continue
-        if value + _EVALUATED * slack > F[u] or slack <= 0.0:
+        value += common if j < old else 0.0
+        if (j < old or not known) and (value + _EVALUATED * slack > F[u] or slack <= 0.0):
             value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
             evaluated += 1
         # Now value = F(s) + f(s,u), or more; by (*) the slack makes it hold for every later end.
@@ -1004,7 +1026,15 @@ def _renew(signal, c, min_size, u, low, fresh, common, F, starts, bounds, expiry
         if truth is not None and bound > F[u] and (value - c <= F[u] or (tight and not within)):
             bound = value + _truth_slack(truth, weight, c, s, u, T)
         # Beaten at u: from the first end that u may split off, the start u is at least as good.
-        if bound <= F[u]:
+        beaten, ahead = bound <= F[u], s - best
+        if plain and ahead < 2 * (u - s) and ahead != 0:  # others are hardly ever dominated
+            rise = F[s] - F[best]
+            apart = rise - c  # the energy between them, where one is the best start of the other
+            if ahead < 0 or last[s] != best:
+                apart = _energy(S, best, s) / abs(ahead)
+            gain, margin = value - c - F[u], 1e-13 * (abs(F[u]) - c)
+            beaten = beaten or _dominated(c, rise, apart, gain, ahead, u - s, margin)
+        if beaten:
             end = min(end, until)
         if end > u + 1:
             if within:  # up to the horizon, the growth makes up for what this bound lacks
@@ -1014,8 +1044,26 @@ def _renew(signal, c, min_size, u, low, fresh, common, F, starts, bounds, expiry
     level = F[u] + (1.0 - _HOT) * slack if truth is None else top - _HOT * slack
     n_hot = _hot_first(starts, bounds, expiry, kept, level)
     growth = _growth(truth, weight, first, u) if within else 0.0
-    cost = evaluated + (n // 4 if truth is None else 3 * n // 4)
+    cost = 1 + evaluated + (n // 4 if truth is None else 3 * n // 4)
     return kept, n_hot, cost, horizon, growth
+
+
+@njit(**_WITHIN, forceinline=True)
+def _dominated(c, rise, apart, gain, ahead, b, rounding):
+    """Whether the best start i at u, or u itself, is better than s = i + ahead at every later end.
+
+    See the top of this file. rise = F(s) − F(i), apart = ‖S_s − S_i‖²/a, gain ≥ g. With x and y the
+    squares of what has to be exceeded, as √x + √y, all times ab: of radii, and of the distance of
+    the centers where one ball has to lie within the other.
+    """
+    g = max(0.0, gain) + rounding
+    if ahead > 0:
+        x, y, most = (g + apart - rise + c) * (ahead + b), g * ahead, (apart - rise - rounding) * b
+    else:
+        x, y = (apart + rise + rounding) * b, -g * ahead
+        most = (apart + rise - g - c) * (b + ahead)
+    rest = 0.999999 * most - x - y
+    return rest > 0.0 and rest * rest > 4.0 * x * y
 
 
 @njit(**_WITHIN, inline="always")

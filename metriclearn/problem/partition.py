@@ -89,7 +89,8 @@ class Partition:
         self.contiguous = ends is not None
         if ends is not None:
             self.n_samples, self.n_clusters = int(ends[-1]), len(ends)
-            self.sizes = np.diff(ends, prepend=0)
+            self.sizes = np.array(ends)
+            self.sizes[1:] -= ends[:-1]
         elif labels is not None:
             self.sizes = np.bincount(labels)
             self.n_samples, self.n_clusters = len(labels), len(self.sizes)
