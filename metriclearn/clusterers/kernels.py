@@ -26,7 +26,8 @@ def hamming_tree(signatures: NDArray) -> tuple[Ints, Ints, Ints]:
     for remaining in range(u - 1, 0, -1):
         joined = names[pick]
         column = signatures[:, pick].copy()
-        signatures[:, pick] = signatures[:, remaining]
+        for r in range(n_runs):  # numba takes two seconds to compile it as an assignment of slices
+            signatures[r, pick] = signatures[r, remaining]
         names[pick] = names[remaining]
         parents[pick] = parents[remaining]
         nearest[pick] = nearest[remaining]

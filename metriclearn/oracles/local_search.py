@@ -119,6 +119,7 @@ class LocalSearch(ComponentParameters):
         _improve(
             np.ascontiguousarray(form.centered),
             labels,
+            start.n_clusters,
             np.zeros_like(labels) if truth is None else truth.labels,
             np.ones(1) if truth is None else truth.sizes.astype(np.float64),
             0.0 if truth is None else float(form.weight),
@@ -130,7 +131,7 @@ class LocalSearch(ComponentParameters):
 
 
 @njit(nogil=True, cache=True)
-def _improve(Z, labels, truth, truth_sizes, weight, shift, free, max_passes):
+def _improve(Z, labels, n_clusters, truth, truth_sizes, weight, shift, free, max_passes):
     """Move samples one at a time while ⟨ZZᵀ − κN + cI, M⟩ rises; ``labels`` is changed in place.
 
     A cluster C is worth (‖Σ_C z‖² − κ Σ_d |C∩D_d|²/|D_d|)/|C| + c, with D_d the true clusters. Of
@@ -138,7 +139,6 @@ def _improve(Z, labels, truth, truth_sizes, weight, shift, free, max_passes):
     worth are kept. So each candidate move is O(r), and a sample O(Kr). With ``free`` a sample may
     leave to a cluster of its own, and a cluster may lose its last sample.
     """
-    n_clusters = labels.max() + 1
     room = min(len(Z), 2 * n_clusters + 16) if free else n_clusters
     sums, counts = np.zeros((room, Z.shape[1])), np.zeros((room, len(truth_sizes)))
     sizes, squares, overlap = np.zeros(room), np.zeros(room), np.zeros(room)
