@@ -21,14 +21,15 @@ Once F(s) + f(s,t) + slack(t) ≤ F(t), the start s can never win again (PELT's 
 −λ; Killick, Fearnhead & Eckley, JASA 107, 2012). And when it still may win, F(s) + f(s,t) bounds
 its value at every later u through f(t,u), *the same number for all s*: starts are evaluated at
 checkpoints t only, and between two checkpoints just those whose bound beats the incumbent are
-looked at, and all that came up since once F(s) + f(s,s+1) + |x|² of each later sample x beats it
-for one. Where many starts live on, as without changes, they are kept in levels, each with a
-checkpoint and the largest bound of its own: one number then tells that none of a level is near, and
-a level is renewed, with all newer ones, once that has cost as much as renewing it. Levels double in
-size, so that a start is renewed O(log T) times. The slack κ − c is much where κ is of the order of
-−c, and needed beyond the true segment of t only: for u inside of it −c will do for s in there, too,
-and for s before it what the loss adds grows with u − t from 0 on. So bounds hold for one true
-segment with the slack −c and a growth per sample, and the largest slack decides about drops alone.
+looked at, and all that came up since once F(s) + f(s,t) + |x|² of each sample x after t beats it
+for one, t = s + 1 or where they were looked at last. Where many starts live on, as without changes,
+they are kept in levels, each with a checkpoint and the largest bound of its own: one number then
+tells that none of a level is near, and a level is renewed, with all newer ones, once that has cost
+as much as renewing it. Levels double in size, so that a start is renewed O(log T) times. The slack
+κ − c is much where κ is of the order of −c, and needed beyond the true segment of t only: for u
+inside of it −c will do for s in there, too, and for s before it what the loss adds grows with u − t
+from 0 on. So bounds hold for one true segment with the slack −c and a growth per sample, and the
+largest slack decides about drops alone.
 
 Inequality (*) concerns f alone, so the bound holds for every ``min_size`` and under every rule for
 segments (:class:`~metriclearn.problem.knowledge.SegmentRules`). The drop of s needs t to be a
@@ -46,7 +47,7 @@ F(T) has no price. A start s is beaten from t on by the same rule as without pri
 where p_t stands in F(t) and nothing was asked of its sign. The bounds at checkpoints compare
 values of f from starts in F, too, and hold unchanged.
 
-Without a truth, charges, rules and prices f(s,u) = max_μ 2μᵀ(S_u − S_s) − |μ|²(u−s) + c, so that
+Without truth, charges, rules and prices f(s,u) = max_μ 2μᵀ(S_u − S_s) − |μ|²(u−s) + c, so that
 starts compete for every mean μ, once for all later u. With i the best start at u, a = |s−i|, b =
 u−s, m means of samples, and g = F(s) + f(s,u) − c − F(u): s is better than u only inside of the
 ball |μ − m(s,u)|² ≤ g/b, and than i outside of one around m(i,s) where i < s, or inside of one
@@ -728,7 +729,7 @@ def _advance(
     starts: the live ones with a bound; bounds: at least F(s) + f(s,u) − f(checkpoint,u), less
     growth·(u − checkpoint), for every later u up to ``horizon``; expiry: first u from which the
     start may be dropped. For starts from ``fresh`` on, F(s) + f(s,u) is at most top + spread, the
-    sum of |x|² since the checkpoint, which is NaN where they have no bound.
+    sum of |x|² since they were looked at, which is NaN where they have no bound.
     """
     S, weight, truth, charges, _, rules, prices = signal
     growth, spread, top = bound
@@ -742,22 +743,9 @@ def _advance(
         best = -np.inf
         if low <= incumbent < high:
             best = F[incumbent] + segment_value(S, weight, truth, charges, c, incumbent, u)
-        ripe = wait = newest + 1 - fresh
-        if spread >= 0.0:
-            energy = _energy(S, u - 1, u)
-            spread += energy
-            if newest < u - 1:
-                energy = _energy(S, newest, u) / (u - newest)
-            top = max(top, F[newest] + (energy + c) - spread)
-            if top + spread + 1e-15 * (ripe + 16) * (abs(best) + spread - c) <= best:
-                ripe, wait = _INTEGER(0), ripe
-            else:
-                spread, top, wait = 0.0, -np.inf, _INTEGER(0)
-        for s in range(max(newest + 1 - ripe, low), high):
-            value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
-            bounds[n_old - fresh + s], top = value, max(top, value + weight)
-            if value > best:
-                best, incumbent = value, s
+        best, incumbent, ripe, spread, top = _look_ahead(
+            signal, c, u, newest, low, high, F, fresh, bounds[n_old:], spread, top, best, incumbent
+        )
         # F(s) + f(s,u) ≤ bounds[s] + common: whole blocks are left out by their largest bound, then
         # single starts by their own.
         common = segment_value(S, weight, truth, charges, c, checkpoint, u)
@@ -775,6 +763,7 @@ def _advance(
         F[u], last[u] = best - price_at(prices, u), incumbent
         # A new checkpoint tightens all bounds; it pays once the work since the last one, looks at
         # blocks and evaluations, exceeds what it costs; joined levels ask for it with a cost of 0.
+        wait = 0 if ripe > 0 and spread >= 0.0 else newest + 1 - fresh
         if work >= 1.5 * cost + wait or u >= horizon or cost == 0:
             n_old, n_hot, cost, horizon, growth = _renew(
                 signal, c, min_size, u, low, fresh, ripe > 0, common, F, last, starts, bounds,
@@ -787,6 +776,32 @@ def _advance(
             break
     bound = growth, spread, top
     return u + 1, n_old, n_blocks, checkpoint, horizon, fresh, bound, incumbent, cost, due
+
+
+@njit(**_WITHIN, forceinline=True)
+def _look_ahead(signal, c, u, newest, low, high, F, fresh, found, spread, top, best, incumbent):
+    """The best of the fresh starts and the incumbent, its start, how many of them were ``found``.
+
+    None while their bound says so; then all, so that it begins anew with their values.
+    """
+    S, weight, truth, charges, _, _, _ = signal
+    ripe = newest + 1 - fresh
+    if spread >= 0.0:
+        energy = _energy(S, u - 1, u)
+        spread += energy
+        if newest < u - 1:
+            energy = _energy(S, newest, u) / (u - newest)
+        top = max(top, F[newest] + (energy + c) - spread)
+        if top + spread + 1e-15 * (ripe + 16) * (abs(best) + spread - c) <= best:
+            ripe = _INTEGER(0)
+        else:
+            spread, top = 0.0, -np.inf
+    for s in range(max(newest + 1 - ripe, low), high):
+        value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
+        found[s - fresh], top = value, max(top, value + weight)
+        if value > best:
+            best, incumbent = value, s
+    return best, incumbent, ripe, spread, top
 
 
 @njit(**_WITHIN, forceinline=True)
@@ -1000,14 +1015,14 @@ def _renew(
     the bounds hold, and their growth.
     """
     S, weight, truth, charges, slacks, rules, prices = signal
-    plain = truth is None and charges is None and rules is None and prices is None
+    free = charges is None and rules is None and prices is None and 4.0 * weight < -c
     known, old, best = known and rules is None, n, _INTEGER(last[u])
+    most, margin = c - _share(truth, weight, best, u), 1e-13 * (abs(F[u]) + weight - c)
     for s in range(max(fresh, low), u - min_size + 1):
         if F[s] > -np.inf:
             starts[n], expiry[n] = s, _NEVER
             bounds[n], n = bounds[old - fresh + s] if known else np.inf, n + 1
-    slack = split_slack(slacks, weight, c, u)
-    until = legal_from(rules, u, min_size)
+    slack, until = split_slack(slacks, weight, c, u), legal_from(rules, u, min_size)
     tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
     horizon, T = _next_horizon(truth, rules, u, n), S.shape[0] - 1
     within = horizon < _NEVER
@@ -1025,15 +1040,15 @@ def _renew(
         bound = value + slack
         if truth is not None and bound > F[u] and (value - c <= F[u] or (tight and not within)):
             bound = value + _truth_slack(truth, weight, c, s, u, T)
-        # Beaten at u: from the first end that u may split off, the start u is at least as good.
-        beaten, ahead = bound <= F[u], s - best
-        if plain and ahead < 2 * (u - s) and ahead != 0:  # others are hardly ever dominated
+        # Beaten from the first end that u may split off: u is at least as good, or the best start.
+        beaten, ahead, b = bound <= F[u], s - best, u - s
+        gain = value - c - F[u] + (_share(truth, weight, s, u) if free else 0.0)
+        if free and ahead != 0 and gain * (4 * ahead + b) < -c * b:  # else not dominated
             rise = F[s] - F[best]
-            apart = rise - c  # the energy between them, where one is the best start of the other
+            apart = rise - c + (_share(truth, weight, best, s) if ahead > 0 else 0.0)
             if ahead < 0 or last[s] != best:
                 apart = _energy(S, best, s) / abs(ahead)
-            gain, margin = value - c - F[u], 1e-13 * (abs(F[u]) - c)
-            beaten = beaten or _dominated(c, rise, apart, gain, ahead, u - s, margin)
+            beaten = beaten or _dominated(weight, most, rise, apart, gain, ahead, b, margin)
         if beaten:
             end = min(end, until)
         if end > u + 1:
@@ -1049,19 +1064,25 @@ def _renew(
 
 
 @njit(**_WITHIN, forceinline=True)
-def _dominated(c, rise, apart, gain, ahead, b, rounding):
+def _share(truth, weight, s, u):
+    """What a truth takes from f(s,u)."""
+    return 0.0 if truth is None else weight * _overlap(truth, s, u) / (u - s)
+
+
+@njit(**_WITHIN, forceinline=True)
+def _dominated(weight, c, rise, apart, gain, ahead, b, rounding):
     """Whether the best start i at u, or u itself, is better than s = i + ahead at every later end.
 
-    See the top of this file. rise = F(s) − F(i), apart = ‖S_s − S_i‖²/a, gain ≥ g. With x and y the
-    squares of what has to be exceeded, as √x + √y, all times ab: of radii, and of the distance of
-    the centers where one ball has to lie within the other.
+    See the top of this file. rise = F(s) − F(i), apart = ‖S_s − S_i‖²/a, gain ≥ g without a truth,
+    c that of (i,u] with it: as that may take from a rival up to ``weight`` more than from s, s has
+    to be worse by as much. With x and y the squares of what has to be exceeded, as √x + √y, times
+    ab: of radii, and of the distance of the centers where one ball has to lie within the other.
     """
     g = max(0.0, gain) + rounding
+    x, y = (apart + rise + weight + rounding) * b, (g + weight) * abs(ahead)
+    most = (apart + rise - g - c) * (b + ahead)
     if ahead > 0:
-        x, y, most = (g + apart - rise + c) * (ahead + b), g * ahead, (apart - rise - rounding) * b
-    else:
-        x, y = (apart + rise + rounding) * b, -g * ahead
-        most = (apart + rise - g - c) * (b + ahead)
+        x, most = (g + apart - rise + c) * (ahead + b), (apart - rise - weight - rounding) * b
     rest = 0.999999 * most - x - y
     return rest > 0.0 and rest * rest > 4.0 * x * y
 
