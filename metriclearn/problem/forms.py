@@ -489,14 +489,14 @@ def cumulative_sums(
 @njit(nogil=True, cache=True)
 def _sum_whole(X: NDArray, sums: NDArray) -> None:
     """:func:`cumulative_sums` of an array in memory, in one call."""
-    total = np.zeros((1, X.shape[1]))
-    _add_rows(X, total[0], total)
-    mean = total[0] / len(X)
-    for _ in range(2):
-        sums[0] = 0.0
-        if _add_rows(X, mean, sums):
-            break
-        mean += sums[-1] / len(X)
+    mean = np.zeros((1, X.shape[1]))
+    _add_rows(X, mean[0], mean)
+    for p in range(X.shape[1]):
+        mean[0, p], sums[0, p] = mean[0, p] / len(X), 0.0
+    if not _add_rows(X, mean[0], sums):
+        for p in range(X.shape[1]):
+            mean[0, p] += sums[-1, p] / len(X)
+        _add_rows(X, mean[0], sums)
 
 
 @njit(nogil=True, cache=True)
