@@ -464,9 +464,6 @@ def cumulative_sums(
     """
     width = X.shape[1] if components is None else len(components)
     sums = np.empty((len(X) + 1, max(1, width)))
-    if components is None and type(X) is np.ndarray and X.flags.carray and X.dtype == np.float64:
-        _sum_whole(X, sums)
-        return sums
     total = np.zeros((1, X.shape[1]))
     for begin in range(0, len(X), block):
         part = np.ascontiguousarray(X[begin : begin + block], dtype=np.float64)
@@ -484,19 +481,6 @@ def cumulative_sums(
             break
         rest = rest + sums[-1] / len(X)
     return sums
-
-
-@njit(nogil=True, cache=True)
-def _sum_whole(X: NDArray, sums: NDArray) -> None:
-    """:func:`cumulative_sums` of an array in memory, in one call."""
-    mean = np.zeros((1, X.shape[1]))
-    _add_rows(X, mean[0], mean)
-    for p in range(X.shape[1]):
-        mean[0, p], sums[0, p] = mean[0, p] / len(X), 0.0
-    if not _add_rows(X, mean[0], sums):
-        for p in range(X.shape[1]):
-            mean[0, p] += sums[-1, p] / len(X)
-        _add_rows(X, mean[0], sums)
 
 
 @njit(nogil=True, cache=True)
@@ -521,7 +505,7 @@ def _add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
                 total += rows[t, p] - mean[p]
                 sums[t + 1, p] = total
     else:  # flat arrays, which are known not to begin anywhere
-        flat, after = rows.ravel(), sums.ravel()
+        flat, after = rows.reshape(-1), sums.reshape(-1)
         for t in range(T):
             for p in range(P):
                 after[t * P + P + p] = after[t * P + p] + (flat[t * P + p] - mean[p])
