@@ -24,6 +24,8 @@ from metriclearn.solvers.dual_master import (
 
 _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3  # first ν, and its factors, chosen for few rounds
 _TRUST, _LEAP = 0.7, 0.2  # the factor when that share of the predicted descent came true
+_STRETCH, _MOST_STRETCH = 0.08, 0.2  # the first, and the most as a share of the relative gap
+_FIRST = 10  # rounds, in which the size of the solution is found
 _PRICE_CURVATURE = 1e-3  # of the proximal term at the price, in units of the start's objective
 _WARM = 1e-2  # of the first ν, where an earlier solution's cuts make the model good
 _PRICE_FLOOR = 1e-4  # of the first curvature at the price, below which rounding would rule
@@ -36,14 +38,15 @@ class BundleDual(BaseEstimator):
     """Bundle method with one cut per data set and round; every result carries its gap.
 
     Each round solves the master problem over the working set of cuts (:class:`DualMaster`), asks
-    the oracles for new cuts at its solution, and compares the best objective with the dual's
-    lower bound. Before any oracle is asked, dropped cuts are: while they raise the model by much
-    of the gap, the master is solved again with them instead. A proximal term keeps the query
-    near the best point: halved when a round pays off, raised when it does not. It serves every
-    regularizer, squared or linear (L1, trace), and the price of a cluster, which no regularizer
-    touches. It does not enter the reported bound, which is that of the original problem; for a
-    diagonal metric with a linear regularizer that is the linear program over the working set
-    (:func:`~metriclearn.solvers.dual_master.linear_master`, HiGHS).
+    the oracles for new cuts at its solution, stretched by up to a fifth while the objective falls
+    along that ray (a model of few cuts asks for less than they do), and compares the best objective
+    with the dual's lower bound. Before any oracle is asked, dropped cuts are: while they raise the
+    model by much of the gap, the master is solved again with them instead. A proximal term keeps
+    the query near the best point: halved when a round pays off, raised when it does not. It serves
+    every regularizer, squared or linear (L1, trace), and the price of a cluster, which no
+    regularizer touches. It does not enter the reported bound, which is that of the original
+    problem; for a diagonal metric with a linear regularizer that is the linear program over the
+    working set (:func:`~metriclearn.solvers.dual_master.linear_master`, HiGHS).
 
     Parameters
     ----------
@@ -111,6 +114,7 @@ class _Bundle(Minimization):
             reach = self.scale / float(np.max(self.terms.slope))
             self.first_proximity = _PROXIMITY * self.scale / reach**2
         self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
+        self.stretch = 0.0  # of the master's solution, where the oracles are asked
         self.units = np.ones_like(start)
         self._factors: NDArray | None = None  # of the cuts, as far as they are known
         self.cuts = table_of(cuts, start)
@@ -124,8 +128,15 @@ class _Bundle(Minimization):
     def step(self) -> None:
         """One round: master and remembered cuts, lower bound, oracles, new cuts."""
         w, model = self._query()
+        w *= 1.0 + self.stretch
         before = self.center_objective
         cuts, value = self.visit(w)
+        # a model of few cuts has a solution that is too small: where the objective still falls
+        # along the ray, the next one is stretched further, but less and less as the gap closes
+        falls = self.round >= _FIRST and (cuts.slope + self.terms.gradient(w)) @ w < 0.0
+        self.stretch = max(2.0 * self.stretch, _STRETCH) if falls else 0.3 * self.stretch
+        open_share = (self.objective - self.lower_bound) / max(self.objective, 1e-300)
+        self.stretch = min(self.stretch, _MOST_STRETCH * open_share)
         # a serious step, to which the center moves, brings a share of the descent that the model
         # promised; ν falls after it, or where the model promises little beside the gap
         descent = before - model

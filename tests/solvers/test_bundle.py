@@ -86,6 +86,15 @@ def test_duals_that_a_price_curves_steeply_are_solved_in_few_rounds(strength) ->
     assert learner.solution_.converged
 
 
+def test_many_features_and_few_functions_take_few_rounds() -> None:
+    """One cut per round of 1830 numbers: 107 rounds where it is met at the master's solution."""
+    data = make_change_points(1, 1500, 60, 8, (30, 40), random_state=0)
+    learner = ChangePointMetricLearner(FullMetric(), SquaredFrobenius(0.1), BundleDual())
+    solution = learner.fit(data.sequences, data.labels).solution_
+    assert solution.converged
+    assert len(solution.trace) <= 75
+
+
 @pytest.mark.parametrize(("unit", "seed"), [(0.05, 2), (0.1, 0), (0.1, 2), (0.4, 0)])
 def test_small_features_drawn_to_their_metric_are_learned_in_few_rounds(unit, seed) -> None:
     """The master problem is solved though the price is in a unit far from the metric's."""
