@@ -26,10 +26,9 @@ for one, t = s + 1 or where they were looked at last. Where many starts live on,
 they are kept in levels, each with a checkpoint and the largest bound of its own: one number then
 tells that none of a level is near, and a level is renewed, with all newer ones, once that has cost
 as much as renewing it. Levels double in size, so that a start is renewed O(log T) times. The slack
-κ − c is much where κ is of the order of −c, and needed beyond the true segment of t only: for u
-inside of it −c will do for s in there, too, and for s before it what the loss adds grows with u − t
-from 0 on. So bounds hold for one true segment with the slack −c and a growth per sample, and the
-largest slack decides about drops alone.
+κ − c is much where κ is of the order of −c, and not needed at once: what the loss adds to −c grows
+with u − t from 0 on. So bounds hold with the slack −c and a gain that depends on t and u alone, and
+its largest value decides about drops.
 
 Inequality (*) concerns f alone, so the bound holds for every ``min_size`` and under every rule for
 segments (:class:`~metriclearn.problem.knowledge.SegmentRules`). The drop of s needs t to be a
@@ -502,7 +501,7 @@ def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
     beyond the segment that holds sample t: g(s,u) = before(u) + after(s) unless s and u lie in
     one true segment, where g(s,u) = (u−s)²/|C|. Then the end e of the segment that holds sample
     t, and h = (e−t)(1 − (e−t)/|C|), what any (t,u] with u ≥ e lacks at its left end, see
-    _truth_slack.
+    _largest_gain.
     """
     table = np.empty((n_samples + 1, 6))
     for column in range(6):
@@ -584,43 +583,6 @@ def legal_from(rules, t, min_size):
 
 
 @njit(**_WITHIN, forceinline=True)
-def _truth_slack(truth, kappa, c, s, t, T):
-    """At least f(s,u) − f(s,t) − f(t,u) for every u ≥ t: what s may gain over t after t.
-
-    κ[ρ(s,t) + max_u (ρ(t,u) − ρ(s,u))] − c with ρ(s,u) = g(s,u)/(u−s) ≤ 1, never above κ − c.
-    The maximum is over u = e … T, with e the end of the true segment that holds t: before e the
-    difference grows. Beyond, it is largest where the true segments fit into (e,u], as
-    h(s)/(u−s) − h(t)/(u−t), which has one stationary point.
-    """
-    if truth is None:
-        return kappa - c
-    if t == T:
-        return kappa - c
-    lack_s, lack_t = truth[s, _LACK], truth[t, _LACK]
-    if lack_t >= lack_s:
-        u = float(T)
-    else:
-        share = np.sqrt(lack_t / lack_s)
-        u = min(float(T), max(truth[t, _END], (t - share * s) / (1.0 - share)))
-    gain = lack_s / (u - s) - lack_t / (u - t)
-    return kappa * (_overlap(truth, s, t) / (t - s) + gain) - c
-
-
-@njit(**_WITHIN, forceinline=True)
-def _next_horizon(truth, rules, t, n):
-    """Where the bounds of n starts at the checkpoint t end: with the true segment that holds t.
-
-    Never for many starts in a short segment, for which a checkpoint at its end would not pay, for
-    starts that may be set aside, and where ends that are not allowed would be passed over.
-    """
-    if truth is None or rules is not None:
-        return _INTEGER(_NEVER)
-    if n > _LEVEL or t + 1 == len(truth) or n * truth[t + 1, _SHARE] > 32.0:
-        return _INTEGER(_NEVER)
-    return _INTEGER(truth[t, _END])
-
-
-@njit(**_WITHIN, forceinline=True)
 def _growth(truth, kappa, first, t):
     """At least f(s,u) − f(s,t) − f(t,u) + c per sample after t, in the true segment of t.
 
@@ -629,7 +591,7 @@ def _growth(truth, kappa, first, t):
     and 0 else. On the true segment before, of size a, w = q² (1/a + 1/|C|), and the bound increases
     with q; for q ≥ a that of w ≤ q + q²/|C| has one stationary point, its maximum or a minimum.
     """
-    if truth is None:
+    if truth is None or t + 1 == len(truth):
         return 0.0
     begin, share = truth[t + 1, _START], truth[t + 1, _SHARE]
     if first >= begin:
@@ -642,6 +604,51 @@ def _growth(truth, kappa, first, t):
     if q * slope > passed:
         q = max(size, passed / slope)
     return kappa * q * (1.0 + share * q) / ((q + passed) * (q + passed))
+
+
+@njit(**_WITHIN, forceinline=True)
+def _gain(truth, kappa, growth, t, u):
+    """At least f(s,u) − f(s,t) − f(t,u) + c for every start s that has that growth.
+
+    In the true segment C = (b,e] of t it grows. Beyond, with L = e − s, l = e − t and ρ(s,u) =
+    g(s,u)/(u−s), every s has a gain (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u)) κv/(l+v) from
+    e to u = e + v, and b the largest, as ρ(s,e) ≤ 1 and, in C, ρ(s,e) = L/|C|.
+    """
+    if truth is None:
+        return 0.0
+    end = truth[t, _END]
+    if u <= end:
+        return growth * (u - t)
+    gain, begin = growth * (end - t), _INTEGER(truth[t + 1, _START])
+    if begin < t:
+        apart = (t - begin) * truth[t + 1, _SHARE] + _overlap(truth, t, u) / (u - t)
+        gain += kappa * (apart - _overlap(truth, begin, u) / (u - begin))
+    return gain
+
+
+@njit(**_WITHIN, forceinline=True)
+def _largest_gain(truth, kappa, growth, first, t):
+    """The largest :func:`_gain` of starts from ``first`` on, at any later u; never above κ.
+
+    In the true segment of t it is largest at its end e. Beyond, that of the earliest start s in
+    there is κ[ρ(s,t) + ρ(t,u) − ρ(s,u)], and largest where the true segments fit into (e,u], as
+    h(s)/(u−s) − h(t)/(u−t) with h of truth_table, which has one stationary point.
+    """
+    if truth is None or t + 1 == len(truth):
+        return kappa
+    end, gain, T = truth[t, _END], 0.0, float(len(truth) - 1)
+    s = _INTEGER(truth[t + 1, _START])
+    if first < s:
+        gain = growth * (end - t) * (t - first) / (end - first)
+    s = max(first, s)
+    if s < t:
+        lack_s, lack_t, u = truth[s, _LACK], truth[t, _LACK], T
+        if lack_t < lack_s:
+            share = np.sqrt(lack_t / lack_s)
+            u = min(T, max(end, (t - share * s) / (1.0 - share)))
+        rest = lack_s / (u - s) - lack_t / (u - t)
+        gain += kappa * ((t - s) * truth[t + 1, _SHARE] + rest)
+    return min(kappa, gain)
 
 
 @njit(**_CALLED)
@@ -684,7 +691,7 @@ def best_segmentation(signal, c, min_size, levels):
     # One array of each type, as numba compiles np.empty anew for every other: F, the bounds of live
     # starts and the largest of every block; last, live starts, their expiry and where blocks begin.
     values, positions = np.empty((3, T + 1)), np.empty((4, T + 2), dtype=np.int32)
-    tops = None if levels is None else np.empty((1, _LEVELS))
+    tops = None if levels is None else np.empty((2, _LEVELS))
     F, last = values[0], positions[0]
     for t in range(T + 1):
         F[t], last[t] = -np.inf, -1
@@ -694,7 +701,7 @@ def best_segmentation(signal, c, min_size, levels):
     # One type for all counts and positions: a literal 0, and positions as they are kept in 32 bits,
     # would each have every kernel below compiled once more.
     n_old = n_blocks = n_levels = _INTEGER(0)  # starts of the newest level, their blocks; others
-    checkpoint = fresh = incumbent = cost = horizon = _INTEGER(0)
+    checkpoint = fresh = incumbent = cost = _INTEGER(0)
     light = S.ndim == 2 and rules is None and charges is None and weight <= -c
     bound, u = (0.0, 0.0 if light else np.nan, -np.inf), _INTEGER(min_size)
     while u <= T:
@@ -704,15 +711,15 @@ def best_segmentation(signal, c, min_size, levels):
             first, block = _INTEGER(levels[_FIRST, n_levels]), _INTEGER(levels[_BLOCK, n_levels])
             starts, bounds, expiry = starts[first:], bounds[first:], expiry[first:]
             block_max, block_start = block_max[block:], block_start[block:]
-        u, n_old, n_blocks, checkpoint, horizon, fresh, bound, incumbent, cost, due = _advance(
+        u, n_old, n_blocks, checkpoint, fresh, bound, incumbent, cost, due = _advance(
             signal, c, min_size, u, F, last, starts, bounds, expiry, block_max, block_start, n_old,
-            n_blocks, checkpoint, horizon, fresh, bound, incumbent, cost, values, positions, levels,
+            n_blocks, checkpoint, fresh, bound, incumbent, cost, values, positions, levels,
             tops, n_levels,
         )  # fmt: skip
         if levels is not None and u <= T:
             n_levels, n_old, n_blocks, cost = _change_levels(
                 signal, c, u, values, positions, levels, tops, due, n_levels, n_old, checkpoint,
-                cost,
+                cost, bound[0],
             )  # fmt: skip
     value, ends = _walk_back(S, weight, truth, charges, prices, last)
     return F, value, ends
@@ -721,13 +728,13 @@ def best_segmentation(signal, c, min_size, levels):
 @njit(**_WITHIN)
 def _advance(
     signal, c, min_size, begin, F, last, starts, bounds, expiry, block_max, block_start, n_old,
-    n_blocks, checkpoint, horizon, fresh, bound, incumbent, cost, values, positions, levels, tops,
+    n_blocks, checkpoint, fresh, bound, incumbent, cost, values, positions, levels, tops,
     n_levels,
 ):  # fmt: skip
     """Solve the prefixes from ``begin`` on until levels change; returns the next one and its state.
 
-    starts: the live ones with a bound; bounds: at least F(s) + f(s,u) − f(checkpoint,u), less
-    growth·(u − checkpoint), for every later u up to ``horizon``; expiry: first u from which the
+    starts: the live ones with a bound; bounds: at least F(s) + f(s,u) − f(checkpoint,u), less the
+    gain of that growth, for every later u; expiry: first u from which the
     start may be dropped. For starts from ``fresh`` on, F(s) + f(s,u) is at most top + spread, the
     sum of |x|² since they were looked at, which is NaN where they have no bound.
     """
@@ -749,7 +756,7 @@ def _advance(
         # F(s) + f(s,u) ≤ bounds[s] + common: whole blocks are left out by their largest bound, then
         # single starts by their own.
         common = segment_value(S, weight, truth, charges, c, checkpoint, u)
-        common += growth * (u - checkpoint)
+        common += _gain(truth, weight, growth, checkpoint, u)
         near = n_blocks if block_max[n_blocks] + common > best else _INTEGER(1)
         best, incumbent, work = _look(
             signal, c, u, low, high, common, F, starts, bounds, block_max, block_start, near, best,
@@ -764,8 +771,8 @@ def _advance(
         # A new checkpoint tightens all bounds; it pays once the work since the last one, looks at
         # blocks and evaluations, exceeds what it costs; joined levels ask for it with a cost of 0.
         wait = 0 if ripe > 0 and spread >= 0.0 else newest + 1 - fresh
-        if work >= 1.5 * cost + wait or u >= horizon or cost == 0:
-            n_old, n_hot, cost, horizon, growth = _renew(
+        if work >= 1.5 * cost + wait or cost == 0:
+            n_old, n_hot, cost, growth = _renew(
                 signal, c, min_size, u, low, fresh, ripe > 0, common, F, last, starts, bounds,
                 expiry, n_old,
             )  # fmt: skip
@@ -775,7 +782,7 @@ def _advance(
         if full or due < n_levels:
             break
     bound = growth, spread, top
-    return u + 1, n_old, n_blocks, checkpoint, horizon, fresh, bound, incumbent, cost, due
+    return u + 1, n_old, n_blocks, checkpoint, fresh, bound, incumbent, cost, due
 
 
 @njit(**_WITHIN, forceinline=True)
@@ -836,7 +843,9 @@ def _look_back(
     S, weight, truth, charges, slacks, rules, prices = signal
     due, slack = n_levels, split_slack(slacks, weight, c, u)
     for k in range(n_levels):
-        common = segment_value(S, weight, truth, charges, c, _INTEGER(levels[_CHECKPOINT, k]), u)
+        start = _INTEGER(levels[_CHECKPOINT, k])
+        common = segment_value(S, weight, truth, charges, c, start, u)
+        common += _gain(truth, weight, tops[1, k], start, u)
         if tops[0, k] + common > best:
             first, block = levels[_FIRST, k], levels[_BLOCK, k]
             best, incumbent, levels[_SPENT, k] = _look(
@@ -855,7 +864,7 @@ def _look_back(
 
 @njit(**_WITHIN)
 def _change_levels(
-    signal, c, u, values, positions, levels, tops, due, n_levels, n_old, checkpoint, cost
+    signal, c, u, values, positions, levels, tops, due, n_levels, n_old, checkpoint, cost, growth
 ):
     """Join the levels from ``due`` on with the newest one, or else set that aside.
 
@@ -865,7 +874,7 @@ def _change_levels(
     if due < n_levels:
         # One level from now on, to be renewed at u at any price.
         n_old += _INTEGER(levels[_FIRST, n_levels]) - _INTEGER(levels[_FIRST, due])
-        _shift_bounds(signal, c, u, checkpoint, values[1], levels, due, n_levels)
+        _shift_bounds(signal, c, u, checkpoint, growth, values[1], levels, tops, due, n_levels)
     first, block = _INTEGER(levels[_FIRST, k]), _INTEGER(levels[_BLOCK, k])
     starts, bounds, expiry = positions[1][first:], values[1][first:], positions[2][first:]
     block_max, block_start = values[2][block:], positions[3][block:]
@@ -873,14 +882,25 @@ def _change_levels(
         n_blocks = _form_blocks(bounds, _INTEGER(0), n_old, block_max, block_start)
         return due, n_old, n_blocks, _INTEGER(0)
     n_old, n_blocks = _set_aside(
-        starts, bounds, expiry, block_max, block_start, levels, tops, k, n_old, checkpoint, cost
+        starts,
+        bounds,
+        expiry,
+        block_max,
+        block_start,
+        levels,
+        tops,
+        k,
+        n_old,
+        checkpoint,
+        cost,
+        growth,
     )
     return k + 1, n_old, n_blocks, _INTEGER(_FRESH)
 
 
 @njit(**_WITHIN)
 def _set_aside(
-    starts, bounds, expiry, block_max, block_start, levels, tops, k, n, checkpoint, cost
+    starts, bounds, expiry, block_max, block_start, levels, tops, k, n, checkpoint, cost, growth
 ):
     """Make the newest level, of n starts, level k; the hot ones, if few, begin the next one.
 
@@ -895,7 +915,7 @@ def _set_aside(
         bounds[i], bounds[j] = bounds[j], bounds[i]
         expiry[i], expiry[j] = expiry[j], expiry[i]
     n_blocks = _form_blocks(bounds, _INTEGER(0), n, block_max, block_start)
-    tops[0, k] = -np.inf
+    tops[0, k], tops[1, k] = -np.inf, growth
     for b in range(n_blocks):
         tops[0, k] = max(tops[0, k], block_max[b])
     levels[_BLOCKS, k], levels[_CHECKPOINT, k] = n_blocks, checkpoint
@@ -908,13 +928,15 @@ def _set_aside(
 
 
 @njit(**_WITHIN)
-def _shift_bounds(signal, c, u, checkpoint, bounds, levels, due, n_levels):
+def _shift_bounds(signal, c, u, checkpoint, growth, bounds, levels, tops, due, n_levels):
     """Have the bounds of the levels from ``due`` on hold at u with the newest one's checkpoint."""
     S, weight, truth, charges, _, _, _ = signal
     common = segment_value(S, weight, truth, charges, c, checkpoint, u)
+    common += _gain(truth, weight, growth, checkpoint, u)
     for k in range(due, n_levels):
         start = _INTEGER(levels[_CHECKPOINT, k])
         shift = segment_value(S, weight, truth, charges, c, start, u) - common
+        shift += _gain(truth, weight, tops[1, k], start, u)
         for j in range(_INTEGER(levels[_FIRST, k]), _INTEGER(levels[_FIRST, k + 1])):
             bounds[j] += shift
 
@@ -1011,8 +1033,8 @@ def _renew(
     Those before ``low`` are refused from now on, those beaten at u from the first end on of which
     u is a legal split. A value that stays low is only shifted by ``common``; one that comes within
     reach of F(u) is computed, unless ``known`` as those of fresh starts may be. Returns how
-    many starts live on, how many of them, moved to the front, are hot, what the work cost, how far
-    the bounds hold, and their growth.
+    many starts live on, how many of them, moved to the front, are hot, what the work cost, and
+    their growth.
     """
     S, weight, truth, charges, slacks, rules, prices = signal
     free = charges is None and rules is None and prices is None and 4.0 * weight < -c
@@ -1022,26 +1044,26 @@ def _renew(
         if F[s] > -np.inf:
             starts[n], expiry[n] = s, _NEVER
             bounds[n], n = bounds[old - fresh + s] if known else np.inf, n + 1
-    slack, until = split_slack(slacks, weight, c, u), legal_from(rules, u, min_size)
-    tight = weight > 0.1 * slack  # where the smaller slack of true segments can matter
-    horizon, T = _next_horizon(truth, rules, u, n), S.shape[0] - 1
-    within = horizon < _NEVER
-    rounding = 1e-14 * abs(F[u])  # without noise there are ties, and their last bits decide
-    kept, evaluated, first, top = _INTEGER(0), 0, u, -np.inf
+    slack, growth, rounding, first = split_slack(slacks, weight, c, u), 0.0, 0.0, u
+    near, until = slack, legal_from(rules, u, min_size)
+    if truth is not None:
+        for j in range(n):
+            first = min(first, _INTEGER(starts[j]))
+        growth = _growth(truth, weight, first, u)
+        near, slack = -c, _largest_gain(truth, weight, growth, first, u) - c
+        rounding = 1e-14 * abs(F[u])  # without noise there are ties, and their last bits decide
+    level, kept, evaluated = F[u] - _EVALUATED * slack, _INTEGER(0), 0
     for j in range(n):
         s, value, end = _INTEGER(starts[j]), bounds[j], expiry[j]
         if s < low:
             continue
         value += common if j < old else 0.0
-        if (j < old or not known) and (value + _EVALUATED * slack > F[u] or slack <= 0.0):
+        if (j < old or not known) and (value > level or slack <= 0.0):
             value = F[s] + segment_value(S, weight, truth, charges, c, s, u)
             evaluated += 1
         # Now value = F(s) + f(s,u), or more; by (*) the slack makes it hold for every later end.
-        bound = value + slack
-        if truth is not None and bound > F[u] and (value - c <= F[u] or (tight and not within)):
-            bound = value + _truth_slack(truth, weight, c, s, u, T)
         # Beaten from the first end that u may split off: u is at least as good, or the best start.
-        beaten, ahead, b = bound <= F[u], s - best, u - s
+        beaten, ahead, b = value + slack <= F[u], s - best, u - s
         gain = value - c - F[u] + (_share(truth, weight, s, u) if free else 0.0)
         if free and ahead != 0 and gain * (4 * ahead + b) < -c * b:  # else not dominated
             rise = F[s] - F[best]
@@ -1051,16 +1073,11 @@ def _renew(
             beaten = beaten or _dominated(weight, most, rise, apart, gain, ahead, b, margin)
         if beaten:
             end = min(end, until)
-        if end > u + 1:
-            if within:  # up to the horizon, the growth makes up for what this bound lacks
-                bound, first = value - c + rounding, min(first, s)
-            starts[kept], bounds[kept], expiry[kept] = s, bound, end
-            kept, top = kept + 1, max(top, bound)
-    level = F[u] + (1.0 - _HOT) * slack if truth is None else top - _HOT * slack
-    n_hot = _hot_first(starts, bounds, expiry, kept, level)
-    growth = _growth(truth, weight, first, u) if within else 0.0
-    cost = 1 + evaluated + (n // 4 if truth is None else 3 * n // 4)
-    return kept, n_hot, cost, horizon, growth
+        if end > u + 1:  # the gain makes up for what this bound lacks
+            starts[kept], bounds[kept], expiry[kept] = s, value + near + rounding, end
+            kept += 1
+    n_hot = _hot_first(starts, bounds, expiry, kept, F[u] + (1.0 - _HOT) * near)
+    return kept, n_hot, 1 + evaluated + (n + 16) // 4, growth
 
 
 @njit(**_WITHIN, forceinline=True)
