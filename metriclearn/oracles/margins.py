@@ -245,7 +245,7 @@ def _given_count(
         backward, *behind = _near_best(turned, *options)
         through, found = forward + backward[::-1], None
         lost = forward[-1] - through - (0.0 if signal.prices is None else signal.prices)
-        needs, need, limits = windows.copy(), max(window, wide), (windows, windows)
+        needs, need, limits = windows.copy(), max(window, wide), (windows, windows[::-1])
         while True:
             layers = (*ahead, behind[0][::-1], behind[1], *limits)
             lacking = _least_deficits(layers, n)
@@ -257,7 +257,7 @@ def _given_count(
             needs[unknown] = np.where(enough, 1.01 * lacking, need)[unknown]
             most, need = np.max((lost + needs)[unknown]) + window, _WIDER * need
             *ahead, first = _widened(signal, *options, forward, *ahead, needs, lost, most)
-            mirror = needs[::-1], lost[::-1], most
+            mirror = needs[::-1].copy(), lost[::-1].copy(), most
             *behind, second = _widened(turned, *options, backward, *behind, *mirror)
             limits = first, second[::-1]
         if not unknown.any():
@@ -651,7 +651,8 @@ def _add_row(rows, deficits, size, u, near, values, top, n_segments, window):
     """
     if size + n_segments > len(deficits):
         more = np.empty(2 * len(deficits) + n_segments)
-        more[:size] = deficits[:size]
+        for i in range(size):  # numba takes two seconds to compile it as an assignment of slices
+            more[i] = deficits[i]
         deficits = more
     known, first, number = rows[u]  # what is known of it
     last = first + number - 1
