@@ -1038,6 +1038,7 @@ def _renew(
     """
     S, weight, truth, charges, slacks, rules, prices = signal
     free = charges is None and rules is None and prices is None and 4.0 * weight < -c
+    free = free and S.ndim == 2  # distances in a table are worth no test
     known, old, best = known and rules is None, n, _INTEGER(last[u])
     most, margin = c - _share(truth, weight, best, u), 1e-13 * (abs(F[u]) + weight - c)
     for s in range(max(fresh, low), u - min_size + 1):
