@@ -24,8 +24,8 @@ from metriclearn.solvers.dual_master import (
 
 _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3  # first ν, and its factors, chosen for few rounds
 _TRUST, _LEAP = 0.7, 0.2  # the factor when that share of the predicted descent came true
-_STRETCH, _MOST_STRETCH = 0.08, 0.2  # the first, and the most as a share of the relative gap
-_FIRST = 10  # rounds, in which the size of the solution is found
+_STRETCH, _MOST_STRETCH = 0.08, 0.15  # the first, and the most per relative gap, half to once
+_FIRST = 20  # rounds, in which most fits end
 _PRICE_CURVATURE = 1e-3  # of the proximal term at the price, in units of the start's objective
 _WARM = 1e-2  # of the first ν, where an earlier solution's cuts make the model good
 _PRICE_FLOOR = 1e-4  # of the first curvature at the price, below which rounding would rule
@@ -38,7 +38,7 @@ class BundleDual(BaseEstimator):
     """Bundle method with one cut per data set and round; every result carries its gap.
 
     Each round solves the master problem over the working set of cuts (:class:`DualMaster`), asks
-    the oracles for new cuts at its solution, stretched by up to a fifth while the objective falls
+    the oracles for new cuts at its solution, stretched by at most 30 % while the objective falls
     along that ray (a model of few cuts asks for less than they do), and compares the best objective
     with the dual's lower bound. Before any oracle is asked, dropped cuts are: while they raise the
     model by much of the gap, the master is solved again with them instead. A proximal term keeps
@@ -135,8 +135,9 @@ class _Bundle(Minimization):
         # along the ray, the next one is stretched further, but less and less as the gap closes
         falls = self.round >= _FIRST and (cuts.slope + self.terms.gradient(w)) @ w < 0.0
         self.stretch = max(2.0 * self.stretch, _STRETCH) if falls else 0.3 * self.stretch
+        # a power of 2, as the last bits of the bound depend on the unit of the features
         open_share = (self.objective - self.lower_bound) / max(self.objective, 1e-300)
-        self.stretch = min(self.stretch, _MOST_STRETCH * open_share)
+        self.stretch = min(self.stretch, _MOST_STRETCH * 2.0 ** np.frexp(open_share)[1])
         # a serious step, to which the center moves, brings a share of the descent that the model
         # promised; ν falls after it, or where the model promises little beside the gap
         descent = before - model
