@@ -741,11 +741,15 @@ def _advance(
     S, weight, truth, charges, _, rules, prices = signal
     growth, spread, top = bound
     work, due, full = _INTEGER(0), n_levels, False  # due: the first level to be renewed
+    following = len(F)
     for u in range(begin, len(F)):
         newest = u - min_size
         low, high = allowed_starts(rules, u, newest + 1)
         if low >= high:
             continue
+        if full or due < n_levels:  # at an end: what bounds of joined levels hold at is renewed
+            following = u
+            break
         # The last winner comes first: it often wins again, and a high incumbent spares bounds.
         best = -np.inf
         if low <= incumbent < high:
@@ -779,10 +783,8 @@ def _advance(
             n_blocks = _form_blocks(bounds, n_hot, n_old, block_max, block_start)
             checkpoint, work, fresh, spread, top = u, 0, newest + 1, 0.0 * spread, -np.inf
             full = levels is not None and n_old > _LEVEL and n_levels < _LEVELS - 1
-        if full or due < n_levels:
-            break
     bound = growth, spread, top
-    return u + 1, n_old, n_blocks, checkpoint, fresh, bound, incumbent, cost, due
+    return following, n_old, n_blocks, checkpoint, fresh, bound, incumbent, cost, due
 
 
 @njit(**_WITHIN, forceinline=True)

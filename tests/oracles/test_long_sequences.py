@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metriclearn import NO_CHANGE, ChangePoints, LowRankForm, PartialPartition, Partition, Region
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.problem.forms import center, cumulative_sums
@@ -45,6 +46,39 @@ def test_sums_of_single_precision_are_those_of_its_values() -> None:
     found = cumulative_sums(X, np.eye(2), 1000)
     np.testing.assert_allclose(found, exact, atol=1e-7)
     assert np.max(np.abs(np.cumsum(X - X.mean(axis=0), axis=0) - exact[1:])) > 1e-2
+
+
+def drifting(seed: int, split: int) -> np.ndarray:
+    """Waves in noise, T = 17 000, where hundreds of starts stay alive; a jump at ``split``."""
+    t = np.arange(17_000)[:, None]
+    X = np.random.default_rng(seed).normal(size=(17_000, 2)) + 0.3 * np.sin(t / [300, 800])
+    return X + 50.0 * (t >= split)
+
+
+@pytest.mark.parametrize(("seed", "split", "price"), [(40, 9199, 20.0), (69, 6008, 50.0)])
+def test_joined_levels_are_renewed_at_once(seed, split, price) -> None:
+    """Before a jump there is what a signal that ends there has; short ones have no levels."""
+    X = drifting(seed, split)
+    whole = ChangePoints()(LowRankForm(X, shift=-price)).change_points
+    alone = ChangePoints()(LowRankForm(X[:split], shift=-price)).change_points
+    np.testing.assert_array_equal(whole[: len(alone)], alone)
+
+
+def test_joined_levels_wait_for_an_end_that_is_allowed() -> None:
+    """With annotations the next position may be none; the reversed signal is worth the same."""
+    X, T = drifting(39, 12_649), 17_000
+    rng = np.random.default_rng(39)
+    rng.normal(size=(T, 2))
+    starts = np.cumsum(rng.integers(3, 40, size=700)).tolist()
+    regions = [Region(a, a + 3, NO_CHANGE) for a in starts if a < T - 3]
+    turned = [Region(T - r.stop, T - r.start, NO_CHANGE) for r in regions]
+    truth = Partition(ends=np.arange(850, T + 1, 850))
+    forms = [LowRankForm(signal, truth, 4.0, -20.0) for signal in (X, X[::-1])]
+    values = [
+        form.at(ChangePoints()(form, known=PartialPartition(T, regions=known)))
+        for form, known in zip(forms, [regions, turned])
+    ]
+    assert values[0] == pytest.approx(values[1], rel=0, abs=1e-5)
 
 
 @pytest.fixture(scope="module")
