@@ -191,6 +191,7 @@ def test_from_recordings_to_a_model(
 ) -> None:
     process, address = serve()
     browser.set_window_size(1400, 1000)
+    browser.get("about:blank")  # the page before may still ask its server
     browser.get_log("browser")
     page = Page(browser, address, folder)
     page.saved()
@@ -243,6 +244,7 @@ def test_a_video_is_seen_and_heard_of_in_other_windows(
     pictures[np.arange(120) // 40 == 1] = (200, 60, 20)
     write_video(tmp_path / "film.webm", pictures, times.tolist(), codec="libvpx")
     _, address = serve(tmp_path)
+    browser.get("about:blank")  # the page before may still ask its server
     browser.get_log("browser")
     page = Page(browser, address, tmp_path)
     page.saved()
