@@ -53,6 +53,8 @@ ball |μ − m(s,u)|² ≤ g/b, and than i outside of one around m(i,s) where i 
 around m(s,i). If the first ball lies within the second one, or if the two are disjoint, s is
 dropped (_dominated; a test with two rivals as in DUST, arXiv:2507.02467). What it needs is mostly
 in F: in a segment only the newer starts stay alive, and those just before a change soon go, too.
+A truth takes from a rival at most κ more than from s, so that s has to be worse by that: then where
+4κ < −c alone.
 
 One feature without a truth has a program of its own, which drops starts by the means that they are
 best for, see best_means.
@@ -734,8 +736,8 @@ def _advance(
     """Solve the prefixes from ``begin`` on until levels change; returns the next one and its state.
 
     starts: the live ones with a bound; bounds: at least F(s) + f(s,u) − f(checkpoint,u), less the
-    gain of that growth, for every later u; expiry: first u from which the
-    start may be dropped. For starts from ``fresh`` on, F(s) + f(s,u) is at most top + spread, the
+    gain of that growth, for every later u; expiry: first u from which the start may be dropped.
+    For starts from ``fresh`` on, F(s) + f(s,u) is at most top + spread, the
     sum of |x|² since they were looked at, which is NaN where they have no bound.
     """
     S, weight, truth, charges, _, rules, prices = signal
@@ -884,19 +886,9 @@ def _change_levels(
         n_blocks = _form_blocks(bounds, _INTEGER(0), n_old, block_max, block_start)
         return due, n_old, n_blocks, _INTEGER(0)
     n_old, n_blocks = _set_aside(
-        starts,
-        bounds,
-        expiry,
-        block_max,
-        block_start,
-        levels,
-        tops,
-        k,
-        n_old,
-        checkpoint,
-        cost,
+        starts, bounds, expiry, block_max, block_start, levels, tops, k, n_old, checkpoint, cost,
         growth,
-    )
+    )  # fmt: skip
     return k + 1, n_old, n_blocks, _INTEGER(_FRESH)
 
 
