@@ -18,14 +18,19 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 from scipy.stats import hmean
 
-from experiments.command_line import from_command_line
-from experiments.comparison import fingerprints, load_sequences, segmented, synthetic_sequences
-from experiments.procedure import statistics
-from experiments.report import page, write_report
-from experiments.results import COLUMNS, MEASURE
+from experiments.harness.command_line import from_command_line
+from experiments.harness.comparison import (
+    fingerprints,
+    load_sequences,
+    segmented,
+    synthetic_sequences,
+)
+from experiments.harness.procedure import statistics
+from experiments.harness.report import page, write_report
+from experiments.harness.results import COLUMNS, MEASURE
 from metriclearn import load
 from metriclearn.datasets import LabeledSequences
-from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.indices import hausdorff, partition_loss, precision_recall
 
 MEASURES = {

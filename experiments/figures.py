@@ -34,8 +34,8 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from experiments.benchmarks.machine import cell, page_of
-from experiments.report import results_markdown
-from experiments.results import (
+from experiments.harness.report import results_markdown
+from experiments.harness.results import (
     headline,
     markdown_table,
     read_results,

@@ -22,12 +22,12 @@ from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
 import metriclearn
-from experiments.choosing import compare
-from experiments.command_line import CONFIGS, end_with, from_command_line
-from experiments.finished import Finished
-from experiments.procedure import Procedure
-from experiments.report import write_report
-from experiments.results import OURS, markdown_table, read_results, results_table
+from experiments.harness.choosing import compare
+from experiments.harness.command_line import CONFIGS, end_with, from_command_line
+from experiments.harness.finished_fits import Finished
+from experiments.harness.procedure import Procedure
+from experiments.harness.report import write_report
+from experiments.harness.results import OURS, markdown_table, read_results, results_table
 from metriclearn.running.callbacks import is_interrupt
 
 _FITS, _MARK = "finished", "unfinished.json"  # of a run: its fits, and that they are needed

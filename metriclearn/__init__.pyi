@@ -18,24 +18,28 @@ from . import solvers as solvers
 from .clusterers import DPMeans as DPMeans
 from .clusterers import EvidenceAccumulation as EvidenceAccumulation
 from .clusterers import GibbsDPMixture as GibbsDPMixture
-from .estimators.alternation import Alternation as Alternation
-from .estimators.alternation import KnownStart as KnownStart
-from .estimators.alternation import PrincipalStart as PrincipalStart
-from .estimators.auto import auto_metric_learner as auto_metric_learner
-from .estimators.change_points import ChangePointMetricLearner as ChangePointMetricLearner
-from .estimators.clustering import ClusteringMetricLearner as ClusteringMetricLearner
-from .estimators.columns import ColumnSegmenter as ColumnSegmenter
-from .estimators.data_penalty import DataPenaltyMetricLearner as DataPenaltyMetricLearner
-from .estimators.normalized_cuts import NormalizedCutMetricLearner as NormalizedCutMetricLearner
-from .estimators.path import ChangePointMetricLearnerCV as ChangePointMetricLearnerCV
-from .estimators.path import regularization_path as regularization_path
-from .estimators.penalty import PenaltyLearner as PenaltyLearner
-from .estimators.penalty import SegmentCounts as SegmentCounts
-from .estimators.price import LearnedPrice as LearnedPrice
-from .estimators.recordings import RecordingSegmenter as RecordingSegmenter
-from .estimators.whitened import ReferenceMetricLearner as ReferenceMetricLearner
-from .estimators.whitened import WhitenedClusteringLearner as WhitenedClusteringLearner
-from .estimators.whitened import WhitenedMetricLearner as WhitenedMetricLearner
+from .estimators.learners.alternation import Alternation as Alternation
+from .estimators.learners.alternation import KnownStart as KnownStart
+from .estimators.learners.alternation import PrincipalStart as PrincipalStart
+from .estimators.learners.change_points import ChangePointMetricLearner as ChangePointMetricLearner
+from .estimators.learners.clustering import ClusteringMetricLearner as ClusteringMetricLearner
+from .estimators.learners.data_penalty import DataPenaltyMetricLearner as DataPenaltyMetricLearner
+from .estimators.learners.normalized_cuts import (
+    NormalizedCutMetricLearner as NormalizedCutMetricLearner,
+)
+from .estimators.learners.recording_segmenter import RecordingSegmenter as RecordingSegmenter
+from .estimators.learners.whitened import ReferenceMetricLearner as ReferenceMetricLearner
+from .estimators.learners.whitened import WhitenedClusteringLearner as WhitenedClusteringLearner
+from .estimators.learners.whitened import WhitenedMetricLearner as WhitenedMetricLearner
+from .estimators.penalties.feature_penalty import FeaturePenalty as FeaturePenalty
+from .estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearner
+from .estimators.penalties.penalty_learner import SegmentCounts as SegmentCounts
+from .estimators.prediction.columns import ColumnSegmenter as ColumnSegmenter
+from .estimators.selection.auto import auto_metric_learner as auto_metric_learner
+from .estimators.selection.regularization_path import (
+    ChangePointMetricLearnerCV as ChangePointMetricLearnerCV,
+)
+from .estimators.selection.regularization_path import regularization_path as regularization_path
 from .features.boundary import BoundaryFeatures as BoundaryFeatures
 from .features.hermite import HermiteMoments as HermiteMoments
 from .features.image import ImageFeatures as ImageFeatures
@@ -46,8 +50,8 @@ from .oracles.change_points import ConstrainedChangePoints as ConstrainedChangeP
 from .oracles.local_search import LocalSearch as LocalSearch
 from .oracles.margins import BoundaryMargins as BoundaryMargins
 from .oracles.margins import boundary_margins as boundary_margins
-from .oracles.path import best_penalty as best_penalty
-from .oracles.path import segmentation_path as segmentation_path
+from .oracles.segmentation_path import best_penalty as best_penalty
+from .oracles.segmentation_path import segmentation_path as segmentation_path
 from .oracles.spectral import SpectralRelaxation as SpectralRelaxation
 from .oracles.summed_area import SummedArea as SummedArea
 from .oracles.torch_change_points import TorchChangePoints as TorchChangePoints

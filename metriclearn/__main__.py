@@ -115,8 +115,8 @@ def fit(
     from metriclearn.annotate.project import said_of
     from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
     from metriclearn.datasets.recordings import load_tables
-    from metriclearn.estimators.recordings import RecordingSegmenter
-    from metriclearn.running.files import writable
+    from metriclearn.estimators.learners.recording_segmenter import RecordingSegmenter
+    from metriclearn.running.atomic import writable
 
     if not folder.is_dir():
         raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
@@ -307,7 +307,7 @@ def compare(
 def info(model: Annotated[Path, "file that fit has written"]) -> None:
     """what a model is
 
-    Prints labels, recordings, features, validation loss, rank, price and largest weights.
+    Prints labels, recordings, features, validation loss, rank, penalty and largest weights.
 
     example:
       metriclearn info songs.model
@@ -327,10 +327,10 @@ def info(model: Annotated[Path, "file that fit has written"]) -> None:
     if getattr(parts[-1], "penalty_", None) is not None:
         unit = getattr(parts[-1], "penalty_unit_", None)
         times = "" if unit is None else " times the variance of a sequence under the metric"
-        print(f"price of a segment: {parts[-1].penalty_:.4g}{times}")
-    if getattr(parts[-1], "price_", None) is not None:
-        weights = " ".join(f"{weight:.4g}" for weight in parts[-1].price_.coef_)
-        print(f"weights of the features of its price: {weights}")
+        print(f"penalty of a segment: {parts[-1].penalty_:.4g}{times}")
+    if getattr(parts[-1], "feature_penalty_", None) is not None:
+        weights = " ".join(f"{weight:.4g}" for weight in parts[-1].feature_penalty_.coef_)
+        print(f"weights of the features of its penalty: {weights}")
 
 
 def _note_times(
@@ -464,7 +464,7 @@ def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture:
 
     from metriclearn.features.media import audio_blocks, duration, video_frames
     from metriclearn.plots.timeline import plot_timeline
-    from metriclearn.running.files import replacing
+    from metriclearn.running.atomic import replacing
 
     parts = [extractor, *getattr(extractor, "extractors", ())]
     names = {type(part).__name__ for part in parts}
@@ -512,7 +512,7 @@ def _print_summary(model: Any) -> None:
         f"{_counted(model.rows_per_second, 'row')} per second",
         "boundaries found": found,
         "validation loss": loss,
-        "metric": f"rank {len(learner.components_)}, price of a segment {learner.penalty_:.4g}, "
+        "metric": f"rank {len(learner.components_)}, penalty of a segment {learner.penalty_:.4g}, "
         f"certified gap {learner.solution_.relative_gap:.1e}",
         "most weight per unit": ", ".join(heaviest),
     }

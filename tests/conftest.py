@@ -44,7 +44,7 @@ def no_handler_stays() -> Iterator[None]:
 def browser() -> Iterator[Any]:
     """Chromium without a window, which logs what its console says."""
     pytest.importorskip("selenium", reason="needs selenium")
-    from experiments.labeling import chromium
+    from experiments.benchmarks.labeling_page import chromium
 
     chrome = chromium()
     if chrome is None:

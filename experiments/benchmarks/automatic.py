@@ -22,10 +22,10 @@ from hydra.utils import get_class
 from sklearn.exceptions import ConvergenceWarning
 
 from experiments.benchmarks.machine import Report, Row, Timing, in_own_process, options_of
-from experiments.command_line import CONFIGS  # and the resolvers of the configurations
-from experiments.comparison import sequence_losses
-from experiments.procedure import standard_error
-from experiments.results import MEASURE, OURS
+from experiments.harness.command_line import CONFIGS  # and the resolvers of the configurations
+from experiments.harness.comparison import sequence_losses
+from experiments.harness.procedure import standard_error
+from experiments.harness.results import MEASURE, OURS
 from metriclearn import auto_metric_learner
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -160,26 +160,26 @@ def off_hull(signal: Signal) -> int:
 
 
 def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, Any]:
-    """Loss-augmented against plain inference at the same price of a segment, α = 1.
+    """Loss-augmented against plain inference at the same penalty of a segment, α = 1.
 
-    What the loss weighs depends on the price: with ``ratio`` the signal is scaled so that the
-    price, 2 P log T in units of the noise, is ``ratio`` times α.
+    What the loss weighs depends on the penalty: with ``ratio`` the signal is scaled so that the
+    penalty, 2 P log T in units of the noise, is ``ratio`` times α.
     """
-    price = signal.penalty if ratio is None else ratio
-    Z = signal.Z * np.sqrt(price / signal.penalty)
+    penalty = signal.penalty if ratio is None else ratio
+    Z = signal.Z * np.sqrt(penalty / signal.penalty)
 
     def plain() -> ml.Partition:
-        return ml.ChangePoints()(ml.LowRankForm(Z, shift=-price))
+        return ml.ChangePoints()(ml.LowRankForm(Z, shift=-penalty))
 
     def with_loss() -> ml.Partition:
-        form = ml.LowRankForm(Z, shift=-price)
+        form = ml.LowRankForm(Z, shift=-penalty)
         return ml.ChangePoints()(form.plus(signal.truth, 2.0).shifted(1.0))
 
     timings = in_turns({"plain": plain, "augmented": with_loss}, repeats)
     plainly, loss = (timing.of_processor for timing in timings.values())
     return {
         "(T, P, segments)": signal.name,
-        "price / α": "2 P log T" if ratio is None else ratio,
+        "penalty / α": "2 P log T" if ratio is None else ratio,
         "plain": plainly,
         "augmented": loss,
         "augmented / plain": f"{loss.median / plainly.median:.2f}",

@@ -20,12 +20,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from experiments.benchmarks.machine import Report, in_turns, options_of
-from experiments.comparison import group_cases
+from experiments.harness.comparison import group_cases
 from metriclearn import ChangePointMetricLearner, Partition
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_hapt, make_change_points
-from metriclearn.estimators.calibration import true_changes
-from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.prediction.calibration import true_changes
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.plots import expected_calibration_error, plot_reliability
 
 _SECONDS, _RATE = (0.5, 1.0, 2.0), 2.0  # tolerances, and windows per second
@@ -77,7 +77,7 @@ def cases(
     planted: MahalanobisSegmenter,
     steps: LabeledSequences,
 ) -> list[tuple[str, MahalanobisSegmenter, Sequence[NDArray], Any]]:
-    """What is timed: prices, and numbers of segments that are right, too small and too large."""
+    """What is timed: penalties, and numbers of segments that are right, too small and too large."""
     true = [Partition.from_runs(labels).n_clusters for labels in test.labels]
     n_steps = Partition.from_runs(steps.labels[0]).n_clusters
     clear = [clear_steps(n, K) for n, K in _CLEAR if n <= len(steps.sequences[0])]

@@ -3,13 +3,13 @@
     python -m experiments.benchmarks.convergence [--out FOLDER] [--seconds 15]
 
 Change-points with a squared regularizer. ``synthetic`` is 30 sequences of 150 samples and 20
-features (5 relevant, 3 to 8 segments), strength 0.1: full and diagonal metric with a learned price
+features (5 relevant, 3 to 8 segments), strength 0.1: full and diagonal metric with a learned penalty
 of a segment, and full with the number of segments known. ``many`` is 400 sequences of 40 samples
 and 8 features, number known. There the learners' risk, and so ``bundle``, has one cut a round for
 each of a hundred groups of sequences; all others, ``bundle, ungrouped`` too, see every sequence.
 ``hapt`` is the first 20 training sequences of ``python -m experiments.run experiment=hapt``
 (half-second windows, 36 features, unlabeled gaps kept, the split of seed 0), full metric, strength
-0.01, once with a learned price and once with the price fixed at the value learned; no test
+0.01, once with a learned penalty and once with the penalty fixed at the value learned; no test
 sequence is read.
 
 A pass is one loss-augmented inference for every sequence, whatever it was needed for: steps,
@@ -36,7 +36,7 @@ from sklearn.base import clone
 import metriclearn as ml
 from experiments.benchmarks.machine import Report, options_of
 from experiments.benchmarks.problems import problem_of
-from experiments.comparison import group_cases
+from experiments.harness.comparison import group_cases
 from metriclearn.datasets import load_hapt, make_change_points
 from metriclearn.plots import plot_convergence
 from metriclearn.problem.risk import StructuredHinge
@@ -115,8 +115,8 @@ def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple
     diagonal = clone(full).set_params(metric=ml.DiagonalMetric())
     known = clone(full).set_params(n_segments="given")
     for title, learner in (
-        ("synthetic, full metric, learned price", full),
-        ("synthetic, diagonal metric, learned price", diagonal),
+        ("synthetic, full metric, learned penalty", full),
+        ("synthetic, diagonal metric, learned penalty", diagonal),
         ("synthetic, full metric, number known", known),
     ):
         yield title, problem_of(learner, data.sequences, data.labels), _USUAL
@@ -128,10 +128,10 @@ def problems(root: str | None, tiny: bool) -> Iterator[tuple[str, Problem, tuple
     X, y = train.sequences[:20], train.labels[:20]
     learner = clone(full).set_params(regularizer__strength=1e-2)
     problem = problem_of(learner, X, y)
-    yield "HAPT, full metric, learned price", problem, _USUAL
-    price = problem.cone.split(ml.BundleDual(1e-6).minimize(problem).w)[1]
-    learner.set_params(penalty=price)
-    yield "HAPT, full metric, fixed price", problem_of(learner, X, y), _USUAL
+    yield "HAPT, full metric, learned penalty", problem, _USUAL
+    penalty = problem.cone.split(ml.BundleDual(1e-6).minimize(problem).w)[1]
+    learner.set_params(penalty=penalty)
+    yield "HAPT, full metric, fixed penalty", problem_of(learner, X, y), _USUAL
 
 
 def reached(rounds: pandas.DataFrame, errors: Any, target: float) -> str:

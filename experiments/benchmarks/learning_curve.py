@@ -25,10 +25,10 @@ from matplotlib.figure import Figure
 from sklearn.exceptions import ConvergenceWarning
 
 from experiments.benchmarks.machine import Report, options_of
-from experiments.command_line import CONFIGS
-from experiments.comparison import TUNED
-from experiments.procedure import Case, Method, Procedure, statistics
-from experiments.results import counted, is_ours, plural, read_results, rows_of
+from experiments.harness.command_line import CONFIGS
+from experiments.harness.comparison import TUNED
+from experiments.harness.procedure import Case, Method, Procedure, statistics
+from experiments.harness.results import counted, is_ours, plural, read_results, rows_of
 from metriclearn.plots.canvas import (
     MUTED,
     PALETTE,

@@ -28,7 +28,7 @@ from typing import Any, Self
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.results import markdown_table
+from experiments.harness.results import markdown_table
 from metriclearn.plots import plot_scaling
 from metriclearn.plots.canvas import number
 

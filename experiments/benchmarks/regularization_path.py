@@ -23,7 +23,10 @@ from numpy.typing import NDArray
 import metriclearn as ml
 from experiments.benchmarks.machine import Report, Timing, options_of
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.path import RegularizationPath, regularization_path
+from metriclearn.estimators.selection.regularization_path import (
+    RegularizationPath,
+    regularization_path,
+)
 from metriclearn.plots import plot_regularization_path
 
 P, RANK, SUPPORT = 30, 2, (3, 8, 14, 21, 27)

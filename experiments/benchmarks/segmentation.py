@@ -24,7 +24,7 @@ from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.model_selection import KFold, LeaveOneOut
 
 from experiments.benchmarks.machine import Report, options_of
-from experiments.comparison import group_cases, group_folds
+from experiments.harness.comparison import group_cases, group_folds
 from metriclearn import (
     ChangePointMetricLearner,
     ClusteringMetricLearner,
@@ -35,22 +35,22 @@ from metriclearn import (
 )
 from metriclearn.baselines import RelevantComponents, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_hapt, load_tcpd, registry
-from metriclearn.estimators.interval_regression import IntervalRegression, target_interval
+from metriclearn.estimators.penalties.interval_regression import IntervalRegression, target_interval
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.indices import adjusted_mutual_info_score, covering, f_measure, precision_recall
-from metriclearn.oracles.change_points import PricedSegmentation
-from metriclearn.oracles.path import SegmentationPath, hull_vertices, path_along
+from metriclearn.oracles.change_points import PenalizedSegmentation
+from metriclearn.oracles.segmentation_path import SegmentationPath, hull_vertices, path_along
 from metriclearn.problem.losses import FrobeniusLoss
 
 PEERS = Path(__file__).parent / "hapt_segmenters.json"
 STRENGTHS = (3e-3, 1e-2, 3e-2, 1e-1)
-PRICES = np.geomspace(1e-3, 30.0, 200)  # of a segment, times the variance of a series and T
-CENTERS = np.geomspace(4e-3, 1.6, 40)  # of random prices, in the same unit
+PENALTIES = np.geomspace(1e-3, 30.0, 200)  # of a segment, times the variance of a series and T
+CENTERS = np.geomspace(4e-3, 1.6, 40)  # of random penalties, in the same unit
 SPREADS = np.linspace(0.2, 2.5, 12)  # of their logarithms
 TURING_NOTE = """
 Mean over series; five annotators each, margin of 5 samples; of ‖M − N‖² the mean over annotators.
-Random price: log-normal, center and spread from the other series; the answer agrees best with the
-optima at all prices, which is the least expected error. Prices times T do not depend on how finely
+Random penalty: log-normal, center and spread from the other series; the answer agrees best with the
+optima at all penalties, which is the least expected error. Penalties times T do not depend on how finely
 a series is sampled. Published columns: van den Burg & Williams 2020, best of each over their
 algorithms. What else was tried is told in docs/research.
 """.strip().replace("\n", " ")
@@ -178,7 +178,7 @@ def state_rows(
         yield row(f"nearest labeled state, {name}", "metric, penalty, states", states, True)
         learner.fit_states(train.sequences, train.labels, metric=metric, named=False)
         states = learner.predict_states(test.sequences)
-        yield row(f"DP-means at a learned price, {name}", "metric, penalty, price", states)
+        yield row(f"DP-means at a learned penalty, {name}", "metric, penalty, penalty", states)
         states = learner.predict_states(test.sequences, counts)
         yield row(f"K-means of segments, K given, {name}", "metric, penalty", states)
     states = euclidean.predict_states(test.sequences, counts)
@@ -220,38 +220,38 @@ def with_slope(X: NDArray, share: int) -> NDArray:
 
 
 def path_of(Z: NDArray, most: int = 25) -> SegmentationPath:
-    """Optimal segmentations for all prices down to about ``most`` segments."""
-    problem = PricedSegmentation(LowRankForm(Z), 1)
+    """Optimal segmentations for all penalties down to about ``most`` segments."""
+    problem = PenalizedSegmentation(LowRankForm(Z), 1)
     vertices = hull_vertices(problem, *problem.extremes, min(len(Z), most))
     return path_along(vertices, 0.0, (0.0, np.inf))
 
 
-def along_prices(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:
-    """Measures (m, n) of a path's m segmentations at every price of :data:`PRICES`, (n, prices)."""
-    return scores[path.positions(PRICES * unit)].T
+def along_penalties(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:
+    """Measures (m, n) of a path's m segmentations at every penalty of :data:`PENALTIES`, (n, penalties)."""
+    return scores[path.positions(PENALTIES * unit)].T
 
 
 def agreed(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:
     """Measures of the answers with the least expected error, (spreads, n, centers).
 
-    No price suits all series. Here it is random, its logarithm normal, and the answer is the
-    segmentation that agrees best with the optima at all prices, by covering and F1.
+    No penalty suits all series. Here it is random, its logarithm normal, and the answer is the
+    segmentation that agrees best with the optima at all penalties, by covering and F1.
     """
     ends = path.change_points
     agreement = np.array([[covering(a, b) + f_measure(a, b) for b in ends] for a in ends])
-    deviations = (np.log(PRICES) - np.log(CENTERS)[:, None]) / SPREADS[:, None, None]
+    deviations = (np.log(PENALTIES) - np.log(CENTERS)[:, None]) / SPREADS[:, None, None]
     weights = np.exp(-0.5 * deviations**2)
-    shares = weights @ np.eye(len(ends))[path.positions(PRICES * unit)]  # of every optimum
+    shares = weights @ np.eye(len(ends))[path.positions(PENALTIES * unit)]  # of every optimum
     return np.swapaxes(scores[np.argmax(shares @ agreement, axis=2)], 1, 2)
 
 
 def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
-    """Measures of held-out series at the price best for the others by the first two, (n, N).
+    """Measures of held-out series at the penalty best for the others by the first two, (n, N).
 
     Parameters
     ----------
-    tables : array (candidates, N, n, prices)
-        Of equally good neighboring prices the middle one is taken; of candidates the best.
+    tables : array (candidates, N, n, penalties)
+        Of equally good neighboring penalties the middle one is taken; of candidates the best.
 
     Returns
     -------
@@ -263,14 +263,14 @@ def left_out(tables: NDArray, folds: Any) -> tuple[NDArray, NDArray]:
         mean = tables[:, rest, :2].mean(axis=(1, 2))
         candidate = int(np.argmax(mean.max(axis=1)))
         best = np.flatnonzero(mean[candidate] >= mean[candidate].max() - 1e-12)
-        price = best[len(best[: np.argmax(np.diff(best, append=10**9) > 1) + 1]) // 2]
-        scores[:, held_out] = tables[candidate, held_out][:, :, price].T
+        penalty = best[len(best[: np.argmax(np.diff(best, append=10**9) > 1) + 1]) // 2]
+        scores[:, held_out] = tables[candidate, held_out][:, :, penalty].T
         chosen[held_out] = candidate
     return scores, chosen
 
 
 def tcpd(report: Report, tiny: bool) -> None:
-    """One series of the Turing benchmark left out at a time, its price from the others."""
+    """One series of the Turing benchmark left out at a time, its penalty from the others."""
     series = [one for one in load_tcpd() if one.values.shape[1] == 1][: 4 if tiny else None]
     lengths = np.array([len(one.values) for one in series])
     units = {
@@ -286,18 +286,18 @@ def tcpd(report: Report, tiny: bool) -> None:
             (path, np.array([turing(m, ends) for ends in path.change_points])) for path, m in pairs
         ]
 
-    def table(cases: Any, unit: NDArray, measures: Any = along_prices) -> NDArray:
+    def table(cases: Any, unit: NDArray, measures: Any = along_penalties) -> NDArray:
         return np.array([measures(*case, float(one)) for case, one in zip(cases, unit)])
 
     level = optima(lambda X: X)
     fixed = {name: table(level, unit) for name, unit in units.items()}
     random = {name: np.swapaxes(table(level, unit, agreed), 0, 1) for name, unit in units.items()}
     slope = [table(optima(partial(with_slope, share=s)), lengths) for s in (20, 30, 40, 60)]
-    learned = {f"Euclidean, price {name}": values[None] for name, values in fixed.items()}
-    learned |= {f"Euclidean, random price {name}": values for name, values in random.items()}
+    learned = {f"Euclidean, penalty {name}": values[None] for name, values in fixed.items()}
+    learned |= {f"Euclidean, random penalty {name}": values for name, values in random.items()}
     learned |= {
-        "Euclidean, random price, its unit chosen, too": np.concatenate([*random.values()]),
-        "level, or level and slope in T/30 to T/10 samples, chosen, price times T": np.array(
+        "Euclidean, random penalty, its unit chosen, too": np.concatenate([*random.values()]),
+        "level, or level and slope in T/30 to T/10 samples, chosen, penalty times T": np.array(
             [fixed["times T"], *slope]
         ),
     }
@@ -306,8 +306,8 @@ def tcpd(report: Report, tiny: bool) -> None:
     for name, tables in learned.items():
         scores, _ = left_out(tables, LeaveOneOut())
         rows.append(turing_row(name, "penalty", *scores.mean(axis=1)))
-    name = "Euclidean, price by interval regression on log T and log noise"
-    rows.append(turing_row(name, "penalty", *np.mean(regressed_prices(series, level), axis=0)))
+    name = "Euclidean, penalty by interval regression on log T and log noise"
+    rows.append(turing_row(name, "penalty", *np.mean(regressed_penalties(series, level), axis=0)))
     best = fixed["times T"][:, :2].max(axis=2).mean(axis=0)
     rows.append(turing_row("Euclidean, best penalty of each series", "oracle", *best))
     rows.append(turing_row("published: best default column", "none", 0.672, 0.698))
@@ -316,8 +316,8 @@ def tcpd(report: Report, tiny: bool) -> None:
     report.table(title, rows, TURING_NOTE)
 
 
-def regressed_prices(series: Sequence[Any], optima: Sequence[Any]) -> list[NDArray]:
-    """Measures of every series at the price that interval regression learns from the others."""
+def regressed_penalties(series: Sequence[Any], optima: Sequence[Any]) -> list[NDArray]:
+    """Measures of every series at the penalty that interval regression learns from the others."""
     names = SequenceFeatures(("log_length", "log_noise"))
     rows = names.fit_transform([standardized(one.values) for one in series])
     intervals = [target_interval(path, -scores[:, :2].mean(axis=1)) for path, scores in optima]
@@ -404,7 +404,7 @@ def archive(report: Report, name: str, tiny: bool) -> None:
                 return covering(true, found), f_measure(true, found, margin=int(0.01 * T))
 
             path = path_of(Z @ components.T)
-            rows.append(along_prices(path, np.array(list(map(score, path.change_points))), 1.0))
+            rows.append(along_penalties(path, np.array(list(map(score, path.change_points))), 1.0))
         return np.array(rows)
 
     folds = KFold(5, shuffle=True, random_state=0)

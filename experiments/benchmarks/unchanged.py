@@ -10,7 +10,7 @@ before it was refactored. Only names that ``metriclearn`` and its packages expor
 An exact entry may move by 1e-9 of its largest value. What a solver found is known up to its
 certified relative gap g, which is stored beside it. Objectives F and F′ whose bounds lie below the
 same optimum differ by at most max(g, g′) of the objective with no metric; g + g′ is allowed, and a
-gap may grow up to the solver's tolerance. Coefficients and the price may move by 10(√g + √g′) of
+gap may grow up to the solver's tolerance. Coefficients and the penalty may move by 10(√g + √g′) of
 the largest: with Ω(B) = (μ/2)‖B‖² the objective F is strongly convex, so ‖B − B*‖² is at most
 2g F(0)/μ = g ‖B*‖² F(0)/Ω(B*), and 10 is the root of F(0)/Ω(B*) where Ω is a hundredth of F(0). For
 the other regularizers this is a rule; other ways of the solver to the optimum were seen to obey it.
@@ -58,7 +58,7 @@ def fitted(name: str, learner: Any, train: Any, test: Any) -> Entries:
     (X, y), parameters = test, learner.fit(*train).get_params()
     yield from certified(name, [learner.solution_])
     yield f"{name}: coefficients", learner.get_mahalanobis_matrix()
-    yield f"{name}: price", getattr(learner, "penalty_", None)
+    yield f"{name}: penalty", getattr(learner, "penalty_", None)
     predict = getattr(learner, "predict_change_points", learner.predict)
     counts = [[len(set(labels)) for labels in y]] if parameters.get("n_segments") else []
     predicted = predict(X, *counts)  # of label maps, a sample of the pixels is enough
@@ -96,7 +96,7 @@ def sequences(seed: int, n: int = 4) -> tuple[list[NDArray], list[NDArray]]:
 
 
 def change_points() -> Entries:
-    """Metrics by prices, other parameters, and sequences on disk."""
+    """Metrics by penalties, other parameters, and sequences on disk."""
     train, test, full = sequences(0), sequences(1), KINDS["full"]
     fixed, given = {"penalty": 1.0, "loss_scale": 0.5}, {"n_segments": "given"}
     yield from grid(SEGMENTER, train, test, KINDS, {"learned": {}, "fixed": fixed, "given": given})
@@ -329,7 +329,7 @@ def penalties() -> Entries:
     for i, learner in enumerate([*chosen, baselines.BayesianCriterion(), both]):
         name, labels = f"{type(learner).__name__} {i}", learner.fit(X, known).predict(test[0])
         yield f"{name}: gap", TOLERANCE if learner is both else 0.0
-        yield f"{name}: price", learner.predict_penalties(test[0])
+        yield f"{name}: penalty", learner.predict_penalties(test[0])
         yield f"{name}: predictions", [labels, learner.predict_change_points(X, known)]
     for baseline in (baselines.Euclidean(), baselines.PrincipalComponents(2)):
         tuned = baselines.TunedSegmenter(baseline).fit(*test)
@@ -386,7 +386,7 @@ def judged(key: str, *sides: Mapping[str, NDArray]) -> tuple[float, float]:
     size, allowed = np.max(np.abs(old), where=finite, initial=1e-9), OPTIMIZED_ANEW.get(key, 1e-9)
     if field == "objective and bound":
         size, allowed = 1.0, max(1e-9, sum(gaps))
-    if field in ("coefficients", "price"):
+    if field in ("coefficients", "penalty"):
         allowed = max(allowed, 10.0 * float(np.sum(np.sqrt(gaps))))
     return float(np.max(np.abs(old - new), where=finite, initial=0.0) / size), allowed
 

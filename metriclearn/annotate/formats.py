@@ -15,8 +15,8 @@ from metriclearn.datasets.annotations import (
     save_segments,
     save_webvtt,
 )
+from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
-from metriclearn.running.files import reading
 
 _TIER = "segments"
 _CLOCK = re.compile(r"(?:(\d+):)?(\d\d):(\d\d[.,]\d+)")

@@ -17,11 +17,11 @@ from sklearn.model_selection import KFold
 from metriclearn.annotate.project import Annotation, Project, known_rows
 from metriclearn.annotate.signals import Recording
 from metriclearn.annotate.suggest import suggest
-from metriclearn.estimators.calibration import Calibration
-from metriclearn.estimators.change_points import ChangePointMetricLearner, known_stretches
-from metriclearn.estimators.states import States
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, known_stretches
+from metriclearn.estimators.prediction.calibration import Calibration
+from metriclearn.estimators.prediction.states import States
 from metriclearn.oracles.margins import BoundaryMargins, boundary_margins
-from metriclearn.oracles.path import best_penalty
+from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, Region, pieces_of
 from metriclearn.problem.losses import FrobeniusLoss
@@ -170,7 +170,7 @@ class Group:
         ]
 
     def learn(self, known: list[PartialPartition]) -> None:
-        """Learn a metric and a price from the stretches of which something is known.
+        """Learn a metric and a penalty from the stretches of which something is known.
 
         Those of which not all is known are completed by the last metric, as in one turn of
         learning from partial labels; without one, turns are taken until nothing changes.
@@ -193,8 +193,8 @@ class Group:
 
     def _completed(self, X: NDArray, known: PartialPartition) -> Partition:
         assert self.learner is not None
-        price = float(self.learner.penalty_ or 0.0)
-        margins, _ = segment_known(X, self.learner.components_, price, known)
+        penalty = float(self.learner.penalty_ or 0.0)
+        margins, _ = segment_known(X, self.learner.components_, penalty, known)
         return Partition(ends=margins.change_points)
 
     def segment(self, known: list[PartialPartition]) -> list[tuple[BoundaryMargins, NDArray]]:
@@ -204,16 +204,16 @@ class Group:
                 BoundaryMargins(np.array([k.n_samples]), np.zeros(0), np.zeros(0)) for k in known
             ]
             return [(margins, np.zeros(0, dtype=bool)) for margins in one]
-        components, price = self.learner.components_, float(self.learner.penalty_ or 0.0)
+        components, penalty = self.learner.components_, float(self.learner.penalty_ or 0.0)
         return [
-            segment_known(one.features, components, price, partial, self.tolerance)
+            segment_known(one.features, components, penalty, partial, self.tolerance)
             for one, partial in zip(self.recordings, known)
         ]
 
     def probabilities(self, margins: BoundaryMargins) -> NDArray[np.float64]:
-        """That changes are true: calibrated, or as long as little is known from loss and price.
+        """That changes are true: calibrated, or as long as little is known from loss and penalty.
 
-        Then it is 1 − exp(−2 loss/price)/2: even where a change only just pays its price.
+        Then it is 1 − exp(−2 loss/penalty)/2: even where a change only just pays its penalty.
         """
         assert self.learner is not None
         relative = margins.losses / max(float(self.learner.penalty_ or 0.0), 1e-300)
@@ -269,7 +269,7 @@ def _fitted(solver: WarmStart, arrays: list, truths: list) -> Any:
         return None
     whole = all(isinstance(truth, Partition) for truth in truths)
     if whole and sum(map(_n_changes, truths)) < _FEW_CHANGES:
-        # few labels leave a wide range of prices with the least loss: the middle one errs least
+        # few labels leave a wide range of penalties with the least loss: the middle one errs least
         forms = [LowRankForm(X @ learner.components_.T) for X in arrays]
         learner.penalty_, _ = best_penalty(forms, truths)
     return learner

@@ -23,7 +23,7 @@ from metriclearn.problem.knowledge import (
     PartialPartition,
     Region,
 )
-from metriclearn.running.files import reading, replacing
+from metriclearn.running.atomic import reading, replacing
 
 FILE = "metriclearn.json"
 TABLE = "segments.csv"

@@ -35,7 +35,7 @@ from metriclearn.annotate.project import (
 from metriclearn.annotate.signals import BINS, Recording, open_recordings
 from metriclearn.datasets.annotations import Segment, read_segments, row_labels
 from metriclearn.datasets.sequences import of_parts
-from metriclearn.estimators.recordings import RecordingSegmenter
+from metriclearn.estimators.learners.recording_segmenter import RecordingSegmenter
 from metriclearn.running.extras import optional
 
 _MOST_CHANNELS = 12

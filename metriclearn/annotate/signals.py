@@ -23,8 +23,8 @@ from metriclearn.features.media import (
     duration,
     video_frames,
 )
+from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
-from metriclearn.running.files import reading
 
 BINS = 256  # of a tile
 _HERTZ = 16000  # of sound that is looked at

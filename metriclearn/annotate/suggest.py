@@ -22,8 +22,8 @@ from scipy.ndimage import maximum_filter1d
 from sklearn.base import clone
 from sklearn.metrics import pairwise_distances_argmin_min
 
-from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.inputs import DataSets, read_data_sets, read_labelings
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.problem.forms import center
 from metriclearn.problem.knowledge import PartialPartition, pieces_of
 from metriclearn.problem.partition import Partition
@@ -293,14 +293,14 @@ def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partit
 def _doubts(learner: Any, told: _Told, length: int, *_: Any) -> list[NDArray]:
     """How nearly each change, predicted or not, was decided otherwise, at its position (T_i,)."""
     radius, doubts = length // _PRECISION, []
-    price = max(learner.penalty_ or 0.0, 1e-300)
+    penalty = max(learner.penalty_ or 0.0, 1e-300)
     for margins in learner.boundary_margins(list(told.data.arrays), tolerance=radius):
         gains, values = margins.gains.copy(), np.zeros(len(margins.gains))
         gains[0] = -np.inf  # the start is no change
         peaks = (gains == maximum_filter1d(gains, 2 * radius + 1)) & np.isfinite(gains)
         peaks[1:] &= ~peaks[:-1]  # one of a plateau
-        values[peaks] = np.maximum(0.0, 1.0 + gains[peaks] / price)
-        values[margins.change_points[:-1]] = np.maximum(0.0, 1.0 - margins.losses / price)
+        values[peaks] = np.maximum(0.0, 1.0 + gains[peaks] / penalty)
+        values[margins.change_points[:-1]] = np.maximum(0.0, 1.0 - margins.losses / penalty)
         doubts.append(values)
     return doubts
 

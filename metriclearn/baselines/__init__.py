@@ -5,9 +5,11 @@ from metriclearn.baselines.mmc import MMC as MMC
 from metriclearn.baselines.neighborhood import NeighborhoodComponents as NeighborhoodComponents
 from metriclearn.baselines.predictors import MetricKMeans as MetricKMeans
 from metriclearn.baselines.predictors import TunedSegmenter as TunedSegmenter
-from metriclearn.estimators.interval_regression import IntervalRegression as IntervalRegression
-from metriclearn.estimators.linear import Euclidean as Euclidean
-from metriclearn.estimators.linear import PrincipalComponents as PrincipalComponents
-from metriclearn.estimators.linear import RelevantComponents as RelevantComponents
-from metriclearn.estimators.penalty import BayesianCriterion as BayesianCriterion
-from metriclearn.estimators.penalty import PenaltyLearner as PenaltyLearner
+from metriclearn.estimators.learners.linear import Euclidean as Euclidean
+from metriclearn.estimators.learners.linear import PrincipalComponents as PrincipalComponents
+from metriclearn.estimators.learners.linear import RelevantComponents as RelevantComponents
+from metriclearn.estimators.penalties.interval_regression import (
+    IntervalRegression as IntervalRegression,
+)
+from metriclearn.estimators.penalties.penalty_learner import BayesianCriterion as BayesianCriterion
+from metriclearn.estimators.penalties.penalty_learner import PenaltyLearner as PenaltyLearner

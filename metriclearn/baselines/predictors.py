@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from metriclearn.estimators.clusterer import MahalanobisClusterer
 from metriclearn.estimators.learned_metric import MetricEstimator
-from metriclearn.estimators.linear import Euclidean
-from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.learners.linear import Euclidean
+from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.running.parameters import Needs, component, either, number
 

@@ -10,8 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.cutter import NormalizedCutSegmenter, read_graphs, read_node_labels
 from metriclearn.estimators.inputs import keep_features, note_constant
+from metriclearn.estimators.prediction.cutter import (
+    NormalizedCutSegmenter,
+    read_graphs,
+    read_node_labels,
+)
 from metriclearn.running.parameters import check_parameters
 from metriclearn.similarities import NodeLabels, Nodes
 

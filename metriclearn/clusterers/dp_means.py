@@ -31,7 +31,7 @@ _MIN_ROWS, _MAX_ROWS = 64, 2048  # of a block, however many clusters there are
 def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty: float) -> float:
     """Σ_c Σ_{x∈c} ‖x − μ_c‖² + λK: what DP-means lowers (Kulis & Jordan 2012, Eq. 1).
 
-    It is Eq. (7) of Lajugie, Arlot & Bach, Tr[XBXᵀ(I−M)], with the price λ Tr M; X here is the
+    It is Eq. (7) of Lajugie, Arlot & Bach, Tr[XBXᵀ(I−M)], with the penalty λ Tr M; X here is the
     data after the metric's ``transform``. O(nd).
 
     Parameters
@@ -65,7 +65,7 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
 
 @dataclass(eq=False, repr=False)
 class DPMeans(ClusterMixin, BaseEstimator):
-    """K-means with a price per cluster instead of their number (Kulis & Jordan 2012, Algorithm 1).
+    """K-means with a penalty per cluster instead of their number (Kulis & Jordan 2012, Algorithm 1).
 
     Starting from one cluster at the global mean, every pass visits the samples in order: one whose
     *squared* distance to every mean exceeds λ becomes the mean of a new cluster, any other joins

@@ -89,7 +89,7 @@ def evidence_accumulation(
     --------
     EvidenceAccumulation : which makes the labelings, too, and has the reference.
     """
-    from metriclearn.clusterers.kernels import hamming_tree
+    from metriclearn.clusterers.similarity_kernels import hamming_tree
 
     codes = _codes(labelings)
     n_runs, n_samples = codes.shape

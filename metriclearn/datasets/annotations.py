@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.files import read_text_table
 from metriclearn.datasets.registry import PathLike
-from metriclearn.running.files import replacing
+from metriclearn.running.atomic import replacing
 
 Segment = tuple[float, float, str]
 _COLUMNS = ("recording", "start", "end", "label")

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from metriclearn.datasets.registry import PathLike, data_folder
-from metriclearn.running.files import reading
+from metriclearn.running.atomic import reading
 
 
 def lay_out(

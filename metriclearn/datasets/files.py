@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import PathLike, read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
-from metriclearn.running.files import reading, replacing
+from metriclearn.running.atomic import reading, replacing
 
 if TYPE_CHECKING:
     import pandas as pd

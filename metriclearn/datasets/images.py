@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from metriclearn.datasets.archives import lay_out
 from metriclearn.datasets.registry import PathLike, existing, files_by_name
 from metriclearn.datasets.sequences import Items
+from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
-from metriclearn.running.files import reading
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.files import READERS, new_folder, sequence_files
 from metriclearn.datasets.registry import PathLike
+from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
-from metriclearn.running.files import reading
 
 
 class LazyArrays(Sequence[NDArray]):

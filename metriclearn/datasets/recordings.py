@@ -19,7 +19,7 @@ from metriclearn.datasets.annotations import Segment, numbered, read_segments, r
 from metriclearn.datasets.files import READERS, read_features, sequence_files
 from metriclearn.datasets.registry import PathLike, existing, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
-from metriclearn.running.files import replacing
+from metriclearn.running.atomic import replacing
 
 _LOGGER = logging.getLogger(__name__)
 _VERSION = 1  # of the cached features; raised when an extractor's results change

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.running.files import reading
+from metriclearn.running.atomic import reading
 
 if TYPE_CHECKING:
     import pandas as pd

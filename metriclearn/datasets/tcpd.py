@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.registry import SOURCES, PathLike, data_folder, read
 from metriclearn.problem.partition import Partition
-from metriclearn.running.files import reading
+from metriclearn.running.atomic import reading
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ import numpy as np
 from metriclearn.datasets.registry import PathLike, fetch, read
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
 from metriclearn.problem.partition import Partition
-from metriclearn.running.files import reading
+from metriclearn.running.atomic import reading
 
 
 def load_tssb(root: PathLike | None = None) -> LabeledSequences:

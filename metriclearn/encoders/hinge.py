@@ -7,7 +7,7 @@ of the linear learners (Lajugie, Arlot & Bach, Eq. (9)),
 
 Its maximum is found by the same oracles, exactly and without a T×T array. Wherever the maximizer
 M̂ is unique its slope is (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T, by Danskin's theorem, and (K − Tr M̂)/T
-for the price λ.
+for the penalty λ.
 """
 
 from __future__ import annotations
@@ -126,14 +126,14 @@ class HingeValue(NamedTuple):
 
     value: float
     slope: NDArray
-    price_slope: float
+    penalty_slope: float
     partition: Any
 
 
 class HingeOfForms(torch.autograd.Function):
     """Hinges (N,) of N recordings, from λ and their outputs; slopes are those of the hinge.
 
-    ``HingeOfForms.apply(evaluate, price, *outputs)``: ``evaluate(arrays, λ)`` returns a
+    ``HingeOfForms.apply(evaluate, penalty, *outputs)``: ``evaluate(arrays, λ)`` returns a
     :class:`HingeValue` for each float64 array, and is all that depends on form, loss and oracle.
     Memory O(Σ T_i r).
 
@@ -160,14 +160,14 @@ class HingeOfForms(torch.autograd.Function):
     def forward(
         ctx: Any,
         evaluate: Callable[[list[NDArray], float], Sequence[HingeValue]],
-        price: Tensor,
+        penalty: Tensor,
         *outputs: Tensor,
     ) -> Tensor:
         """Values of the hinges, for each output."""
         arrays = [Z.detach().to("cpu", torch.float64).numpy() for Z in outputs]
-        found = evaluate(arrays, float(price))
+        found = evaluate(arrays, float(penalty))
         ctx.save_for_backward(*(Z.new_tensor(hinge.slope) for Z, hinge in zip(outputs, found)))
-        ctx.price_slopes = price.new_tensor([hinge.price_slope for hinge in found])
+        ctx.penalty_slopes = penalty.new_tensor([hinge.penalty_slope for hinge in found])
         return outputs[0].new_tensor([hinge.value for hinge in found])
 
     @staticmethod
@@ -175,7 +175,7 @@ class HingeOfForms(torch.autograd.Function):
     def backward(ctx: Any, weights: Tensor) -> tuple[Any, ...]:
         """Slopes of the hinges, times the weights that come back."""
         slopes = (weight * slope for weight, slope in zip(weights, ctx.saved_tensors))
-        return None, (weights.to(ctx.price_slopes) @ ctx.price_slopes), *slopes
+        return None, (weights.to(ctx.penalty_slopes) @ ctx.penalty_slopes), *slopes
 
 
 class StructuredHingeLoss(nn.Module):
@@ -188,12 +188,12 @@ class StructuredHingeLoss(nn.Module):
     Parameters
     ----------
     loss_scale : float
-        α > 0, the scale of ℓ inside the margin. Outputs and price grow with √α and α.
+        α > 0, the scale of ℓ inside the margin. Outputs and penalty grow with √α and α.
     penalty : "learned" or float
-        Price λ > 0 of a segment or cluster; "learned" makes it the parameter ``log_penalty``,
+        Penalty λ > 0 of a segment or cluster; "learned" makes it the parameter ``log_penalty``,
         the only one, which may have a learning rate of its own.
     n_clusters : None or "given"
-        Whether inference knows their number, from the truth; there is no price then.
+        Whether inference knows their number, from the truth; there is no penalty then.
     segments : bool
         Whether every run of equal labels is a cluster, else equal labels are one.
     min_size : int
@@ -268,7 +268,7 @@ class StructuredHingeLoss(nn.Module):
             self.completion = ConstrainedChangePoints(min_size)
         self.forms = InnerProducts() if forms is None else forms
         self.executor = ThreadExecutor(n_jobs)
-        # a price that begins at α leaves no gain to segments beyond those of the truth
+        # a penalty that begins at α leaves no gain to segments beyond those of the truth
         learned = penalty == "learned"
         first = torch.tensor(float(loss_scale if learned else penalty), dtype=torch.float64).log()
         if learned and n_clusters is None:
@@ -308,8 +308,8 @@ class StructuredHingeLoss(nn.Module):
             if not self.segments:
                 self._check_partial([t for t in truths if isinstance(t, PartialPartition)])
 
-        def evaluate(arrays: list[NDArray], price: float) -> list[HingeValue]:
-            return self.evaluate(arrays, truths, price)
+        def evaluate(arrays: list[NDArray], penalty: float) -> list[HingeValue]:
+            return self.evaluate(arrays, truths, penalty)
 
         return HingeOfForms.apply(evaluate, self.penalty, *outputs).mean()
 
@@ -329,18 +329,18 @@ class StructuredHingeLoss(nn.Module):
             )
 
     def evaluate(
-        self, arrays: Sequence[NDArray], truths: Sequence[Any], price: float
+        self, arrays: Sequence[NDArray], truths: Sequence[Any], penalty: float
     ) -> list[HingeValue]:
         """The hinge of every recording, with its slopes, from float64 outputs (T_i, r)."""
-        posed = self.executor.each(list(zip(arrays, truths)), self._posed, price)
+        posed = self.executor.each(list(zip(arrays, truths)), self._posed, penalty)
         forms, counts = [item.augmented for item in posed], [item.n_clusters for item in posed]
         if hasattr(self.oracle, "many"):  # together, on a device
             answers = self.oracle.many(forms, counts)
         else:
             answers = self.executor.each(list(zip(forms, counts)), lambda ask: self.oracle(*ask))
-        return self.executor.each(list(zip(posed, answers)), self._valued, price)
+        return self.executor.each(list(zip(posed, answers)), self._valued, penalty)
 
-    def _posed(self, item: tuple[NDArray, Any], price: float) -> _Posed:
+    def _posed(self, item: tuple[NDArray, Any], penalty: float) -> _Posed:
         """Loss-augmented inference of one recording: max_M ⟨A + loss, M⟩ − λ Tr M."""
         outputs, truth = item
         Z = center(outputs)  # changes no value of a partition, and keeps digits
@@ -349,17 +349,17 @@ class StructuredHingeLoss(nn.Module):
         if isinstance(truth, PartialPartition):
             count = None if self.segments else int(truth.labels.max()) + 1
             loss = KnownLoss() if self.segments else loss
-            truth = self.completion(form.shifted(-price), count, truth).completing(truth)
+            truth = self.completion(form.shifted(-penalty), count, truth).completing(truth)
         augmented, _ = loss.augment(form, truth, self.loss_scale)
         count = truth.n_clusters if self.n_clusters == "given" else None
-        return _Posed(Z, form, unit, loss, truth, augmented.shifted(-price), count)
+        return _Posed(Z, form, unit, loss, truth, augmented.shifted(-penalty), count)
 
-    def _valued(self, item: tuple[_Posed, Any], price: float) -> HingeValue:
+    def _valued(self, item: tuple[_Posed, Any], penalty: float) -> HingeValue:
         """Value and slopes from the maximizer M̂."""
         (Z, form, unit, loss, truth, _, _), answer = item
         more = answer.n_clusters - truth.n_clusters
         charge = self.loss_scale * loss(answer, truth) * truth.n_samples
-        value = charge + form.at(answer) - form.at(truth) - price * more
+        value = charge + form.at(answer) - form.at(truth) - penalty * more
         slope = self.forms.slope(form, Z, answer) - self.forms.slope(form, Z, truth)
         slope -= slope.mean(axis=0)  # of the centering
         return HingeValue(max(value, 0.0) / unit, slope / unit, -more / unit, answer)

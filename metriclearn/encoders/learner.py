@@ -1,4 +1,4 @@
-"""EncoderMetricLearner: features, a metric of them and a price, from segmented recordings."""
+"""EncoderMetricLearner: features, a metric of them and a penalty, from segmented recordings."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from torch import nn
 from metriclearn.encoders.augmentations import JoinedStretches, Recording
 from metriclearn.encoders.networks import Standardization, WindowEncoder
 from metriclearn.encoders.training import Training, features, packed
-from metriclearn.estimators.change_points import ChangePointMetricLearner
 from metriclearn.estimators.inputs import DataSets, check_features, read_data_sets
-from metriclearn.estimators.segmenter import MahalanobisSegmenter
-from metriclearn.oracles.path import best_penalty
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.partition import Partition
+from metriclearn.running.atomic import replacing
 from metriclearn.running.callbacks import Callback
 from metriclearn.running.extras import optional
-from metriclearn.running.files import replacing
 from metriclearn.running.parameters import (
     Needs,
     check_parameters,
@@ -44,7 +44,7 @@ from metriclearn.solvers.regularizers import SquaredFrobenius
 
 @dataclass(eq=False, repr=False)
 class EncoderMetricLearner(MahalanobisSegmenter):
-    """Learn features f_θ, a metric of them and the price of a segment from segmented recordings.
+    """Learn features f_θ, a metric of them and the penalty of a segment from segmented recordings.
 
     The hinge of :class:`StructuredHingeLoss` is minimized over θ and λ by AdamW, with exact
     loss-augmented inference; then the last layer, a metric B of f_θ(X) and λ, is learned again as
@@ -69,11 +69,11 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     loss_scale : float
         α, see :class:`StructuredHingeLoss`.
     retune : bool
-        Whether the price is the one of least loss on the training recordings, found exactly, in
+        Whether the penalty is the one of least loss on the training recordings, found exactly, in
         place of that of the convex problem. Only where all labels are known.
     n_epochs, batch_size : int
         Passes over the recordings, and recordings in a step.
-    learning_rate, price_learning_rate, weight_decay : float
+    learning_rate, penalty_learning_rate, weight_decay : float
         Of AdamW at their largest, for θ and for log λ, which does not decay.
     augmentations : sequence of callables (recordings, random) -> recordings
         Applied to every batch in turn, see :mod:`metriclearn.encoders.augmentations`.
@@ -108,7 +108,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     solution_ : Solution
         Certificate of the last layer.
     history_ : dict of arrays (number of epochs,)
-        Of every epoch the mean ``hinge``, the ``price`` and the ``validation`` loss (NaN without).
+        Of every epoch the mean ``hinge``, the ``penalty`` and the ``validation`` loss (NaN without).
     best_epoch_ : int
         Epochs after which the weights were kept.
 
@@ -150,7 +150,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         "n_epochs": number(1, whole=True),
         "batch_size": number(1, whole=True),
         "learning_rate": number(positive=True),
-        "price_learning_rate": number(positive=True),
+        "penalty_learning_rate": number(positive=True),
         "weight_decay": number(),
         "augmentations": several(
             Needs("an augmentation", callable), "augmentations (recordings, random) -> recordings"
@@ -175,7 +175,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     n_epochs: int = 30
     batch_size: int = 4
     learning_rate: float = 2e-3
-    price_learning_rate: float = 1e-2
+    penalty_learning_rate: float = 1e-2
     weight_decay: float = 1e-2
     augmentations: Sequence[Callable[..., Any]] = ()
     validation: float = 0.0

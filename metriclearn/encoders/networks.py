@@ -327,7 +327,7 @@ class Normalized(nn.Module):
     """Outputs of one size in every recording: centered, with a learned mean square of its rows.
 
     Devices, rooms and people make recordings whose features differ little or much throughout; a
-    price of a segment suits all of them only at one scale. Rows are (z_t − z̄) s / σ with the mean
+    penalty of a segment suits all of them only at one scale. Rows are (z_t − z̄) s / σ with the mean
     z̄ and σ² = Σ_t ‖z_t − z̄‖² / T of the recording, and s learned.
 
     Parameters

@@ -48,11 +48,11 @@ class Training:
         options["n_clusters"] = options.pop("n_segments")
         self.loss = StructuredHingeLoss(**options).to(learner.device)
         fast: Any = {"params": list(self.loss.parameters()), "weight_decay": 0.0}
-        self.rates = [learner.learning_rate, learner.price_learning_rate]
+        self.rates = [learner.learning_rate, learner.penalty_learning_rate]
         self.optimizer = torch.optim.AdamW(
             [{"params": list(self.network.parameters())}, fast], weight_decay=learner.weight_decay
         )
-        self.history = {name: np.zeros(0) for name in ("hinge", "price", "validation")}
+        self.history = {name: np.zeros(0) for name in ("hinge", "penalty", "validation")}
         self.best, self.best_epoch = self.network.state_dict(), 0
 
     def run(self) -> nn.Module:
@@ -131,7 +131,7 @@ class Training:
         if self.held:
             loss = -self._snapshot().score(*map(list, zip(*self.held)))
         earlier = self.history["validation"]
-        row = {"hinge": hinge, "price": float(self.loss.penalty.detach()), "validation": loss}
+        row = {"hinge": hinge, "penalty": float(self.loss.penalty.detach()), "validation": loss}
         self.history = {name: np.append(self.history[name], row[name]) for name in self.history}
         if not self.held or not len(earlier) or loss < earlier.min():
             self.best = copy.deepcopy(self.network.state_dict())
@@ -141,7 +141,7 @@ class Training:
         return bool(self.held) and epoch - self.best_epoch >= self.learner.patience
 
     def _snapshot(self) -> EncoderMetricLearner:
-        """A learner with the network of the moment, B = I and the price of the hinge."""
+        """A learner with the network of the moment, B = I and the penalty of the hinge."""
         learner = copy.copy(self.learner)
         learner._keep(self.network)
         X = self.recordings[0].X[: max(2, self.learner.min_size)]
@@ -154,9 +154,9 @@ class Training:
     def _progress(self, epoch: int) -> Progress:
         """What callbacks see: hinges are never negative, and the first epoch's is the scale."""
         objective, first = self.history["hinge"][-1], self.history["hinge"][0]
-        price = self.history["price"][-1:]
+        penalty = self.history["penalty"][-1:]
         share = objective / first if first > 0 else 0.0
-        return Progress(epoch, objective, 0.0, share, price, estimator=self._snapshot)
+        return Progress(epoch, objective, 0.0, share, penalty, estimator=self._snapshot)
 
     def _checkpoint(self) -> Checkpoint | None:
         """The file of this training: of its data, truths, settings and first weights."""

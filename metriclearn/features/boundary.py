@@ -41,7 +41,7 @@ class BoundaryFeatures(StatelessTransformer):
 
     See Also
     --------
-    LearnedPrice : the price of a change that depends on them.
+    FeaturePenalty : the penalty of a change that depends on them.
 
     Examples
     --------

@@ -48,11 +48,13 @@ from .resampling import stability as stability
 from .resampling import stability_pairwise as stability_pairwise
 from .resampling import stability_reference as stability_reference
 from .resampling import stability_summary as stability_summary
-from .states import edit_score as edit_score
-from .states import segmental_f1 as segmental_f1
-from .states import state_matching_score as state_matching_score
-from .states import weighted_adjusted_rand_score as weighted_adjusted_rand_score
-from .states import weighted_normalized_mutual_info_score as weighted_normalized_mutual_info_score
+from .state_sequences import edit_score as edit_score
+from .state_sequences import segmental_f1 as segmental_f1
+from .state_sequences import state_matching_score as state_matching_score
+from .state_sequences import weighted_adjusted_rand_score as weighted_adjusted_rand_score
+from .state_sequences import (
+    weighted_normalized_mutual_info_score as weighted_normalized_mutual_info_score,
+)
 from .summary import compare as compare
 from .validity import calinski_harabasz_score as calinski_harabasz_score
 from .validity import davies_bouldin_score as davies_bouldin_score

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from metriclearn.indices import boundaries, states
+from metriclearn.indices import boundaries, state_sequences
 from metriclearn.indices.contingency import Labels, choice, label_arrays
 from metriclearn.running.extras import optional
 
@@ -34,11 +34,11 @@ def _change_points(
 ) -> Measures:
     of_segments = boundaries.covering, boundaries.f_measure
     of_states = (
-        states.weighted_adjusted_rand_score,
-        states.weighted_normalized_mutual_info_score,
-        states.state_matching_score,
+        state_sequences.weighted_adjusted_rand_score,
+        state_sequences.weighted_normalized_mutual_info_score,
+        state_sequences.state_matching_score,
     )
-    true, pred = (states.runs(labels)[0] for labels in (labels_true, labels_pred))
+    true, pred = (state_sequences.runs(labels)[0] for labels in (labels_true, labels_pred))
     values = {measure.__name__: measure(true, pred) for measure in of_segments}
     return values | {measure.__name__: measure(labels_true, labels_pred) for measure in of_states}
 
@@ -48,11 +48,11 @@ def _video(
 ) -> Measures:
     both = labels_true, labels_pred
     return {
-        f"segmental_f1@{percent}": states.segmental_f1(
+        f"segmental_f1@{percent}": state_sequences.segmental_f1(
             *both, overlap=percent / 100, ignore_label=ignore_label
         )
         for percent in (10, 25, 50)
-    } | {"edit_score": states.edit_score(*both, ignore_label=ignore_label)}
+    } | {"edit_score": state_sequences.edit_score(*both, ignore_label=ignore_label)}
 
 
 def _speech(
@@ -63,7 +63,7 @@ def _speech(
     segmentation = optional("pyannote.metrics.segmentation", "measures")
     annotations = []
     for labels in (labels_true, labels_pred):
-        segments, names = states.runs(labels, ignore_label)
+        segments, names = state_sequences.runs(labels, ignore_label)
         ends = segments.change_points
         annotation = core.Annotation()
         for start, end, name in zip(ends - segments.sizes, ends, names):
@@ -87,7 +87,7 @@ def _music(
     segment = optional("mir_eval.segment", "measures")
     intervals, structure = [], []
     for labels in (labels_true, labels_pred):
-        segments, names = states.runs(labels)
+        segments, names = state_sequences.runs(labels)
         ends = segments.change_points
         intervals.append(np.column_stack([ends - segments.sizes, ends]) / rate)
         structure += [intervals[-1], names.astype(str).tolist()]

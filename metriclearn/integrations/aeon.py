@@ -15,7 +15,7 @@ BaseSegmenter: Any = optional("aeon.segmentation.base", "aeon").BaseSegmenter
 
 
 class MetricSegmenter(BaseSegmenter):
-    """Segment a series under a metric, and a price of a segment, that are learned from labels.
+    """Segment a series under a metric, and a penalty of a segment, that are learned from labels.
 
     ``fit(X, y)`` learns from a labeled series; y is −1 where nothing is known, so that a series
     may be labeled in part and then be segmented as a whole. Several labeled series are learned

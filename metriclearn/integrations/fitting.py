@@ -11,9 +11,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from metriclearn.baselines.predictors import TunedSegmenter
-from metriclearn.estimators.change_points import ChangePointMetricLearner
-from metriclearn.estimators.linear import Euclidean
-from metriclearn.estimators.penalty import BayesianCriterion
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.learners.linear import Euclidean
+from metriclearn.estimators.penalties.penalty_learner import BayesianCriterion
 from metriclearn.running.parameters import component, either, number
 
 _LEARNER = component("predict", "ChangePointMetricLearner()", optional=True)
@@ -30,7 +30,7 @@ def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any]
     ----------
     adapter : object with the two parameters of the adapters
         ``learner`` : a :class:`~metriclearn.ChangePointMetricLearner` or another segmenter of
-        metriclearn; by default the former with its defaults. ``penalty`` : price ≥ 0 of a segment
+        metriclearn; by default the former with its defaults. ``penalty`` : penalty ≥ 0 of a segment
         where there are neither labels nor a fitted learner, in units of squared standard
         deviations; by default that of the BIC.
     arrays : sequence of (T_i, P) arrays

@@ -80,12 +80,12 @@ class MahalanobisCost(BaseCost):
         return np.maximum(sums[:, -1] - means, 0.0)[:, None]
 
     def get_default_penalty(self) -> float:
-        """The learned price of a segment, or the BIC's with one parameter per rank of B.
+        """The learned penalty of a segment, or the BIC's with one parameter per rank of B.
 
         Raises
         ------
         ValueError
-            If the price is in units of each sequence's variance.
+            If the penalty is in units of each sequence's variance.
         """
         validation.check_is_fitted(self)
         if getattr(self.metric, "penalty_unit_", None) is not None:

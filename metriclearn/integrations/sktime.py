@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from metriclearn.estimators.change_points import ChangePointMetricLearner
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.integrations.fitting import fit_segmenter
 from metriclearn.running.extras import optional
 
@@ -17,7 +17,7 @@ BaseDetector: Any = optional("sktime.detection.base", "sktime").BaseDetector
 
 
 class MetricChangePointDetector(BaseDetector):
-    """Detect change-points under a metric, and a price of a segment, learned from labels.
+    """Detect change-points under a metric, and a penalty of a segment, learned from labels.
 
     ``fit(X, y)`` learns from a labeled series or from a panel of them. Without y, a learner that
     is fitted already is taken as it is (in a :class:`sklearn.frozen.FrozenEstimator` where
@@ -114,7 +114,7 @@ class MetricChangePointDetector(BaseDetector):
 
 
 class MetricSegmenter(MetricChangePointDetector):
-    """Cut series into segments under a metric, and a price of a segment, learned from labels.
+    """Cut series into segments under a metric, and a penalty of a segment, learned from labels.
 
     All is as in :class:`MetricChangePointDetector`, but for the prediction: intervals, closed on
     the left, in ``"ilocs"`` and the number of each in ``"labels"``.

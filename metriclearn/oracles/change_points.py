@@ -1,4 +1,4 @@
-"""Exact change-points in near-linear time: pruned dynamic programs and one search over prices.
+"""Exact change-points in near-linear time: pruned dynamic programs and one search over penalties.
 
 With S the cumulative sums of the factors, a segment (s, u] is worth
 
@@ -35,10 +35,10 @@ segments (:class:`~metriclearn.problem.knowledge.SegmentRules`). The drop of s n
 legal split of (s,u]: t must be an end at all (F(t) > −∞), u ≥ t + min_size, and no region with at
 most one change may hold both t and u, u > reach(t). It takes effect from there on.
 
-A change at t may have a price p_t of its own, of either sign. With F(t) the best value of the
+A change at t may have a penalty p_t of its own, of either sign. With F(t) the best value of the
 samples before t *and the change at t paid*, the best last segment of a longer prefix u is still
 argmax_s F(s) + f(s,u), as p_u is the same for all s; then F(u) = max_s F(s) + f(s,u) − p_u, and
-F(T) has no price. A start s is beaten from t on by the same rule as without prices,
+F(T) has no penalty. A start s is beaten from t on by the same rule as without penalties,
 
     F(s) + f(s,u) ≤ F(s) + f(s,t) + slack(t) + f(t,u) ≤ F(t) + f(t,u)
     once F(s) + f(s,t) + slack(t) ≤ F(t),
@@ -46,7 +46,7 @@ F(T) has no price. A start s is beaten from t on by the same rule as without pri
 where p_t stands in F(t) and nothing was asked of its sign. The bounds at checkpoints compare
 values of f from starts in F, too, and hold unchanged.
 
-Without truth, charges, rules and prices f(s,u) = max_μ 2μᵀ(S_u − S_s) − |μ|²(u−s) + c, so that
+Without truth, charges, rules and penalties f(s,u) = max_μ 2μᵀ(S_u − S_s) − |μ|²(u−s) + c, so that
 starts compete for every mean μ, once for all later u. With i the best start at u, a = |s−i|, b =
 u−s, m means of samples, and g = F(s) + f(s,u) − c − F(u): s is better than u only inside of the
 ball |μ − m(s,u)|² ≤ g/b, and than i outside of one around m(i,s) where i < s, or inside of one
@@ -95,7 +95,7 @@ _INTERVALS = 300  # a step of functional pruning makes at most three of one: 100
 # features from and samples to which distances are put into a table, and a gap between losses, in
 # standard deviations, that tells changes from noise
 _WIDE, _SHORT, _CLEAR = 64, 2048, 0.5
-_LARGEST = 1e280  # price or weight: 2³¹ segments of it can still be added up
+_LARGEST = 1e280  # penalty or weight: 2³¹ segments of it can still be added up
 
 # Columns of the table of true segments, see truth_table, and rows of SegmentRules.
 _START, _SHARE, _BEFORE, _AFTER, _END, _LACK = range(6)
@@ -109,7 +109,7 @@ class ChangePoints(BaseEstimator):
     """argmax ⟨A, M⟩ over segmentations for A = ZZᵀ − κN + cI, exactly.
 
     The number of segments follows from c, or is given. Unknown: one pruned dynamic program.
-    Known: the price per segment is moved along secants of the concave hull of (K, V(K)) until
+    Known: the penalty per segment is moved along secants of the concave hull of (K, V(K)) until
     the program returns K segments, and only if K is not on the hull a layered program runs over
     the few positions that the search could not rule out. O(Tr) memory; a handful of microseconds
     per sample. The pruning rule is (*) above.
@@ -158,7 +158,7 @@ class ChangePoints(BaseEstimator):
             ``known``, or the reference partition of the form is not contiguous.
         """
         check_count(type(self).__name__, form.n_samples, n_clusters, self.min_size)
-        problem = PricedSegmentation(form, self.min_size, known)
+        problem = PenalizedSegmentation(form, self.min_size, known)
         if n_clusters is None:
             return Partition(ends=problem.solve(-form.shift).ends)
         return Partition(ends=problem.solve_count(n_clusters))
@@ -217,7 +217,7 @@ class Signal(NamedTuple):
     Attributes
     ----------
     cumulative : array (T+1, r)
-        S, or what :meth:`PricedSegmentation.tabulate` puts in its place.
+        S, or what :meth:`PenalizedSegmentation.tabulate` puts in its place.
     weight : float
         κ of true segments, α of charges, 0 without either.
     truth : array (T+1, 6) or None
@@ -228,7 +228,7 @@ class Signal(NamedTuple):
         That of the charges, times α.
     rules : int array (4, T+1) or None
         The rows of :class:`~metriclearn.problem.knowledge.SegmentRules`.
-    prices : array (T+1,) or None
+    penalties : array (T+1,) or None
         p, 0 at both ends.
     """
 
@@ -238,20 +238,20 @@ class Signal(NamedTuple):
     charges: NDArray | None
     slack: NDArray | None
     rules: NDArray | None
-    prices: NDArray | None
+    penalties: NDArray | None
 
 
-class PricedSegmentation:
-    """Segmentations of one signal at any price per segment.
+class PenalizedSegmentation:
+    """Segmentations of one signal at any penalty per segment.
 
-    V(K) is the best ⟨ZZᵀ − κN, M⟩, or value with charges and prices of positions, among the
+    V(K) is the best ⟨ZZᵀ − κN, M⟩, or value with charges and penalties of positions, among the
     segmentations into K segments that agree with ``known``, and :meth:`solve` maximizes
     V(K) − λK. Its answers are vertices of the upper concave hull of (K, V(K)).
 
     Parameters
     ----------
     form : LowRankForm or ChargedForm
-        Its ``shift`` is not used: the price takes its place.
+        Its ``shift`` is not used: the penalty takes its place.
     min_size : int
         Smallest number of samples in a segment.
     known : PartialPartition, optional
@@ -290,9 +290,9 @@ class PricedSegmentation:
         weight = 0.0
         truth = table = slack = None
         plain: Any = form
-        charges = prices = None
+        charges = penalties = None
         if isinstance(form, ChargedForm):
-            plain, charges, prices, weight = form.form, form.charges, form.prices, form.scale
+            plain, charges, penalties, weight = form.form, form.charges, form.penalties, form.scale
         if charges is not None:
             table, slack = charges.table, weight * charges.slack
         elif plain.truth is not None and plain.weight:
@@ -305,23 +305,23 @@ class PricedSegmentation:
         rules = None if known is None else np.array(segment_rules(known.constraints, T))
         self.form, self.charges, self.n_samples = plain, charges, T
         self.min_size, self.known = min_size, known
-        self.signal = Signal(cumulative, weight, truth, table, slack, rules, prices)
-        self.latest: Any = None, None  # the last price, and F at it
+        self.signal = Signal(cumulative, weight, truth, table, slack, rules, penalties)
+        self.latest: Any = None, None  # the last penalty, and F at it
 
-    def solve(self, price: float) -> Vertex:
-        """A maximizer of V(K) − price·K.
+    def solve(self, penalty: float) -> Vertex:
+        """A maximizer of V(K) − penalty·K.
 
         Raises
         ------
         ValueError
             If no segmentation agrees with what is known.
         """
-        if not abs(price) <= _LARGEST:
+        if not abs(penalty) <= _LARGEST:
             raise ValueError(
-                f"ChangePoints needs a price per segment from -{_LARGEST:g} to {_LARGEST:g}, got "
-                f"{price:g}; change the unit."
+                f"ChangePoints needs a penalty per segment from -{_LARGEST:g} to {_LARGEST:g}, got "
+                f"{penalty:g}; change the unit."
             )
-        signal, c, ends = self.signal, -float(price), np.empty(0, dtype=np.int64)
+        signal, c, ends = self.signal, -float(penalty), np.empty(0, dtype=np.int64)
         if c < 0.0 and signal.cumulative.shape[1] == 1 and {*map(type, signal[2:])} == {type(None)}:
             prefixes, value, ends = best_means(signal.cumulative, c, self.min_size)
         if not len(ends):
@@ -334,7 +334,7 @@ class PricedSegmentation:
                 f"{self.min_size} samples that agrees with the annotations, but there is none; "
                 "lower min_size or remove annotations that lie close together."
             )
-        self.latest = price, prefixes
+        self.latest = penalty, prefixes
         return Vertex(value, ends)
 
     @cached_property
@@ -347,18 +347,20 @@ class PricedSegmentation:
             if self.min_size == 1:
                 values = segment_values(self.signal, positions[:-1], positions[1:])
                 return coarsest, Vertex(float(values.sum()), positions[1:])
-        # At a price above the range of V the number of segments decides.
+        # At a penalty above the range of V the number of segments decides.
         weight = self.signal.weight
-        price = float(np.sum(np.diff(self.signal.cumulative, axis=0) ** 2))
+        penalty = float(np.sum(np.diff(self.signal.cumulative, axis=0) ** 2))
         if self.charges is not None:  # on a piece, a segment is charged 1 at most
             pieces = self.charges.pieces
-            price += weight * self.n_samples * (1 + len(pieces.stretches) + 2 * len(pieces.regions))
+            penalty += (
+                weight * self.n_samples * (1 + len(pieces.stretches) + 2 * len(pieces.regions))
+            )
         elif self.form.truth is not None:
-            price += weight * self.form.truth.n_clusters
-        if self.signal.prices is not None:
-            price += float(np.abs(self.signal.prices).sum())
-        price = 2.0 * price or 1.0
-        return coarsest if self.known is None else self.solve(price), self.solve(-price)
+            penalty += weight * self.form.truth.n_clusters
+        if self.signal.penalties is not None:
+            penalty += float(np.abs(self.signal.penalties).sum())
+        penalty = 2.0 * penalty or 1.0
+        return coarsest if self.known is None else self.solve(penalty), self.solve(-penalty)
 
     def tabulate(self, n_segments: int) -> None:
         """Put all ‖S_u − S_s‖² of a wide signal, (T+1, T+1, 1), into a table that stands for S.
@@ -409,7 +411,7 @@ class PricedSegmentation:
             if high is not guessed_from:
                 guessed_from = high
                 # If segments of high merged one by one, in the order of what each merger loses, a
-                # price between two of these losses would leave K: on clear data it hits.
+                # penalty between two of these losses would leave K: on clear data it hits.
                 worths = np.sort(boundary_worths(self.signal, high.ends))
                 guess = self.solve(float(np.mean(worths[-n_segments:][:2])))
                 vertex = guess if len(low.ends) < len(guess.ends) < len(high.ends) else None
@@ -422,44 +424,44 @@ class PricedSegmentation:
 
     def between(self, low: Vertex, high: Vertex) -> Vertex | None:
         """A vertex of the hull above the chord of two vertices, if there is one."""
-        price = slope(low, high)
-        vertex = self.solve(price)
-        gain = (vertex.value - price * len(vertex.ends)) - (low.value - price * len(low.ends))
-        rounding = 1e-12 * (abs(low.value) + abs(high.value) + abs(price) * len(high.ends))
+        penalty = slope(low, high)
+        vertex = self.solve(penalty)
+        gain = (vertex.value - penalty * len(vertex.ends)) - (low.value - penalty * len(low.ends))
+        rounding = 1e-12 * (abs(low.value) + abs(high.value) + abs(penalty) * len(high.ends))
         inside = len(low.ends) < len(vertex.ends) < len(high.ends)
         return vertex if gain > rounding and inside else None
 
     def inside_edge(self, n_segments: int, low: Vertex, high: Vertex) -> NDArray[np.int64]:
         """K strictly inside an edge of the hull: layers over the positions still possible.
 
-        At the price of the edge, a segmentation through t is worth at most forward(t) +
+        At the penalty of the edge, a segmentation through t is worth at most forward(t) +
         backward(t). The positions where that is largest come first, twice as many each time until
         they hold a segmentation into K; then all where it reaches what that one is worth.
         """
-        # Both programs run at the price of the edge, so that V(K) − price·K of any segmentation
+        # Both programs run at the penalty of the edge, so that V(K) − penalty·K of any segmentation
         # through t is at most through[t]; the segments before and after t share no charge, and the
-        # price of a change at t is paid by the first alone.
-        price, T = slope(low, high), self.n_samples
+        # penalty of a change at t is paid by the first alone.
+        penalty, T = slope(low, high), self.n_samples
         mirrored = self.mirrored().signal
         if self.signal.cumulative.ndim == 3:
             distances = np.ascontiguousarray(self.signal.cumulative[::-1, ::-1])
             mirrored = mirrored._replace(cumulative=distances)
         forward = self.latest[1]
-        if price != self.latest[0]:
-            forward = best_segmentation(self.signal, -price, self.min_size, None)[0]
-        backward = best_segmentation(mirrored, -price, self.min_size, None)[0]
+        if penalty != self.latest[0]:
+            forward = best_segmentation(self.signal, -penalty, self.min_size, None)[0]
+        backward = best_segmentation(mirrored, -penalty, self.min_size, None)[0]
         backward = backward[::-1]  # from t on, where it was up to T − t
-        if mirrored.prices is not None:
-            backward = backward + self.signal.prices
+        if mirrored.penalties is not None:
+            backward = backward + self.signal.penalties
         through = forward + backward
-        rounding = 1e-11 * (abs(forward[-1]) + abs(price) * n_segments)
+        rounding = 1e-11 * (abs(forward[-1]) + abs(penalty) * n_segments)
         order = np.argsort(-through[1:], kind="stable") + 1
         order = order[through[order] > -np.inf]
         count, floor = 2 * n_segments + 50, -np.inf
         positions = np.union1d(order[:count], [T])
         while True:
             value, ends = best_layers(
-                self.signal, -price, self.min_size, n_segments, positions, backward, floor
+                self.signal, -penalty, self.min_size, n_segments, positions, backward, floor
             )
             if value == -np.inf:
                 count *= 2
@@ -473,24 +475,24 @@ class PricedSegmentation:
                 return ends
             positions = np.union1d(positions, needed)
 
-    def mirrored(self) -> PricedSegmentation:
+    def mirrored(self) -> PenalizedSegmentation:
         """The same problem with the samples in reverse order."""
         form, sums, T = self.form, self.form.cumulative, self.n_samples
         turned: Any = LowRankForm(cumulative=sums[-1] - sums[::-1])
-        charges, prices = self.charges, self.signal.prices
+        charges, penalties = self.charges, self.signal.penalties
         if charges is None and form.truth is not None and form.weight:
             # Ends of true segments are T minus their starts, turned around.
             ends = T - np.append(form.truth.change_points[-2::-1], 0)
             turned = turned.plus(Partition(ends=ends), form.weight)
         charges = None if charges is None else charges.mirrored()
-        prices = None if prices is None else prices[::-1]
-        turned = ChargedForm(turned, charges, self.signal.weight, prices)
+        penalties = None if penalties is None else penalties[::-1]
+        turned = ChargedForm(turned, charges, self.signal.weight, penalties)
         known = None if self.known is None else self.known.mirrored()
-        return PricedSegmentation(turned, self.min_size, known)
+        return PenalizedSegmentation(turned, self.min_size, known)
 
 
 def slope(low: Vertex, high: Vertex) -> float:
-    """The price at which two vertices are worth the same."""
+    """The penalty at which two vertices are worth the same."""
     return (high.value - low.value) / (len(high.ends) - len(low.ends))
 
 
@@ -557,9 +559,9 @@ def segment_value(S, weight, truth, charges, c, s, u):
 
 
 @njit(**_WITHIN, forceinline=True)
-def price_at(prices, t):
+def penalty_at(penalties, t):
     """p_t."""
-    return 0.0 if prices is None else prices[t]
+    return 0.0 if penalties is None else penalties[t]
 
 
 @njit(**_WITHIN, forceinline=True)
@@ -655,12 +657,12 @@ def _largest_gain(truth, kappa, growth, first, t):
 
 @njit(**_CALLED)
 def segment_values(signal, starts, ends):
-    """f (c = 0) of the segments between starts and ends, less the prices of their ends, (K,)."""
-    S, weight, truth, charges, _, _, prices = signal
+    """f (c = 0) of the segments between starts and ends, less the penalties of their ends, (K,)."""
+    S, weight, truth, charges, _, _, penalties = signal
     values = np.empty(len(ends))
     for k in range(len(ends)):
         values[k] = segment_value(S, weight, truth, charges, 0.0, starts[k], ends[k])
-        values[k] -= price_at(prices, ends[k])
+        values[k] -= penalty_at(penalties, ends[k])
     return values
 
 
@@ -688,7 +690,7 @@ def best_segmentation(signal, c, min_size, levels):
     ends : int array (K,)
         Its segment ends.
     """
-    S, weight, truth, charges, _, rules, prices = signal
+    S, weight, truth, charges, _, rules, penalties = signal
     T = S.shape[0] - 1
     # One array of each type, as numba compiles np.empty anew for every other: F, the bounds of live
     # starts and the largest of every block; last, live starts, their expiry and where blocks begin.
@@ -723,7 +725,7 @@ def best_segmentation(signal, c, min_size, levels):
                 signal, c, u, values, positions, levels, tops, due, n_levels, n_old, checkpoint,
                 cost, bound[0],
             )  # fmt: skip
-    value, ends = _walk_back(S, weight, truth, charges, prices, last)
+    value, ends = _walk_back(S, weight, truth, charges, penalties, last)
     return F, value, ends
 
 
@@ -740,7 +742,7 @@ def _advance(
     For starts from ``fresh`` on, F(s) + f(s,u) is at most top + spread, the
     sum of |x|² since they were looked at, which is NaN where they have no bound.
     """
-    S, weight, truth, charges, _, rules, prices = signal
+    S, weight, truth, charges, _, rules, penalties = signal
     growth, spread, top = bound
     work, due, full = _INTEGER(0), n_levels, False  # due: the first level to be renewed
     following = len(F)
@@ -773,7 +775,7 @@ def _advance(
                 signal, c, min_size, u, low, high, values, positions, levels, tops, n_levels, best,
                 incumbent,
             )  # fmt: skip
-        F[u], last[u] = best - price_at(prices, u), incumbent
+        F[u], last[u] = best - penalty_at(penalties, u), incumbent
         # A new checkpoint tightens all bounds; it pays once the work since the last one, looks at
         # blocks and evaluations, exceeds what it costs; joined levels ask for it with a cost of 0.
         wait = 0 if ripe > 0 and spread >= 0.0 else newest + 1 - fresh
@@ -844,7 +846,7 @@ def _look_back(
 
     That is one on which enough was spent, or whose starts may all be dropped.
     """
-    S, weight, truth, charges, slacks, rules, prices = signal
+    S, weight, truth, charges, slacks, rules, penalties = signal
     due, slack = n_levels, split_slack(slacks, weight, c, u)
     for k in range(n_levels):
         start = _INTEGER(levels[_CHECKPOINT, k])
@@ -858,7 +860,7 @@ def _look_back(
                 best, incumbent, _INTEGER(levels[_SPENT, k]),
             )  # fmt: skip
         levels[_SPENT, k] += 1
-        beaten = tops[0, k] + common + slack <= best - price_at(prices, u)
+        beaten = tops[0, k] + common + slack <= best - penalty_at(penalties, u)
         if levels[_SPENT, k] >= levels[_COST, k] or (
             beaten and legal_from(rules, u, min_size) <= u + 1
         ):
@@ -876,7 +878,7 @@ def _change_levels(
     """
     k = due
     if due < n_levels:
-        # One level from now on, to be renewed at u at any price.
+        # One level from now on, to be renewed at u at any penalty.
         n_old += _INTEGER(levels[_FIRST, n_levels]) - _INTEGER(levels[_FIRST, due])
         _shift_bounds(signal, c, u, checkpoint, growth, values[1], levels, tops, due, n_levels)
     first, block = _INTEGER(levels[_FIRST, k]), _INTEGER(levels[_BLOCK, k])
@@ -950,7 +952,7 @@ def best_means(S, c, min_size):
     -------
     F, value, ends
         As of best_segmentation; no ends where there are too many intervals, as where rounding
-        hides the price of a segment.
+        hides the penalty of a segment.
     """
     T = S.shape[0] - 1
     F, last = np.empty(T + 1), np.zeros(T + 1, dtype=np.int32)
@@ -1030,8 +1032,8 @@ def _renew(
     many starts live on, how many of them, moved to the front, are hot, what the work cost, and
     their growth.
     """
-    S, weight, truth, charges, slacks, rules, prices = signal
-    free = charges is None and rules is None and prices is None and 4.0 * weight < -c
+    S, weight, truth, charges, slacks, rules, penalties = signal
+    free = charges is None and rules is None and penalties is None and 4.0 * weight < -c
     free = free and S.ndim == 2  # distances in a table are worth no test
     known, old, best = known and rules is None, n, _INTEGER(last[u])
     most, margin = c - _share(truth, weight, best, u), 1e-13 * (abs(F[u]) + weight - c)
@@ -1131,7 +1133,7 @@ def _form_blocks(bounds, n_hot, n, block_max, block_start):
 
 
 @njit(**_WITHIN)
-def _walk_back(S, weight, truth, charges, prices, last):
+def _walk_back(S, weight, truth, charges, penalties, last):
     """Σ f − Σ p with c = 0 and the ends, from the start of the last segment of every prefix."""
     T = S.shape[0] - 1
     n_segments, t = 1, _INTEGER(last[T])
@@ -1141,7 +1143,7 @@ def _walk_back(S, weight, truth, charges, prices, last):
     for k in range(n_segments - 1, -1, -1):
         ends[k], t = t, _INTEGER(last[t])
     for u in ends:
-        value += segment_value(S, weight, truth, charges, 0.0, s, u) - price_at(prices, u)
+        value += segment_value(S, weight, truth, charges, 0.0, s, u) - penalty_at(penalties, u)
         s = u
     return value, ends
 
@@ -1154,7 +1156,7 @@ def best_layers(signal, c, min_size, n_segments, positions, rest, floor):
     when its value plus ``rest`` (T+1,) at its end, an upper bound on what follows, reaches
     ``floor``. Returns the value, −inf if there is none, and the segment ends.
     """
-    S, weight, truth, charges, _, rules, prices = signal
+    S, weight, truth, charges, _, rules, penalties = signal
     n = len(positions)
     parent = np.full((n_segments, n), -1, dtype=np.int32)
     value = np.full(n, -np.inf)
@@ -1162,7 +1164,7 @@ def best_layers(signal, c, min_size, n_segments, positions, rest, floor):
         low, high = allowed_starts(rules, positions[j], positions[j] - min_size + 1)
         if low <= 0 < high:
             value[j] = segment_value(S, weight, truth, charges, c, 0, positions[j])
-            value[j] -= price_at(prices, positions[j])
+            value[j] -= penalty_at(penalties, positions[j])
     # value[j]: the best of the samples up to positions[j] in k segments, parent[k, j]: the place of
     # the end before; the first layer has the segments that begin at 0.
     for k in range(1, n_segments):
@@ -1176,7 +1178,7 @@ def best_layers(signal, c, min_size, n_segments, positions, rest, floor):
                 low, high = allowed_starts(rules, u, u - min_size + 1)
                 if low <= s < high:
                     candidate = value[i] + segment_value(S, weight, truth, charges, c, s, u)
-                    candidate -= price_at(prices, u)
+                    candidate -= penalty_at(penalties, u)
                     if candidate > following[j]:
                         following[j], parent[k, j] = candidate, i
         value = following

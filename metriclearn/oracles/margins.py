@@ -1,7 +1,7 @@
 """How sure every change-point is, exactly: max-marginals of the program that finds them.
 
 With F(t) the best value of the samples before t and B(t) that of the samples from t on, both less
-the price p_t of a change at t where there is one, the best segmentation with a change at t is worth
+the penalty p_t of a change at t where there is one, the best segmentation with a change at t is worth
 F(t) + B(t) + p_t, and the best one without any from t−δ to t+δ
 
     W(t) = max F(s) + f(s,u) + B(u)    over segments (s, u] with s < t − δ or s = 0, and so for u,
@@ -9,11 +9,11 @@ F(t) + B(t) + p_t, and the best one without any from t−δ to t+δ
 f being the value of a segment, see :mod:`metriclearn.oracles.change_points`. One program runs
 forward and one backward.
 
-With a given number K of segments, F and B are those of a price λ that is added again K times: no
+With a given number K of segments, F and B are those of a penalty λ that is added again K times: no
 segmentation into K segments is worth more than F(t) + B(t) + p_t + λK. What one is worth less, its
 deficit, is a sum over its segments, each at least 0. So only the few segments are kept that lack at
 most a window, and layers for only those numbers of segments that do; a deficit that is found within
-the window is the least of all. λ is the price at which K − 1 segments are as good as K: a change
+the window is the least of all. λ is the penalty at which K − 1 segments are as good as K: a change
 elsewhere mostly replaces the weakest one, and then lacks nothing, so that a narrow window will do.
 Where more is lacking, a wider one is looked at among the positions alone that can be in it: a
 segmentation with a change at v has at most F(v) + B(v) + p_v.
@@ -32,14 +32,14 @@ from metriclearn.oracles.change_points import (
     _CALLED,
     _INTEGER,
     _WITHIN,
-    PricedSegmentation,
+    PenalizedSegmentation,
     Signal,
     Vertex,
     allowed_starts,
     best_segmentation,
     boundary_worths,
     legal_from,
-    price_at,
+    penalty_at,
     segment_value,
     segment_values,
     slope,
@@ -54,7 +54,7 @@ from metriclearn.running.parameters import component, number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Given a count, shares of the price: the narrow window, what a wide one has more, and a gap that is
+# Given a count, shares of the penalty: the narrow window, what a wide one has more, and a gap that is
 # small enough; how fast and how far windows grow before they hold everything; the fraction of the
 # slack within which starts are looked at before all others. Any choice is exact.
 _NARROW, _WIDE, _GAP, _WIDER, _LIMIT, _HOT = 0.1, 0.3, 0.05, 2.6, 10.0, 0.1
@@ -169,7 +169,7 @@ def boundary_margins(
     Parameters
     ----------
     form : LowRankForm or ChargedForm
-        A, whose shift is minus the price of a segment.
+        A, whose shift is minus the penalty of a segment.
     n_clusters : int, optional
         Number of segments of all segmentations that are compared.
     known : PartialPartition, optional
@@ -199,23 +199,23 @@ def boundary_margins(
     _FORM.check(who, "form", form)
     _KNOWN.check(who, "known", known)
     check_count(who, form.n_samples, n_clusters, min_size)
-    problem = PricedSegmentation(form, min_size, known)
+    problem = PenalizedSegmentation(form, min_size, known)
     signal, turned = problem.signal, problem.mirrored().signal
     if n_clusters is None:
-        price = -form.shift
-        forward, _, ends = best_segmentation(signal, -price, min_size, None)
+        penalty = -form.shift
+        forward, _, ends = best_segmentation(signal, -penalty, min_size, None)
         if forward[-1] == -np.inf:
-            problem.solve(price)  # says why
-        backward = best_segmentation(turned, -price, min_size, None)[0][::-1]
+            problem.solve(penalty)  # says why
+        backward = best_segmentation(turned, -penalty, min_size, None)[0][::-1]
         through = forward + backward
         without, exact = np.empty(len(ends) - 1), np.zeros(len(ends) - 1, dtype=np.bool_)
         options = forward, backward, None, ends[:-1], tolerance, without, exact
-        _without(signal, -price, min_size, *options)
+        _without(signal, -penalty, min_size, *options)
     else:
         ends = problem.solve_count(n_clusters)
         through, without = _given_count(signal, turned, min_size, ends, tolerance)
-    if signal.prices is not None:  # which both sides have paid
-        through += signal.prices
+    if signal.penalties is not None:  # which both sides have paid
+        through += signal.penalties
     best = through[-1]
     gains = np.minimum(through[:-1] - best, 0.0)
     gains[0] = gains[ends[:-1]] = 0.0  # up to the rounding of both sums
@@ -227,7 +227,7 @@ def _given_count(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The best with a change at every t, and W of every boundary, with as many segments as ends.
 
-    At any price λ no segmentation into K segments is worth more than λK and the best into any
+    At any penalty λ no segmentation into K segments is worth more than λK and the best into any
     number. What they lack, their deficits, are exact up to a window, which grows where it has to.
     """
     n = len(ends)
@@ -236,15 +236,15 @@ def _given_count(
         through[-1] = 0.0  # best of all
         return through, np.empty(0)
     worth, exact = np.empty(n - 1), np.zeros(n - 1, dtype=np.bool_)
-    price, window, found = _tight_price(signal, min_size, ends)
-    wide, largest = (window + share * abs(price) for share in (_WIDE, _LIMIT))
+    penalty, window, found = _tight_penalty(signal, min_size, ends)
+    wide, largest = (window + share * abs(penalty) for share in (_WIDE, _LIMIT))
     while True:
         windows = np.full(len(signal.cumulative), window)
-        options = -price, min_size, n, window
+        options = -penalty, min_size, n, window
         forward, *ahead = found or _near_best(signal, *options)
         backward, *behind = _near_best(turned, *options)
         through, found = forward + backward[::-1], None
-        lost = forward[-1] - through - (0.0 if signal.prices is None else signal.prices)
+        lost = forward[-1] - through - (0.0 if signal.penalties is None else signal.penalties)
         needs, need, limits = windows.copy(), max(window, wide), (windows, windows[::-1])
         while True:
             layers = (*ahead, behind[0][::-1], behind[1], *limits)
@@ -262,50 +262,50 @@ def _given_count(
             limits = first, second[::-1]
         if not unknown.any():
             sides = forward, backward[::-1], layers, ends[:-1], tolerance, worth, exact
-            _without(signal, -price, min_size, *sides)
+            _without(signal, -penalty, min_size, *sides)
             if exact.all():
-                return through - lacking + price * n, worth + price * n
+                return through - lacking + penalty * n, worth + penalty * n
         window = max(_WIDER * window, wide)
         if window >= largest:
             window = np.inf
 
 
-def _tight_price(
+def _tight_penalty(
     signal: Signal, min_size: int, ends: NDArray[np.int64]
 ) -> tuple[float, float, tuple[NDArray, ...] | None]:
-    """A price at which K = len(ends) segments are about best, a window, and what is within it.
+    """A penalty at which K = len(ends) segments are about best, a window, and what is within it.
 
-    It is the largest such price or close to it, the worth of the weakest change: one anywhere else
+    It is the largest such penalty or close to it, the worth of the weakest change: one anywhere else
     mostly takes the place of that one. The window is more than what they lack, with rounding.
     """
     value = float(segment_values(signal, np.append(0, ends[:-1]), ends).sum())
-    price = float(np.min(boundary_worths(signal, ends)))
+    penalty = float(np.min(boundary_worths(signal, ends)))
     low = high = Vertex(value, ends)
-    window, tried = _NARROW * abs(price), {len(ends)}
-    found = _near_best(signal, -price, min_size, len(ends), window)
+    window, tried = _NARROW * abs(penalty), {len(ends)}
+    found = _near_best(signal, -penalty, min_size, len(ends), window)
 
     def lacking(most: float) -> float:
-        rounding = 1e-11 * (abs(most) + abs(price) * len(ends))
-        return max(0.0, most - (value - price * len(ends))) + rounding
+        rounding = 1e-11 * (abs(most) + abs(penalty) * len(ends))
+        return max(0.0, most - (value - penalty * len(ends))) + rounding
 
     if lacking(float(found[0][-1])) < 0.5 * window:
-        return price, window, found
+        return penalty, window, found
     while True:
-        prefixes, best, other = best_segmentation(signal, -price, min_size, None)
+        prefixes, best, other = best_segmentation(signal, -penalty, min_size, None)
         gap = lacking(float(prefixes[-1]))
-        if len(other) in tried or gap <= _GAP * abs(price):
-            return price, gap + _NARROW * abs(price), None
+        if len(other) in tried or gap <= _GAP * abs(penalty):
+            return penalty, gap + _NARROW * abs(penalty), None
         tried.add(len(other))
         if len(other) < len(ends):
             low = Vertex(best, other)
         else:
             high = Vertex(best, other)
-        price = slope(low, high)
+        penalty = slope(low, high)
 
 
 @njit(**_CALLED)
 def _without(signal, c, min_size, forward, backward, layers, boundaries, tolerance, worth, exact):
-    """Fill W of every boundary, the price being −c, and whether it is exact, unless it is already.
+    """Fill W of every boundary, the penalty being −c, and whether it is exact, unless it is already.
 
     With ``layers`` among segmentations into one segment more than there are boundaries; W is not
     exact, but at least that, where its deficit is above the limit.
@@ -368,14 +368,14 @@ def _improve(signal, c, min_size, forward, backward, layers, n_others, t, first,
     and right(u) = slack(t) + f(t,u) + B(u), and, split at the first end e of a block of ends, at
     most F(s) + f(s,e) + slack(e) + beyond(u) with beyond(u) = f(e,u) + B(u). Blocks double with
     the distance from t, and most are left out as a whole. Starts before s, and ends behind u, have
-    no more than the pair of s and u itself, the slack at it and its price, because their segments
+    no more than the pair of s and u itself, the slack at it and its penalty, because their segments
     may be split there and do not pay it: once a start is too far below, all before it are, and a
     pair that is by both slacks rules out all that lie around it.
     """
-    S, weight, truth, charges, slacks, rules, prices = signal
+    S, weight, truth, charges, slacks, rules, penalties = signal
     free = rules is None  # under rules not every split is allowed
     (right, beyond), largest, ceiling = room
-    most_left = forward[t] + price_at(prices, t)
+    most_left = forward[t] + penalty_at(penalties, t)
     for s in range(max(0, t - min_size + 1), t):  # too near t for a segment of the program
         value = segment_value(S, weight, truth, charges, c, s, t)
         most_left = max(most_left, forward[s] + value)
@@ -392,7 +392,7 @@ def _improve(signal, c, min_size, forward, backward, layers, n_others, t, first,
         if forward[s] == -np.inf:
             continue
         left = forward[s] + segment_value(S, weight, truth, charges, c, s, t)
-        at_start = split_slack(slacks, weight, c, s) + price_at(prices, s)
+        at_start = split_slack(slacks, weight, c, s) + penalty_at(penalties, s)
         if free and left + at_start + most_right <= best[0]:
             lowest = max(lowest, s - min_size + 1)
         for block in range(n_blocks):
@@ -407,7 +407,7 @@ def _improve(signal, c, min_size, forward, backward, layers, n_others, t, first,
                 other = value + backward[begin]
                 best = _better(best, other, layers, n_others, s, begin)
             at_end = split_slack(slacks, weight, c, begin)
-            pair = value + backward[begin] + at_start + at_end + price_at(prices, begin)
+            pair = value + backward[begin] + at_start + at_end + penalty_at(penalties, begin)
             if free and backward[begin] > -np.inf and pair <= best[0]:
                 ceiling[s] = min(ceiling[s], begin + min_size - 1)
             if value + at_end + largest[1, block] <= best[0]:
@@ -426,14 +426,14 @@ def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, l
     Ends from the first one on that cannot reach ``needed`` are left out. Returns the last end, the
     largest right(u) and the number of blocks.
     """
-    S, weight, truth, charges, slacks, rules, prices = signal
+    S, weight, truth, charges, slacks, rules, penalties = signal
     stop, u, slack = S.shape[0] - 1, last, split_slack(slacks, weight, c, t)
-    most_right = backward[t] + slack + price_at(prices, t)
+    most_right = backward[t] + slack + penalty_at(penalties, t)
     while u < stop:
         u += 1
         right[u] = segment_value(S, weight, truth, charges, c, t, u) + backward[u] + slack
         most_right = max(most_right, right[u])
-        most = right[u] + split_slack(slacks, weight, c, u) + price_at(prices, u)
+        most = right[u] + split_slack(slacks, weight, c, u) + penalty_at(penalties, u)
         if rules is None and most <= needed and backward[u] > -np.inf:
             stop = min(stop, u + min_size - 1)
     n_blocks, begin = 0, last + 1
@@ -450,7 +450,7 @@ def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, l
 
 @njit(**_CALLED)
 def _near_best(signal, c, min_size, n_segments, window):
-    """F at the price −c, and deficits up to a window of samples before every t in k ≤ K segments.
+    """F at the penalty −c, and deficits up to a window of samples before every t in k ≤ K segments.
 
     The deficit of a prefix is what it is worth less than F: the sum of F(u) + p_u − F(s) − f(s,u)
     ≥ 0 over its segments, so that none of them may have more. They are found as in
@@ -465,7 +465,7 @@ def _near_best(signal, c, min_size, n_segments, window):
         Where the deficits of t begin, for how many segments the first one is, and their number.
     deficits : array
     """
-    S, weight, truth, charges, slacks, rules, prices = signal
+    S, weight, truth, charges, slacks, rules, penalties = signal
     T = S.shape[0] - 1
     rows, deficits = np.zeros((T + 1, 3), dtype=np.int64), np.zeros(4 * T + 4)
     rows[0, 2] = 1  # no segments before the first sample
@@ -499,7 +499,7 @@ def _near_best(signal, c, min_size, n_segments, window):
             low, high, others, near, values, found, top, winner,
         )  # fmt: skip
         work += evaluated + n_looked // 4
-        best[u] = top - price_at(prices, u)
+        best[u] = top - penalty_at(penalties, u)
         deficits, size = _add_row(
             rows, deficits, size, u, near[:found], values, top, n_segments, window
         )
@@ -605,7 +605,7 @@ def _widened(signal, c, min_size, n_segments, window, best, rows, deficits, need
     what it needs: backward from the ends that need it, a start needs what its segment leaves of it,
     and then forward. Returns the needs of all, too.
     """
-    S, weight, truth, charges, slacks, rules, prices = signal
+    S, weight, truth, charges, slacks, rules, penalties = signal
     rows, size, needs = rows.copy(), len(deficits), needs.copy()
     positions = np.flatnonzero(lost <= most)
     begin, found, i = np.zeros(len(best) + 1, dtype=np.int64), 0, len(positions)
@@ -620,7 +620,7 @@ def _widened(signal, c, min_size, n_segments, window, best, rows, deficits, need
             near = np.append(near, np.empty_like(near))
             values = np.append(values, np.empty_like(values))
         low, high = allowed_starts(rules, u, u - min_size + 1)
-        top, lowest = best[u] + price_at(prices, u), low
+        top, lowest = best[u] + penalty_at(penalties, u), low
         for s in positions[:i][::-1]:
             if s < lowest:
                 break
@@ -631,11 +631,11 @@ def _widened(signal, c, min_size, n_segments, window, best, rows, deficits, need
                 near[found], values[found], found = s, value, found + 1
                 needs[s] = max(needs[s], needs[u] - (top - value))
             elif rules is None:  # starts before s are no better than itself, split at it
-                value += split_slack(slacks, weight, c, s) + price_at(prices, s)
+                value += split_slack(slacks, weight, c, s) + penalty_at(penalties, s)
                 lowest = max(lowest, s - min_size + 1) if value < top - needs[u] else lowest
     for u in range(1, len(best)):
         if needs[u] > window and best[u] > -np.inf:
-            top = best[u] + price_at(prices, u)
+            top = best[u] + penalty_at(penalties, u)
             edges = slice(begin[u], begin[u - 1])
             deficits, size = _add_row(
                 rows, deficits, size, u, near[edges], values[edges], top, n_segments, needs[u]

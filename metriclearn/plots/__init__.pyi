@@ -1,14 +1,14 @@
 """The public names of metriclearn.plots, each told once."""
 
-from .annotations import plot_annotations as plot_annotations
+from .annotated import plot_annotations as plot_annotations
 from .convergence import plot_convergence as plot_convergence
+from .doubt import expected_calibration_error as expected_calibration_error
+from .doubt import plot_margins as plot_margins
+from .doubt import plot_reliability as plot_reliability
 from .embedding import plot_embeddings as plot_embeddings
-from .images import plot_image_segmentations as plot_image_segmentations
-from .images import plot_kernel_error as plot_kernel_error
-from .images import plot_learned_scales as plot_learned_scales
-from .margins import expected_calibration_error as expected_calibration_error
-from .margins import plot_margins as plot_margins
-from .margins import plot_reliability as plot_reliability
+from .label_maps import plot_image_segmentations as plot_image_segmentations
+from .label_maps import plot_kernel_error as plot_kernel_error
+from .label_maps import plot_learned_scales as plot_learned_scales
 from .scaling import plot_scaling as plot_scaling
 from .segmentation import plot_segmentation as plot_segmentation
 from .selection import plot_elbow as plot_elbow

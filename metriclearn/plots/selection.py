@@ -36,7 +36,7 @@ def plot_elbow(
     costs : (S,) array
         Residual cost of the best segmentation with so many segments.
     penalties : (S, 2) array, optional
-        Smallest and largest price per segment at which each number is optimal (∞ allowed): the
+        Smallest and largest penalty per segment at which each number is optimal (∞ allowed): the
         longer its bar, the more robust the choice.
     chosen : int, optional
         The number to mark, one of ``n_segments``.

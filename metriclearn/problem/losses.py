@@ -268,14 +268,14 @@ class KnownLoss:
         return max(0.0, total) / known.n_samples
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
-        charged, prices = charges(truth.known), None
+        charged, penalties = charges(truth.known), None
         if isinstance(form, ChargedForm):
-            form, prices = form.form, form.prices
-        return ChargedForm(form, charged, scale, prices), scale * charged.pieces.n_segments
+            form, penalties = form.form, form.penalties
+        return ChargedForm(form, charged, scale, penalties), scale * charged.pieces.n_segments
 
 
 class ChargedForm:
-    """⟨A, M⟩ + scale·Σ_segments charge − Σ_changes price, a function of segmentations only.
+    """⟨A, M⟩ + scale·Σ_segments charge − Σ_changes penalty, a function of segmentations only.
 
     Parameters
     ----------
@@ -284,14 +284,14 @@ class ChargedForm:
     charges : Charges, optional
     scale : float
         α.
-    prices : array (T+1,), optional
+    penalties : array (T+1,), optional
         p_t of a change between the samples t−1 and t, of either sign; the first and the last are
         not used.
 
     Raises
     ------
     ValueError
-        If there are prices, but not T+1 finite ones that can be added.
+        If there are penalties, but not T+1 finite ones that can be added.
     """
 
     def __init__(
@@ -299,24 +299,24 @@ class ChargedForm:
         form: LowRankForm,
         charges: Charges | None = None,
         scale: float = 0.0,
-        prices: NDArray | None = None,
+        penalties: NDArray | None = None,
     ) -> None:
         self.form, self.charges = form, charges
         self.scale = 0.0 if charges is None else float(scale)
         self.n_samples, self.shift = form.n_samples, form.shift
         self.cumulative = form.cumulative
-        self.prices = prices
-        if prices is not None:
-            self.prices = np.array(prices, dtype=np.float64)
-            if self.prices.shape != (self.n_samples + 1,):
+        self.penalties = penalties
+        if penalties is not None:
+            self.penalties = np.array(penalties, dtype=np.float64)
+            if self.penalties.shape != (self.n_samples + 1,):
                 raise ValueError(
-                    f"ChargedForm needs {self.n_samples + 1} prices, one for every position 0 … T, "
-                    f"got shape {self.prices.shape}; those at 0 and T are not used."
+                    f"ChargedForm needs {self.n_samples + 1} penalties, one for every position 0 … T, "
+                    f"got shape {self.penalties.shape}; those at 0 and T are not used."
                 )
-            self.prices[[0, -1]] = 0.0
-            if not np.all(np.abs(self.prices) <= 1e280):
+            self.penalties[[0, -1]] = 0.0
+            if not np.all(np.abs(self.penalties) <= 1e280):
                 raise ValueError(
-                    "ChargedForm needs finite prices from -1e280 to 1e280; change the unit, or "
+                    "ChargedForm needs finite penalties from -1e280 to 1e280; change the unit, or "
                     "remove NaN and infinity."
                 )
 
@@ -325,12 +325,12 @@ class ChargedForm:
         value, ends = self.form.at(partition), partition.change_points
         if self.charges is not None:
             value += self.scale * total_charge(self.charges.table, ends)
-        return value if self.prices is None else value - float(self.prices[ends].sum())
+        return value if self.penalties is None else value - float(self.penalties[ends].sum())
 
     def shifted(self, shift: float) -> ChargedForm:
         """The same with A + shift·I."""
-        return ChargedForm(self.form.shifted(shift), self.charges, self.scale, self.prices)
+        return ChargedForm(self.form.shifted(shift), self.charges, self.scale, self.penalties)
 
     def plus(self, truth: Partition, weight: float) -> ChargedForm:
         """The same with A − weight·N, N the matrix of ``truth``."""
-        return ChargedForm(self.form.plus(truth, weight), self.charges, self.scale, self.prices)
+        return ChargedForm(self.form.plus(truth, weight), self.charges, self.scale, self.penalties)

@@ -54,14 +54,14 @@ class Point(NamedTuple):
     ----------
     metric : array (n_metric,)
         The part of w that is the metric.
-    price : float
+    penalty : float
         λ.
     form : callable (samples) -> Form
         What makes the form of a data set.
     """
 
     metric: NDArray
-    price: float
+    penalty: float
     form: Callable[[Any], Form]
 
 
@@ -91,10 +91,10 @@ class HingeTerms:
     oracle : Oracle
         Loss-augmented inference.
     cone : MetricCone
-        Whose ``priced`` says whether λ is learned.
+        Whose ``learns_penalty`` says whether λ is learned.
     loss_scale : float
         α.
-    price : float
+    penalty : float
         λ where it is not learned.
     count_known : bool
         Whether inference knows K_i; λ is then 0.
@@ -110,17 +110,17 @@ class HingeTerms:
     oracle: Any
     cone: MetricCone
     loss_scale: float = 1.0
-    price: float = 0.0
+    penalty: float = 0.0
     count_known: bool = False
     completion: Callable[..., Partition] | None = None
     ramp: bool = False
 
     def at(self, w: NDArray, tangent: NDArray | None = None) -> Point:
         """The point w, with the forms of data sets under it."""
-        metric, learned_price = self.cone.split(w)
+        metric, learned_penalty = self.cone.split(w)
         at: Any = self.features.at
         form = at(metric) if tangent is None else at(metric, self.cone.split(tangent)[0])
-        return Point(metric, learned_price if self.cone.priced else self.price, form)
+        return Point(metric, learned_penalty if self.cone.learns_penalty else self.penalty, form)
 
     def line(self, samples: Any, form: Form, metric: NDArray, partition: Any) -> Line:
         """⟨A, M⟩ and its derivative at a metric and the data set's form there."""
@@ -169,7 +169,7 @@ class HingeShard:
         """Weighted sums of the cuts at w, of all functions or of those ``chosen``.
 
         With w of shape (2, n) the second row is where −s_w(N_i) is linearized. Where K_i is known
-        the price is 0, so that it changes neither the answer nor the value.
+        the penalty is 0, so that it changes neither the answer nor the value.
         """
         terms = self.terms
         if w.ndim == 1:
@@ -185,7 +185,7 @@ class HingeShard:
             samples, truth = self.samples[i], self.truths[i]
             form = point.form(samples)
             augmented, _ = terms.loss.augment(form, truth, terms.loss_scale)
-            augmented = augmented.shifted(-point.price)
+            augmented = augmented.shifted(-point.penalty)
             count = truth.n_clusters if terms.count_known else None
             warm = {"start": samples.start} if terms.features.warm_starts else {}
             answer = terms.oracle(augmented, count, **warm)
@@ -233,7 +233,7 @@ class HingeShard:
         """
         value = loss + (excess.constant + float(excess.slope @ point.metric)) / unit
         slope = self.terms.cone.join(excess.slope / unit, -more / unit)
-        return value - point.price * more / unit, slope
+        return value - point.penalty * more / unit, slope
 
     def slopes_of_truths(self) -> NDArray:
         """d s_w(N_i)/dw, the same at every w where forms are linear, (N, n)."""
@@ -256,7 +256,7 @@ class HingeShard:
             if old.known is None:
                 truths.append(old)
                 continue
-            form = point.form(samples).shifted(-point.price)
+            form = point.form(samples).shifted(-point.penalty)
             count = old.n_clusters if terms.count_known else None
             new = old.with_completion(terms.completion(form, count, old.known))
             before, after = form.at(old), form.at(new)
@@ -308,7 +308,7 @@ class StructuredHinge:
         terms, count = self.terms, len(self.samples)
         self.identity: tuple = (
             terms.loss_scale,
-            terms.price,
+            terms.penalty,
             terms.count_known,
             getattr(terms.oracle, "min_size", 1),
             getattr(terms.features, "normalized", False),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.running.files import reading, replacing
+from metriclearn.running.atomic import reading, replacing
 
 _LOGGER = logging.getLogger(__name__)
 

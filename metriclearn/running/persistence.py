@@ -22,12 +22,15 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 import metriclearn
-from metriclearn.running.files import replacing
+from metriclearn.running.atomic import replacing
 
 _FORMAT = 2
 _COMPOSED = (Pipeline, FeatureUnion)  # of scikit-learn, of estimators of metriclearn
 # records that format 1 wrote without their name: kind in the file -> name of the dataclass
 _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
+# classes and attributes that older versions wrote under another name
+_RENAMED = {"LearnedPrice": "FeaturePenalty"}
+_RENAMED_ATTRIBUTES = {"price_": "feature_penalty_", "price": "penalty"}
 # augmentations, callbacks, executors and tensors on a device served the training, which is over;
 # paths of segmentations and of strengths are large and belong to it, too
 _LEFT_OUT = ("augmentations", "callbacks", "executor", "kept_", "path_", "paths_")
@@ -220,6 +223,7 @@ def _class_at(path: str, kind: str) -> type:
     nothing of what a file says is executed.
     """
     home, _, name = path.rpartition(".")
+    name = _RENAMED.get(name, name)
     if composed := {cls.__name__: cls for cls in _COMPOSED}.get(name):
         return composed
     homes = [home, "metriclearn"] if home.startswith("metriclearn.") else ["metriclearn"]
@@ -273,9 +277,13 @@ def _decode(value: Any, arrays: dict[str, NDArray]) -> Any:
             cls = _module_class(path, "metriclearn.load")
             return partial(cls, *_decode(args, arrays), **_decode(keywords, arrays))
         case "object" | "record":
-            path, parameters, *fitted = content
-            instance = _made(_class_at(path, kind), _decode(parameters, arrays))
+            path, *contents = content
+            parameters, *fitted = (
+                {_RENAMED_ATTRIBUTES.get(key, key): item for key, item in values.items()}
+                for values in (_decode(content, arrays) for content in contents)
+            )
+            instance = _made(_class_at(path, kind), parameters)
             for values in fitted:
-                vars(instance).update(_decode(values, arrays))
+                vars(instance).update(values)
             return instance
     raise ValueError(f"unknown kind {kind!r}")

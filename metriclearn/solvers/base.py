@@ -24,7 +24,7 @@ from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import RegularizationTerms
 
 ROUNDING = 1e-15  # error of a product of vectors over the product of their lengths
-# shares of the cut at the start in the mixtures that limit the price
+# shares of the cut at the start in the mixtures that limit the penalty
 _SHARES = (1.0, 0.1, 0.01, 0.001)
 
 
@@ -357,7 +357,7 @@ class Minimization(Iteration):
             omega = self.terms = problem.terms
         self.omega = omega
         self.lower_bound = self.least
-        self.price_limit = np.inf
+        self.penalty_limit = np.inf
         self.oracle_calls, self.cache_hits = 0, 0
         self.rows = np.empty((0, 5))
         self.scale = np.inf
@@ -414,27 +414,27 @@ class Minimization(Iteration):
     def raise_bound(self, offset: float, slope: NDArray) -> None:
         """Use a minorant b + ⟨g, w⟩ of the risk for the lower bound.
 
-        b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum, which limits the price where g grows with it. The
+        b + ⟨g, w⟩ + Ω(w) ≤ F at any optimum, which limits the penalty where g grows with it. The
         minorant may not, but the one that was met at the start, of few clusters, does, and so do
-        mixtures of the two. The price has no regularizer: where g falls with it, the bound needs
+        mixtures of the two. The penalty has no regularizer: where g falls with it, the bound needs
         that limit.
         """
-        best, grows = self.objective, slope[-1] if self.cone.priced else 0.0
+        best, grows = self.objective, slope[-1] if self.cone.learns_penalty else 0.0
         bound = offset + self.terms.minimum(slope, self.cone, best)
         if grows > 0:
-            self.price_limit = min(self.price_limit, (best - bound) / grows)
+            self.penalty_limit = min(self.penalty_limit, (best - bound) / grows)
         for share in _SHARES if grows < 0 and bound > self.lower_bound else ():
             mixed = (1 - share) * offset + share * self.anchor_offset
             mixed_slope = (1 - share) * slope + share * self.anchor_slope
             metric, rise = self.cone.split(mixed_slope)
             # the minimum is at most what the best metric has: often nothing is left to be found
             met = float(metric @ self.best[: len(metric)]) + self.omega(self.best)
-            if rise > 0 and best - mixed - met < rise * self.price_limit:
+            if rise > 0 and best - mixed - met < rise * self.penalty_limit:
                 left = best - mixed - self.terms.minimum(mixed_slope, self.cone, best)
-                self.price_limit = min(self.price_limit, left / rise)
-        unlimited = np.isinf(self.price_limit) and grows > -1e-14  # rounding of (K − Tr M)/T
+                self.penalty_limit = min(self.penalty_limit, left / rise)
+        unlimited = np.isinf(self.penalty_limit) and grows > -1e-14  # rounding of (K − Tr M)/T
         if grows < 0 and bound > self.lower_bound and not unlimited:
-            bound += grows * self.price_limit
+            bound += grows * self.penalty_limit
         self.lower_bound = max(self.lower_bound, bound)
 
     def relative_gap(self) -> float:

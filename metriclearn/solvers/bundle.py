@@ -26,9 +26,9 @@ _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3  # first ν, and its factors, chosen 
 _TRUST, _LEAP = 0.7, 0.2  # the factor when that share of the predicted descent came true
 _STRETCH, _MOST_STRETCH = 0.08, 0.15  # the first, and the most per relative gap, half to once
 _FIRST = 20  # rounds, in which most fits end
-_PRICE_CURVATURE = 1e-3  # of the proximal term at the price, in units of the start's objective
+_PENALTY_CURVATURE = 1e-3  # of the proximal term at the penalty, in units of the start's objective
 _WARM = 1e-2  # of the first ν, where an earlier solution's cuts make the model good
-_PRICE_FLOOR = 1e-4  # of the first curvature at the price, below which rounding would rule
+_PENALTY_FLOOR = 1e-4  # of the first curvature at the penalty, below which rounding would rule
 _WORTHWHILE = 0.5  # share of the gap that remembered cuts must close to spare the oracles
 _MOST_HITS = 5  # solutions of the master in one round that only remembered cuts answered
 
@@ -43,7 +43,7 @@ class BundleDual(BaseEstimator):
     with the dual's lower bound. Before any oracle is asked, dropped cuts are: while they raise the
     model by much of the gap, the master is solved again with them instead. A proximal term keeps
     the query near the best point: halved when a round pays off, raised when it does not. It serves
-    every regularizer, squared or linear (L1, trace), and the price of a cluster, which no
+    every regularizer, squared or linear (L1, trace), and the penalty of a cluster, which no
     regularizer touches. It does not enter the reported bound, which is that of the original
     problem; for a diagonal metric with a linear regularizer that is the linear program over the
     working set (:func:`~metriclearn.solvers.dual_master.linear_master`, HiGHS).
@@ -94,7 +94,7 @@ class BundleDual(BaseEstimator):
 class _Bundle(Minimization):
     """One run: the working set of cuts, those dropped, and the center of the proximal term.
 
-    In the tables of cuts the price has a unit that gives it the curvature of the other
+    In the tables of cuts the penalty has a unit that gives it the curvature of the other
     coordinates of the master problem: all slopes are divided by ``units``, which are 1 elsewhere.
     """
 
@@ -186,16 +186,16 @@ class _Bundle(Minimization):
         cuts, cone, terms, units = self.cuts, self.cone, self.terms, self.units
         n = cone.n_metric
         curvature = terms.curvature + self.proximity
-        if cone.priced:
-            # √(curvature at the price / curvature elsewhere); the former falls with ν to a floor
+        if cone.learns_penalty:
+            # √(curvature at the penalty / curvature elsewhere); the former falls with ν to a floor
             typical = max(abs(float(self.anchor_slope[-1])), 1e-12)
-            at_price = _PRICE_CURVATURE * typical**2 / max(self.scale, 1e-12)
-            unit = np.sqrt(at_price / (terms.curvature + self.first_proximity))
-            unit = max(unit, np.sqrt(_PRICE_FLOOR * at_price / curvature))
+            at_penalty = _PENALTY_CURVATURE * typical**2 / max(self.scale, 1e-12)
+            unit = np.sqrt(at_penalty / (terms.curvature + self.first_proximity))
+            unit = max(unit, np.sqrt(_PENALTY_FLOOR * at_penalty / curvature))
             for table in (cuts, self.archive):
                 table["slope"][:, -1] *= units[-1] / unit
             units[-1] = unit
-        # Ω + (ν/2)‖x − center‖² is (ρ/2)‖x‖² − ⟨h, x⟩ and a constant; at the price Ω has no part,
+        # Ω + (ν/2)‖x − center‖² is (ρ/2)‖x‖² − ⟨h, x⟩ and a constant; at the penalty Ω has no part,
         # and its unit makes up for the curvature that differs
         shift = curvature * (units * self.center)
         shift[:n] = self.proximity * self.center[:n] - terms.slope

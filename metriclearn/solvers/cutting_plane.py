@@ -165,9 +165,9 @@ class _Planes(Minimization):
             B = cp.Variable((P, P), PSD=True)
             matrices = [metric.matrix(row[:n]).ravel() for row in slopes]
             values = np.array(matrices) @ cp.vec(B, order="C")
-        slack, price = cp.Variable(len(self.masses), nonneg=True), cp.Variable(nonneg=True)
-        if cone.priced:
-            values = values + slopes[:, n] * price
+        slack, penalty = cp.Variable(len(self.masses), nonneg=True), cp.Variable(nonneg=True)
+        if cone.learns_penalty:
+            values = values + slopes[:, n] * penalty
         objective = self.masses @ slack + self._expression(B) / self.scale
         constraint = slack[self.cuts["group"]] >= (self.cuts["offset"] + values) / self.scale
         program = cp.Problem(cp.Minimize(objective), [constraint])
@@ -183,7 +183,7 @@ class _Planes(Minimization):
         self._raise_bound(program, np.ravel(constraint.dual_value))
         values, vectors = np.linalg.eigh((B.value + B.value.T) / 2.0)
         root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
-        return cone.join(metric.coordinates(root), float(price.value or 0.0))
+        return cone.join(metric.coordinates(root), float(penalty.value or 0.0))
 
     def _raise_bound(self, program: Any, multipliers: NDArray) -> None:
         """What the multipliers prove, whatever their accuracy; for a Ω of the user's own, the

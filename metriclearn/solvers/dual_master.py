@@ -146,7 +146,7 @@ class DualMaster:
         v = self.shift - _combine(a, self.rows)
         point, jacobian = self.cone.linearize(v)
         x, gap = point / self.curvature, np.inf
-        curved = False  # whether the price counts as positive, though it is 0
+        curved = False  # whether the penalty counts as positive, though it is 0
         for _ in range(max_steps):
             gradient, best = self.offsets + self.rows @ x, np.full(len(self.masses), -np.inf)
             np.maximum.at(best, self.groups, gradient)
@@ -158,10 +158,10 @@ class DualMaster:
             value = float(a @ self.offsets - 0.5 * self.curvature * (x @ x))
             # halve the step until D grows enough (Armijo), with v moving along by one product
             change, step = _combine(direction, self.rows), 1.0
-            while self.cone.priced and step >= 1e-6:
-                # not where the price alone, as the rest of D is concave, takes what D is to gain
-                price = max(0.0, v[-1] - step * change[-1]) / self.curvature
-                taken = 0.5 * self.curvature * (price**2 - x[-1] ** 2) + step * x[-1] * change[-1]
+            while self.cone.learns_penalty and step >= 1e-6:
+                # not where the penalty alone, as the rest of D is concave, takes what D is to gain
+                penalty = max(0.0, v[-1] - step * change[-1]) / self.curvature
+                taken = 0.5 * self.curvature * (penalty**2 - x[-1] ** 2) + step * x[-1] * change[-1]
                 if step * ascent - taken >= 1e-4 * step * ascent:
                     break
                 step *= 0.5
@@ -176,8 +176,8 @@ class DualMaster:
                 step *= 0.5
             if ascent > 0.0 and trial_value > value:
                 a, v, x, jacobian, curved = trial, trial_v, trial_x, trial_jacobian, False
-            elif self.cone.priced and x[-1] == 0.0 and not curved:
-                # D curves much more where the price is positive, which may be a tiny step away
+            elif self.cone.learns_penalty and x[-1] == 0.0 and not curved:
+                # D curves much more where the penalty is positive, which may be a tiny step away
                 _, jacobian = self.cone.linearize(np.append(v[:-1], 1e-300))
                 curved = True
             else:  # nothing but rounding is left
@@ -193,7 +193,9 @@ class DualMaster:
         chosen = np.flatnonzero((a > 1e-12) | (gradient >= level[self.groups]))
         H = jacobian(self.rows, chosen, self.factors) / self.curvature
         sizes = H.diagonal()
-        if self.cone.priced:  # in a unit of its own: the ridge is to be small beside the metric's
+        if (
+            self.cone.learns_penalty
+        ):  # in a unit of its own: the ridge is to be small beside the metric's
             sizes = np.maximum(sizes - self.rows[chosen, -1] ** 2 / self.curvature, 1e-3 * sizes)
         H[np.diag_indices_from(H)] += 1e-10 * max(1e-300, float(np.mean(sizes)))
         c = gradient[chosen] + H @ a[chosen]

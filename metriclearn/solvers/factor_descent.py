@@ -20,7 +20,7 @@ _MEMORY = 20
 
 @dataclass(eq=False, repr=False)
 class FactorDescent(BaseEstimator):
-    """L-BFGS over L in B = LLᵀ, and over √λ where there is a price.
+    """L-BFGS over L in B = LLᵀ, and over √λ where there is a penalty.
 
     The factor keeps B positive semidefinite without projections, and makes steps relative to the
     size of B, which similarities need: their useful metrics span orders of magnitude. For a
@@ -72,12 +72,12 @@ class _Descent(Minimization):
             self.scale = self.objective
         # eigenvalues are floored, for the gradient 2GL at a zero column of L is zero
         self.unit = max(abs(self.objective), 1e-300)
-        w_metric, price = self.cone.split(start)
+        w_metric, penalty = self.cone.split(start)
         values, vectors = np.linalg.eigh(self.cone.metric.matrix(w_metric))
         largest = max(float(values[-1]), 1e-12)
         floored = np.maximum(values, _FLOOR * largest)
         L = (vectors * np.sqrt(floored)) @ vectors.T  # diagonal where the metric is
-        root = [np.sqrt(max(price, 1e-12))] if self.cone.priced else []
+        root = [np.sqrt(max(penalty, 1e-12))] if self.cone.learns_penalty else []
         self.factor = np.append(L.ravel(), root)
 
     def step(self) -> None:
@@ -96,12 +96,12 @@ class _Descent(Minimization):
         """Objective and gradient at a factor."""
         P, metric = self.cone.n_features, self.cone.metric
         L = factor[: P * P].reshape(P, P)
-        price = float(factor[-1] ** 2) if self.cone.priced else float("nan")
-        w = self.cone.join(metric.coordinates(L.T), price)
+        penalty = float(factor[-1] ** 2) if self.cone.learns_penalty else float("nan")
+        w = self.cone.join(metric.coordinates(L.T), penalty)
         cuts, value = self.visit(w)
         self.close_round()
-        slope, price_slope = self.cone.split(cuts.slope + self.terms.gradient(w))
+        slope, penalty_slope = self.cone.split(cuts.slope + self.terms.gradient(w))
         gradient = (2.0 * metric.matrix(slope) @ L).ravel()  # d⟨G, LLᵀ⟩/dL = 2GL
-        if self.cone.priced:
-            gradient = np.append(gradient, 2.0 * price_slope * factor[-1])
+        if self.cone.learns_penalty:
+            gradient = np.append(gradient, 2.0 * penalty_slope * factor[-1])
         return value / self.unit, gradient / self.unit

@@ -1,6 +1,6 @@
 """Mahalanobis metrics B ⪰ 0 in coordinates whose dot product is the Frobenius inner product.
 
-Solvers see a flat vector w; only this module knows that it holds a matrix (and, last, the price
+Solvers see a flat vector w; only this module knows that it holds a matrix (and, last, the penalty
 of a cluster). Each metric family offers its cone, the projection onto it and a factor L, B = LLᵀ.
 """
 
@@ -177,7 +177,7 @@ class FullMetric(BaseEstimator):
 
 
 @dataclass
-class PricedMetric:
+class PenalizedMetric:
     """Pairs (B, v) of a metric of another family and q nonnegative weights, v the last q.
 
     Parameters
@@ -212,11 +212,11 @@ class PricedMetric:
         (of_metric, weights), cut = self.split(v), len(v) - self.n_weights
         (point, jacobian), positive = self.metric.linearize(of_metric), weights > 0
 
-        def priced(rows: NDArray, chosen: NDArray, factors: NDArray | None = None) -> NDArray:
+        def penalized(rows: NDArray, chosen: NDArray, factors: NDArray | None = None) -> NDArray:
             seen = rows[chosen, cut:][:, positive]
             return jacobian(rows[:, :cut], chosen, factors) + seen @ seen.T
 
-        return np.append(point, np.where(positive, weights, 0.0)), priced
+        return np.append(point, np.where(positive, weights, 0.0)), penalized
 
     def least(self, v: NDArray) -> float:
         of_metric, weights = self.split(v)
@@ -285,14 +285,14 @@ def _psd_root(
 
 @dataclass(frozen=True)
 class MetricCone:
-    """Where w lives: the metric's cone and, when the price of a cluster is learned, λ ≥ 0.
+    """Where w lives: the metric's cone and, when the penalty of a cluster is learned, λ ≥ 0.
 
     Parameters
     ----------
     metric : Metric
     n_features : int
         P.
-    priced : bool
+    learns_penalty : bool
         Whether w has λ as its last coordinate.
     unit : float
         What the data were divided by: w is B·unit² for the B of the data as they were given, of
@@ -301,7 +301,7 @@ class MetricCone:
 
     metric: Metric
     n_features: int
-    priced: bool
+    learns_penalty: bool
     unit: float = 1.0
 
     @cached_property
@@ -312,15 +312,15 @@ class MetricCone:
     @property
     def size(self) -> int:
         """Length of w."""
-        return self.n_metric + int(self.priced)
+        return self.n_metric + int(self.learns_penalty)
 
     def split(self, w: NDArray) -> tuple[NDArray, float]:
-        """(metric coordinates, price); the price is NaN where it is not a coordinate."""
-        return w[: self.n_metric], float(w[-1]) if self.priced else float("nan")
+        """(metric coordinates, penalty); the penalty is NaN where it is not a coordinate."""
+        return w[: self.n_metric], float(w[-1]) if self.learns_penalty else float("nan")
 
-    def join(self, w_metric: NDArray, price: float) -> NDArray:
+    def join(self, w_metric: NDArray, penalty: float) -> NDArray:
         """The w that :meth:`split` takes apart."""
-        return np.append(w_metric, price) if self.priced else w_metric
+        return np.append(w_metric, penalty) if self.learns_penalty else w_metric
 
     def project(self, v: NDArray) -> NDArray:
         """Nearest point of the cone, (n,) -> (n,)."""
@@ -328,13 +328,15 @@ class MetricCone:
 
     def linearize(self, v: NDArray) -> tuple[NDArray, Jacobian]:
         """Projection and its Jacobian, see :meth:`Metric.linearize`."""
-        if not self.priced or self.metric.polyhedral:  # the price is one more nonnegative weight
+        if (
+            not self.learns_penalty or self.metric.polyhedral
+        ):  # the penalty is one more nonnegative weight
             return self.metric.linearize(v)
         n, active = self.n_metric, float(v[-1] > 0)
         point, jacobian = self.metric.linearize(v[:n])
 
-        def priced(rows: NDArray, chosen: NDArray, factors: NDArray | None = None) -> NDArray:
-            prices = rows[chosen, n]
-            return jacobian(rows[:, :n], chosen, factors) + active * np.outer(prices, prices)
+        def penalized(rows: NDArray, chosen: NDArray, factors: NDArray | None = None) -> NDArray:
+            penalties = rows[chosen, n]
+            return jacobian(rows[:, :n], chosen, factors) + active * np.outer(penalties, penalties)
 
-        return np.append(point, active * v[-1]), priced
+        return np.append(point, active * v[-1]), penalized

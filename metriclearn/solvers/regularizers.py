@@ -20,7 +20,7 @@ from metriclearn.solvers.mahalanobis import MetricCone
 
 @dataclass(frozen=True)
 class RegularizationTerms:
-    """Ω(w) = offset + ⟨slope, w⟩ + (curvature/2)‖w_metric‖² ≥ 0 on the cone; the price is free.
+    """Ω(w) = offset + ⟨slope, w⟩ + (curvature/2)‖w_metric‖² ≥ 0 on the cone; the penalty is free.
 
     Attributes
     ----------
@@ -57,13 +57,13 @@ class RegularizationTerms:
         return rest if abs(rest) > 1e-12 * lowered else 0.0
 
     def gradient(self, w: NDArray) -> NDArray:
-        """∇Ω, zero at the price."""
+        """∇Ω, zero at the penalty."""
         gradient = np.zeros_like(w)
         gradient[: len(self.slope)] = self.slope + self.curvature * w[: len(self.slope)]
         return gradient
 
     def minimum(self, slope: NDArray, cone: MetricCone, best: float) -> float:
-        """min ⟨g, w⟩ + Ω(w) over the metrics that may be optimal, at a price of 0.
+        """min ⟨g, w⟩ + Ω(w) over the metrics that may be optimal, at a penalty of 0.
 
         Closed over the whole cone when μ > 0. When μ = 0 any optimum has ⟨slope, w⟩ ≤ F, the best
         objective known, because risks are nonnegative, and slope = κI gives F/κ times the least

@@ -188,7 +188,7 @@ _METHODS = (
 )
 _LABELS = ("labels_true", "labels_pred", "a", "b")  # optional, but nothing is compared without
 # What learners call with what they have checked
-_SEAMS = (ml.FrobeniusLoss, ml.KnownLoss, ml.LearnedPrice, ml.similarities.SimilarityFeatures)
+_SEAMS = (ml.FrobeniusLoss, ml.KnownLoss, ml.FeaturePenalty, ml.similarities.SimilarityFeatures)
 _ANNOTATED = {"int": 2, "float": 0.5, "bool": False, "str": "a"}
 
 

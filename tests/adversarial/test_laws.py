@@ -42,7 +42,7 @@ MADE: dict[str, Callable[[float], Any]] = {
 # Of no tables of samples, or learned by random steps that are others in another order
 LEFT_OUT = {"EncoderMetricLearner", "HermiteMoments", "ImageFeatures", "IntervalRegression"}
 LEFT_OUT |= {"RecordingSegmenter", "BoundaryFeatures", "SequenceFeatures", "FrozenFeatures"}
-LEFT_OUT |= {"LearnedPrice", "SegmentCounts"}
+LEFT_OUT |= {"FeaturePenalty", "SegmentCounts"}
 # Local optima or rounds without a bound: what rounds differently may lead elsewhere
 UNCERTAIN = (ml.WhitenedClusteringLearner, ml.NormalizedCutMetricLearner, baselines.MMC)
 UNCERTAIN += (baselines.NeighborhoodComponents, baselines.MetricKMeans)

@@ -15,7 +15,7 @@ EXACT = [ml.ChangePoints(), ml.ConstrainedChangePoints(), ml.SummedArea()]
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[np.ndarray, int, float, int | None]:
-    """Factors in units of 1, the exponent of their unit, a price and K."""
+    """Factors in units of 1, the exponent of their unit, a penalty and K."""
     T, r = draw(st.integers(1, 7)), draw(st.integers(1, 3))
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     kind = draw(st.sampled_from(["normal", "integers", "constant", "duplicates", "steps"]))
@@ -29,21 +29,21 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, int, float, int | None]:
     elif kind == "steps":
         Z = np.repeat(Z, 2, axis=0)[:T] + 0.01 * random.normal(size=(T, r))
     offset = draw(st.sampled_from([0.0, 0.0, 1.0, 1e3, 1e8, 1e12]))
-    price = draw(st.sampled_from([0.0, 0.1, 1.0, 10.0]))
+    penalty = draw(st.sampled_from([0.0, 0.1, 1.0, 10.0]))
     count = draw(st.none() | st.integers(1, T))
     exponent = draw(st.sampled_from([-530, -330, -100, -10, 0, 0, 10, 100, 330, 530]))
-    return Z + offset, exponent, price, count
+    return Z + offset, exponent, penalty, count
 
 
 def check(oracle: Any, problem: tuple[np.ndarray, int, float, int | None]) -> None:
     """A partition as asked for, whose value is the best by an evaluation of its own."""
     CASES["oracles"] += 1
-    Z, exponent, price, count = problem
+    Z, exponent, penalty, count = problem
     unit = 2.0**exponent  # exact, so that no digit is lost
-    price = price if abs(exponent) < 400 else 0.0  # in the square of the unit
+    penalty = penalty if abs(exponent) < 400 else 0.0  # in the square of the unit
     try:
         with watched():
-            form = ml.LowRankForm(Z * unit).shifted(-price * unit**2 if price else 0.0)
+            form = ml.LowRankForm(Z * unit).shifted(-penalty * unit**2 if penalty else 0.0)
             partition = oracle(form, count)
     except ValueError as error:
         if is_ours(error) and abs(exponent) > 390:  # squares of 1e120 cannot be added
@@ -56,8 +56,8 @@ def check(oracle: Any, problem: tuple[np.ndarray, int, float, int | None]) -> No
     exact = Z.astype(np.longdouble)
     centered = (exact - exact.mean(axis=0)).astype(float)
     values = segmentation_values(centered @ centered.T, count)
-    values = values - price * np.array(list(map(len, every)))
-    size = max(float(np.sum(centered**2)), price * len(Z))
+    values = values - penalty * np.array(list(map(len, every)))
+    size = max(float(np.sum(centered**2)), penalty * len(Z))
     rounding = 1e-9 * size + (1e-15 * float(np.abs(Z).max())) ** 2  # of the data themselves
     if values[every.index(ends)] < values.max() - rounding:
         raise Wrong(f"{oracle} is {values.max() - values[every.index(ends)]:.3g} below the best")

@@ -28,7 +28,7 @@ from metriclearn.baselines import (
 from metriclearn.baselines.mmc import different_pairs, spread_apart
 from metriclearn.clusterers import DPMeans, EvidenceAccumulation
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.clustering import ClusteringMetricLearner
+from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
 from metriclearn.problem.forms import center
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -296,8 +296,8 @@ def test_a_learned_metric_in_a_pipeline_finds_the_number_of_clusters() -> None:
     assert adjusted_rand_score(labels, pipeline[-1].labels_) > 0.9
     assert adjusted_rand_score(labels, clone(clusterer).fit_predict(table)) < 0.5
     X, y = load_wine(return_X_y=True)
-    prices = make_pipeline(ClosedFormMetric(), DPMeans(0.015, order="farthest-first")).fit(X, y)
-    assert adjusted_rand_score(y, prices[-1].labels_) > 0.7
+    penalties = make_pipeline(ClosedFormMetric(), DPMeans(0.015, order="farthest-first")).fit(X, y)
+    assert adjusted_rand_score(y, penalties[-1].labels_) > 0.7
 
 
 def test_grid_search_over_data_sets_and_baselines() -> None:

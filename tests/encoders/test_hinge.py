@@ -39,7 +39,7 @@ SPARSE = [np.where(np.arange(40) % 3 < 2, N.labels, -1) for N in CLUSTERS]
 NODES = [NodeLabels(np.eye(3)[p.labels] * (1.0 + np.arange(40) % 4)[:, None]) for p in CLUSTERS]
 CASES: dict[str, tuple[dict[str, Any], Any]] = {
     "change-points": ({}, RUNS),
-    "given price": ({"penalty": 0.7, "min_size": 2, "loss_scale": 3.0}, RUNS),
+    "given penalty": ({"penalty": 0.7, "min_size": 2, "loss_scale": 3.0}, RUNS),
     "given count": ({"n_clusters": "given"}, RUNS),
     "partial labels": ({"penalty": 2.0}, [SOME[0], REGION, SOME[2]]),
     "relaxation": ({"segments": False, "oracle": SpectralRelaxation()}, CLUSTERS),
@@ -119,10 +119,10 @@ def test_a_linear_encoder_has_the_hinge_of_the_linear_learner(segments: bool) ->
     value = loss([layer(X.detach()) for X in tensors(OUTPUTS)], truths)
     value.backward()
     assert value.item() == pytest.approx(cuts.mean, abs=1e-9)
-    slope, price = cone.split(cuts.slope)
+    slope, penalty = cone.split(cuts.slope)
     expected = 2.0 * root @ metric.matrix(slope)
     np.testing.assert_allclose(layer.weight.grad.numpy(), expected, atol=1e-9)
-    assert float(loss.log_penalty.grad) == pytest.approx(0.9 * price, abs=1e-9)
+    assert float(loss.log_penalty.grad) == pytest.approx(0.9 * penalty, abs=1e-9)
 
 
 def test_one_answer_in_threads_on_a_device_and_in_single_precision() -> None:

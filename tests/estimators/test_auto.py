@@ -13,8 +13,8 @@ from metriclearn import (
     auto_metric_learner,
 )
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.auto import FAMILIES, Family
-from tests.estimators.test_price import TEST, XS, YS
+from metriclearn.estimators.selection.auto import FAMILIES, Family
+from tests.estimators.test_penalty import TEST, XS, YS
 
 QUICK = {"solver": BundleDual(tolerance=1e-2, max_rounds=60), "verbose": False}
 FEW = {
@@ -72,8 +72,8 @@ def test_every_fit_is_stopped_after_a_twentieth_of_the_seconds() -> None:
     assert list(hurried.callbacks) == []
 
 
-def test_prices_are_taken_where_they_help_and_files_keep_the_choice(tmp_path) -> None:
-    """Noise of two levels: the price has to follow it."""
+def test_penalties_are_taken_where_they_help_and_files_keep_the_choice(tmp_path) -> None:
+    """Noise of two levels: the penalty has to follow it."""
     groups = np.repeat(np.arange(4), 2)
     family = {
         "diagonal": Family(
@@ -84,7 +84,7 @@ def test_prices_are_taken_where_they_help_and_files_keep_the_choice(tmp_path) ->
     }
     learner = auto_metric_learner(XS, YS, groups, families=family, seconds=600)
     assert learner.choice_.losses.shape[1] == 4
-    assert any("prices of the boundary" in name for name in learner.choice_.names)
+    assert any("penalties of the boundary" in name for name in learner.choice_.names)
     loaded = metriclearn.load(metriclearn.save(learner, tmp_path / "auto.npz"))
     assert str(loaded.choice_) == str(learner.choice_)
     X = TEST[0][0]

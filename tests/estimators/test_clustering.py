@@ -129,14 +129,14 @@ def test_relaxation_reaches_the_published_figures(data, strength, most) -> None:
     assert np.mean(losses) <= most
 
 
-def test_prediction_without_k_maximizes_the_priced_score() -> None:
+def test_prediction_without_k_maximizes_the_penaltyd_score() -> None:
     X, y = blobs(8)
     learner = learn(X, y, n_clusters=None)
     form = LowRankForm(learner.transform(X - X.mean(axis=0)), shift=-learner.penalty_)
     value = form.at(Partition.from_labels(learner.predict(X)))
     assert value >= form.at(Partition.from_labels(y)) - 1e-9
-    priced = DPMeans(learner.penalty_, order="farthest-first").fit_predict(form.factors)
-    assert value >= form.at(Partition.from_labels(priced)) - 1e-9
+    penalized = DPMeans(learner.penalty_, order="farthest-first").fit_predict(form.factors)
+    assert value >= form.at(Partition.from_labels(penalized)) - 1e-9
     learner.penalty_ = 100.0 * learner.penalty_
     assert len(set(learner.predict(X))) == 1
     assert len(set(learner.predict(X, n_clusters=4))) == 4

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from metriclearn.estimators.alternation import KnownStart, PrincipalStart
-from metriclearn.estimators.data_penalty import DataPenaltyMetricLearner
-from metriclearn.estimators.interval_regression import IntervalRegression, path_errors
-from metriclearn.estimators.penalty import PenaltyLearner
+from metriclearn.estimators.learners.alternation import KnownStart, PrincipalStart
+from metriclearn.estimators.learners.data_penalty import DataPenaltyMetricLearner
+from metriclearn.estimators.penalties.interval_regression import IntervalRegression, path_errors
+from metriclearn.estimators.penalties.penalty_learner import PenaltyLearner
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.oracles.change_points import ChangePoints
 from metriclearn.problem.forms import LowRankForm, center
@@ -51,11 +51,11 @@ def test_metric_and_penalty_learned_together_beat_either_alone() -> None:
 
 def test_a_penalty_per_sequence_is_a_scale_of_its_features() -> None:
     rng = np.random.default_rng(0)
-    for price, scale in zip(rng.uniform(0.1, 30, 20), rng.uniform(0.01, 100, 20)):
+    for penalty, scale in zip(rng.uniform(0.1, 30, 20), rng.uniform(0.01, 100, 20)):
         Z = np.cumsum(rng.normal(size=(60, 3)), axis=0)
-        priced = ChangePoints()(LowRankForm(center(Z), shift=-price * scale))
-        scaled = ChangePoints()(LowRankForm(center(Z / np.sqrt(scale)), shift=-price))
-        assert priced == scaled
+        penalized = ChangePoints()(LowRankForm(center(Z), shift=-penalty * scale))
+        scaled = ChangePoints()(LowRankForm(center(Z / np.sqrt(scale)), shift=-penalty))
+        assert penalized == scaled
 
 
 def test_steps_and_paths_agree_with_predictions() -> None:

@@ -351,11 +351,11 @@ def test_a_metric_that_is_nearly_zero() -> None:
         learn(penalty=0.0)
 
 
-def test_a_price_of_zero_says_what_is_missing() -> None:
+def test_a_penalty_of_zero_says_what_is_missing() -> None:
     """Changes alone do not say where there is none; a list that ends with T does."""
     ends = [np.append(np.flatnonzero(np.diff(labels)) + 1, 120) for labels in YS]
     some = [PartialPartition(120, change_points=list(one[:-1])) for one in ends]
-    with warned("learned a price of 0, .*end lists of all change-points with T"):
+    with warned("learned a penalty of 0, .*end lists of all change-points with T"):
         assert learn(y=some).penalty_ == 0.0
 
 

@@ -192,7 +192,7 @@ def test_given_similarities_are_a_convex_problem() -> None:
         for stack, labels in zip(stacks, y)
     ]
     hinge = hinge_of(problems, DiagonalMetric(), GivenSimilarities(), loss_scale=0.03)
-    cone = MetricCone(DiagonalMetric(), 3, priced=False)
+    cone = MetricCone(DiagonalMetric(), 3, learns_penalty=False)
     exact = BundleDual(1e-7, 500).minimize(Problem(hinge, SquaredFrobenius(0.1), cone, np.zeros(3)))
     assert exact.converged
     assert learner.solution_.objective == pytest.approx(exact.objective, rel=1e-3)

@@ -34,8 +34,8 @@ from metriclearn import (
 )
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import make_change_points
-from metriclearn.estimators.alternation import KnownStart, Turns
-from metriclearn.oracles.change_points import ConstrainedChangePoints, PricedSegmentation
+from metriclearn.estimators.learners.alternation import KnownStart, Turns
+from metriclearn.oracles.change_points import ConstrainedChangePoints, PenalizedSegmentation
 from metriclearn.problem.forms import Samples
 from metriclearn.problem.risk import HingeTerms, StructuredHinge, move_cuts
 from metriclearn.solvers.base import Problem
@@ -139,7 +139,7 @@ def test_objective_is_the_one_of_the_docstring() -> None:
     X = [np.repeat(rng.normal(size=(4, 2)), 2, axis=0) + 0.3 * rng.normal(size=(8, 2))] * 3
     y = [[0, 0, 1, 1, -1, -1, -1, -1], [-1, -1, -1, 1, 1, 2, 2, -1], [0, 0, -1, -1, -1, 3, 3, 3]]
     learner = ChangePointMetricLearner(verbose=False, standardize=False).fit(X, y)
-    B, price = learner.get_mahalanobis_matrix(), learner.penalty_
+    B, penalty = learner.get_mahalanobis_matrix(), learner.penalty_
     total = 1e-3 * np.abs(B).sum()
     for array, labels, completed in zip(X, y, learner.completions_):
         completion = Partition.from_runs(completed)
@@ -147,7 +147,7 @@ def test_objective_is_the_one_of_the_docstring() -> None:
 
         def score(partition, Z=Z):
             M = partition.to_array()
-            return (np.sum(B * (Z.T @ M @ Z)) - price * partition.n_clusters) / 8
+            return (np.sum(B * (Z.T @ M @ Z)) - penalty * partition.n_clusters) / 8
 
         every = [Partition.from_change_points(ends) for ends in all_segmentations(8)]
         hinge = max(KnownLoss()(p, known) + score(p) for p in every) - score(completion)
@@ -174,7 +174,7 @@ def test_full_labels_are_the_convex_problem() -> None:
 
 def stated_problem(completion: Any) -> Problem:
     """Sequences with partial labels, completed so that nothing else is right; no metric yet."""
-    cone = MetricCone(DiagonalMetric(), 12, priced=True)
+    cone = MetricCone(DiagonalMetric(), 12, learns_penalty=True)
     oracle, truths = ConstrainedChangePoints(), []
     for X, labels in zip(DATA.sequences, masked(0.4)):
         known = PartialPartition(150, labels)
@@ -207,7 +207,7 @@ def test_moved_cuts_stay_valid_and_tight() -> None:
 
 def coarsest(form: LowRankForm, n_clusters: int | None = None, known: Any = None) -> Partition:
     """A heuristic completion oracle that answers badly."""
-    return Partition(ends=PricedSegmentation(form, known=known).extremes[0].ends)
+    return Partition(ends=PenalizedSegmentation(form, known=known).extremes[0].ends)
 
 
 @pytest.mark.parametrize("completion", [ConstrainedChangePoints(), coarsest])

@@ -5,16 +5,20 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.pipeline import FeatureUnion
 
-from metriclearn.estimators.interval_regression import (
+from metriclearn.estimators.penalties.interval_regression import (
     IntervalRegression,
     moved_penalty,
     path_errors,
     target_interval,
 )
-from metriclearn.estimators.penalty import BayesianCriterion, PenaltyLearner, SegmentCounts
+from metriclearn.estimators.penalties.penalty_learner import (
+    BayesianCriterion,
+    PenaltyLearner,
+    SegmentCounts,
+)
 from metriclearn.features.hermite import HermiteMoments, SlidingMoments
 from metriclearn.features.sequence import SequenceFeatures
-from metriclearn.oracles.path import segmentation_path
+from metriclearn.oracles.segmentation_path import segmentation_path
 from metriclearn.problem.knowledge import AT_LEAST_ONE, EXACTLY_ONE, NO_CHANGE, PartialPartition
 from metriclearn.problem.partition import Partition
 
@@ -149,11 +153,11 @@ def test_target_interval_by_trying_penalties(seed: int, n_regions: int) -> None:
     errors = path_errors(path, known)
     low, high = target_interval(path, errors)
     tried = np.exp(np.linspace(-12, 12, 300))
-    results = [sum(known.label_errors(Partition(ends=path.at(price)))) for price in tried]
+    results = [sum(known.label_errors(Partition(ends=path.at(penalty)))) for penalty in tried]
     least = errors.min()
     assert min(results) >= least
-    for price, wrong in zip(tried, results):
-        if low + 1e-9 < np.log(price) < high - 1e-9:
+    for penalty, wrong in zip(tried, results):
+        if low + 1e-9 < np.log(penalty) < high - 1e-9:
             assert wrong == least
     for (cheap, dear), wrong in zip(path.penalties, errors):
         if wrong == least and cheap > 0:

@@ -72,14 +72,14 @@ class TooManyClusters:
 def test_a_new_loss() -> None:
     """The hinge that is learned with bounds the new loss of the predictions from above."""
     metric, truths = DiagonalMetric(), [Partition.from_runs(y) for y in YS]
-    cone, samples = MetricCone(metric, 6, priced=True), [Samples(X) for X in XS]
+    cone, samples = MetricCone(metric, 6, learns_penalty=True), [Samples(X) for X in XS]
     features, loss = LinearFeatures(metric), TooManyClusters()
     risk = StructuredHinge(HingeTerms(features, loss, ChangePoints(), cone), samples, truths)
     start = cone.join(np.zeros(6), 2.0)
     solution = BundleDual(1e-4).minimize(Problem(risk, SquaredFrobenius(0.01), cone, start))
     assert solution.converged
-    weights, price = cone.split(solution.w)
-    forms = [features.at(weights)(one).shifted(-price) for one in samples]
+    weights, penalty = cone.split(solution.w)
+    forms = [features.at(weights)(one).shifted(-penalty) for one in samples]
     losses = [loss(ChangePoints()(form), truth) for form, truth in zip(forms, truths)]
     assert np.all(losses <= risk(solution.w).values + 1e-9)
     assert np.mean(losses) < 0.5 * risk(start).mean

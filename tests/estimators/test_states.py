@@ -41,11 +41,11 @@ def test_labeled_states_have_their_names(learner: ml.ChangePointMetricLearner) -
         np.testing.assert_array_equal(learner.predict_states(array), ACTIVITIES)
 
 
-@pytest.mark.parametrize("way", ["counted", "learned price", "price of a segment"])
+@pytest.mark.parametrize("way", ["counted", "learned penalty", "penalty of a segment"])
 def test_without_names_recurring_segments_have_one_number(way: str) -> None:
     X, y = recordings(6)
     learner = ml.ChangePointMetricLearner().fit(X[:4], y[:4])
-    if way == "learned price":
+    if way == "learned penalty":
         other_names = [[f"{i}{name}" for name in names] for i, names in enumerate(y[:4])]
         learner.fit_states(X[:4], other_names, named=False)
         assert learner.states_.names is None
@@ -72,7 +72,7 @@ def test_unknown_labels_are_left_out_and_a_metric_for_states_is_learned(learner)
     [
         (ACTIVITIES, {"named": "yes"}, "needs named=True or False, got 'yes'"),
         (ACTIVITIES, {"metric": "full"}, "needs a metric such as ClusteringMetricLearner"),
-        (np.zeros(120), {"named": False}, "two segments to learn the price of a state"),
+        (np.zeros(120), {"named": False}, "two segments to learn the penalty of a state"),
     ],
 )
 def test_what_no_states_are_learned_from_is_told(learner, labels, options, sentence) -> None:

@@ -23,12 +23,12 @@ def _projections(T: int) -> list[np.ndarray]:
 def objective_of(learner: Any, X: np.ndarray, labels: np.ndarray) -> float:
     """The hinge by all segmentations of a few samples, plus Ω of B."""
     N = equivalence_matrix(labels)
-    price = learner.penalty_ or 0.0
+    penalty = learner.penalty_ or 0.0
     centered = X - X.mean(axis=0)
     Z = (centered - centered.mean(axis=0)) @ learner.components_.T
 
     def score(M: np.ndarray) -> float:
-        return float(np.sum((M @ Z) * Z) - price * np.trace(M))
+        return float(np.sum((M @ Z) * Z) - penalty * np.trace(M))
 
     hinge = max(np.sum((M - N) ** 2) + score(M) for M in _projections(len(X))) - score(N)
     B = learner.get_mahalanobis_matrix()
@@ -94,7 +94,7 @@ def test_a_power_of_two_changes_no_digit(metric: Any, kind: Any, chosen: Any) ->
 
 
 def test_a_strong_pull_to_a_center_keeps_its_digits() -> None:
-    cone = MetricCone(ml.FullMetric(), 3, priced=False)
+    cone = MetricCone(ml.FullMetric(), 3, learns_penalty=False)
     terms = ml.SquaredFrobenius(1e6, center=2.0).terms(cone)
     near = 2.0 * ml.FullMetric().identity(3)
     near[0] += 1e-6

@@ -11,10 +11,10 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from experiments.choosing import compare
-from experiments.command_line import CONFIGS
-from experiments.finished import Finished
-from experiments.procedure import Case, Method, Outcome
+from experiments.harness.choosing import compare
+from experiments.harness.command_line import CONFIGS
+from experiments.harness.finished_fits import Finished
+from experiments.harness.procedure import Case, Method, Outcome
 
 DATA_REASON = "set METRICLEARN_DATA to the folder of the real data sets"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from experiments.active import Annotator, Folder, made, reach
+from experiments.studies.labeling_effort import Annotator, Folder, made, reach
 from metriclearn import L1, ChangePointMetricLearner
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.clustering import Clustering, Repeated, cases_of
-from experiments.procedure import Case, Method, Outcome
-from experiments.results import read_results
+from experiments.harness.procedure import Case, Method, Outcome
+from experiments.harness.results import read_results
+from experiments.studies.clusterings import Clustering, Repeated, cases_of
 from metriclearn.baselines import Euclidean, RelevantComponents
 from metriclearn.datasets import LabeledTable, load_digits, load_iris
 from tests.experiments.command import call, configuration, outcomes_of

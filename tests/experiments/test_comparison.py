@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from experiments.choosing import choose
-from experiments.comparison import (
+from experiments.harness.choosing import choose
+from experiments.harness.comparison import (
     Comparison,
     case_of,
     group_cases,
@@ -17,13 +17,13 @@ from experiments.comparison import (
     sequence_losses,
     with_tuned_penalty,
 )
-from experiments.procedure import Method
-from experiments.readings import counts
-from experiments.trivial import EqualCuts
+from experiments.harness.procedure import Method
+from experiments.rivals.trivial import EqualCuts
+from experiments.studies.unlabeled_stretches import counts
 from metriclearn import ChangePointMetricLearner
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points
-from metriclearn.estimators.segmenter import MahalanobisSegmenter
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from tests.experiments.command import outcomes_of
 
 
@@ -110,7 +110,7 @@ def test_choices_on_folds_fits_on_all_training_data_and_results_kept(tmp_path: P
     train, test = data.select(range(4)), data.select([4, 5])
     case = case_of("only", train, test, [(np.array([0, 1, 2]), np.array([3]))])
     Fixed.fits.clear()
-    grid = [{"penalty": price} for price in (100.0, 1.0, 50.0)]
+    grid = [{"penalty": penalty} for penalty in (100.0, 1.0, 50.0)]
     methods = [Method("fixed", Fixed(), grid)]
     (outcome,) = outcomes_of(InOneUnit, methods, [case], tmp_path)
     assert outcome.choices["estimated"].parameters == {"penalty": 1.0}

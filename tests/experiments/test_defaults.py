@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.clustering import Repeated
-from experiments.defaults import ClusteringSettings, draw
-from experiments.procedure import Case
-from experiments.results import read_results
+from experiments.harness.procedure import Case
+from experiments.harness.results import read_results
+from experiments.studies.clusterings import Repeated
+from experiments.studies.defaults import ClusteringSettings, draw
 from metriclearn.datasets import LabeledTable, load_digits
 from tests.experiments.command import call, configuration, outcomes_of
 

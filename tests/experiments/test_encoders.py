@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import metriclearn
-from experiments.report import MEASURE, read_results
+from experiments.harness.report import MEASURE, read_results
 from tests.experiments.command import call
 
 pytest.importorskip("torch")

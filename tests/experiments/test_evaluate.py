@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.comparison import fingerprints
 from experiments.evaluate import score
-from experiments.results import read_results
+from experiments.harness.comparison import fingerprints
+from experiments.harness.results import read_results
 from metriclearn import ChangePointMetricLearner, RecordingSegmenter, save
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import LabeledSequences, make_change_points, save_files

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.local_cluster import local_cluster
-from experiments.results import read_results
+from experiments.harness.local_cluster import local_cluster
+from experiments.harness.results import read_results
 from tests.experiments.command import call
 
 pytest.importorskip("distributed", reason="Dask is optional: pip install metriclearn[dask]")

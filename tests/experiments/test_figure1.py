@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.figure1 import Stretches, draw, plot_information
-from experiments.results import read_results
+from experiments.harness.results import read_results
+from experiments.studies.figure1 import Stretches, draw, plot_information
 from metriclearn.datasets import make_change_points
 from tests.experiments.command import call
 

@@ -11,8 +11,10 @@ from scipy.stats import ttest_rel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from experiments.image_baselines import ScikitLearnSpectral, some_features
-from experiments.images import (
+from experiments.harness.procedure import Case, Method, Outcome
+from experiments.harness.results import read_results
+from experiments.rivals.image_baselines import ScikitLearnSpectral, some_features
+from experiments.studies.images import (
     MEASURES,
     Images,
     Pictures,
@@ -21,8 +23,6 @@ from experiments.images import (
     split,
     words_of,
 )
-from experiments.procedure import Case, Method, Outcome
-from experiments.results import read_results
 from metriclearn import CCCP, FactorDescent, ImageFeatures, NormalizedCutMetricLearner
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledImages

@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.benchmarks.learning_curve import RESULTS, SETTINGS, needed, sentence
-from experiments.results import read_results
+from experiments.harness.results import read_results
 
 
 @pytest.mark.parametrize("experiment", SETTINGS)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.results import read_results
+from experiments.harness.results import read_results
 from tests.experiments.command import call
 
 FEW = ("tiny=true", "n_jobs=1", "~methods.hermite", "~methods.shaped_hermite", "~methods.six")

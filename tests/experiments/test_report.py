@@ -1,4 +1,4 @@
-"""Tests of experiments/report.py: schema, table, and the page as a browser shows it."""
+"""Tests of experiments/harness/report.py: schema, table, and the page as a browser shows it."""
 
 import copy
 import json
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.report import (
+from experiments.harness.report import (
     Artifacts,
     Strip,
     learned_metrics,
     results_markdown,
     write_report,
 )
-from experiments.results import headline, paired_tests, read_results, results_table
+from experiments.harness.results import headline, paired_tests, read_results, results_table
 from metriclearn import ChangePointMetricLearner
 from metriclearn.plots import plot_embeddings
 

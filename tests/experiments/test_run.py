@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.command_line import one_sentence
-from experiments.comparison import read_cases, sequence_losses
-from experiments.finished import Finished
-from experiments.results import Cell, read_results
+from experiments.harness.command_line import one_sentence
+from experiments.harness.comparison import read_cases, sequence_losses
+from experiments.harness.finished_fits import Finished
+from experiments.harness.results import Cell, read_results
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
 from tests.experiments.command import DATA_REASON, call, configuration, failure
@@ -209,7 +209,7 @@ def test_a_command_ends_with_its_status_though_fits_go_on_in_threads() -> None:
     script = """
 import atexit, time
 from multiprocessing.pool import ThreadPool
-from experiments.command_line import end_with, one_sentence
+from experiments.harness.command_line import end_with, one_sentence
 
 def main():
     ThreadPool(1).map_async(time.sleep, [60])
@@ -290,7 +290,7 @@ def test_a_full_disk_is_a_sentence() -> None:
 def test_ordinary_files_without_a_terminal_get_lines_of_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("experiments.finished.SILENCE", 0.0)
+    monkeypatch.setattr("experiments.harness.finished_fits.SILENCE", 0.0)
     call("run", "experiment=synthetic", *FEW, "~methods.rca", f"hydra.run.dir={tmp_path}")
     text = (tmp_path / "run.log").read_text(encoding="utf-8")
     assert re.search(r"choose: \d+ of \d+ fits are done", text)

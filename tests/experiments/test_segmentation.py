@@ -5,23 +5,23 @@ import json
 import numpy as np
 from sklearn.model_selection import LeaveOneOut
 
-from experiments.benchmarks.recordings import PEERS
 from experiments.benchmarks.segmentation import (
     CENTERS,
-    PRICES,
+    PENALTIES,
     SPREADS,
     agreed,
-    along_prices,
+    along_penalties,
     boundaries_f1,
     left_out,
     path_of,
     turing,
     window_features,
 )
-from experiments.generated_videos import plan
+from experiments.benchmarks.stored_recordings import PEERS
+from experiments.data.generated_videos import plan
 
 
-def test_the_price_and_the_candidate_come_from_the_other_series() -> None:
+def test_the_penalty_and_the_candidate_come_from_the_other_series() -> None:
     tables = np.zeros((2, 3, 2, 5))
     tables[0, 0, :, 1] = tables[0, 1, :, 1] = 0.9  # what suits the first two
     tables[1, 2, :, 3] = 0.5
@@ -33,16 +33,16 @@ def test_the_price_and_the_candidate_come_from_the_other_series() -> None:
     np.testing.assert_array_equal(scores, [[0.9, 0.0, 0.0]] * 2)
 
 
-def test_a_random_price_has_the_answer_of_the_least_expected_error() -> None:
+def test_a_random_penalty_has_the_answer_of_the_least_expected_error() -> None:
     random = np.random.default_rng(0)
     path = path_of(np.repeat([0.0, 5.0, 2.0, 2.5], 15)[:, None] + random.normal(size=(60, 1)) / 3)
     numbers = np.arange(len(path.change_points), dtype=float)[:, None]
-    found, at_price = agreed(path, numbers, 60.0), along_prices(path, numbers, 60.0)[0]
+    found, at_penalty = agreed(path, numbers, 60.0), along_penalties(path, numbers, 60.0)[0]
     assert found.shape == (len(SPREADS), 1, len(CENTERS))
     for spread, center in [(0, 5), (3, 20), (11, 20), (11, 39)]:
-        weights = np.exp(-0.5 * (np.log(PRICES / CENTERS[center]) / SPREADS[spread]) ** 2)
+        weights = np.exp(-0.5 * (np.log(PENALTIES / CENTERS[center]) / SPREADS[spread]) ** 2)
         expected = [
-            np.average([sum(turing({1: path.change_points[int(a)]}, b)[:2]) for a in at_price],
+            np.average([sum(turing({1: path.change_points[int(a)]}, b)[:2]) for a in at_penalty],
                        weights=weights)
             for b in path.change_points
         ]  # fmt: skip

@@ -14,11 +14,11 @@ pytest.importorskip("av")
 pytest.importorskip("torch")
 pytest.importorskip("librosa")
 
-from experiments.generated_videos import build_videos
-from experiments.results import read_results
-from experiments.scenes import Shot, draw_shots
-from experiments.shows import PARTS, build_shows
-from experiments.streams import folder_cases, held_out_cases, unseen
+from experiments.data.assembled_shows import PARTS, build_shows
+from experiments.data.drawn_scenes import Shot, draw_shots
+from experiments.data.generated_videos import build_videos
+from experiments.harness.results import read_results
+from experiments.studies.audio_and_video import folder_cases, held_out_cases, unseen
 from metriclearn.datasets import load_recordings
 from metriclearn.datasets.annotations import read_segments, save_segments
 from metriclearn.features.audio import AudioFeatures
@@ -170,7 +170,7 @@ def test_show_alternates_in_passages_of_5_to_25_seconds(tmp_path: Path) -> None:
 
 def test_embeddings_of_speakers_have_unit_length(tmp_path: Path) -> None:
     pytest.importorskip("resemblyzer", reason="resemblyzer is not installed")
-    from experiments.voices import voice_windows
+    from experiments.data.voice_embeddings import voice_windows
 
     write_wave(tmp_path / "noise.wav", np.random.default_rng(0).normal(scale=0.1, size=3 * RATE))
     X = voice_windows(rate=4.0).transform(tmp_path / "noise.wav")

@@ -12,7 +12,7 @@ from metriclearn import (
     TorchChangePoints,
 )
 from metriclearn.oracles.change_points import (
-    PricedSegmentation,
+    PenalizedSegmentation,
     best_means,
     segment_values,
 )
@@ -75,7 +75,7 @@ def values_of_every_count(form: LowRankForm, min_size: int) -> list[float]:
 @pytest.mark.parametrize("weight", [0.0, 1.0, 4.0])
 @pytest.mark.parametrize("min_size", [1, 3])
 def test_every_count_of_noise(weight, min_size) -> None:
-    """On noise no price leads to most counts."""
+    """On noise no penalty leads to most counts."""
     Z = np.random.default_rng(7).normal(size=(60, 2))
     form = LowRankForm(Z).plus(Partition.from_change_points([10, 25, 60]), weight)
     values = values_of_every_count(form, min_size)
@@ -155,9 +155,9 @@ def test_long_signals_of_every_kind(name, min_size) -> None:
     rng = np.random.default_rng(15)
     Z = LONG_SIGNALS[name](rng, 800)
     truth = random_segmentation(rng, 800)
-    for alpha, price in ((0.0, 3.0), (0.0, 50.0), (1.0, 10.0)):
-        A = dense_form(Z, truth.labels, 2 * alpha, alpha - price)
-        form = LowRankForm(Z).plus(truth, 2 * alpha).shifted(alpha - price)
+    for alpha, penalty in ((0.0, 3.0), (0.0, 50.0), (1.0, 10.0)):
+        A = dense_form(Z, truth.labels, 2 * alpha, alpha - penalty)
+        form = LowRankForm(Z).plus(truth, 2 * alpha).shifted(alpha - penalty)
         means = block_means(A)
         mine = value_of(means, ChangePoints(min_size)(form).change_points)
         theirs = value_of(means, SummedArea(min_size)(DenseForm(A)).change_points)
@@ -273,21 +273,21 @@ def test_one_feature_has_the_best_of_all_starts_to_the_last_bit(kind, offset) ->
     for _ in range(720):
         T = int(rng.integers(1, 40))
         min_size = min(T, int(rng.integers(1, 6)))
-        price = float(rng.choice([1e-6, 0.5, 2.0, 2 * np.log(T + 1), rng.exponential(5.0)]))
+        penalty = float(rng.choice([1e-6, 0.5, 2.0, 2 * np.log(T + 1), rng.exponential(5.0)]))
         Z = one_feature(rng, kind, T)[:, None] + offset
-        problem = PricedSegmentation(LowRankForm(Z), min_size)
+        problem = PenalizedSegmentation(LowRankForm(Z), min_size)
         sums = problem.signal.cumulative
         best = np.append(0.0, np.full(T, -np.inf))
         for u in range(min_size, T + 1):
             starts = np.arange(u - min_size + 1)
-            gains = (sums[u, 0] - sums[starts, 0]) ** 2 / (u - starts) - price
+            gains = (sums[u, 0] - sums[starts, 0]) ** 2 / (u - starts) - penalty
             best[u] = np.max(best[starts] + gains)
-        found, value, ends = best_means(sums, -price, min_size)
+        found, value, ends = best_means(sums, -penalty, min_size)
         assert found.tobytes() == best.tobytes()
-        assert value - price * len(ends) == pytest.approx(best[-1], rel=1e-12, abs=1e-9 * price)
-        general = PricedSegmentation(LowRankForm(np.c_[Z, 0 * Z]), min_size).solve(price)
-        objective = general.value - price * len(general.ends)
-        assert objective == pytest.approx(best[-1], rel=1e-12, abs=1e-9 * price)
+        assert value - penalty * len(ends) == pytest.approx(best[-1], rel=1e-12, abs=1e-9 * penalty)
+        general = PenalizedSegmentation(LowRankForm(np.c_[Z, 0 * Z]), min_size).solve(penalty)
+        objective = general.value - penalty * len(general.ends)
+        assert objective == pytest.approx(best[-1], rel=1e-12, abs=1e-9 * penalty)
 
 
 @pytest.mark.parametrize("n_changes", [0, 30])
@@ -299,19 +299,19 @@ def test_long_signals_of_one_feature(n_changes, noise) -> None:
     Z = np.repeat(rng.normal(size=n_changes + 1) * 2, -(-T // (n_changes + 1)))[:T]
     Z += noise * rng.normal(size=T) if noise else np.linspace(0, 9, T)
     two = np.c_[Z, np.zeros(T)]
-    for price in (0.1, 20.0, 900.0):
-        one = ChangePoints(2)(LowRankForm(Z[:, None], shift=-price))
-        assert one == ChangePoints(2)(LowRankForm(two, shift=-price))
+    for penalty in (0.1, 20.0, 900.0):
+        one = ChangePoints(2)(LowRankForm(Z[:, None], shift=-penalty))
+        assert one == ChangePoints(2)(LowRankForm(two, shift=-penalty))
     assert ChangePoints()(LowRankForm(Z[:, None]), 12) == ChangePoints()(LowRankForm(two), 12)
 
 
-def best_of_all_starts(problem: PricedSegmentation, price: float) -> np.ndarray:
+def best_of_all_starts(problem: PenalizedSegmentation, penalty: float) -> np.ndarray:
     """F of every prefix by the recursion over all starts, without pruning."""
     signal, T = problem.signal, problem.n_samples
     best = np.append(0.0, np.full(T, -np.inf))
     for u in range(problem.min_size, T + 1):
         starts = np.arange(u - problem.min_size + 1)
-        gains = segment_values(signal, starts, np.full(len(starts), u)) - price
+        gains = segment_values(signal, starts, np.full(len(starts), u)) - penalty
         best[u] = np.max(best[starts] + gains)
     return best
 
@@ -329,12 +329,14 @@ def test_features_have_the_best_of_all_starts_to_the_last_bit(kind, offset) -> N
         form = LowRankForm(Z)
         if case % 4 == 0:
             form = form.plus(random_segmentation(rng, T), 2.0)
-        problem = PricedSegmentation(form, min(T, int(rng.integers(1, 6))))
-        price = float(rng.choice([1e-6, 0.5, 2.0, 2 * r * np.log(T + 1), rng.exponential(5.0 * r)]))
-        found, value, ends = best_prefixes(problem.signal, -price, problem.min_size, None)
-        best = best_of_all_starts(problem, price)
+        problem = PenalizedSegmentation(form, min(T, int(rng.integers(1, 6))))
+        penalty = float(
+            rng.choice([1e-6, 0.5, 2.0, 2 * r * np.log(T + 1), rng.exponential(5.0 * r)])
+        )
+        found, value, ends = best_prefixes(problem.signal, -penalty, problem.min_size, None)
+        best = best_of_all_starts(problem, penalty)
         assert found.tobytes() == best.tobytes()
-        assert value - price * len(ends) == pytest.approx(best[-1], rel=1e-12, abs=1e-9 * price)
+        assert value - penalty * len(ends) == pytest.approx(best[-1], rel=1e-12, abs=1e-9 * penalty)
 
 
 @pytest.mark.parametrize("weight", [0.0, 2.0])
@@ -347,16 +349,16 @@ def test_long_signals_with_few_changes(n_changes, weight, min_size) -> None:
     ends = np.sort(rng.choice(np.arange(900, T), n_changes, replace=False))
     truth = Partition.from_change_points(ends, T)
     Z = rng.normal(size=(truth.n_clusters, r))[truth.labels] + rng.normal(size=(T, r))
-    problem = PricedSegmentation(LowRankForm(Z).plus(truth, weight), min_size)
-    for price in (4.0, 40.0):
+    problem = PenalizedSegmentation(LowRankForm(Z).plus(truth, weight), min_size)
+    for penalty in (4.0, 40.0):
         levels = np.empty((6, 64), dtype=np.int32)
-        found, _, _ = best_prefixes(problem.signal, -price, min_size, levels)
-        assert found.tobytes() == best_of_all_starts(problem, price).tobytes()
+        found, _, _ = best_prefixes(problem.signal, -penalty, min_size, levels)
+        assert found.tobytes() == best_of_all_starts(problem, penalty).tobytes()
 
 
 @pytest.mark.parametrize("n_segments", [1, 6, 60])
-@pytest.mark.parametrize("price", [0.5, 1.0, 1.05, 2.0, 4.0])
-def test_prices_of_the_order_of_the_loss(price, n_segments) -> None:
+@pytest.mark.parametrize("penalty", [0.5, 1.0, 1.05, 2.0, 4.0])
+def test_penalties_of_the_order_of_the_loss(penalty, n_segments) -> None:
     """Bounds hold for one true segment and grow within: of changes seen, hidden and elsewhere."""
     rng = np.random.default_rng(n_segments)
     T, r = 500, 4
@@ -364,8 +366,8 @@ def test_prices_of_the_order_of_the_loss(price, n_segments) -> None:
         ends = np.sort(rng.choice(np.arange(1, T), n_segments - 1, replace=False))
         truth = Partition.from_change_points(ends, T)
         means = jump * np.roll(rng.normal(size=(n_segments, r))[truth.labels], moved, axis=0)
-        Z = (means + rng.normal(size=(T, r))) * np.sqrt(price / (2 * r * np.log(T)))
+        Z = (means + rng.normal(size=(T, r))) * np.sqrt(penalty / (2 * r * np.log(T)))
         for min_size in (1, 4):
-            problem = PricedSegmentation(LowRankForm(Z).plus(truth, 2.0), min_size)
-            found, _, _ = best_prefixes(problem.signal, 1.0 - price, min_size, None)
-            assert found.tobytes() == best_of_all_starts(problem, price - 1.0).tobytes()
+            problem = PenalizedSegmentation(LowRankForm(Z).plus(truth, 2.0), min_size)
+            found, _, _ = best_prefixes(problem.signal, 1.0 - penalty, min_size, None)
+            assert found.tobytes() == best_of_all_starts(problem, penalty - 1.0).tobytes()

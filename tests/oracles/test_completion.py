@@ -46,7 +46,7 @@ def test_near_the_best_that_agrees() -> None:
 
 
 def test_unknown_number_of_clusters() -> None:
-    """Four clear groups of which two are labeled; the price decides about the other two."""
+    """Four clear groups of which two are labeled; the penalty decides about the other two."""
     rng = np.random.default_rng(1)
     y = np.repeat([0, 1, 2, 3], 20)
     Z = 10.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])[y] + 0.1 * rng.normal(size=(80, 2))

@@ -55,12 +55,12 @@ def drifting(seed: int, split: int) -> np.ndarray:
     return X + 50.0 * (t >= split)
 
 
-@pytest.mark.parametrize(("seed", "split", "price"), [(40, 9199, 20.0), (69, 6008, 50.0)])
-def test_joined_levels_are_renewed_at_once(seed, split, price) -> None:
+@pytest.mark.parametrize(("seed", "split", "penalty"), [(40, 9199, 20.0), (69, 6008, 50.0)])
+def test_joined_levels_are_renewed_at_once(seed, split, penalty) -> None:
     """Before a jump there is what a signal that ends there has; short ones have no levels."""
     X = drifting(seed, split)
-    whole = ChangePoints()(LowRankForm(X, shift=-price)).change_points
-    alone = ChangePoints()(LowRankForm(X[:split], shift=-price)).change_points
+    whole = ChangePoints()(LowRankForm(X, shift=-penalty)).change_points
+    alone = ChangePoints()(LowRankForm(X[:split], shift=-penalty)).change_points
     np.testing.assert_array_equal(whole[: len(alone)], alone)
 
 

@@ -38,7 +38,7 @@ def by_enumeration(segmentations, values, T, change_points, tolerance):
     st.booleans(),
 )
 def test_equals_enumeration(known, seed, kind, min_size, tolerance, counted) -> None:
-    """All forms and constraints, price and count."""
+    """All forms and constraints, penalty and count."""
     T, rng = known.n_samples, np.random.default_rng(seed)
     form, A, _ = draw_case(rng, T, int(rng.integers(0, 4)))
     n_segments = int(rng.integers(1, T + 1)) if counted else None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from metriclearn import ChangePoints, LowRankForm, Partition, segmentation_path
-from metriclearn.oracles.path import best_penalty
+from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.losses import FrobeniusLoss
 from tests.exhaustive import all_segmentations, segmentation_values
 from tests.oracles.signals import noisy_steps
@@ -157,13 +157,13 @@ def test_best_penalty_is_as_good_as_a_dense_grid(seed, min_size) -> None:
     weights = rng.uniform(0.5, 2.0, 4) if seed % 2 else None
     penalty, loss = best_penalty(forms, truths, weights, min_size)
 
-    def mean_loss(price: float) -> float:
-        found = [ChangePoints(min_size)(LowRankForm(f.factors, shift=-price)) for f in forms]
+    def mean_loss(penalty: float) -> float:
+        found = [ChangePoints(min_size)(LowRankForm(f.factors, shift=-penalty)) for f in forms]
         losses = [FrobeniusLoss()(M, N) for M, N in zip(found, truths)]
         return float(np.average(losses, weights=weights))
 
     grid = np.geomspace(1e-2, 1e3, 1500)
-    assert loss <= min(mean_loss(price) for price in grid) + 1e-12
+    assert loss <= min(mean_loss(penalty) for penalty in grid) + 1e-12
     assert mean_loss(penalty) == pytest.approx(loss, abs=1e-12)
 
 

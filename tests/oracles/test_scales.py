@@ -7,7 +7,7 @@ import pytest
 
 import metriclearn as ml
 from metriclearn.oracles.completion import ConstrainedKMeans
-from metriclearn.oracles.path import best_penalty
+from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.losses import FrobeniusLoss
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
@@ -55,14 +55,14 @@ def test_best_of_all_segmentations_from_1e_minus_100_to_1e100() -> None:
         Z = random.integers(-2, 3, size=(T, r)) if random.random() < 0.5 else None
         Z = random.normal(size=(T, r)) if Z is None else Z.astype(float)
         unit = 2.0 ** random.integers(-330, 331)  # exact, so that no digit is lost
-        price = 0.0 if random.random() < 0.2 else float(random.exponential())
+        penalty = 0.0 if random.random() < 0.2 else float(random.exponential())
         count = int(random.integers(1, T + 1)) if random.random() < 0.5 else None
         form = ml.LowRankForm((Z + random.choice([0.0, 0.0, 8.0, 1024.0])) * unit)
-        found = ml.ChangePoints()(form.shifted(-price * unit**2), count)
+        found = ml.ChangePoints()(form.shifted(-penalty * unit**2), count)
         centered = Z - Z.mean(axis=0)
         values = np.einsum("nij,ik,jk->n", projections[T], centered, centered)
         sizes = np.array([len(ends) for ends in every[T]])
-        values = np.where((count is None) | (sizes == count), values - price * sizes, -np.inf)
+        values = np.where((count is None) | (sizes == count), values - penalty * sizes, -np.inf)
         place = every[T].index(tuple(found.change_points.tolist()))
         assert values[place] == pytest.approx(values.max(), abs=1e-9 * max(1.0, np.sum(Z**2)))
 
@@ -121,7 +121,7 @@ def test_a_path_says_down_to_which_penalty_it_is_complete() -> None:
 
 
 def test_the_best_penalty_lies_below_what_another_sequence_needs() -> None:
-    """Noise whose path is cut at a high price, of little weight, beside clear steps."""
+    """Noise whose path is cut at a high penalty, of little weight, beside clear steps."""
     random = np.random.default_rng(0)
     noise, steps = 100.0 * random.normal(size=(100, 1)), np.repeat([0.0, 1.0, 0.0, 1.0], 25)
     forms = [
@@ -132,8 +132,8 @@ def test_the_best_penalty_lies_below_what_another_sequence_needs() -> None:
     weights = np.array([0.01, 0.99])
     penalty, loss = best_penalty(forms, truths, weights)
 
-    def mean_loss(price: float) -> float:
-        answers = [ml.ChangePoints()(form.shifted(-price)) for form in forms]
+    def mean_loss(penalty: float) -> float:
+        answers = [ml.ChangePoints()(form.shifted(-penalty)) for form in forms]
         return float(np.average(list(map(FrobeniusLoss(), answers, truths)), weights=weights))
 
     assert loss == pytest.approx(mean_loss(penalty))

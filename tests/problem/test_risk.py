@@ -18,7 +18,7 @@ from metriclearn.problem.forms import Samples
 from metriclearn.running.executors import ThreadExecutor
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
-from tests.solvers.complete_problem import FIXED_PRICE, hinge_of
+from tests.solvers.complete_problem import FIXED_PENALTY, hinge_of
 
 MODES = ["learned", "fixed", "known"]
 CASES = pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def draw(family, mode, rng: np.random.Generator, P: int = 3) -> np.ndarray:
     return cone.join(family.coordinates(R), float(rng.uniform(0.0, 3.0)))
 
 
-def enumerated(X, truth, B, price, scale, mode, min_size) -> float:
+def enumerated(X, truth, B, penalty, scale, mode, min_size) -> float:
     """L(B, λ) of Lajugie, Arlot & Bach, Eq. (9), over all segmentations, with dense matrices."""
     T, X = len(X), X - X.mean(axis=0)
     A, N = X @ B @ X.T, equivalence_matrix(truth.labels)
@@ -56,7 +56,7 @@ def enumerated(X, truth, B, price, scale, mode, min_size) -> float:
     for ends in all_segmentations(T, K, min_size):
         M = equivalence_matrix(labels_of(ends))
         margin = scale * np.sum((M - N) ** 2)
-        cost = 0.0 if mode == "known" else price * (len(ends) - truth.n_clusters)
+        cost = 0.0 if mode == "known" else penalty * (len(ends) - truth.n_clusters)
         values.append(margin + np.sum(A * (M - N)) - cost)
     return max(values) / T
 
@@ -71,10 +71,10 @@ def test_value_equals_enumeration(family, mode, min_size) -> None:
         risk = hinge_of(Xs, truths, family, mode, scale=scale, min_size=min_size)
         for _ in range(3):
             w = draw(family, mode, rng)
-            metric, price = risk.terms.cone.split(w)
-            price = price if mode == "learned" else FIXED_PRICE
+            metric, penalty = risk.terms.cone.split(w)
+            penalty = penalty if mode == "learned" else FIXED_PENALTY
             expected = [
-                enumerated(X, N, family.matrix(metric), price, scale, mode, min_size)
+                enumerated(X, N, family.matrix(metric), penalty, scale, mode, min_size)
                 for X, N in zip(Xs, truths)
             ]
             cuts = risk(w)
@@ -123,13 +123,13 @@ def test_the_hinge_bounds_the_loss_of_the_prediction(mode) -> None:
     loss = FrobeniusLoss()
     for _ in range(20):
         w = draw(family, mode, rng)
-        metric, price = risk.terms.cone.split(w)
+        metric, penalty = risk.terms.cone.split(w)
         for X, truth, value in zip(Xs, truths, risk(w).values):
             form = LinearFeatures(family).at(metric)(Samples(X))
             if mode == "known":
                 found = ChangePoints()(form, truth.n_clusters)
             else:
-                shift = -(price if mode == "learned" else FIXED_PRICE)
+                shift = -(penalty if mode == "learned" else FIXED_PENALTY)
                 found = ChangePoints()(form.shifted(shift))
             assert value >= 0.5 * loss(found, truth) - 1e-10
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import metriclearn as ml
+from metriclearn.running.atomic import reading, replacing
 from metriclearn.running.checkpoint import Checkpoint
-from metriclearn.running.files import reading, replacing
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_folder_is_told_to_be_one(tmp_path: Path) -> None:
 def test_what_a_killed_writer_leaves_goes_with_the_next_file(tmp_path: Path) -> None:
     path = tmp_path / "m[1].npz"  # brackets are wildcards
     text = (
-        "import sys, time; from metriclearn.running.files import replacing\n"
+        "import sys, time; from metriclearn.running.atomic import replacing\n"
         f"with replacing({str(path)!r}) as stream: print('open', flush=True); time.sleep(60)"
     )
     writer = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE)

@@ -111,7 +111,7 @@ def hinge_of(
         SimilarityFeatures(similarity, metric, normalized),
         FrobeniusLoss(),
         similarity.oracle() if truths is None else TopEigenvectors(),
-        MetricCone(metric, 3, priced=False),
+        MetricCone(metric, 3, learns_penalty=False),
         loss_scale=loss_scale,
         count_known=True,
         completion=None if truths is None else complete_nodes,

@@ -17,7 +17,7 @@ from metriclearn import (
     Partition,
     PrincipalStart,
 )
-from metriclearn.estimators.alternation import Alternation
+from metriclearn.estimators.learners.alternation import Alternation
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
 from metriclearn.similarities.nodes import complete_nodes

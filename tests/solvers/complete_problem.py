@@ -20,7 +20,7 @@ from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.mahalanobis import MetricCone
 from tests.exhaustive import all_segmentations, equivalence_matrix, labels_of
 
-FIXED_PRICE = 0.5
+FIXED_PENALTY = 0.5
 
 
 def hinge_of(
@@ -41,7 +41,7 @@ def hinge_of(
         oracle or ChangePoints(min_size),
         MetricCone(metric, Xs[0].shape[1], mode == "learned"),
         loss_scale=scale,
-        price=FIXED_PRICE if mode == "fixed" else 0.0,
+        penalty=FIXED_PENALTY if mode == "fixed" else 0.0,
         count_known=mode == "known",
     )
     samples = [Samples(X, truth=N if oracle else None) for X, N in zip(Xs, truths)]
@@ -123,14 +123,14 @@ class CompleteProblem:
 
         full = isinstance(self.metric, FullMetric)
         B = cp.Variable((3, 3), PSD=True) if full else cp.diag(cp.Variable(3, nonneg=True))
-        price = cp.Variable(nonneg=True) if self.mode == "learned" else FIXED_PRICE
+        penalty = cp.Variable(nonneg=True) if self.mode == "learned" else FIXED_PENALTY
         slack = cp.Variable(len(self.data))
         constraints = []
         for i, (X, truth) in enumerate(self.data):
             offsets, slopes, more = self._cuts(X, truth)
             values = offsets + slopes.reshape(len(slopes), -1) @ cp.vec(B, order="C")
             if self.mode != "known":
-                values = values - more * price
+                values = values - more * penalty
             constraints.append(slack[i] >= values)
         objective = cp.sum(slack) / len(self.data) + self._omega(B)
         return float(cp.Problem(cp.Minimize(objective), constraints).solve(solver="CLARABEL"))

@@ -28,7 +28,7 @@ SQUARED = (FullMetric(), SquaredFrobenius(1e-2), 0)
 CASES = [  # metric, regularizer, seed, settings, relative gap at the end
     *[(*SQUARED, {"tolerance": tolerance}, tolerance) for tolerance in (1e-1, 1e-3, 1e-6)],
     *[(*SQUARED, {"keep_inactive": rounds}, 1e-4) for rounds in (1, 3, 1000)],  # forgets cuts
-    # a strong linear regularizer drives the price to a corner
+    # a strong linear regularizer drives the penalty to a corner
     (DiagonalMetric(), L1(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
     (DiagonalMetric(), Trace(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
     (FullMetric(), SquaredFrobenius(0.5), 2, {"tolerance": 1e-5, "max_rounds": 60}, 1e-3),
@@ -77,7 +77,7 @@ def test_separable_data_reach_zero_risk() -> None:
 
 
 @pytest.mark.parametrize("strength", [0.49, 0.502])
-def test_duals_that_a_price_curves_steeply_are_solved_in_few_rounds(strength) -> None:
+def test_duals_that_a_penalty_curves_steeply_are_solved_in_few_rounds(strength) -> None:
     """The strongest regularization of a path: of the ascent a tiny share of the gap is left."""
     data = make_change_points(n_features=100, random_state=0)
     places = [0, 1, 2, 3, 7, 8, 9]
@@ -97,7 +97,7 @@ def test_many_features_and_few_functions_take_few_rounds() -> None:
 
 @pytest.mark.parametrize(("unit", "seed"), [(0.05, 2), (0.1, 0), (0.1, 2), (0.4, 0)])
 def test_small_features_drawn_to_their_metric_are_learned_in_few_rounds(unit, seed) -> None:
-    """The master problem is solved though the price is in a unit far from the metric's."""
+    """The master problem is solved though the penalty is in a unit far from the metric's."""
     data = make_change_points(5, 60, 3, 2, (3, 5), noise=1.0, jump=1.5, random_state=seed)
     learner = ChangePointMetricLearner(
         FullMetric(), SquaredFrobenius(1.0, 1.0), standardize=False, verbose=False
@@ -109,11 +109,11 @@ def test_small_features_drawn_to_their_metric_are_learned_in_few_rounds(unit, se
 
 @pytest.mark.parametrize("kind", [SquaredFrobenius, L1, Trace])
 def test_dual_bound_of_any_minorant_is_below_the_optimum(kind) -> None:
-    """Random averages of cuts near the optimum, with the price limit that other cuts imply."""
+    """Random averages of cuts near the optimum, with the penalty limit that other cuts imply."""
     rng = np.random.default_rng(0)
     problem = CompleteProblem(DiagonalMetric(), kind(0.05), "learned", 0)
     risk, cone, solution = problem.risk(), problem.cone, minimize(problem)
-    terms, tightest, price_limit = kind(0.05).terms(cone), 0.0, np.inf
+    terms, tightest, penalty_limit = kind(0.05).terms(cone), 0.0, np.inf
     for _ in range(300):
         ws = solution.w * rng.uniform(0.5, 1.5, (4, cone.size)) + rng.exponential(1e-3, cone.size)
         cuts = [risk(w) for w in ws]
@@ -122,9 +122,9 @@ def test_dual_bound_of_any_minorant_is_below_the_optimum(kind) -> None:
         slope = sum(s * c.slope for s, c in zip(share, cuts))
         bound = offset + terms.minimum(slope, cone, solution.objective)
         if slope[-1] > 0:
-            price_limit = min(price_limit, (solution.objective - bound) / slope[-1])
+            penalty_limit = min(penalty_limit, (solution.objective - bound) / slope[-1])
         elif slope[-1] < 0:
-            bound += slope[-1] * price_limit
+            bound += slope[-1] * penalty_limit
         tightest = max(tightest, bound)
     assert 0.5 * problem.optimum < tightest <= problem.optimum + 1e-7
-    assert price_limit >= solution.w[-1] - 1e-3
+    assert penalty_limit >= solution.w[-1] - 1e-3

@@ -58,7 +58,7 @@ class Overshooting:
         return Solution(w, 0.0, 0.0, 1.0, "converged", SolverTrace(), 1)
 
 
-CONE = MetricCone(DiagonalMetric(), 1, priced=False)
+CONE = MetricCone(DiagonalMetric(), 1, learns_penalty=False)
 TINY = Trace(1e-12)
 
 
@@ -97,7 +97,7 @@ def test_steps_that_go_too_far_are_taken_back(factor: float, moves: bool) -> Non
 @pytest.mark.parametrize("normalized", [False, True])
 def test_objective_never_rises(metric: Metric, inner: object, normalized: bool) -> None:
     hinge, omega = horses(metric, normalized=normalized), SquaredFrobenius(1e-3)
-    cone = MetricCone(metric, 3, priced=False)
+    cone = MetricCone(metric, 3, learns_penalty=False)
     start = metric.identity(3)
     solution = CCCP(inner, 0.0, 4).minimize(Problem(hinge, omega, cone, start))  # type: ignore[arg-type]
     trace = np.array(solution.trace.objective)

@@ -47,7 +47,7 @@ def test_checkpoints_of_other_weights_and_of_other_data_with_equal_means(tmp_pat
 
 @pytest.mark.parametrize("again", ["the same", "without cuts"])
 def test_resumed_warm_start(again, tmp_path) -> None:
-    """The state keeps the unit of the price; what a fitted learner hands on has no cuts."""
+    """The state keeps the unit of the penalty; what a fitted learner hands on has no cuts."""
     problem = CompleteProblem(DiagonalMetric(), L1(1e-2), "learned").stated()
     warm = BundleDual(1e-3).minimize(replace(problem, regularizer=L1(0.1)))
     path = str(tmp_path / "state.npz")
@@ -66,7 +66,7 @@ def test_resumed_warm_start(again, tmp_path) -> None:
 
 @pytest.mark.parametrize("unit", [1.0, 1e-3])
 @pytest.mark.parametrize(("metric", "regularizer"), PAIRS, ids=NAMES)
-def test_small_units_do_not_hold_the_price_still(metric, regularizer, unit) -> None:
+def test_small_units_do_not_hold_the_penalty_still(metric, regularizer, unit) -> None:
     data = make_change_points(6, 60, 5, 2, (3, 5), random_state=0)
     learner = ChangePointMetricLearner(metric, regularizer, standardize=False)
     learner.fit([unit * x for x in data.sequences], data.labels)

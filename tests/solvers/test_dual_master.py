@@ -41,7 +41,7 @@ def reference(master: DualMaster) -> float:
         metric = cp.multiply(scale, cp.hstack([B[a, b] for a, b in zip(i, j)]))
     else:
         metric = cp.Variable(n, nonneg=True)
-    x = cp.hstack([metric, cp.Variable(1, nonneg=True)]) if cone.priced else metric
+    x = cp.hstack([metric, cp.Variable(1, nonneg=True)]) if cone.learns_penalty else metric
     slack = cp.Variable(len(master.masses))
     constraints = [slack[master.groups] >= master.offsets + master.rows @ x]
     objective = master.masses @ slack + 0.5 * master.curvature * cp.sum_squares(x)
@@ -58,13 +58,13 @@ def start(master: DualMaster) -> np.ndarray:
     return (master.masses / np.bincount(master.groups))[master.groups]
 
 
-@pytest.mark.parametrize("priced", [False, True])
+@pytest.mark.parametrize("penalized", [False, True])
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: type(f).__name__)
-def test_optimum_of_cvxpy_and_its_certificate(family, priced) -> None:
+def test_optimum_of_cvxpy_and_its_certificate(family, penalized) -> None:
     """The gap reported is primal less dual value, at any tolerance."""
     rng = np.random.default_rng(0)
     for m, per_group in ((1, 1), (1, 8), (4, 3), (5, 6)):
-        master = draw(rng, MetricCone(family, 3, priced), m, per_group)
+        master = draw(rng, MetricCone(family, 3, penalized), m, per_group)
         for tolerance in (1.0, 1e-2, 1e-9):
             a, x, gap = master.solve(start(master), tolerance)
             primal, dual = primal_value(master, x), dual_value(master, a)

@@ -23,10 +23,10 @@ class Distance:
 
 
 @pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
-@pytest.mark.parametrize("priced", [False, True])
+@pytest.mark.parametrize("penalized", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_projects_on_the_cone(metric: Metric, priced: bool, seed: int) -> None:
-    cone = MetricCone(metric, 4, priced)
+def test_projects_on_the_cone(metric: Metric, learns_penalty: bool, seed: int) -> None:
+    cone = MetricCone(metric, 4, learns_penalty)
     target = np.random.default_rng(seed).normal(size=cone.size)
     strength = 0.5
     shrunk = target.copy()

@@ -78,9 +78,9 @@ def test_projection_is_the_nearest_point_of_the_cone(family, P) -> None:
 
 
 @pytest.mark.parametrize("kind", ["mixed", "positive", "negative", "one positive"])
-@pytest.mark.parametrize("price", [None, -0.7, 0.7])
+@pytest.mark.parametrize("penalty", [None, -0.7, 0.7])
 @pytest.mark.parametrize("family", FAMILIES, ids=named)
-def test_jacobian_of_the_projection(family, price, kind) -> None:
+def test_jacobian_of_the_projection(family, penalty, kind) -> None:
     """G J Gᵀ with J by central differences."""
     rng = np.random.default_rng(4)
     spectrum = {
@@ -91,8 +91,8 @@ def test_jacobian_of_the_projection(family, price, kind) -> None:
     }[kind]
     Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     A = Q @ np.diag(spectrum) @ Q.T if named(family) == "FullMetric" else np.diag(spectrum)
-    cone = MetricCone(family, 5, price is not None)
-    v, h = cone.join(coordinates_of(family, A), price), 1e-6
+    cone = MetricCone(family, 5, penalty is not None)
+    v, h = cone.join(coordinates_of(family, A), penalty), 1e-6
     J = np.column_stack(
         [(cone.project(v + h * e) - cone.project(v - h * e)) / (2 * h) for e in np.eye(cone.size)]
     )
@@ -137,19 +137,19 @@ def test_factors_of_matrices_of_low_rank_give_the_same_jacobian() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=named)
-@pytest.mark.parametrize("priced", [False, True])
-def test_cone_with_and_without_a_price(family, priced) -> None:
-    cone = MetricCone(family, 3, priced)
+@pytest.mark.parametrize("penalized", [False, True])
+def test_cone_with_and_without_a_penalty(family, penalized) -> None:
+    cone = MetricCone(family, 3, penalized)
     n = len(family.identity(3))
-    assert (cone.n_metric, cone.size) == (n, n + priced)
+    assert (cone.n_metric, cone.size) == (n, n + penalized)
     rng = np.random.default_rng(6)
     for last in (-1.5, 2.5):
         v = cone.join(rng.normal(size=n), last)
-        metric, price = cone.split(v)
+        metric, penalty = cone.split(v)
         assert len(v) == cone.size
-        assert price == pytest.approx(last) if priced else np.isnan(price)
-        np.testing.assert_array_equal(cone.join(metric, price), v)
+        assert penalty == pytest.approx(last) if penalized else np.isnan(penalty)
+        np.testing.assert_array_equal(cone.join(metric, penalty), v)
         projected = cone.project(v)
         np.testing.assert_allclose(projected[:n], family.linearize(v[:n])[0])
-        if priced:
+        if penalized:
             assert projected[n] == max(last, 0.0)

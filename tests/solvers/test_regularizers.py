@@ -31,10 +31,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("priced", [False, True])
+@pytest.mark.parametrize("penalized", [False, True])
 @pytest.mark.parametrize(("regularizer", "metric", "formula"), CASES)
-def test_value_and_gradient_on_the_cone(regularizer, metric, formula, priced) -> None:
-    cone = MetricCone(metric, 4, priced)
+def test_value_and_gradient_on_the_cone(regularizer, metric, formula, penalized) -> None:
+    cone = MetricCone(metric, 4, penalized)
     terms = regularizer.terms(cone)
     rng = np.random.default_rng(0)
     for _ in range(5):

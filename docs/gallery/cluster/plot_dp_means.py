@@ -1,8 +1,8 @@
 """
-How many clusters? A price decides
+How many clusters? A penalty decides
 ==================================
 
-DP-means is K-means with a price per cluster. Its parent, a mixture with a Dirichlet process,
+DP-means is K-means with a penalty per cluster. Its parent, a mixture with a Dirichlet process,
 opens a cluster with a probability, and tends to it as the clusters get tight.
 """
 
@@ -25,7 +25,9 @@ for ax, penalty in zip(axes, [3.0, 12.0, 60.0]):
     labels = DPMeans(penalty, random_state=0, order="random", n_init=10).fit_predict(X)
     cost = penalized_kmeans_objective(X, labels, penalty)
     ax.scatter(*X.T, c=labels, cmap="tab20", s=12)
-    ax.set(title=f"price {penalty:g}: {labels.max() + 1} clusters", xlabel=f"objective {cost:.0f}")
+    ax.set(
+        title=f"penalty {penalty:g}: {labels.max() + 1} clusters", xlabel=f"objective {cost:.0f}"
+    )
 mixture = GibbsDPMixture(12.0, variance=1.0, prior_variance=10.0, n_sweeps=20, random_state=0).fit(
     X
 )

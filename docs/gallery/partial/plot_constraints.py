@@ -24,7 +24,7 @@ levels = np.repeat([0.0, 2.0, 0.4, 0.85, 0.2], [60, 50, 60, 20, 60])
 X = (levels + 0.5 * random.normal(size=250))[:, None]
 X[25:30] += 3  # a disturbance that is no segment
 
-form = LowRankForm(X).shifted(-12.0)  # the price of a segment is 12
+form = LowRankForm(X).shifted(-12.0)  # the penalty of a segment is 12
 regions = [Region(15, 40, NO_CHANGE), Region(160, 180, AT_LEAST_ONE)]
 known = PartialPartition(250, regions=regions)
 rows = {

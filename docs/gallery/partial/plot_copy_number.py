@@ -3,7 +3,7 @@ Annotated regions of copy-number profiles
 =========================================
 
 An expert says where a profile has one breakpoint and where it has none, as for the neuroblastoma
-tumors of Hocking et al. (2013). From such regions the price of a segment is learned, as a
+tumors of Hocking et al. (2013). From such regions the penalty of a segment is learned, as a
 function of each profile's own noise.
 """
 
@@ -39,7 +39,7 @@ path = segmentation_path(X[12], max_segments=12)
 too_many = max(path.change_points, key=lambda ends: len(ends) * (len(ends) <= 12))
 figure = plot_annotations(
     X[12],
-    {"learned price": found, "a price too small": too_many},
+    {"learned penalty": found, "a penalty too small": too_many},
     known[12].regions,
     ylabel="log-ratio",
 )

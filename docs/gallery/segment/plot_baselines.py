@@ -3,7 +3,7 @@ Better than what costs nothing
 ==============================
 
 Twenty of a hundred features tell the segments; the others change at times of their own. All
-methods use the same exact search, and each has the price that suits it best on the training
+methods use the same exact search, and each has the penalty that suits it best on the training
 sequences.
 """
 

@@ -16,5 +16,5 @@ learner = ChangePointMetricLearner().fit(train.sequences, train.labels)
 figure = learner.plot(test.sequences[0], test.labels[0])
 
 # %%
-# The price of a segment was learned, too, and every fit says how far it can be from the optimum.
+# The penalty of a segment was learned, too, and every fit says how far it can be from the optimum.
 print(learner.penalty_, learner.solution_.relative_gap)

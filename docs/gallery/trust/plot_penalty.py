@@ -2,7 +2,7 @@
 Too many segments, too few: the change-point penalty
 ====================================================
 
-The penalty is the price of one more segment. All segmentations that are best for some penalty
+The penalty is the penalty of one more segment. All segmentations that are best for some penalty
 come from one exact path; where labels are known, so does the penalty that suits them.
 """
 

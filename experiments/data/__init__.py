@@ -1,0 +1,1 @@
+"""Generated and assembled inputs of experiments."""

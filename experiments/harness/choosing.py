@@ -1,0 +1,191 @@
+"""Methods × cases, chosen on training data, scored on test data: the same for all experiments.
+
+Every candidate of a method is fitted on every fold of the training data; the candidate of least
+mean loss held out is fitted again to all training data; then the test data are looked at once.
+The row "ours" is the simplest of our methods that is within one standard error of the best of them
+on the data held out, or where splits share samples the best: what the training data alone would
+have chosen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import joblib
+import numpy as np
+
+from experiments.harness.finished_fits import Finished, Task, run_all
+from experiments.harness.procedure import (
+    Case,
+    Choice,
+    Losses,
+    Method,
+    Outcome,
+    Procedure,
+    standard_error,
+    statistics,
+)
+from experiments.harness.results import OURS, is_ours
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """One fit: its losses on other data, and the model where no other fit is to follow."""
+
+    losses: Losses
+    seconds: float
+    fit_seconds: float
+    model: Any = None
+
+
+def compare(procedure: Procedure, finished: Finished, n_jobs: int = 1) -> list[Outcome]:
+    """Choose, fit again and score every method in every case; see the top of this module.
+
+    Cost: methods × candidates × folds fits for the choices, one or two more per method and case;
+    ``n_jobs`` at the same time, costly methods first.
+    """
+    cases, methods = procedure.cases(), procedure.methods()
+    pairs = [(method, case) for case in cases for method in methods]
+    prints = {case.name: joblib.hash(case) for case in cases}
+    keys = [[method.name, case.name, prints[case.name]] for method, case in pairs]
+    tasks = [_trials(procedure, method, case, key) for key, (method, case) in zip(keys, pairs)]
+    tried = run_all("choose", [*chain(*tasks)], finished, procedure.backend, n_jobs)
+    finals: list[Task] = []
+    start = 0  # of the trials of a pair among all
+    for key, (method, case), some in zip(keys, pairs, tasks):
+        stop = start + len(some)
+        finals.append(([*key, "final"], (_finish, procedure, method, case, tried[start:stop])))
+        start = stop
+    results = run_all("fit again", finals, finished, procedure.backend, n_jobs)
+    outcomes = [Outcome(method, case, *result) for (method, case), result in zip(pairs, results)]
+    for case in cases:
+        mine = [outcome for outcome in outcomes if outcome.case is case and outcome.is_ours]
+        if mine and all(outcome.name != OURS for outcome in mine):
+            outcomes.append(chosen(procedure, mine))
+    return outcomes
+
+
+def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
+    """What the training data choose among our methods in a case, for every column.
+
+    The first one, from simple to complex as they are configured, that is no worse than the best on
+    the data held out by more than one standard error of their paired differences over units. Each
+    has its strength of least mean loss: a strength as large as one standard error allows was no
+    better on training data (docs/research/choosing.md). Where splits share samples it is the one of
+    least mean loss: their corrected error allows nearly everything (docs/research/clustering.md).
+    """
+    case = mine[0].case
+    fields: dict[str, Any] = {"choices": {}, "models": {}, "scores": {}}
+    for column in mine[0].choices:
+        held_out = [outcome.choices[column].losses for outcome in mine]
+        place = 0
+        if len(held_out[0]):
+            units = [
+                f"{i} {u}" for i, part in enumerate(case.folds) for u in procedure.units(part[1])
+            ]
+            means = np.array([statistics(losses, units)["values"] for losses in held_out])
+            excess = means - means[means.mean(axis=1).argmin()]
+            shared = case.overlap is not None
+            errors = [0.0 if shared else standard_error(row) or 0.0 for row in excess]
+            place = int(np.argmax(excess.mean(axis=1) <= np.array(errors) + 1e-12))
+        best = mine[place]
+        fields["choices"][column] = replace(best.choices[column], method=best.name)
+        fields["models"][column] = best.models[column]
+        fields["scores"][column] = best.scores[column]
+    fields["seconds"] = sum(outcome.seconds for outcome in mine)
+    return Outcome(Method(OURS, None), case, **fields, fit_seconds=best.fit_seconds)
+
+
+def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) -> list[Task]:
+    """A fit of every candidate to every fold, by candidate; none where nothing is to be chosen."""
+    tasks: list[Task] = []
+    validated = procedure.validates_one or (is_ours(method.name) and not procedure.each_candidate)
+    if len(method.candidates) == 1 and not validated:
+        return tasks
+    for i in range(len(method.candidates)):
+        for j, (train, held_out) in enumerate(case.folds):
+            whole = train is case.train
+            call = (_try, procedure, method, i, train, held_out, whole)
+            tasks.append(([*key, f"candidate {i}, fold {j}"], call))
+    return tasks
+
+
+def _try(
+    procedure: Procedure, method: Method, candidate: int, train: Any, held_out: Any, whole: bool
+) -> _Trial:
+    """Fit a candidate to a fold; keep the model where that is the whole of the training data."""
+    begun = time.thread_time()
+    model, fit_seconds = _fitted(procedure, method, candidate, train)
+    losses = procedure.validate(method, model, train, held_out)
+    seconds = time.thread_time() - begun
+    return _Trial(losses, seconds, fit_seconds, model if whole else None)
+
+
+def _fitted(procedure: Procedure, method: Method, candidate: int, data: Any) -> tuple[Any, float]:
+    """A model and the processor's seconds that it took."""
+    begun, parameters = time.thread_time(), method.candidates[candidate]
+    model = procedure.fit(method.with_parameters(parameters), data, method)
+    if getattr(getattr(model, "solution_", None), "reason", "") == "interrupted":
+        raise KeyboardInterrupt
+    return model, time.thread_time() - begun
+
+
+def _finish(
+    procedure: Procedure, method: Method, case: Case, trials: Sequence[_Trial]
+) -> tuple[Any, ...]:
+    """Choose among the trials, fit again unless a trial has seen all training data, and score.
+
+    The fields of an Outcome but the first two.
+    """
+    begun = time.thread_time()
+    n_folds = len(case.folds) or 1
+    tried = [trials[i : i + n_folds] for i in range(0, len(trials), n_folds)]
+    fitted = {
+        place: (row[0].model, row[0].fit_seconds)
+        for place, row in enumerate(tried)
+        if row[0].model is not None
+    }
+    choices, models, scores = {}, {}, {}
+    for column in procedure.columns(method):
+        place, choices[column] = choose(method.candidates, tried, column, case.overlap)
+        if place not in fitted:
+            fitted[place] = _fitted(procedure, method, place, case.train)
+        models[column], scores[column] = procedure.score(
+            fitted[place][0], choices[column].option, column, case
+        )
+    seconds = time.thread_time() - begun + sum(trial.seconds for trial in trials)
+    return choices, models, scores, seconds, fitted[place][1]
+
+
+def choose(
+    candidates: Sequence[Mapping[str, Any]],
+    tried: Sequence[Sequence[_Trial]],
+    column: str,
+    overlap: float | None = None,
+) -> tuple[int, Choice]:
+    """The candidate and option of least mean loss held out, the first among equals; its place.
+
+    With ``overlap``, the share of held-out over fitted samples, the first candidate stays unless
+    the best one is better by more than one standard error of the paired differences, which splits
+    that share samples make larger by the factor 1/J + overlap for J of them (Nadeau & Bengio,
+    Inference for the generalization error, Machine Learning 52, 2003): the least mean of a few
+    dozen noisy ones is often luck.
+    """
+    if not tried:
+        return 0, Choice(candidates[0], None, np.zeros(0))
+    options = []
+    for place, trials in enumerate(tried):
+        for option in trials[0].losses[column]:
+            losses = np.concatenate([trial.losses[column][option] for trial in trials])
+            options.append((place, Choice(candidates[place], option, losses)))
+    best = min(options, key=lambda pair: float(pair[1].losses.mean()))
+    if overlap is None:
+        return best
+    gains = options[0][1].losses - best[1].losses
+    n = len(gains)
+    error = gains.std(ddof=1) * np.sqrt(1 / n + overlap) if n > 1 else 0.0
+    return best if gains.mean() > error else options[0]

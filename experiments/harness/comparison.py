@@ -1,0 +1,366 @@
+"""Segmenters on sequences: ours against the baselines, number of segments estimated and given.
+
+The candidate with the least mean ‖M − N‖² on the sequences held out of the folds is fitted again on
+all training data, once for an estimated and once for a given number of segments, and scored on the
+test data.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+from hydra.utils import instantiate
+from numpy.typing import NDArray
+from omegaconf import DictConfig
+from sklearn.model_selection import GroupKFold
+from sklearn.utils import check_random_state
+
+from experiments.harness.procedure import (
+    Case,
+    Losses,
+    Method,
+    Outcome,
+    Procedure,
+    Scores,
+    Story,
+    tables_and_rows,
+)
+from experiments.harness.report import (
+    Artifacts,
+    Strip,
+    file_name,
+    learned_metrics,
+    page,
+    standardized_weights,
+)
+from experiments.harness.results import COLUMNS, MEASURE, OURS
+from metriclearn import FrobeniusLoss, KnownLoss, PartialPartition, Partition, save
+from metriclearn.datasets import LabeledSequences
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+
+LEARNED, TUNED, RELATIVE = "learned", "tuned", "relative"  # where a penalty comes from
+_WORDS = {
+    LEARNED: ", penalty as learned",
+    TUNED: ", penalty tuned afterwards",
+    RELATIVE: ", penalty tuned in units of each sequence's variance",
+}
+Segmenter = TypeVar("Segmenter", bound=MahalanobisSegmenter)
+
+
+class Comparison(Procedure):
+    """The procedure of a data set of sequences.
+
+    A method with ``learns_penalty`` has, for every candidate, the choice between the penalty that
+    ``fit`` leaves and the one of :func:`with_tuned_penalty`; without it ``fit`` has tuned the
+    penalty itself. Where ``relative`` is true, every method with a metric can have a penalty in
+    units of each sequence's variance as well. The option ``columns`` of a method leaves out some.
+    """
+
+    relative = True
+
+    backend = "threads"
+    validates_one = True
+    reads_test_root = True
+
+    def cases(self) -> list[Case]:
+        return read_cases(self.config)
+
+    def columns(self, method: Method) -> Sequence[str]:
+        return tuple(method.options.get("columns", COLUMNS))
+
+    def units(self, data: Any) -> Sequence[str]:
+        return data.groups
+
+    def fit(self, estimator: Any, data: Any, method: Method) -> Any:
+        return estimator.fit(data.sequences, data.labels)
+
+    def validate(self, method: Method, model: Any, train: Any, held_out: Any) -> Losses:
+        models: dict[Any, Any] = {None: model}
+        if method.options.get("learns_penalty"):
+            models = {LEARNED: model, TUNED: with_tuned_penalty(model, train)}
+        if self.relative and hasattr(model, "components_"):
+            models[RELATIVE] = with_tuned_penalty(model, train, "variance")
+        estimated = {name: sequence_losses(fitted, held_out) for name, fitted in models.items()}
+        if "given" not in self.columns(method):
+            return {"estimated": estimated}
+        given = {None: sequence_losses(model, held_out, "given")}
+        return {"estimated": estimated, "given": given}
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        if option in (TUNED, RELATIVE):
+            unit = "variance" if option == RELATIVE else None
+            model = with_tuned_penalty(model, case.train, unit)
+        return model, {MEASURE: sequence_losses(model, case.test, column)}
+
+    def words(self, outcome: Outcome, column: str) -> str:
+        choice = outcome.choices[column]
+        if not choice.method and not choice.parameters and choice.option is None:
+            return ""
+        words = str(choice)
+        if column == "estimated" and choice.option is not None:
+            words += _WORDS[choice.option]
+        if len(choice.losses):
+            words += f" (loss held out {choice.losses.mean():.3g})"
+        return words
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        """Saves ``model.npz``, that of the row ours, and ``models/``, all; pictures are of ours."""
+        cases = list({outcome.case.name: outcome.case for outcome in outcomes}.values())
+        first = [outcome for outcome in outcomes if outcome.case is cases[0]]
+        mine, rival = best_outcome(first), best_outcome(first, ours=False)
+        (folder / "models").mkdir(parents=True, exist_ok=True)
+        for outcome in outcomes:
+            name = f"{outcome.name}-{outcome.case.name}" if len(cases) > 1 else outcome.name
+            save_model(outcome, folder / "models" / f"{file_name(name)}.npz")
+        save_model(mine, folder / "model.npz")
+        facts = {
+            "case": cases[0],
+            "cases": [case.name for case in cases],
+            "made": self.config.dataset is not None and "root" not in self.config.dataset,
+            "unit": self.config.unit,
+            "model": mine.choices["estimated"].method or mine.name,
+        }
+        encoded = hasattr(mine.models["estimated"], "encoder_")  # its features have no names
+        artifacts = Artifacts(
+            strips=_typical_strips(mine, rival),
+            feature_names={} if encoded else {mine.name: cases[0].train.feature_names},
+            model_file="model.npz",
+            notes=page("comparison.notes.j2", **facts).splitlines(),
+            **learned_metrics({mine.name: mine.models["estimated"]}),
+        )
+        protocol = page("comparison.protocol.j2", **facts).strip()
+        return Story(protocol, artifacts, tables_and_rows(self, outcomes))
+
+
+def save_model(outcome: Outcome, file: Path) -> None:
+    """Save the model of the column "estimated", with sequences and features it was trained on.
+
+    What has learned no metric (equal cuts, say) is not saved.
+    """
+    model, train = outcome.models["estimated"], outcome.case.train
+    if hasattr(model, "components_"):
+        known = copy.copy(model)
+        known.training_sequences_ = dict(zip(train.names, fingerprints(train)))
+        known.feature_names_in_ = np.array(train.feature_names, dtype=object)
+        save(known, file)
+
+
+def fingerprints(data: LabeledSequences) -> list[str]:
+    """A hash of the features of every sequence, which names and folders do not change."""
+    return [joblib.hash(np.ascontiguousarray(X), "sha1") for X in data.sequences]
+
+
+def with_tuned_penalty(
+    learner: Segmenter, data: LabeledSequences, unit: str | None = None
+) -> Segmenter:
+    """A copy of a fitted learner with the penalty of least mean loss on the data, found exactly.
+
+    The metric stays as it was learned; see ``tune_penalty`` for the unit of the penalty. A metric
+    that is zero keeps its penalty.
+    """
+    tuned = copy.copy(learner)
+    if len(learner.components_):
+        tuned.tune_penalty(data.sequences, data.labels, unit)
+    return tuned
+
+
+def sequence_losses(
+    model: MahalanobisSegmenter, data: LabeledSequences, n_clusters: str = "estimated"
+) -> NDArray[np.float64]:
+    """‖M − N‖²_F of every sequence, with the number of segments estimated or given, (N,).
+
+    Where samples are labeled −1, on what is known.
+    """
+    pairs = zip(segmented(model, data, n_clusters), data.labels)
+    return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in pairs])
+
+
+def truth_of(labels: NDArray) -> Partition | PartialPartition:
+    """Runs of equal labels as segments; what is known of them where some labels are −1."""
+    if np.any(labels == -1):
+        return PartialPartition(len(labels), labels)
+    return Partition.from_runs(labels)
+
+
+def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float:
+    """‖M − N‖²_F of a segmentation, on what is known of the truth."""
+    if isinstance(truth, PartialPartition):
+        return found.n_samples * KnownLoss()(found, truth)
+    return FrobeniusLoss().squared_norm(found, truth)
+
+
+def segmented(
+    model: MahalanobisSegmenter, data: LabeledSequences, n_clusters: str
+) -> list[tuple[Partition, Partition]]:
+    """Predicted and true partition of every sequence, number of segments estimated or given."""
+    truths = [Partition.from_runs(labels) for labels in data.labels]
+    counts = [truth.n_clusters for truth in truths] if n_clusters == "given" else None
+    ends = model.predict_change_points(data.sequences, counts)
+    return [(Partition(ends=e), truth) for e, truth in zip(ends, truths)]
+
+
+def load_sequences(config: DictConfig, root: str | None) -> LabeledSequences:
+    """All sequences of a real data set in the folder ``root``.
+
+    Raises
+    ------
+    ValueError
+        If a folder is needed and none is given.
+    """
+    dataset = config.dataset
+    if root is None and "path" in dataset:
+        raise ValueError(
+            f"The data set {dataset.name} needs the folder of your sequences; add "
+            "dataset.path=FOLDER, and dataset.label=COLUMN if the labels are not in 'label'."
+        )
+    data = instantiate(dataset.loader, _partial_=True)(root)
+    return data.select(np.arange(len(data))[: dataset.n_sequences])
+
+
+def synthetic_sequences(config: DictConfig, seed: int, **options: Any) -> list[LabeledSequences]:
+    """Training, validation and test sequences, which differ in ``random_state`` only."""
+    make = instantiate(config.dataset.loader, _partial_=True)
+    return [make(random_state=3 * seed + i, **options) for i in range(3)]
+
+
+def read_cases(config: DictConfig) -> list[Case]:
+    """Training and test data, with folds of the training data."""
+    dataset = config.dataset
+    if "root" not in dataset:
+        train, validation, test = synthetic_sequences(config, config.seed)
+        both = joined(train, validation)
+        n, total = len(train), len(both)
+        return [case_of("test", both, test, [(np.arange(n), np.arange(n, total))])]
+    data = load_sequences(config, dataset.root)
+    if dataset.test_root is not None:
+        test = load_sequences(config, dataset.test_root)
+        if test.feature_names != data.feature_names:
+            raise ValueError(
+                f"Test data need the {len(data.feature_names)} features of the training data in "
+                f"the same order, got {len(test.feature_names)}, beginning with "
+                f"{test.feature_names[:5]}."
+            )
+        return [case_of(str(dataset.test_root), data, test, group_folds(data, config.n_folds))]
+    n_test = dataset.n_test or max(1, round(len(set(data.groups)) / 4))
+    return group_cases(data, n_test, dataset.rotate, config.n_folds, config.seed)
+
+
+def case_of(
+    name: str,
+    train: LabeledSequences,
+    test: LabeledSequences,
+    folds: Sequence[tuple[NDArray, NDArray]],
+    table: str = "test",
+) -> Case:
+    """A case from folds (training, held out) of positions in ``train``."""
+    parts = [(train.select(rest), train.select(held_out)) for rest, held_out in folds]
+    return Case(name, train, test, parts, table)
+
+
+def joined(a: LabeledSequences, b: LabeledSequences) -> LabeledSequences:
+    """Training and validation sequences as one data set."""
+    return LabeledSequences(
+        name=a.name,
+        sequences=a.sequences + b.sequences,
+        labels=a.labels + b.labels,
+        groups=[f"train_{group}" for group in a.groups] + [f"valid_{group}" for group in b.groups],
+        names=a.names + b.names,
+        feature_names=a.feature_names,
+    )
+
+
+def group_cases(
+    data: LabeledSequences, n_test: int, rotate: bool, n_folds: int, seed: int
+) -> list[Case]:
+    """Cases that hold out ``n_test`` groups each, dealt out in random order.
+
+    Parameters
+    ----------
+    rotate : bool
+        Hold out every group once, in ⌈groups / n_test⌉ cases, instead of making one case.
+    n_folds : int
+        Folds of each training part, see :func:`group_folds`.
+
+    Raises
+    ------
+    ValueError
+        If no group is left for training.
+    """
+    groups = sorted(set(data.groups))
+    if not 1 <= n_test < len(groups):
+        raise ValueError(
+            f"{data.name} has {len(groups)} group(s), of which {n_test} cannot be held out for "
+            "test; set dataset.n_test to less, name groups, or pass dataset.test_root."
+        )
+    order = [groups[i] for i in check_random_state(seed).permutation(len(groups))]
+    parts = [order[i : i + n_test] for i in range(0, len(order), n_test)]
+    cases = []
+    for part in parts if rotate else parts[:1]:
+        rest = [group for group in groups if group not in part]
+        train, test = data.split_by_group(groups=[rest, sorted(part)])
+        cases.append(case_of(", ".join(sorted(part)), train, test, group_folds(train, n_folds)))
+    return cases
+
+
+def group_folds(data: LabeledSequences, n_folds: int) -> list[tuple[NDArray, NDArray]]:
+    """At most ``n_folds`` folds over groups, or over sequences where all are of one group.
+
+    Raises
+    ------
+    ValueError
+        If there is only one sequence.
+    """
+    if len(data) < 2:
+        raise ValueError(
+            f"{data.name} needs 2 or more training sequences to choose hyper-parameters, got "
+            f"{len(data)}; cut long sequences into several."
+        )
+    groups = data.groups if len(set(data.groups)) > 1 else [str(i) for i in range(len(data))]
+    cutter = GroupKFold(min(n_folds, len(set(groups))))
+    return list(cutter.split(np.zeros(len(data)), groups=groups))
+
+
+def best_outcome(outcomes: Sequence[Outcome], ours: bool = True) -> Outcome:
+    """The row ours, or the baseline of the least loss on held-out data (of all, without such)."""
+    chosen = [outcome for outcome in outcomes if outcome.name == OURS]
+    if ours and chosen:
+        return chosen[0]
+    some = [outcome for outcome in outcomes if outcome.is_ours == ours]
+    if not some:  # any with a metric
+        some = [o for o in outcomes if hasattr(o.models["estimated"], "components_")]
+    return min(some, key=lambda outcome: outcome.held_out())
+
+
+def _typical_strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
+    """The test sequences with the best, the median and the worst loss of ours."""
+    order = np.argsort(ours.losses(), kind="stable")
+    model, last = ours.models["estimated"], len(order) - 1
+    weights = standardized_weights(model)
+    diagonal = np.diag(weights) if weights.ndim == 2 else weights
+    leading = np.argsort(-diagonal, kind="stable")[:3]
+    scale = getattr(model, "scale_", np.ones(model.n_features_in_))  # in baselines' metrics already
+    words = {(last + 1) // 2: "median", last: "worst", 0: "best"}
+    data, strips = ours.case.test, []
+    for place in sorted(words):
+        i = int(order[place])
+        X, truth = data.sequences[i], Partition.from_runs(data.labels[i])
+        pair = {o.name: o.models["estimated"] for o in (ours, baseline)}
+        ends = {name: one.predict_change_points([X])[0] for name, one in pair.items()}
+        shown = X[:, leading] / scale[leading]
+        if hasattr(model, "encoder_"):
+            Z = model.transform(X)
+            shown = Z[:, np.argsort(-Z.var(axis=0), kind="stable")[:3]]
+        strips.append(
+            Strip(
+                f"{data.names[i]} ({words[place]} of ours)",
+                {"truth": truth.change_points} | ends,
+                {outcome.name: float(outcome.losses()[i]) for outcome in (ours, baseline)},
+                shown,
+            )
+        )
+    return strips

@@ -1,0 +1,94 @@
+"""Calls whose results are on disk as soon as they are done, so that a stopped run goes on there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import joblib
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+import metriclearn
+from metriclearn.running.atomic import replacing
+
+Task = tuple[list[str], tuple[Any, ...]]  # what names a result, and the call that makes it
+SILENCE = 30  # seconds between lines of progress where there is no terminal
+_logger = logging.getLogger(__name__)
+
+
+class Finished:
+    """Results of calls, each in a file as soon as it is there, and read instead of made again.
+
+    Parameters
+    ----------
+    folder : path
+    settings : mapping
+        All that decides the results, beside the keys of the calls.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        self.folder, self.settings = folder, json.dumps(settings, sort_keys=True)
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __len__(self) -> int:
+        """How many results there are."""
+        return sum(1 for _ in self.folder.glob("*.joblib"))
+
+    def __call__(self, key: Sequence[str], call: Callable[..., Any], *arguments: Any) -> Any:
+        """What ``call(*arguments)`` returned in this or an earlier run."""
+        text = json.dumps([metriclearn.__version__, self.settings, *key])
+        path = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.joblib"
+        if path.is_file():
+            try:
+                return joblib.load(path)
+            except Exception as error:  # a damaged file can fail in any of many ways
+                told = f"{type(error).__name__}: {error}"
+                _logger.warning("%s is damaged (%s); its fit is made again", path, told)
+        result = call(*arguments)
+        with replacing(path) as stream:
+            joblib.dump(result, stream)
+        return result
+
+
+def run_all(
+    title: str, tasks: Sequence[Task], finished: Finished, backend: str, n_jobs: int
+) -> list[Any]:
+    """All results in the order of the tasks; costly methods stand last, and so go first."""
+    _logger.info("%s: %d fits", title, len(tasks))
+    with quiet():
+        parallel = joblib.Parallel(n_jobs, prefer=backend, return_as="generator")
+        results = parallel(
+            joblib.delayed(_call)(finished, backend, key, *call) for key, call in tasks[::-1]
+        )
+        made, told = [], time.monotonic()
+        for result in tqdm(results, title, len(tasks), disable=None, unit="fit"):
+            made.append(result)
+            if time.monotonic() > told + SILENCE and not sys.stderr.isatty():
+                told = time.monotonic()
+                _logger.info("%s: %d of %d fits are done", title, len(made), len(tasks))
+        return made[::-1]
+
+
+def _call(finished: Finished, backend: str, key: list[str], *call: Any) -> Any:
+    if backend == "threads":  # which share what the caller has set
+        return finished(key, *call)
+    with quiet():
+        return finished(key, *call)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """One thread of linear algebra; a gap above the tolerance is reported with the choices."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield

@@ -1,0 +1,363 @@
+"""What an experiment is, and the numbers of its tables.
+
+A procedure says what its methods and cases are, how one is fitted to data, what its loss on data
+held out is, and what the report tells. Everything else is the same for all experiments:
+:mod:`experiments.harness.choosing` fits, chooses and scores; :mod:`experiments.harness.finished_fits` keeps every fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from hydra.utils import instantiate
+from numpy.typing import NDArray
+from omegaconf import DictConfig
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+
+from experiments.harness.report import Artifacts
+from experiments.harness.results import COLUMNS, MEASURE, is_ours
+
+Item = TypeVar("Item")
+Losses = dict[str, dict[Any, NDArray]]  # by column, then by option of the fitted model
+Scores = dict[str, NDArray]  # by measure
+Row = dict[str, Any]
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
+    """Items by their key, keys and items in the order in which they come."""
+    groups: dict[Any, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+@dataclass(frozen=True)
+class Method:
+    """An estimator, the candidates for its parameters, and what else its configuration says."""
+
+    name: str
+    estimator: Any
+    candidates: Sequence[Mapping[str, Any]] = ({},)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def each(self) -> list[Method]:
+        """A method of its own for every candidate; its option "family" is the name of them all."""
+        options = {**self.options, "family": self.name}
+        methods = []
+        for candidate in self.candidates:
+            words = in_words(candidate)
+            name = f"{self.name}, {words}" if words else self.name
+            methods.append(Method(name, self.estimator, [candidate], options))
+        return methods
+
+    def with_parameters(self, parameters: Mapping[str, Any]) -> Any:
+        """A copy of the estimator with the parameters of a candidate."""
+        copies = {name: clone(value, safe=False) for name, value in parameters.items()}
+        return clone(self.estimator).set_params(**copies)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Training data with folds (to fit to, held out) for the choices, and test data.
+
+    Attributes
+    ----------
+    table : str
+        Where the results stand; cases of the same table are averaged over.
+    column : str
+        The same, where a table has a column for each case.
+    overlap : float, optional
+        Held-out over fitted samples, where splits share samples. With it, the best candidate
+        replaces the first one only where it is clearly better, see
+        :func:`experiments.harness.choosing.choose`.
+    shared : float
+        Test over training samples, where the cases of a table are drawn from the same samples.
+    """
+
+    name: str
+    train: Any
+    test: Any
+    folds: Sequence[tuple[Any, Any]]
+    table: str = "test"
+    column: str = ""
+    overlap: float | None = None
+    shared: float = 0.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A candidate, the option of its fitted model, and its losses on the data held out.
+
+    ``method`` is the one of ours that the row "ours" takes.
+    """
+
+    parameters: Mapping[str, Any]
+    option: Any
+    losses: NDArray
+    method: str = ""
+
+    def __str__(self) -> str:
+        words = in_words(self.parameters) or ("" if self.method else "nothing to choose")
+        return ", ".join(filter(None, [self.method, words]))
+
+
+def in_words(parameters: Mapping[str, Any]) -> str:
+    """Names and values; of an estimator the class."""
+    return ", ".join(
+        f"{key.rpartition('__')[2]} = "
+        f"{type(value).__name__ if hasattr(value, 'get_params') else value}"
+        for key, value in sorted(parameters.items())
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One method in one case; dictionaries are by column, "estimated" or "given" segments.
+
+    Seconds are the processor's: ``seconds`` for all fits, ``fit_seconds`` for the last one.
+    """
+
+    method: Method
+    case: Case
+    choices: dict[str, Choice]
+    models: dict[str, Any]
+    scores: dict[str, Scores]
+    seconds: float
+    fit_seconds: float
+
+    @property
+    def name(self) -> str:
+        """That of the method."""
+        return self.method.name
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the metric is learned by this package."""
+        return is_ours(self.name)
+
+    def losses(self, column: str = "estimated") -> NDArray:
+        """The partition loss on the test data."""
+        return self.scores[column][MEASURE]
+
+    def held_out(self, column: str = "estimated") -> float:
+        """Mean loss of the choice on the data held out; infinite where nothing was chosen."""
+        losses = self.choices[column].losses
+        return float(losses.mean()) if len(losses) else np.inf
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a procedure tells: its protocol in sentences, pictures, numbers and further fields.
+
+    ``numbers`` has the ``tables`` and ``rows`` of results.json, see :mod:`experiments.harness.results`.
+    """
+
+    protocol: str
+    artifacts: Artifacts
+    numbers: Mapping[str, list[Row]]
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Procedure(Protocol):
+    """What an experiment is.
+
+    Attributes
+    ----------
+    config : DictConfig
+        The configuration of the run.
+    backend : "threads" or "processes"
+        Where fits run at the same time.
+    validates_one : bool
+        Whether a method with a single candidate is fitted on the folds, too; ours always are.
+    entries : str
+        The part of the configuration that describes the methods.
+    each_candidate : bool
+        Whether every candidate is a method of its own, with nothing to choose.
+    reads_test_root : bool
+        Whether ``dataset.test_root`` is the folder of the test data.
+    certified : bool
+        Whether the solvers' lower bounds hold.
+    measures : mapping
+        Name → what a reader calls it, and whether "less" or "more" is better; tables of the first
+        one are the main ones.
+    titles : mapping
+        Column → title; the column itself where it is missing.
+    """
+
+    config: DictConfig
+    backend: str = "processes"
+    validates_one: bool = False
+    entries: str = "methods"
+    each_candidate: bool = False
+    reads_test_root: bool = False
+    certified: bool = True
+    measures: Mapping[str, tuple[str, str]] = {MEASURE: ("‖M − N‖²", "less")}
+    titles: Mapping[str, str] = COLUMNS
+
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
+
+    def methods(self) -> list[Method]:
+        """All methods, costly ones last: null entries left out, their grids spelled out."""
+        # lists of Hydra's kind would take estimators that are dataclasses apart
+        plain = partial(instantiate, _convert_="all")
+        methods = [
+            Method(
+                entry.name,
+                plain(entry.estimator),
+                list(ParameterGrid(plain(entry.get("grid") or {}))),
+                {k: v for k, v in entry.items() if k not in ("name", "estimator", "grid")},
+            )
+            for entry in filter(None, self.config[self.entries].values())
+        ]
+        if not self.each_candidate:
+            return methods
+        return [single for method in methods for single in method.each()]
+
+    def cases(self) -> list[Case]:
+        """All cases; reads the data."""
+
+    def fit(self, estimator: Any, data: Any, method: Method) -> Any:
+        """The estimator, which has the parameters of a candidate of the method, fitted."""
+
+    def validate(self, method: Method, model: Any, train: Any, held_out: Any) -> Losses:
+        """Losses of a model on held-out data, for every column and option to choose from."""
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        """The model with the chosen option of a column, and its scores on the test data."""
+
+    def columns(self, method: Method) -> Sequence[str]:
+        """The columns of a method."""
+        return ("given",)
+
+    def units(self, data: Any) -> Sequence[str]:
+        """The independent unit (a user, an image …) of every loss on the data."""
+
+    def weights(self, data: Any) -> NDArray | None:
+        """How much every loss on the data counts; all the same by default."""
+        return None
+
+    def place(self, outcome: Outcome, column: str) -> tuple[str, str]:
+        """Table and column where a column of an outcome stands."""
+        return outcome.case.table, outcome.case.column or column
+
+    def table(self, name: str) -> Row:
+        """Fields of a table: its title, the unit and a note; ``test`` has the experiment's name."""
+        title = self.config.name if name == "test" else name
+        return {"title": title, "unit": f"test {self.config.get('unit', 'unit')}", "note": ""}
+
+    def words(self, outcome: Outcome, column: str) -> str:
+        """How the hyper-parameters came out."""
+        choice = outcome.choices[column]
+        if not choice.method and not choice.parameters and choice.option is None:
+            return ""
+        loss = f" (loss held out {choice.losses.mean():.3g})" if len(choice.losses) else ""
+        return f"{choice}{loss}"
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        """The report; may write further files to the folder."""
+
+
+def standard_error(
+    values: NDArray, weights: NDArray | None = None, overlap: float = 0.0
+) -> float | None:
+    """Of a mean over independent units, None for a single one.
+
+    Weighted means are ratios of sums, whose error is that of weighted residuals (to first order);
+    units that share training samples make it larger, see :func:`experiments.harness.choosing.choose`.
+    """
+    n = len(values)
+    if n < 2:
+        return None
+    w = np.ones(n) if weights is None else weights / weights.mean()
+    residuals = w * (values - np.average(values, weights=w))
+    return float(residuals.std(ddof=1) * np.sqrt(1 / n + overlap))
+
+
+def statistics(
+    values: NDArray, units: Sequence[str], weights: NDArray | None = None, overlap: float = 0.0
+) -> Row:
+    """The numbers of a row: means of every unit, their mean and its standard error."""
+    names = list(dict.fromkeys(units))
+    place = np.array([names.index(unit) for unit in units])
+    counts = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=float)
+    sizes = np.bincount(place, counts)
+    some = np.flatnonzero(sizes)  # a unit of no weight tells nothing
+    means = np.bincount(place, counts * values)[some] / sizes[some]
+    by_size = None if weights is None else sizes[some]
+    row = {
+        "mean": float(np.average(means, weights=by_size)),
+        "standard_error": standard_error(means, by_size, overlap),
+        "units": [names[i] for i in some],
+        "values": means.tolist(),
+    }
+    return row if by_size is None else row | {"weights": by_size.tolist()}
+
+
+def tables_and_rows(procedure: Procedure, outcomes: Sequence[Outcome]) -> dict[str, list[Row]]:
+    """``tables`` and ``rows`` of results.json: every measure of every method, over its cases."""
+    places: dict[tuple[str, str, str, str], list[tuple[Outcome, str]]] = {}
+    for outcome in outcomes:
+        for column, scores in outcome.scores.items():
+            table, title = procedure.place(outcome, column)
+            for measure in scores:
+                key = (measure, table, outcome.name, title)
+                places.setdefault(key, []).append((outcome, column))
+    rows: list[Row] = []
+    columns: dict[tuple[str, str], dict[str, str]] = {}
+    for (measure, table, method, column), mine in places.items():
+        columns.setdefault((table, measure), {})[column] = procedure.titles.get(column, column)
+        rows.append(
+            {"table": table, "measure": measure, "method": method, "column": column}
+            | _numbers(procedure, mine, measure)
+        )
+    order, first = list(procedure.measures), next(iter(procedure.measures))
+    tables = [
+        {"name": table, "measure": measure}
+        | dict(zip(("words", "better"), procedure.measures[measure]))
+        | {"columns": titles, "main": measure == first}
+        | procedure.table(table)
+        for (table, measure), titles in sorted(columns.items(), key=lambda i: order.index(i[0][1]))
+    ]
+    return {"tables": tables, "rows": rows}
+
+
+def _numbers(procedure: Procedure, mine: Sequence[tuple[Outcome, str]], measure: str) -> Row:
+    """The fields of a row for one method's outcomes and their columns."""
+    tests = [outcome.case.test for outcome, _ in mine]
+    values = np.concatenate([outcome.scores[column][measure] for outcome, column in mine])
+    weights = [some for test in tests if (some := procedure.weights(test)) is not None]
+    numbers = statistics(
+        values,
+        [unit for test in tests for unit in procedure.units(test)],
+        np.concatenate(weights) if weights else None,
+        mine[0][0].case.shared,
+    )
+    choices = {outcome.case.name: outcome.choices[column] for outcome, column in mine}
+    held_out = [choice.losses for choice in choices.values() if len(choice.losses)]
+    texts = {
+        name: procedure.words(outcome, column) for name, (outcome, column) in zip(choices, mine)
+    }
+    if len(set(texts.values())) > 1:
+        texts = {name: f"[{name}] {text}" for name, text in texts.items()}
+    fitted = (getattr(outcome.models[column], "solution_", None) for outcome, column in mine)
+    solutions = [solution for solution in fitted if solution is not None]
+    reasons = [solution.reason for solution in solutions if not solution.converged]
+    stopped = ""
+    if reasons:
+        which = ", ".join(sorted(set(reasons)))
+        stopped = f"{len(reasons)} of {len(solutions)} fits ({which})"
+    gaps = [solution.relative_gap for solution in solutions] if procedure.certified else []
+    return numbers | {
+        "choice": "; ".join(dict.fromkeys(texts.values())),
+        "held_out": float(np.concatenate(held_out).mean()) if held_out else None,
+        "gap": float(max(gaps)) if gaps else None,
+        "stopped": stopped,
+        "seconds": float(sum(outcome.seconds for outcome, _ in mine)),
+    }

@@ -1,0 +1,299 @@
+"""Tables, figures and one self-contained page from the results of an experiment.
+
+``write_report`` leaves in its folder ``results.json``, ``results.md``, every figure as PNG and
+SVG, and ``report.html``, which needs no other file and no network. The layout of the numbers is
+told in :mod:`experiments.harness.results`.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.metadata
+import io
+import json
+import logging
+import platform
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import jinja2
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+import metriclearn
+from experiments.harness.results import (
+    MEASURE,
+    OURS,
+    TRIVIAL,
+    counted,
+    footnote,
+    headline,
+    plural,
+    read_results,
+    results_table,
+    rows_of,
+    sentence,
+    table_markdown,
+    tests_markdown,
+    unit_table,
+)
+from metriclearn.plots import (
+    plot_convergence,
+    plot_metric_matrix,
+    plot_segmentation,
+    plot_weights,
+)
+from metriclearn.plots.canvas import number
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One example sequence: its true segmentation first, then ours, then baselines.
+
+    ``segmentations`` maps names to change-points (the last one T), ``losses`` some of these names
+    to ‖M − N‖²_F, and ``signal`` is a (T, P) selection of features worth looking at.
+    """
+
+    name: str
+    segmentations: Mapping[str, ArrayLike]
+    losses: Mapping[str, float] = field(default_factory=dict)
+    signal: ArrayLike | None = None
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """What the figures and the notes of a report are made from; every part may be left out.
+
+    ``figures`` maps captions to functions that draw, with ``ax`` for a narrow screen, and how many
+    times as high that one is. ``weights`` maps methods to (P,) diagonals or (P, P) matrices,
+    ``feature_names`` methods to the names of the features, ``traces`` methods to tables as in
+    :func:`metriclearn.plots.plot_convergence`.
+    """
+
+    strips: Sequence[Strip] = ()
+    figures: Mapping[str, tuple[Callable[..., Figure], float]] = field(default_factory=dict)
+    weights: Mapping[str, ArrayLike] = field(default_factory=dict)
+    feature_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    traces: Mapping[str, Mapping[str, ArrayLike]] = field(default_factory=dict)
+    model_file: str | None = None
+    notes: Sequence[str] = ()
+
+
+def learned_metrics(models: Mapping[str, Any], scale: ArrayLike | None = None) -> dict[str, Any]:
+    """``weights`` and ``traces`` of the models that were trained, for :class:`Artifacts`.
+
+    Weights are those of features divided by ``scale``, by default by the models' own.
+    """
+    trained = {name: model for name, model in models.items() if hasattr(model, "solution_")}
+    return {
+        "weights": {name: standardized_weights(model, scale) for name, model in trained.items()},
+        "traces": {name: vars(model.solution_.trace) for name, model in trained.items()},
+    }
+
+
+def standardized_weights(model: Any, scale: ArrayLike | None = None) -> NDArray:
+    """B for scaled features: its diagonal (P,) where nothing else is not zero, or (P, P)."""
+    units = np.asarray(getattr(model, "scale_", 1.0) if scale is None else scale)
+    components = model.components_ * np.where(np.isfinite(units), units, 0.0)  # constants have none
+    B = components.T @ components
+    diagonal = np.count_nonzero(B) == np.count_nonzero(np.diag(B))
+    return np.diag(B) if diagonal else B
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """One figure: its section, text, and data URIs for wide and narrow screens."""
+
+    section: str
+    caption: str
+    alt: str
+    wide: str
+    narrow: str
+
+
+def page(template: str, **content: Any) -> str:
+    """A template of the folder ``templates`` filled with its content, a line break at the end."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters |= {"mean": fmean, "plural": plural, "counted": counted}
+    return environment.get_template(template).render(content).rstrip() + "\n"
+
+
+def results_markdown(results: Mapping[str, Any], artifacts: Artifacts | None = None) -> str:
+    """The tables as Markdown, what produced them, and how the hyper-parameters were chosen."""
+    return _rendered("results.md.j2", results, artifacts=artifacts or Artifacts())
+
+
+def _rendered(template: str, results: Mapping[str, Any], **content: Any) -> str:
+    """A template with everything that there is to tell of a run."""
+    return page(
+        template,
+        results=results,
+        results_table=partial(results_table, results),
+        table_markdown=partial(table_markdown, results),
+        tests_markdown=partial(tests_markdown, results),
+        rows_of=partial(rows_of, results),
+        sentence=partial(sentence, results),
+        footnote=partial(footnote, results),
+        unit_table=partial(unit_table, results),
+        explanation=_explanation(results),
+        choices=_choices(results),
+        number=number,
+        duration=_duration(results["seconds"]),
+        config=json.dumps(results["config"], indent=2, ensure_ascii=False),
+        **content,
+    )
+
+
+def _explanation(results: Mapping[str, Any]) -> str:
+    """‖M − N‖² in words, with what a single segment would cost."""
+    rows = [row for row in results["rows"] if row["measure"] == MEASURE]
+    if not rows:
+        return ""
+    text = (
+        "‖M − N‖² compares two partitions, K + K′ − 2 Σ |C ∩ C′|² / (|C| |C′|) over all pairs of a "
+        "part C of one and C′ of the other: 0 where they are the same, about 1 for each part too "
+        "many or missed, less than K + K′ always."
+    )
+    trivial = [row for row in rows if TRIVIAL.fullmatch(row["method"])]
+    if not trivial:
+        return text
+    costs: dict[str, str] = {}
+    for row in trivial:
+        costs.setdefault(row["table"], number(row["mean"]))
+    where = {table["name"]: table["title"] for table in results["tables"]}
+    parts = [f"{cost} ({where[name]})" for name, cost in costs.items()]
+    told = parts if len(parts) > 1 else costs.values()
+    return f"{text} {trivial[0]['method'].capitalize()} for everything costs {', '.join(told)}."
+
+
+def _choices(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """By method what was chosen in every table and column of its first measure."""
+    firsts = {table["name"]: table["measure"] for table in reversed(results["tables"])}
+    titles = {(t["name"], t["measure"]): t for t in results["tables"]}
+    choices: dict[str, list[str]] = {}
+    for row in sorted(results["rows"], key=lambda row: row["method"] != OURS):
+        if row["choice"] in row["method"] or firsts[row["table"]] != row["measure"]:
+            continue  # nothing to tell, or the name tells it
+        table = titles[row["table"], row["measure"]]
+        place = [table["title"]] if len(firsts) > 1 else []
+        place += [table["columns"][row["column"]]] if len(table["columns"]) > 1 else []
+        start = f"{', '.join(place)}: " if place else ""
+        choices.setdefault(row["method"], []).append(f"{start}{row['choice']}")
+    return choices
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{number(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def write_report(
+    folder: str | Path, results: Mapping[str, Any], artifacts: Artifacts | None = None
+) -> Path:
+    """Write results.json, results.md, the figures and report.html; returns the page's path.
+
+    The numbers are written first, so that no error here loses them; a figure whose data are
+    inconsistent is replaced by a sentence that says so.
+
+    Parameters
+    ----------
+    folder : path
+        Made if missing.
+    results : dict
+        As in ``results.json`` but for headline and versions, which are added here; NumPy numbers
+        and arrays and paths are allowed.
+    artifacts : Artifacts, optional
+        What to draw and tell.
+
+    Raises
+    ------
+    ValueError
+        If the results do not follow the layout.
+    """
+    folder, artifacts = Path(folder), artifacts or Artifacts()
+    folder.mkdir(parents=True, exist_ok=True)
+    versions = {"metriclearn": metriclearn.__version__, "Python": platform.python_version()}
+    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
+    first = {"name": results["name"], "headline": headline(results)}
+    whole = first | dict(results) | {"versions": versions}
+    text = json.dumps(
+        whole, indent=1, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)
+    )
+    (folder / "results.json").write_text(text + "\n", encoding="utf-8")
+    checked = read_results(folder / "results.json")
+    (folder / "results.md").write_text(results_markdown(checked, artifacts), encoding="utf-8")
+    page, (pictures, problems) = folder / "report.html", _pictures(folder, artifacts)
+    content = {"artifacts": artifacts, "pictures": pictures, "problems": problems}
+    page.write_text(_rendered("report.html.j2", checked, **content), encoding="utf-8")
+    return page
+
+
+def _pictures(folder: Path, artifacts: Artifacts) -> tuple[list[_Picture], list[str]]:
+    """Draw every figure; those that cannot be drawn become sentences."""
+    jobs: list[tuple[str, str, str, Callable[..., Figure], float]] = []
+    for caption, (draw, shape) in artifacts.figures.items():
+        jobs.append(("figure", caption, caption, draw, shape))
+    for strip in artifacts.strips:
+        draw = partial(plot_segmentation, strip.segmentations, strip.signal, strip.losses)
+        jobs.append(("segmentation", strip.name, f"Segmentations of {strip.name}", draw, 1.1))
+    for method, weights in artifacts.weights.items():
+        full = np.ndim(weights) == 2
+        names = artifacts.feature_names.get(method)
+        draw = partial(plot_metric_matrix if full else plot_weights, weights, names)
+        shape = 1.3 if full else 1.4
+        jobs.append(("weights", method, f"Metric learned by {method}", draw, shape))
+    for method, trace in artifacts.traces.items():
+        draw = partial(plot_convergence, {method: trace})
+        jobs.append(("convergence", method, f"Training of {method}", draw, 0.9))
+    pictures, problems = [], []
+    for place, (section, name, caption, draw, shape) in enumerate(jobs, start=1):
+        stem = f"{place:02d}-{section}-{file_name(name)}"
+        try:
+            pictures.append(_picture(folder / stem[:80], section, caption, draw, shape))
+        except ValueError as error:
+            _logger.warning("%s could not be drawn: %s", caption, error)
+            problems.append(f"{caption} could not be drawn: {error}")
+    return pictures, problems
+
+
+def file_name(text: str) -> str:
+    """Letters and digits of a text, a hyphen in place of all else."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
+
+
+def _picture(
+    path: Path, section: str, caption: str, draw: Callable[..., Figure], shape: float
+) -> _Picture:
+    """Save the figure as PNG and SVG and embed it twice: as saved, and 3.5 inches wide."""
+    figure = draw()
+    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+    message = " ".join(figure.get_suptitle().replace(r"\$", "$").split())
+    texts = {"Title": message, "Software": None}
+    figure.savefig(path.with_suffix(".png"), dpi=160, metadata=texts)
+    size = (3.5, shape * figure.get_figheight())
+    narrow, image = Figure(figsize=size, layout="constrained"), io.BytesIO()
+    draw(ax=narrow.add_subplot()).savefig(image, format="png", dpi=200)
+    wide, alt = path.with_suffix(".png").read_bytes(), f"{caption}. {message}"
+    return _Picture(section, caption, alt, _embed(wide), _embed(image.getvalue()))
+
+
+def _embed(png: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"

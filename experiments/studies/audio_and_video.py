@@ -1,0 +1,161 @@
+"""Table 1 of the paper: methods × streams × test recordings, the loss ‖M − N‖² of each.
+
+Every stream (sound, pictures, both …) is a comparison of its own with a table of its own, see
+:mod:`experiments.harness.comparison`: hyper-parameters have the least loss on validation recordings, the
+test recordings are looked at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from experiments.data.drawn_scenes import FOLDERS
+from experiments.harness.comparison import (
+    Comparison,
+    case_of,
+    group_cases,
+    group_folds,
+    joined,
+    segmented,
+)
+from experiments.harness.procedure import (
+    Case,
+    Outcome,
+    Procedure,
+    Scores,
+    Story,
+    grouped,
+    tables_and_rows,
+)
+from experiments.harness.report import Artifacts, Strip
+from metriclearn.datasets import LabeledSequences, load_recordings
+from metriclearn.datasets.recordings import Extractor
+from metriclearn.features.per_recording import StandardizedRecordings
+from metriclearn.indices import compare
+
+_OF_FIELDS = {  # by the library that defines them
+    "segmental_f1@10": ("F1@10 of segments", "more"),
+    "segmental_f1@25": ("F1@25 of segments", "more"),
+    "segmental_f1@50": ("F1@50 of segments", "more"),
+    "edit_score": ("edit score", "more"),
+    "diarization_error_rate": ("diarization error rate (pyannote.metrics)", "less"),
+    "segmentation_purity": ("purity of segments (pyannote.metrics)", "more"),
+    "segmentation_coverage": ("coverage of segments (pyannote.metrics)", "more"),
+    "hit_f@0.5": ("F of boundaries within 0.5 s (mir_eval)", "more"),
+    "hit_f@3": ("F of boundaries within 3 s (mir_eval)", "more"),
+    "pairwise_f": ("pairwise F (mir_eval)", "more"),
+    "nce_f": ("F of normalized conditional entropies (mir_eval)", "more"),
+}
+
+
+class Streams(Comparison):
+    """The procedure of several streams; a stream that is null in the configuration is left out.
+
+    Every stream has a folder with the models that were trained on it. Where ``fields`` of the
+    configuration has the field and the rate of a stream, its tables are followed by those of the
+    measures of that field, every segment being a state of its own.
+    """
+
+    measures: Mapping[str, tuple[str, str]] = {**Procedure.measures, **_OF_FIELDS}
+
+    def cases(self) -> list[Case]:
+        cases = []
+        for stream, description in self.config.streams.items():
+            if description is None:
+                continue
+            plain = OmegaConf.to_container(description, resolve=True)
+            for case in instantiate(plain, _convert_="all"):  # lists that are not Hydra's
+                cases.append(replace(case, name=f"{stream}: {case.name}", table=stream))
+        return cases
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        model, scores = super().score(model, option, column, case)
+        field = (self.config.get("fields") or {}).get(case.table)
+        if field is not None:
+            pairs = segmented(model, case.test, column)
+            measured = [compare(truth, found, **field) for found, truth in pairs]
+            names = [name for name in measured[0] if name in _OF_FIELDS]
+            scores |= {name: np.array([values[name] for values in measured]) for name in names}
+        return model, scores
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        """One report, its pictures and metrics by stream."""
+        streams = grouped(outcomes, lambda outcome: outcome.case.table)
+        strips: list[Strip] = []
+        by_method: dict[str, Any] = {"weights": {}, "traces": {}, "feature_names": {}}
+        notes = []
+        protocols: dict[str, list[str]] = {}  # streams by what was done
+        for name, mine in streams.items():
+            part = super().story(mine, folder / name)
+            told = part.artifacts
+            strips += [replace(strip, name=f"{name}: {strip.name}") for strip in told.strips]
+            for field, values in by_method.items():
+                for method, value in getattr(told, field).items():
+                    values[f"{method}, {name}"] = value
+            notes += [f"{name}: {note}" for note in told.notes]
+            protocols.setdefault(part.protocol, []).append(name)
+        texts = [f"{', '.join(names)}: {text}" for text, names in protocols.items()]
+        artifacts = Artifacts(strips=strips, notes=notes, **by_method)
+        return Story(" ".join(texts), artifacts, tables_and_rows(self, outcomes))
+
+
+def folder_cases(
+    root: str | Path | None, extractor: Extractor, n_folds: int, standardize: bool = False
+) -> list[Case]:
+    """One case from folders train, validation and test, or, without validation, with folds.
+
+    Training and validation recordings are held out for each other, both ways, to choose.
+
+    Raises
+    ------
+    ValueError
+        If no folder is given.
+    """
+    if root is None:
+        raise ValueError(
+            "The experiment needs a folder with the folders train, validation (may be missing) and "
+            "test, each with recordings and segments.csv; add root=FOLDER."
+        )
+    names = [n for n in FOLDERS if n != "validation" or (Path(root) / n).is_dir()]
+    parts = [load_recordings(Path(root) / name, extractor) for name in names]
+    train, *validation, test = [_standardized(part) for part in parts] if standardize else parts
+    if not validation:
+        return [case_of("test", train, test, group_folds(train, n_folds))]
+    both, n = joined(train, *validation), len(train)
+    halves = np.arange(n), np.arange(n, len(both))
+    return [case_of("test", both, test, [halves, halves[::-1]])]
+
+
+def held_out_cases(
+    data: LabeledSequences,
+    n_folds: int,
+    seed: int,
+    rotate: bool = True,
+    standardize: bool = False,
+    unseen: LabeledSequences | None = None,
+) -> list[Case]:
+    """Every group of recordings held out once (or only one of them); or ``unseen`` for test."""
+    given = [part for part in (data, unseen) if part is not None]
+    train, *test = [_standardized(part) if standardize else part for part in given]
+    if test:
+        return [case_of("unseen recordings", train, test[0], group_folds(train, n_folds))]
+    return group_cases(train, 1, rotate, n_folds, seed)
+
+
+def unseen(root: str | Path | None, stream: str, extractor: Extractor) -> LabeledSequences | None:
+    """Recordings with segments.csv in ``root``, or in its folder of the stream; None without."""
+    if root is None:
+        return None
+    folder = Path(root) / stream
+    return load_recordings(folder if folder.is_dir() else root, extractor)
+
+
+def _standardized(data: LabeledSequences) -> LabeledSequences:
+    return replace(data, sequences=StandardizedRecordings().transform(data.sequences))

@@ -1,0 +1,118 @@
+"""How defaults were chosen: every setting is fitted to many data sets, no test set is looked at.
+
+``experiment=default_settings`` cross-validates ChangePointMetricLearner inside the training parts
+of three data sets. ``experiment=clustering_defaults`` draws three classes of Letters, Digits or
+Libras, or the two of Breast cancer, up to 27 samples of each class for training and as many held
+out, sixty times; Iris and Wine, the small tables of the results, take no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from hydra.utils import instantiate
+from scipy.stats import gmean
+
+from experiments.harness.comparison import Comparison, group_folds
+from experiments.harness.procedure import (
+    Case,
+    Method,
+    Outcome,
+    Procedure,
+    Row,
+    Story,
+    grouped,
+    tables_and_rows,
+)
+from experiments.harness.report import Artifacts, page
+from experiments.studies.clusterings import Clustering, Repeated, load_table
+from metriclearn.datasets import LabeledTable
+
+MOST_PER_CLASS, MOST_FEATURES = 27, 16
+
+
+class Settings(Procedure):
+    """A setting is a method with one candidate, and the column of a case its data set.
+
+    ``NAME.md`` has the mean losses on what is held out, every data set in a column.
+    """
+
+    entries = "settings"
+    each_candidate = True
+    validates_one = False
+    reads_test_root = False
+    titles: Mapping[str, str] = {}
+
+    def table(self, name: str) -> Row:
+        note = "Units share samples where they come from one data set."
+        return {"title": "settings", "unit": "held-out unit", "note": note}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        means: dict[str, dict[str, float]] = {}
+        groups = grouped(outcomes, lambda outcome: (outcome.name, outcome.case.column))
+        for (setting, column), mine in groups.items():
+            (only,) = mine[0].choices  # these procedures have a single one
+            means.setdefault(setting, {})[column] = np.mean([o.losses(only).mean() for o in mine])
+        losses = np.array([list(by_column.values()) for by_column in means.values()])
+        # geometric means over the columns of the loss over the best one of the column
+        ratios = dict(zip(means, gmean(losses / losses.min(axis=0), axis=1)))
+        whole = [replace(o, case=replace(o.case, column="all")) for o in outcomes]
+        told = tables_and_rows(self, [*whole, *outcomes])
+        rows = [row for row in told["rows"] if row["column"] == "all"]
+        text = page(f"{self.config.name}.md.j2", means=means, ratios=ratios, rows=rows)
+        (folder / f"{self.config.name}.md").write_text(text, encoding="utf-8")
+        protocol = (
+            "Every setting is fitted to parts of the training data and scored on the rest of them; "
+            "data that are for test in the results take no part."
+        )
+        return Story(protocol, Artifacts(), told)
+
+
+class SegmenterSettings(Settings, Comparison):
+    """The procedure for segmenters: a case is a fold of the training part of a data set."""
+
+    def cases(self) -> list[Case]:
+        cases = []
+        for name in self.config.names:
+            entry = self.config.sets[name]
+            data = instantiate(entry.data, _convert_="all")
+            data = data.select([i for i, g in enumerate(data.groups) if g not in entry.without])
+            for i, (train, rest) in enumerate(group_folds(data, self.config.n_folds)):
+                parts = data.select(train), data.select(rest)
+                cases.append(Case(f"{name}, fold {i}", *parts, [], column=name))
+        return cases
+
+    def columns(self, method: Method) -> Sequence[str]:
+        return ("estimated",)
+
+
+class ClusteringSettings(Settings, Clustering):
+    """The procedure for clusterings: a case is a draw from a table, one half of it held out."""
+
+    def cases(self) -> list[Case]:
+        cases = []
+        for name, count in self.config.draws.items():
+            for seed in range(count):
+                train, rest = draw(load_table(self.config, name), seed)
+                halves = [train], Repeated(rest, [0], [f"{name}, draw {seed}"])
+                cases.append(Case(f"{name}, draw {seed}", *halves, [], column=name))
+        return cases
+
+
+def draw(table: LabeledTable, seed: int) -> tuple[LabeledTable, LabeledTable]:
+    """Training samples and held-out ones of up to three classes and 16 features."""
+    random = np.random.RandomState(seed)
+    parts = []
+    for label in random.permutation(table.classes)[:3]:
+        rows = random.permutation(np.flatnonzero(table.y == label))
+        count = min(MOST_PER_CLASS, len(rows) // 2)
+        parts.append((rows[:count], rows[count : 2 * count]))
+    train, test = (np.concatenate(rows) for rows in zip(*parts))
+    X = np.asarray(table.X, dtype=float)
+    varies = np.flatnonzero(X[train].std(axis=0) > 1e-3 * X.std(axis=0).max())
+    some = varies[random.permutation(len(varies))[:MOST_FEATURES]]
+    reduced = replace(table, X=X[:, some], feature_names=["x"] * len(some))
+    return reduced.select(train), reduced.select(test)

@@ -1,0 +1,106 @@
+"""Learned features beside linear metrics: encoders of raw signals and of hand-made features.
+
+What an encoder is, is chosen as for all methods: on folds of the training data. Its loss on the
+test data is the mean over several seeds; that of each seed is a measure of its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from omegaconf import DictConfig
+from sklearn.base import clone
+
+from experiments.harness.comparison import Comparison, sequence_losses
+from experiments.harness.procedure import Case, Outcome, Scores, Story
+from experiments.harness.results import MEASURE, OURS
+from experiments.studies.audio_and_video import Streams
+from metriclearn import Partition
+
+
+class Encoders(Streams):
+    """The procedure of a data set or a ``stream``; encoders are fitted from ``seeds`` seeds."""
+
+    relative = False  # outputs of encoders are normalized, and seeds compared with one penalty
+
+    def __init__(self, config: DictConfig) -> None:
+        import torch
+
+        if "stream" in config:
+            config.streams = {config.stream: config.streams[config.stream]}
+        super().__init__(config)
+        torch.set_num_threads(1)  # the same weights anywhere; fits run side by side
+        words = {f"seed_{seed}": (f"‖M − N‖², seed {seed}", "less") for seed in range(config.seeds)}
+        self.measures = {**Streams.measures, **words}
+        self._others: dict[tuple[int, int], Any] = {}  # by the model of seed 0, and the seed
+
+    def cases(self) -> list[Case]:
+        return super().cases() if "streams" in self.config else Comparison.cases(self)
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        first, scores = super().score(model, option, column, case)
+        if not hasattr(model, "encoder_"):
+            return first, scores
+        losses = [scores[MEASURE]]
+        for seed in range(1, self.config.seeds):
+            if (id(model), seed) not in self._others:
+                other = clone(model).set_params(random_state=seed)
+                other.fit(case.train.sequences, case.train.labels)
+                self._others[id(model), seed] = other
+            losses.append(sequence_losses(self._others[id(model), seed], case.test, column))
+        by_seed = {f"seed_{seed}": values for seed, values in enumerate(losses)}
+        return first, {MEASURE: np.mean(losses, axis=0), **by_seed}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        """As for all comparisons, and of one data set a picture of an encoder's features."""
+        if "streams" in self.config:
+            return super().story(outcomes, folder)
+        encoders = [o for o in outcomes if of_raw_signals(o.models["estimated"])]
+        if encoders:
+            figure = draw_features(max(encoders, key=lambda o: o.name == OURS))
+            texts = {"Title": figure.get_suptitle(), "Software": None}
+            figure.savefig(folder / "features.png", dpi=110, metadata=texts)
+        return Comparison.story(self, outcomes, folder)
+
+
+def of_raw_signals(model: Any) -> Any:
+    """The part of an encoder that knows which columns are raw signals; None where none does."""
+    parts = model.encoder_.modules() if hasattr(model, "encoder_") else ()
+    return next((part for part in parts if hasattr(part, "n_raw")), None)
+
+
+def draw_features(outcome: Outcome) -> Figure:
+    """The test recording of median loss: signals, learned features, and segments."""
+    model, data = outcome.models["estimated"], outcome.case.test
+    losses = sequence_losses(model, data)
+    i = int(np.argsort(losses, kind="stable")[len(losses) // 2])
+    X, truth = data.sequences[i], Partition.from_runs(data.labels[i])
+    network = of_raw_signals(model)
+    n_channels = network.n_channels
+    n_samples = network.n_raw // n_channels
+    signals = X[:, : network.n_raw].reshape(-1, n_channels)
+    Z = model.transform([X])[0]
+    Z = Z[:, np.argsort(-Z.var(axis=0))[:8]]
+    figure = Figure(figsize=(10, 5.5), layout="constrained")
+    figure.suptitle("Raw signals, features learned from them, and segments of a test recording")
+    heights = {"height_ratios": [3, 3, 1]}
+    top, middle, bottom = figure.subplots(3, 1, sharex=True, gridspec_kw=heights)
+    levels = 4.0 * signals.std() * np.arange(n_channels)
+    top.plot(np.arange(len(signals)) / n_samples, signals + levels, lw=0.4)
+    top.set_title(f"{data.names[i]}: raw signals", loc="left")
+    shown, extent = ((Z - Z.mean(axis=0)) / Z.std()).T, (0, len(Z), 0, Z.shape[1])
+    middle.imshow(shown, aspect="auto", cmap="RdBu", extent=extent, vmin=-3, vmax=3)
+    middle.set_title("features learned from the segments of others", loc="left")
+    for row, ends in enumerate((truth.change_points, model.predict_change_points([X])[0])):
+        starts = np.append(0, ends[:-1])
+        for k, (start, end) in enumerate(zip(starts, ends)):
+            bottom.barh(-row, end - start, left=start, color=f"C{k % 10}", edgecolor="w", lw=0.5)
+    bottom.set_yticks([0, -1], ["true", "found"])
+    bottom.set_title("segments", loc="left")
+    bottom.set_xlabel("windows" if n_samples > 1 else "samples")
+    for axes in (top, middle):
+        axes.set_yticks([])
+    return figure

@@ -1,0 +1,192 @@
+"""Figure 1 of the paper: test loss against the fraction of each training sequence that is labeled.
+
+Section 6.1: all samples of the training sequences are there, but labels only in one stretch of
+each, whose length is the given fraction of the sequence. Ours completes the labels and learns in
+turns (section 5.2) and estimates the number of segments; the baselines fit on the labeled
+stretches and are told the true number of segments of every test sequence. Hyper-parameters of all
+methods are chosen on validation sequences of which the same fraction is labeled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from experiments.harness.comparison import Comparison, sequence_losses, synthetic_sequences
+from experiments.harness.procedure import (
+    Case,
+    Losses,
+    Method,
+    Outcome,
+    Row,
+    Scores,
+    Story,
+    tables_and_rows,
+)
+from experiments.harness.report import Artifacts
+from experiments.harness.results import MEASURE, OURS
+from metriclearn.datasets import LabeledSequences
+from metriclearn.plots.canvas import (
+    MUTED,
+    PALETTE,
+    TEXT_SIZE,
+    canvas,
+    figure_of,
+    number,
+    tidy,
+    width_of,
+)
+
+Curves = Mapping[str, NDArray]  # fractions, means and standard errors, (3, fractions)
+_PROTOCOL = (
+    "In each draw a part of every training and validation sequence is labeled; test sequences are "
+    "scored whole. Hyper-parameters have the least loss on the labeled parts of the validation "
+    "sequences. Ours completes the labels and learns in turns."
+)
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Sequences of which one stretch each is labeled."""
+
+    data: LabeledSequences
+    places: list[slice]
+
+    @classmethod
+    def draw(cls, data: LabeledSequences, fraction: float, random_state: int) -> Stretches:
+        """A fraction of every sequence.
+
+        The place of a stretch is drawn once per sequence, so that stretches grow with ``fraction``.
+        """
+        rng = np.random.default_rng(random_state)
+        places = []
+        for full in data.labels:
+            size = max(2, round(fraction * len(full)))
+            start = int(rng.random() * (len(full) - size + 1))
+            places.append(slice(start, start + size))
+        return cls(data, places)
+
+    def training(self, told: bool) -> tuple[list[NDArray], list[NDArray]]:
+        """Whole sequences with −1 where unlabeled or, for methods that are told, the stretches."""
+        stretches = [y[place] for y, place in zip(self.data.labels, self.places)]
+        if told:
+            return [X[place] for X, place in zip(self.data.sequences, self.places)], stretches
+        labels = [np.full(len(y), -1) for y in self.data.labels]
+        for known, place, stretch in zip(labels, self.places, stretches):
+            known[place] = stretch
+        return self.data.sequences, labels
+
+
+class Figure1(Comparison):
+    """The procedure: a case is a seed and a fraction; a method may be told the true number."""
+
+    validates_one = False
+    reads_test_root = False
+    titles: Mapping[str, str] = {}
+
+    def cases(self) -> list[Case]:
+        return [
+            self._case(seed, float(fraction))
+            for fraction in self.config.fractions
+            for seed in range(self.config.seed, self.config.seed + self.config.n_seeds)
+        ]
+
+    def _case(self, seed: int, fraction: float) -> Case:
+        train, validation, test = synthetic_sequences(self.config, seed, feature_seed=seed)
+        part, test = Stretches.draw(train, fraction, seed), replace(test, name=f"draw {seed}")
+        folds = [(part, Stretches.draw(validation, fraction, seed + 1))]
+        column = f"{100 * fraction:g} % labeled"
+        return Case(f"seed {seed}, {column}", part, test, folds, column=column)
+
+    def units(self, data: Any) -> Sequence[str]:
+        """A draw is one unit, whose sequences share the relevant features."""
+        return [data.name] if isinstance(data, LabeledSequences) else ["validation"]
+
+    def columns(self, method: Method) -> Sequence[str]:
+        return ("given",) if method.options["told"] else ("estimated",)
+
+    def fit(self, estimator: Any, data: Stretches, method: Method) -> Any:
+        return estimator.fit(*data.training(method.options["told"]))
+
+    def validate(self, method: Method, model: Any, train: Any, held_out: Stretches) -> Losses:
+        """The loss on what is known of the validation sequences.
+
+        A method that is told divides a stretch into as many segments as its labels have.
+        """
+        loss = -model.score(*held_out.training(method.options["told"]))
+        return {column: {None: np.array([loss])} for column in self.columns(method)}
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        return model, {MEASURE: np.array([sequence_losses(model, case.test, column).mean()])}
+
+    def table(self, name: str) -> Row:
+        title = "by the labeled part of each training sequence"
+        note = "Ours estimates the number of segments; where the name says K given, it is told."
+        return {"title": title, "unit": "draw of all sequences", "note": note}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        tables = tables_and_rows(self, outcomes)
+        curves = _curves(tables["rows"], [method.name for method in self.methods()])
+        drawn = {"Loss by labeled part": (partial(plot_information, curves), 1.3)}
+        artifacts = Artifacts(figures=drawn)
+        return Story(_PROTOCOL, artifacts, tables)
+
+
+def draw(results: Mapping[str, Any]) -> Figure:
+    """The figure from results.json."""
+    names = dict.fromkeys(row["method"] for row in results["rows"])
+    return plot_information(_curves(results["rows"], sorted(names, key=lambda name: name != OURS)))
+
+
+def _curves(rows: Sequence[Row], names: Sequence[str]) -> Curves:
+    """Labeled parts, means and standard errors of every method."""
+    curves = {}
+    for name in names:
+        mine = [row for row in rows if row["method"] == name]
+        parts = [float(row["column"].removesuffix(" % labeled")) / 100 for row in mine]
+        errors = [row["standard_error"] or 0.0 for row in mine]
+        curves[name] = np.array([parts, [row["mean"] for row in mine], errors])
+    return curves
+
+
+def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
+    """Loss against the labeled fraction with error bars; the first method is ours."""
+    first, *others = (mean[-1] for _, mean, _ in curves.values())
+    message = f"With all labels the learned metric has a loss of {number(first)}, the best of all "
+    message += (
+        f"others {number(min(others))}, although most of them are told the number of segments"
+    )
+    ax = canvas(ax, (9.0, 4.6), message)
+    ends = []
+    for place, (name, (x, mean, error)) in enumerate(curves.items()):
+        trivial = name.startswith(("one segment", "equal cuts"))
+        color, style = (MUTED, "--") if trivial else (PALETTE[place % 6], "-")
+        line: dict[str, Any] = {"color": color, "ls": style, "lw": 1.3 if place else 2.6}
+        ax.errorbar(100 * x, mean, error, marker="o", ms=4, capsize=2.5, **line)
+        ends.append((float(mean[-1]), name.removesuffix(", K given"), color))
+    ax.set_ylim(0, 1.12 * max(float((mean + error).max()) for _, mean, error in curves.values()))
+    _name_curves(ax, ends, 100 * float(x[-1]))
+    tidy(ax, "labeled part (%)", "test loss ‖M − N‖²", grid="y")
+    return figure_of(ax)
+
+
+def _name_curves(ax: Any, ends: Sequence[tuple[float, str, str]], right: float) -> None:
+    """Names beside the last points, moved apart where they would overlap."""
+    height, ends = 0.253 / figure_of(ax).get_figheight() * ax.get_ylim()[1], sorted(ends)
+    places = np.array([value for value, _, _ in ends])
+    for _ in range(100):  # push neighbors apart by halves of what is missing
+        missing = np.maximum(height - np.diff(places), 0.0) / 2.0
+        places[1:] += missing
+        places[:-1] -= missing
+    beside = right * (1 + 0.18 / width_of(ax))
+    for place, (_, name, color) in zip(places, ends):
+        ax.text(beside, place, name, color=color, fontsize=TEXT_SIZE, va="center")
+    ax.set_xlim(right=1.01 * right)

@@ -1,0 +1,346 @@
+"""Loss against labeled seconds: an annotator is asked for stretches, and the metric learned again.
+
+The annotator is simulated: the true change-points of the stretches that a strategy of
+:func:`metriclearn.annotate.suggest` asks for, with errors on demand. After every batch of answers
+the metric is learned from the answered stretches alone, each a recording of its own; then the
+next batch is asked for. Test recordings are seen
+by the scores only. The start is the Euclidean metric whose penalty was tuned on all labels, the
+end the metric that was learned from all labels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from hydra.utils import instantiate
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from omegaconf import OmegaConf
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import has_fit_parameter
+
+from experiments.harness.comparison import group_cases, sequence_losses
+from experiments.harness.procedure import (
+    Case,
+    Method,
+    Outcome,
+    Procedure,
+    Row,
+    Scores,
+    Story,
+    standard_error,
+    tables_and_rows,
+)
+from experiments.harness.report import Artifacts
+from experiments.harness.results import MEASURE, OURS
+from metriclearn import Partition
+from metriclearn.annotate import labeled_stretches, suggest
+from metriclearn.datasets import LabeledSequences, make_change_points
+from metriclearn.plots.canvas import (
+    MUTED,
+    PALETTE,
+    TEXT_SIZE,
+    canvas,
+    figure_of,
+    legend,
+    panels,
+    tidy,
+)
+
+START, END, RANDOM = "euclidean", "ours/all labels", "random"
+_PROTOCOL = (
+    "A simulated annotator answers what each strategy asks for, in batches of stretches of at most "
+    "20 s; after each batch the metric is learned from the answered stretches alone. Strengths are "
+    "those of least loss in cross-validation over them; on synthetic recordings it is one that was "
+    "chosen on random stretches of other recordings (seeds 100 to 108). Test recordings are scored "
+    "whole. Euclidean: the penalty is tuned on all labels. All labels: strengths by "
+    "cross-validation over whole recordings."
+)
+
+_SENTENCE = (
+    "{table}: from {percent:g} % of the labels ours goes {way:.0f} % of the way from the Euclidean "
+    "metric to all labels, random {random_way:.0f} %; it is {worse} worse than random by more than "
+    "one standard error."
+)
+_TOO_FEW = (
+    "{table}: {percent:g} % of the labels are too few: on the way from the Euclidean metric (0 %) "
+    "to all labels (100 %) ours is at {way:.0f} %, random at {random_way:.0f} %; it is {worse} "
+    "worse than random by more than one standard error."
+)
+_NO_WAY = (
+    "{table}: all labels lead to no less loss than the Euclidean metric, so that shares of the way "
+    "there mean nothing; ours is {worse} worse than random by more than one standard error."
+)
+_FEWER = " What random reaches with {random_seconds:.0f} s ours reaches with {seconds:.0f} s."
+_CURVES = (OURS, RANDOM, "leftmost")
+
+
+@dataclass(frozen=True, eq=False)
+class Folder:
+    """Recordings that somebody labels, stretch by stretch.
+
+    Attributes
+    ----------
+    length : int
+        Samples of a stretch.
+    rate : float
+        Samples in a second.
+    learner : estimator
+        What is fitted to the answers.
+    whole : estimator, optional
+        What is fitted where all is answered, in its place.
+    """
+
+    data: LabeledSequences
+    length: int
+    rate: float
+    learner: Any
+    seed: int
+    whole: Any = None
+
+    @property
+    def seconds(self) -> float:
+        """Of all recordings together."""
+        return sum(map(len, self.data.sequences)) / self.rate
+
+
+@dataclass(eq=False)
+class Annotator(BaseEstimator):
+    """Asks, answers and learns, until so much of a folder is labeled.
+
+    Parameters
+    ----------
+    strategy : str
+        Of :func:`metriclearn.annotate.suggest`.
+    fractions : sequence of float
+        Labeled parts of all samples, after each of which the metric is learned again.
+    error : float
+        Chance that a true change is overlooked, and that a stretch gets one that is none.
+    learner : estimator, optional
+        In place of that of the folder.
+
+    Attributes
+    ----------
+    learners_ : list of fitted estimators
+        After each of the fractions.
+    """
+
+    strategy: str = "combined"
+    fractions: Sequence[float] = (1.0,)
+    error: float = 0.0
+    learner: Any = None
+
+    def fit(self, folder: Folder) -> Self:
+        """Label and learn."""
+        random = np.random.default_rng(folder.seed)
+        order = random.permutation(len(folder.data))  # of recordings, for "leftmost"
+        arrays = [folder.data.sequences[i] for i in order]
+        truths = [Partition.from_runs(folder.data.labels[i]).labels for i in order]
+        known = [np.full(len(truth), -1) for truth in truths]
+        total, learner, self.learners_ = sum(map(len, truths)), None, []
+        for fraction in self.fractions:
+            options: dict[str, Any] = {"learner": learner, "random_state": random}
+            asked = None
+            while asked != []:  # short gaps count for less than a stretch
+                missing = fraction * total - sum(np.count_nonzero(y >= 0) for y in known)
+                if missing <= 0:
+                    break
+                options["n"] = int(np.ceil(missing / folder.length))
+                asked = suggest(
+                    arrays, known, length=folder.length, strategy=self.strategy, **options
+                )
+                for i, start, stop, _ in asked:
+                    known[i][start:stop] = self._answer(truths[i][start:stop], random)
+            usual = folder.whole if fraction == 1.0 and folder.whole else folder.learner
+            learner = clone(usual if self.learner is None else self.learner)
+            pieces, partitions = labeled_stretches(arrays, known)
+            if len(pieces) == 1:  # cross-validation needs two
+                cuts = slice(len(pieces[0]) // 2), slice(len(pieces[0]) // 2, None)
+                partitions = [Partition.from_runs(partitions[0].labels[cut]) for cut in cuts]
+                pieces = [pieces[0][cut] for cut in cuts]
+            weights = {}
+            if has_fit_parameter(learner, "sample_weight"):
+                weights["sample_weight"] = list(map(len, pieces))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # few answers may hold no change
+                self.learners_.append(learner.fit(pieces, partitions, **weights))
+        return self
+
+    def _answer(self, labels: NDArray, random: np.random.Generator) -> NDArray:
+        """Numbers of the segments in a stretch, some of them wrong."""
+        answer = labels.copy()
+        for change in np.flatnonzero(np.diff(labels)) + 1:
+            if random.random() < self.error:
+                answer[change:][labels[change:] == labels[change]] = answer[change - 1]
+        if random.random() < self.error:
+            answer[random.integers(1, len(answer)) :] += 1_000_000  # the number of no segment
+        return answer
+
+
+def held_out(seed: int, data: LabeledSequences, n_test: int = 0) -> tuple[Any, Any]:
+    """Training and test recordings: ``n_test`` groups, the same for all seeds, or each in turn."""
+    cases = group_cases(data, n_test or 1, not n_test, 2, 0)
+    case = cases[seed % len(cases)]
+    return case.train, case.test
+
+
+def made(seed: int, **options: Any) -> tuple[Any, Any]:
+    """Synthetic training and test recordings, with relevant features of their own."""
+    parts = [
+        make_change_points(**options, feature_seed=seed, random_state=2 * seed + i) for i in (0, 1)
+    ]
+    return parts[0], parts[1]
+
+
+class Active(Procedure):
+    """The procedure: a case is a folder and a seed, a column a labeled part of the folder."""
+
+    backend = "threads"
+    entries = "strategies"
+    certified = False
+
+    def cases(self) -> list[Case]:
+        cases = []
+        for table, entry in filter(lambda item: item[1], self.config.folders.items()):
+            plain = instantiate(OmegaConf.to_container(entry, resolve=True), _convert_="all")
+            for seed in range(self.config.seed, self.config.seed + self.config.n_seeds):
+                train, test = plain["split"](seed)
+                names = ("length", "rate", "learner", "whole")
+                options = {name: plain[name] for name in names if name in plain}
+                folder = Folder(train, seed=seed, **options)
+                name = f"{table}, seed {seed}"
+                cases.append(Case(name, folder, replace(test, name=f"seed {seed}"), (), table))
+        return cases
+
+    def columns(self, method: Method) -> Sequence[str]:
+        """Where it learns; all for what knows all labels."""
+        given = method.estimator.fractions
+        asked = self.config.fractions
+        return [_column(f) for f in asked if f in given or given == (1.0,)]
+
+    def fit(self, estimator: Any, data: Folder, method: Method) -> Any:
+        return estimator.fit(data)
+
+    def score(self, model: Annotator, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        places = {_column(fraction): place for place, fraction in enumerate(model.fractions)}
+        learner = model.learners_[places.get(column, -1)]
+        return learner, {MEASURE: np.array([sequence_losses(learner, case.test).mean()])}
+
+    def units(self, data: Any) -> Sequence[str]:
+        """A seed is one unit: of the data where they are made, of order and chance elsewhere."""
+        return [data.name]
+
+    def table(self, name: str) -> Row:
+        note = (
+            "The same test recordings in all seeds, so that errors are those of the annotation."
+            if name == "HAPT"
+            else ""
+        )
+        return {"title": name, "unit": "seed", "note": note}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        tables = tables_and_rows(self, outcomes)
+        seconds = {o.case.table: o.case.train.seconds for o in outcomes}
+        reached = [
+            reach(table, whole, [row for row in tables["rows"] if row["table"] == table])
+            for table, whole in seconds.items()
+        ]
+        sentences = [_sentence(facts).format(**facts) for facts in reached]
+        fields = {"reached": reached, "seconds_of": seconds, "sentences": sentences}
+        figures = {"Loss against labeled seconds": (partial(plot_learning, tables | fields), 3.0)}
+        artifacts = Artifacts(figures=figures, notes=sentences)
+        return Story(_PROTOCOL, artifacts, tables, fields)
+
+
+def _sentence(facts: Mapping[str, Any]) -> str:
+    """With the fields of :func:`reach`."""
+    if facts["way"] is None:
+        return _NO_WAY
+    return (_SENTENCE if facts["way"] >= 0 else _TOO_FEW) + (_FEWER if "seconds" in facts else "")
+
+
+def _column(fraction: float) -> str:
+    return f"{100 * fraction:g} % labeled"
+
+
+def _curve(rows: Sequence[Row], method: str) -> NDArray:
+    """Labeled parts, means and standard errors of a method, (3, columns)."""
+    mine = [row for row in rows if row["method"] == method]
+    parts = [float(row["column"].removesuffix(" % labeled")) / 100 for row in mine]
+    errors = [row["standard_error"] or 0.0 for row in mine]
+    return np.array([parts, [row["mean"] for row in mine], errors])
+
+
+def reach(table: str, seconds: float, rows: Sequence[Row], part: float = 0.25) -> dict[str, Any]:
+    """How far a part of the labels leads, and what random needs most seconds for that ours reaches.
+
+    ``worse``: where ours has more loss than random, by more than a standard error of the paired
+    differences.
+
+    Parameters
+    ----------
+    table : str
+    seconds : float
+        Of all training recordings.
+    rows : rows of the table
+    part : float
+        The largest labeled part up to this one is looked at.
+    """
+    (parts, ours), (all_parts, chance) = _curve(rows, OURS)[:2], _curve(rows, RANDOM)[:2]
+    start, end = (_curve(rows, name)[1, 0] for name in (START, END))
+    place = int(np.flatnonzero(parts <= max(part, parts[0]))[-1])
+    there = float(chance[all_parts == parts[place]][0])
+    way = random_way = None  # where all labels lead nowhere
+    if end < start:
+        way, random_way = (100 * (start - loss) / (start - end) for loss in (ours[place], there))
+    facts = {"table": table, "percent": 100 * parts[place], "way": way, "random_way": random_way}
+    values = {(row["method"], row["column"]): np.array(row["values"]) for row in rows}
+    excess = {f"{100 * f:g}": values[OURS, _column(f)] - values[RANDOM, _column(f)] for f in parts}
+    worse = [at for at, e in excess.items() if e.mean() > 1e-12 + (standard_error(e) or 0.0)]
+    facts["worse"] = f"with {', '.join(worse)} % labeled" if worse else "nowhere"
+    equaled = np.flatnonzero([np.any(ours <= loss) for loss in chance])
+    if len(equaled):
+        needed = parts[ours <= chance[equaled[-1]]][0]
+        facts |= {"random_seconds": all_parts[equaled[-1]] * seconds, "seconds": needed * seconds}
+    return facts
+
+
+def draw(results: Mapping[str, Any]) -> Figure:
+    """The figure from results.json."""
+    return plot_learning(results)
+
+
+def plot_learning(results: Mapping[str, Any], ax: Axes | None = None) -> Figure:
+    """Loss against labeled seconds, a panel for each folder; stacked where axes are given."""
+    tables = results["tables"]
+    some = [facts for facts in results["reached"] if facts["way"] is not None]
+    ways = ", ".join(f"{facts['table']} at {facts['way']:.0f} %" for facts in some)
+    percent = results["reached"][0]["percent"]
+    message = f"With {percent:g} % of the labels, on the way from Euclidean to all: {ways}"
+    if not some:
+        message = "All labels lead to no less loss than the Euclidean metric"
+    stacked = ax is not None
+    ax = canvas(ax, (4.3 * len(tables), 3.4), message)
+    axes = panels(ax, [1.0] * len(tables), stacked=stacked)
+    for panel, table in zip(axes, tables):
+        rows = [row for row in results["rows"] if row["table"] == table["name"]]
+        seconds = results["seconds_of"][table["name"]]
+        for name, style in ((START, ":"), (END, "--")):
+            panel.axhline(_curve(rows, name)[1, 0], color=MUTED, ls=style, lw=1.2, label=name)
+        for place, name in enumerate(_CURVES):
+            if any(row["method"] == name for row in rows):
+                x, mean, error = _curve(rows, name)
+                line: dict[str, Any] = {"color": PALETTE[place], "lw": 1.3 if place else 2.4}
+                panel.errorbar(x * seconds, mean, error, marker="o", ms=3, label=name, **line)
+        panel.set_title(table["title"], fontsize=TEXT_SIZE, loc="left")
+        panel.set_ylim(bottom=0)
+        tidy(panel, "labeled seconds", "" if panel is not axes[0] else "test loss ‖M − N‖²", "y")
+    legend(axes[-1])
+    return figure_of(ax)

@@ -1,0 +1,85 @@
+"""Stretches that nobody labeled, read in several ways in training; tests count what is known.
+
+What is not labeled in the test sequences costs nothing: the loss, and how many segments there are
+against how many there should be, are those of the stretches whose segments are known.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.harness.comparison import Comparison, read_cases
+from experiments.harness.procedure import Case, Method, Outcome, Scores, Story, tables_and_rows
+from metriclearn import PartialPartition
+from metriclearn.datasets import LabeledSequences
+from metriclearn.problem.knowledge import pieces_of
+
+_NOTE = (
+    "The loss on what is known: of every labeled stretch, and 1 where no change is found between "
+    "two stretches that differ."
+)
+
+
+class Readings(Comparison):
+    """The procedure: a column is a reading of the training data, an option of the loader.
+
+    The first reading is that of the test data, and has the pictures and the models.
+    """
+
+    measures: Mapping[str, tuple[str, str]] = {
+        **Comparison.measures,
+        "count": ("segments too many or too few in labeled stretches", "less"),
+    }
+
+    def cases(self) -> list[Case]:
+        cases: list[Case] = []
+        for column, unlabeled in self.config.readings.items():
+            config = copy.deepcopy(self.config)
+            config.dataset.loader.unlabeled = unlabeled
+            for i, case in enumerate(read_cases(config)):
+                test = cases[i].test if column != next(iter(self.config.readings)) else case.test
+                cases.append(replace(case, name=f"{column}: {case.name}", column=column, test=test))
+        return cases
+
+    def columns(self, method: Method) -> Sequence[str]:
+        """Nobody knows how many segments the whole of a sequence has."""
+        return ("estimated",)
+
+    def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:
+        model, scores = super().score(model, option, column, case)
+        return model, scores | {"count": np.abs(np.subtract(*counts(model, case.test)))}
+
+    def story(self, outcomes: list[Outcome], folder: Path) -> Story:
+        first = next(iter(self.config.readings))
+        told = super().story([o for o in outcomes if o.case.column == first], folder)
+        numbers = tables_and_rows(self, outcomes)
+        found: dict[str, list[str]] = {}
+        for outcome in outcomes:
+            there, known = counts(outcome.models["estimated"], outcome.case.test)
+            found.setdefault(outcome.name, []).append(str(there.sum()))
+        texts = [f"{name} {' and '.join(totals)}" for name, totals in found.items()]
+        note = (
+            f"Of {known.sum()} segments known there, the methods find, by columns: "
+            f"{'; '.join(texts)}."
+        )
+        for table in numbers["tables"]:
+            table["note"] = note if table["measure"] == "count" else _NOTE
+        return replace(told, numbers=numbers)
+
+
+def counts(model: Any, data: LabeledSequences) -> tuple[NDArray, NDArray]:
+    """Segments of every prediction in the stretches that are known, and how many are true, (N,)."""
+    found, known = [], []
+    for ends, labels in zip(model.predict_change_points(data.sequences), data.labels):
+        stretches = pieces_of(PartialPartition(len(labels), labels)).stretches
+        inside = [(start < ends) & (ends < true[-1]) for start, true in stretches]
+        found.append(sum(1 + np.count_nonzero(changes) for changes in inside))
+        known.append(sum(len(true) for _, true in stretches))
+    return np.array(found), np.array(known)

@@ -1,0 +1,260 @@
+"""ChangePointMetricLearner: a metric, and a penalty per segment, from segmented sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import repeat
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.estimators.inputs import DataSets, read_labelings
+from metriclearn.estimators.learners.alternation import Piece
+from metriclearn.estimators.learners.large_margin import LargeMarginLearner
+from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.oracles.change_points import (
+    ChangePoints,
+    ConstrainedChangePoints,
+    PenalizedSegmentation,
+    segmentation_oracle,
+)
+from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.problem.forms import LinearFeatures, LowRankForm
+from metriclearn.problem.knowledge import PartialPartition, pieces_of
+from metriclearn.problem.losses import KnownLoss
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.risk import Oracle
+from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.solvers.base import Solver
+from metriclearn.solvers.bundle import BundleDual
+from metriclearn.solvers.mahalanobis import DiagonalMetric, Metric
+from metriclearn.solvers.regularizers import L1, Regularizer
+from metriclearn.solvers.subgradient import ProjectedSubgradient
+
+
+@dataclass(eq=False, repr=False)
+class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
+    """Learn a Mahalanobis metric, and the penalty of a segment, from segmented sequences.
+
+    Minimizes the convex objective of Lajugie, Arlot & Bach, Eq. (9),
+
+        Σ_i s_i L_i(B, λ) + Ω(B),   B ⪰ 0, λ ≥ 0,
+
+    where L_i is the margin-rescaled hinge for segmenting sequence i by maximizing
+    (1/T)[Tr(XBXᵀM) − λ Tr M] under the loss ℓ = ‖M − N‖²_F / T, by exact loss-augmented dynamic
+    programs. New sequences are segmented exactly with the learned B and λ.
+
+    The defaults (one weight per feature, L1 of strength 1e-3 on standardized features, learned
+    penalty) are within one standard error of the best setting in 3-fold cross-validation on the
+    training parts of the synthetic sequences, HAPT and Gesture Phase:
+    ``python -m experiments.run experiment=default_settings``, docs/results/default_settings.md.
+    With few, correlated features, as those of HAPT, ``FullMetric()`` and ``SquaredFrobenius(0.1)``
+    are better.
+
+    Parameters
+    ----------
+    metric : Metric
+        ``DiagonalMetric()`` (one weight per feature) or ``FullMetric()``.
+    regularizer : Regularizer
+        ``SquaredFrobenius``, ``L1`` (diagonal metrics) or ``Trace``, each with ``strength``.
+    solver : Solver
+        ``BundleDual`` (certified) or ``ProjectedSubgradient``.
+    penalty : "learned", FeaturePenalty or float
+        Penalty λ ≥ 0 of a segment; "learned" makes it a variable of the convex problem, and
+        ``FeaturePenalty(features)`` a penalty that depends on the sequence and on the boundary.
+    loss_scale : float
+        α > 0, the scale of ℓ inside the margin. With a learned penalty it only rescales B and λ
+        and acts as a factor on the regularizer's strength.
+    n_segments : None or "given"
+        Whether inference knows the number of segments, in training from the labels.
+    min_size : int
+        Smallest number of samples in a predicted segment, and in training.
+    standardize : bool
+        Divide features by their pooled within-sequence standard deviation before learning, so
+        that ``strength`` means the same for all; ``components_`` includes it and applies to data
+        in their own units.
+    oracle : Oracle, optional
+        Inference over segmentations, ``oracle(form, n_clusters)``, in place of ``ChangePoints``,
+        in learning from full labels and in :meth:`predict`. A parameter ``min_size`` that it has
+        is set to the learner's.
+    alternation : Alternation
+        How partial labels are completed and learned from, in turns; not used with full labels.
+    callbacks : sequence of callbacks
+        Objects with ``on_round(progress)``, which may return True to stop, and
+        ``on_end(solution)``: see :mod:`metriclearn.running.callbacks`.
+    n_jobs : int, optional
+        Threads over sequences, as in joblib. BLAS gets one thread below 500 features, where
+        more would only wait for each other.
+    executor : Executor, optional
+        Where the data sets are and oracles run, such as ``DaskExecutor(client)``, see
+        :mod:`metriclearn.running.executors`; in place of ``n_jobs``.
+    verbose : bool, optional
+        Progress bar at once (True), never (False), or in a terminal when fitting takes longer
+        than a few seconds (None).
+
+    Attributes
+    ----------
+    components_ : array (r, P)
+        Lᵀ with B = LLᵀ; r is the rank of B.
+    penalty_ : float or None
+        λ; None after fitting with ``n_segments="given"``.
+    feature_penalty_ : FeaturePenalty or None
+        What changes cost beside λ, with ``coef_``; None for other penalties.
+    completions_ : list of int arrays (T_i,), or None
+        Partial labels, completed.
+    alternation_ : AlternationTrace or None
+        Objective F after every completion and every metric step.
+    solution_ : Solution
+        Objective, lower bound, gap, trace and reason for stopping.
+    scale_ : array (P,)
+        Standard deviations features were divided by (ones without ``standardize``).
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    Notes
+    -----
+    The paper fixes λ = α = 1 (see :meth:`paper`). The cost of a segment inside the loss-augmented
+    problem is then (α − λ) Tr M = 0, so with noisy data the certified optimum shrinks B and
+    predicts too few segments; a learned λ has no such defect and is the default.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(n_features=30, n_relevant=3, random_state=0)
+    >>> learner = ChangePointMetricLearner().fit(data.sequences, data.labels)
+    >>> learner.solution_.converged
+    True
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        **LargeMarginLearner.PARAMETERS,
+        "penalty": either(
+            "learned", number(), Needs("FeaturePenalty(…)", lambda v: isinstance(v, FeaturePenalty))
+        ),
+        "min_size": number(1, whole=True),
+        "n_segments": either(None, "given", remedy="; a number of segments is passed to predict"),
+        "oracle": component(Oracle, "SummedArea()", optional=True),
+    }
+
+    # components are never changed in place, see ComponentParameters.set_params
+    metric: Metric = DiagonalMetric()  # noqa: RUF009
+    regularizer: Regularizer = L1()  # noqa: RUF009
+    solver: Solver = BundleDual()  # noqa: RUF009
+    _: KW_ONLY
+    n_segments: str | None = None
+    min_size: int = 1
+    oracle: Oracle | None = None
+
+    _COMPLETABLE = (False, "n_segments=None")
+    _ONE_IS_FEW = True
+
+    @classmethod
+    def paper(cls, **parameters: Any) -> Self:
+        """The paper's exact setting, ``penalty=1, loss_scale=1``; see the notes on noise."""
+        return cls(**{"penalty": 1.0, "loss_scale": 1.0, **parameters})
+
+    @property
+    def _count_known(self) -> bool:
+        return self.n_segments == "given"
+
+    def _read_truths(self, y: Any, data: DataSets) -> list[Any]:
+        """Every run of equal labels is a segment.
+
+        The hinge is an upper bound only if the labels are among what inference may answer.
+        """
+        who = type(self).__name__
+        if isinstance(self.penalty, FeaturePenalty):
+            exact = isinstance(self.oracle, (ChangePoints, type(None)))
+            if not exact or not isinstance(self.solver, (BundleDual, ProjectedSubgradient)):
+                raise ValueError(
+                    f"{who} needs ChangePoints() or None as oracle, and BundleDual() or "
+                    "ProjectedSubgradient() as solver, to learn penalties of positions, got "
+                    f"{self.oracle!r} and {self.solver!r}."
+                )
+        truths = read_labelings(who, y, data, segments=True, partial=True)
+        for i, truth in enumerate(truths):
+            if isinstance(truth, Partition) and truth.sizes.min() < self.min_size:
+                raise ValueError(
+                    f"{who} needs labeled segments of at least min_size={self.min_size} samples, "
+                    f"but data set {i} has one of {truth.sizes.min()}; lower min_size, or raise it "
+                    "after fitting to predict."
+                )
+        return truths
+
+    def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
+        """Best segmentations that agree with the labels, under the metric to start from.
+
+        The penalty is the one whose segmentations, made without the annotations, have the least
+        loss on what is known.
+        """
+        if not any([known.constraints for known in knowns]):
+            raise ValueError(
+                f"{type(self).__name__} needs labels, but nothing is known of any data set "
+                "(all −1)."
+            )
+        penalty = "learned" if isinstance(self.penalty, FeaturePenalty) else self.penalty
+        components = self._first_components(
+            data, knowns, known_stretches, min_size=1, penalty=penalty
+        )
+        forms = [LowRankForm(array @ components.T) for array in data.arrays]
+        guesses = list(map(_guess, forms, knowns, repeat(self.min_size)))
+        penalty, _ = best_penalty(forms, guesses, min_size=self.min_size, loss=KnownLoss())
+        oracle = ConstrainedChangePoints(self.min_size)
+        return [
+            oracle(form.shifted(-penalty), None, known).completing(known)
+            for form, known in zip(forms, knowns)
+        ]
+
+    def _oracle(self) -> Oracle:
+        return segmentation_oracle(self.oracle, self.min_size)
+
+    def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+        if truths[0].known is None:
+            return super()._terms(truths)
+        features, oracle = LinearFeatures(self.metric), ConstrainedChangePoints(self.min_size)
+        return {"features": features, "loss": KnownLoss(), "oracle": oracle, "completion": oracle}
+
+
+WITHOUT_FEATURE_PENALTY = Needs(  # of a learner that sees other sequences than are predicted
+    "a {name} such as ChangePointMetricLearner(), with another penalty than FeaturePenalty",
+    lambda learner: (
+        isinstance(learner, ChangePointMetricLearner)
+        and not isinstance(learner.penalty, FeaturePenalty)
+    ),
+)
+
+
+def known_stretches(array: NDArray, known: PartialPartition) -> list[Piece]:
+    """Maximal stretches that constraints cover, those that share a position in one."""
+    covered = np.zeros(known.n_samples + 1, dtype=np.int64)
+    for region in known.constraints:
+        covered[region.start + 1 : region.stop] = 1
+    borders = np.flatnonzero(np.diff(covered, prepend=0, append=0)).reshape(-1, 2)
+    pieces = []
+    for first, stop in borders.tolist():
+        pieces.append((array[first - 1 : stop], known.within(first - 1, stop)))
+    return pieces
+
+
+def _guess(form: LowRankForm, known: PartialPartition, min_size: int) -> Partition:
+    """A completion with about as many segments per sample as where the labels are known."""
+    problem = PenalizedSegmentation(form, min_size, known)
+    coarsest, finest = problem.extremes
+    pieces = pieces_of(known)
+    changes = covered = 0
+    for start, ends in pieces.stretches:
+        changes, covered = changes + len(ends) - 1, covered + int(ends[-1]) - start
+    for region in pieces.regions:
+        changes, covered = changes + region.kind.fewest, covered + region.stop - region.start
+    share = known.n_samples / max(covered, 1)
+    wanted = int(np.clip(round(changes * share) + 1, len(coarsest.ends), len(finest.ends)))
+    return Partition(ends=problem.solve_count(wanted)).completing(known)

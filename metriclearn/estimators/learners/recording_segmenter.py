@@ -1,0 +1,296 @@
+"""RecordingSegmenter: from labelled recordings to labelled segments of new ones, in seconds."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from itertools import chain, groupby, pairwise, product
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, ParameterGrid
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+from tqdm import tqdm
+
+from metriclearn.datasets.annotations import Segment
+from metriclearn.datasets.recordings import cached_features
+from metriclearn.datasets.sequences import LabeledSequences, runs
+from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.features.media import duration
+from metriclearn.indices import precision_recall
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    component,
+    either,
+    number,
+)
+
+_GRID = {"learner__regularizer__strength": (1.0, 10.0), "shrinkage": (0.03, 0.1, 0.3)}
+_NOBODY = {"", "-1", "-1.0", "nan", "<na>"}  # what tables say of a sample that has no label
+
+
+@dataclass(eq=False, repr=False)
+class RecordingSegmenter(ComponentParameters):
+    """Segments of recordings, with names: a learned metric, its penalty, and scores of labels.
+
+    The metric is learned with large margin from the labelled recordings; strength and shrinkage
+    are chosen by cross-validation over their groups. A found segment gets the label with the
+    largest mean score over its rows, by linear discriminant analysis with shrinkage (Ledoit &
+    Wolf) of all training rows, and neighbors with one label are joined. Where labels name no
+    classes, as those of shots, it gets none.
+
+    Parameters
+    ----------
+    extractor : extractor, optional
+        Features of a file, such as ``AudioFeatures()``; None where sequences are tables already.
+    learner : segmenter with ``shrinkage`` and ``learner__regularizer__strength``
+    rate : float
+        Rows per second, for tables; an extractor has its own.
+    n_folds : int
+        Of the cross-validation; fewer where there are fewer groups, none for one recording.
+
+    Attributes
+    ----------
+    learner_ : fitted learner
+    labels_ : list of str
+        Empty where labels name no classes, see
+        :func:`~metriclearn.datasets.sequences.name_classes`.
+    label_weights_, label_intercepts_ : arrays (n labels, P) and (n labels,)
+        Linear scores of the labels.
+    validation_loss_ : float or None
+        Mean ‖M − N‖² of held-out recordings with the choice made.
+    validation_ : dict or None
+        Of the same predictions, besides: "one segment", the mean loss without any boundary;
+        "found" and "right", the shares of true boundaries with a predicted one within a second, and
+        of predicted with a true one; "boundaries", the number of true ones.
+    feature_names_ : list of str
+    trained_on_ : list of str
+        Names of the recordings.
+
+    Raises
+    ------
+    ValueError
+        For parameters, recordings or labels that cannot be used, and for predictions before
+        ``fit``.
+    FileNotFoundError
+        If a recording is missing.
+
+    References
+    ----------
+    Ledoit & Wolf, A well-conditioned estimator for large-dimensional covariance matrices, Journal
+    of Multivariate Analysis 88, 2004 (the scores of labels).
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "extractor": component("extract", "AudioFeatures()", optional=True),
+        "learner": component(MahalanobisSegmenter, "WhitenedMetricLearner()"),
+        "rate": number(positive=True),
+        "n_folds": number(1, whole=True),
+    }
+
+    extractor: Any = None
+    learner: MahalanobisSegmenter = WhitenedMetricLearner(retune=True)  # noqa: RUF009
+    _: KW_ONLY
+    rate: float = 1.0
+    n_folds: int = 4
+
+    def fit(self, data: LabeledSequences, progress: bool | None = None) -> Self:
+        """Choose, learn and name.
+
+        Parameters
+        ----------
+        data : LabeledSequences
+            As :func:`metriclearn.datasets.load_recordings` reads it with the same extractor.
+            Samples of label −1 or NaN are left out, and stretches of one sample.
+        progress : bool, optional
+            Whether a bar is shown; None in a terminal only.
+
+        Raises
+        ------
+        ValueError
+            If no recording has a boundary.
+        """
+        import pandas as pd
+
+        check_parameters(self)
+        component(LabeledSequences, "load_files(FOLDER)").check(type(self).__name__, "data", data)
+        either(None, True, False).check(type(self).__name__, "progress", progress)
+        written = sorted({label for labels in data.labels for label in runs(labels)})
+        for label in written:
+            if label.strip().casefold() in _NOBODY:
+                data = data.without(label)
+                warnings.warn(
+                    f"samples of label {label!r} count as those that nobody has labeled and are "
+                    "left out; give them another label if they are of a class.",
+                    stacklevel=2,
+                )
+        truths = [Partition.from_runs(labels) for labels in data.labels]
+        if all(truth.n_clusters == 1 for truth in truths):
+            raise ValueError(
+                f"RecordingSegmenter needs a boundary to learn from, but each recording of "
+                f"{data.name!r}, or each stretch of it with known labels, is a single segment; "
+                "give every segment a line of its own, or rows of another kind another label."
+            )
+        long = [i for i, truth in enumerate(truths) if truth.n_samples > 1]
+        if len(long) < len(truths):
+            short = sorted({data.names[i] for i in set(range(len(truths))) - set(long)})
+            warnings.warn(
+                "recordings of one row, or stretches of one row with known labels, tell nothing of "
+                f"boundaries and are left out: {', '.join(short[:8])}.",
+                stacklevel=2,
+            )
+            data, truths = data.select(long), [truths[i] for i in long]
+        chosen = self._validated(data, truths, progress)
+        # as tables, so that columns are told by their names
+        tables = [pd.DataFrame(X, columns=data.feature_names) for X in data.sequences]
+        self.learner_ = clone(self.learner).set_params(**chosen)
+        self.learner_.fit(tables, data.labels)
+        self.feature_names_ = list(data.feature_names)
+        self.trained_on_ = list(dict.fromkeys(data.names))
+        self._name_labels(data)
+        return self
+
+    def _validated(
+        self, data: LabeledSequences, truths: list[Partition], progress: bool | None
+    ) -> dict[str, float]:
+        """The choice of least loss on recordings held out, and how good it is there."""
+        candidates = list(ParameterGrid(_GRID))
+        n_folds = min(self.n_folds, len(set(data.groups)))
+        self.validation_loss_: float | None = None
+        self.validation_: dict[str, float] | None = None
+        if n_folds < 2:
+            return {}
+        folds = list(GroupKFold(n_folds).split(data.names, groups=data.groups))
+        losses = np.zeros(len(candidates))  # mean ‖M − N‖² of the recordings held out
+        counts = np.zeros((len(candidates), 4))  # true, found, predicted, right boundaries
+        hidden = None if progress is None else not progress
+        jobs = product(range(len(candidates)), folds)
+        for i, (rest, held) in tqdm(list(jobs), desc="learning", disable=hidden):
+            train = data.select(rest)
+            learner = clone(self.learner).set_params(**candidates[i])
+            with warnings.catch_warnings():  # of the choice made they are told in fit
+                warnings.simplefilter("ignore", UserWarning)
+                learner.fit(train.sequences, train.labels)
+            for j in held:
+                N = Partition(ends=learner.predict_change_points(data.sequences[j]))
+                losses[i] += N.n_samples * FrobeniusLoss()(N, truths[j]) / len(truths)
+                sizes = np.array([truths[j].n_clusters, N.n_clusters]) - 1
+                right, found = precision_recall(truths[j], N, margin=self.rows_per_second)
+                counts[i] += [sizes[0], found * sizes[0], sizes[1], right * sizes[1]]
+        best = int(np.argmin(losses))
+        self.validation_loss_ = float(losses[best])
+        true, found, predicted, right = counts[best].tolist()
+        self.validation_ = {
+            "one segment": true / len(truths),  # ‖M − N‖² = K − 1
+            "found": found / true,
+            "right": right / predicted if predicted else 1.0,
+            "boundaries": true,
+        }
+        if self.validation_loss_ >= self.validation_["one segment"]:
+            warnings.warn(
+                f"recordings held out are segmented with a loss of {self.validation_loss_:.2f}, no "
+                f"better than without any boundary ({self.validation_['one segment']:.2f}); label "
+                "more recordings, more like each other, or try other features or another rate.",
+                stacklevel=3,
+            )
+        return candidates[best]
+
+    def segment(
+        self, path: str | os.PathLike[str], cache: str | os.PathLike[str] | None = None
+    ) -> list[Segment]:
+        """Segments of a file as (start, end, label) in seconds.
+
+        The last row may be cut by the end of the file; what little of a segment begins there
+        belongs to the one before.
+        """
+        if self.extractor is None:
+            raise ValueError(
+                "RecordingSegmenter was fitted on tables; pass the rows to segment_features."
+            )
+        segments = self.segment_features(cached_features(path, self.extractor, cache))
+        start, end, label = segments[-1]
+        length = duration(path)
+        if start < length < end + 1 / self.rows_per_second:  # the last row is not full, or missing
+            segments[-1] = (start, length, label)
+            if (length - start) * self.rows_per_second < 1 and len(segments) > 1:
+                start, _, label = segments[-2]
+                segments[-2:] = [(start, length, label)]
+        return segments
+
+    def segment_features(self, X: NDArray[np.float64]) -> list[Segment]:
+        """Segments of the features (T, P) of a recording, each with its best label.
+
+        That is the label with the largest mean score over the rows of the segment; neighbors with
+        one label are joined. Without classes all labels are empty.
+        """
+        check_is_fitted(self, "learner_")
+        ends = self.learner_.predict_change_points(X)
+        partition = Partition(ends=ends)
+        times = np.append(0, ends) / self.rows_per_second
+        if not self.labels_:
+            return [(start, end, "") for start, end in pairwise(times.tolist())]
+        means = partition.pool(np.asarray(X, dtype=np.float64)) / partition.sizes[:, None]
+        scores = means @ self.label_weights_.T + self.label_intercepts_
+        names = [self.labels_[i] for i in np.argmax(scores, axis=1)]
+        segments: list[Segment] = []
+        for start, end, name in zip(times[:-1].tolist(), times[1:].tolist(), names):
+            if segments and segments[-1][2] == name:
+                start = segments.pop()[0]
+            segments.append((start, end, name))
+        return segments
+
+    @property
+    def rows_per_second(self) -> float:
+        """The extractor's rate, or ``rate`` for tables."""
+        return float(self.rate if self.extractor is None else self.extractor.rate)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write to one file, see :func:`metriclearn.save`."""
+        import metriclearn
+
+        return metriclearn.save(self, path)
+
+    def _name_labels(self, data: LabeledSequences) -> None:
+        """Linear scores of every label, by linear discriminant analysis of all rows, O(T P²)."""
+        from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+        names = np.concatenate([np.asarray(labels).astype(str) for labels in data.labels])
+        self.labels_ = sorted(set(names.tolist())) if data.has_classes else []
+        self.label_weights_ = np.zeros((len(self.labels_), len(data.feature_names)))
+        self.label_intercepts_ = np.zeros(len(self.labels_))
+        if not self.labels_:
+            return
+        alike = groupby(sorted(self.labels_, key=_spelled), _spelled)
+        if twice := [spellings for _, of_one in alike if len(spellings := list(of_one)) > 1]:
+            warnings.warn(
+                f"labels {', '.join(map(repr, chain(*twice)))} count as different classes, but "
+                "differ by spaces or capitals only; write them alike if they are one.",
+                stacklevel=3,
+            )
+        analysis = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        rows = np.vstack(data.sequences)
+        varies = np.ptp(rows, axis=0) > 0  # what does not may be too large to be squared
+        rows = rows[:, varies]
+        scaler = StandardScaler(with_mean=False).fit(rows)
+        with warnings.catch_warnings():  # of a label with one row only
+            warnings.filterwarnings("ignore", "Only one sample", UserWarning)
+            analysis.fit(scaler.transform(rows), names)
+        weights, intercepts = analysis.coef_ / scaler.scale_, analysis.intercept_
+        if len(self.labels_) == 2:  # one score, that of the second label
+            weights, intercepts = np.vstack([-weights, weights]), np.append(-intercepts, intercepts)
+        self.label_weights_[:, varies], self.label_intercepts_ = weights, intercepts
+
+
+def _spelled(label: str) -> str:
+    return "".join(label.split()).casefold()

@@ -1,0 +1,365 @@
+"""Large-margin learning after a linear map of the features: B = WᵀCW, C learned, W computed before.
+
+W is the whitening within segments or clusters (relevant component analysis), or the components of
+any metric that is in use already.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from operator import attrgetter
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from metriclearn.estimators.inputs import check_range, read_weights
+from metriclearn.estimators.learned_metric import (
+    LearnedMetric,
+    MetricEstimator,
+    covariances,
+    spread,
+    whitening,
+)
+from metriclearn.estimators.learners.change_points import (
+    WITHOUT_FEATURE_PENALTY,
+    ChangePointMetricLearner,
+)
+from metriclearn.estimators.learners.clustering import ClusteringMetricLearner
+from metriclearn.estimators.learners.linear import PrincipalComponents
+from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.oracles.averaged import Averaged
+from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.problem.forms import LowRankForm, center
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, component, either, number
+from metriclearn.solvers.base import Solution
+from metriclearn.solvers.bundle import BundleDual
+from metriclearn.solvers.mahalanobis import FullMetric
+from metriclearn.solvers.regularizers import SquaredFrobenius
+
+_WHITENED = ChangePointMetricLearner(regularizer=SquaredFrobenius(1.0), standardize=False)  # cloned
+_REFERRED = ChangePointMetricLearner(  # cloned
+    FullMetric(), solver=BundleDual(tolerance=1e-3, max_rounds=200), standardize=False
+)
+
+
+class MappedLearner(LearnedMetric, ABC):
+    """Learn C of B = WᵀCW with large margin from the mapped features X Wᵀ.
+
+    A subclass has the parameter ``learner``, of C, says how labels are read and computes W; it may
+    change the learner before it is fitted.
+    """
+
+    _segments: ClassVar[bool]  # whether every run of equal labels is a segment
+    learner: Any
+
+    @property
+    def solution_(self) -> Solution:
+        """What the inner learner's solver found."""
+        return self.learner_.solution_
+
+    @abstractmethod
+    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
+        """W, (r, P), from the data sets of positive weight."""
+
+    def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
+        """The learner of C, not fitted."""
+        return clone(self.learner)
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Find W, then learn C; parameters as for the learner of C.
+
+        Features that are constant in every data set get no weight. All sequences of positive
+        weight count alike in W, clusterings by their weights; in C both count by their weights.
+
+        Raises
+        ------
+        ValueError
+            For data, labels or parameters that cannot be used, in one sentence.
+        """
+        who = type(self).__name__
+        data, truths = self._read_labeled(X, y, segments=self._segments)
+        weights = read_weights(who, sample_weight, len(truths))
+        weights = np.ones(len(truths)) if weights is None else weights
+        used = np.flatnonzero(weights)
+        used_truths = [truths[i] for i in used]
+        data, varies = data.subset(used).varying(self)
+        spreads = np.max([np.ptp(array, axis=0) for array in data.arrays], axis=0)
+        # 1 between 1e-45 and 1e45; else a power of two, by which data are divided without rounding
+        unit = 2.0 ** (300 * np.round(np.log2(spreads.max()) / 300))
+        check_range(who, "features with spreads", spreads / unit, 1e50)
+        arrays = [array / unit for array in data.arrays]
+        W = self._map(arrays, used_truths, weights[used])
+        mapped = [center(array) @ W.T for array in arrays]
+        weights = None if sample_weight is None else weights[used]
+        self.learner_ = self._inner(mapped, used_truths).fit(mapped, used_truths, weights)
+        components = self.learner_.components_ @ W
+        self.components_ = spread(components / unit, varies)
+        self._finish(arrays, used_truths, components)
+        return self
+
+    def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
+        """Set what is fitted besides the components."""
+        self.penalty_ = self.learner_.penalty_
+
+
+class MappedSegmenter(MappedLearner, MahalanobisSegmenter):
+    """A mapped learner of change-points, with the parameter ``retune``."""
+
+    _segments = True
+    retune: bool
+
+    # what prediction asks for besides the metric is the inner learner's
+    min_size = property(attrgetter("learner.min_size"))  # type: ignore[assignment]
+    n_segments = property(attrgetter("learner.n_segments"))  # type: ignore[assignment]
+
+    def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
+        super()._finish(arrays, truths, components)
+        if self.retune and self.penalty_ is not None and len(components):
+            forms = [LowRankForm(center(array) @ components.T) for array in arrays]
+            self.penalty_, _ = best_penalty(forms, truths, min_size=self.min_size)
+
+
+@dataclass(eq=False, repr=False)
+class WhitenedMetricLearner(MappedSegmenter):
+    """Learn a metric after relevant component analysis: few sequences, many features.
+
+    The objective is Eq. (9) of the paper.
+
+    With W the whitening of the covariance within segments (RCA, directions ordered by how much
+    they vary between segments), the metric is B = WᵀCW and C is learned with large margin. On
+    correlated features, such as those of sound and pictures, a regularized C near a multiple of
+    the identity is a far better start than a regularized B: W takes off what varies for reasons
+    that do not concern the labels. Cost: O(P³) and that of the inner learner.
+
+    Parameters
+    ----------
+    learner : ChangePointMetricLearner
+        Learns C; ``standardize=False`` keeps the whitened units.
+    shrinkage : float
+        Share of the diagonal in the covariance within segments, see
+        :class:`~metriclearn.baselines.RelevantComponents`.
+    n_components : int, optional
+        Keep only the directions that vary most between segments, relative to within.
+    retune : bool
+        After learning, set the penalty to that of least training loss (exactly).
+
+    Attributes
+    ----------
+    components_ : array (r, P)
+    penalty_ : float or None
+    learner_ : ChangePointMetricLearner
+        Fitted to whitened features.
+    solution_ : Solution
+        Its certificate.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "learner": WITHOUT_FEATURE_PENALTY,
+        "shrinkage": number(0, 1),
+        "n_components": either(None, number(1, whole=True)),
+    }
+
+    learner: ChangePointMetricLearner = _WHITENED
+    _: KW_ONLY
+    shrinkage: float = 0.1
+    n_components: int | None = None
+    retune: bool = False
+
+    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
+        total, within = covariances(arrays, truths)
+        return whitening(total, within, self.shrinkage, self.n_components)
+
+
+@dataclass(eq=False, repr=False)
+class ReferenceMetricLearner(MappedSegmenter):
+    """Learn a metric near a reference metric: of PCA, RCA, or of the plain features.
+
+    The objective is Eq. (9) of the paper.
+
+    With W the components of the reference, the metric is B = WᵀCW, and C minimizes
+
+        Σ_i L_i(C, λ) + (μ/2) ‖C/s − I‖²_F / r,   C ⪰ 0 (r × r), λ ≥ 0,
+
+    where s = α/λ₀ sets the scale: λ₀ is the penalty that suits the reference best (least training
+    loss, found exactly) and α the scale of the loss. Whatever the units, a large μ gives the
+    reference, which is where unsupervised methods stop, and a small one the metric that the labels
+    ask for within the span of W. So a strength chosen on held-out sequences does as well as the
+    reference, or better, up to the luck of the choice. Cost: that of the reference, and of the
+    inner learner in r dimensions.
+
+    Parameters
+    ----------
+    reference : estimator with ``fit(X, y)`` and ``components_``
+        Such as :class:`PrincipalComponents`, or ``RelevantComponents()`` and ``Euclidean()`` of
+        :mod:`metriclearn.baselines`.
+    learner : ChangePointMetricLearner
+        Learns C; its regularizer is replaced.
+    strength : float
+        μ > 0.
+    retune : bool
+        After learning, set the penalty to that of least training loss (exactly), as for the
+        reference.
+
+    Attributes
+    ----------
+    components_ : array (k, P)
+    penalty_ : float or None
+    learner_ : ChangePointMetricLearner
+        Fitted to the components of the reference.
+    solution_ : Solution
+        Its certificate.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "reference": component(MetricEstimator, "PrincipalComponents(10)"),
+        "learner": WITHOUT_FEATURE_PENALTY,
+        "strength": number(1e-12),
+    }
+
+    reference: MetricEstimator = PrincipalComponents(10)  # noqa: RUF009
+    learner: ChangePointMetricLearner = _REFERRED
+    _: KW_ONLY
+    strength: float = 1e-2
+    retune: bool = True
+
+    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
+        return clone(self.reference).fit(arrays, truths).components_
+
+    def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
+        forms = [LowRankForm(Z) for Z in mapped]
+        penalty, _ = best_penalty(forms, truths, min_size=self.min_size)
+        scale = self.learner.loss_scale / penalty
+        strength = self.strength / (scale**2 * mapped[0].shape[1])
+        if not np.isfinite(strength):
+            raise ValueError(
+                "ReferenceMetricLearner needs a reference in which segments differ, got one "
+                f"whose best penalty is {penalty:.3g}; pass another reference."
+            )
+        return clone(self.learner).set_params(regularizer=SquaredFrobenius(strength, scale))
+
+
+@dataclass(eq=False, repr=False)
+class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
+    """Learn a full metric after relevant component analysis: few samples.
+
+    The objective is Eq. (9) of the paper.
+
+    With W the whitening of a covariance S, the metric is B = WᵀCW and C is learned with large
+    margin. K-means looks for round clusters of one size. S within clusters (RCA's whitening,
+    ``between=0``) provides them, and a strongly regularized C keeps the directions in which
+    clusters differ, in proportion to how much they do; with the total covariance (``between=1``)
+    all those directions count alike, and the limit of strong regularization is near that of
+    :class:`~metriclearn.baselines.ClosedFormMetric`. ``shrinkage=1`` is
+    :class:`ClusteringMetricLearner` itself. The defaults had nearly the least loss on 60 small
+    tables (docs/results/clustering_defaults.md); their local search depends slightly on the order
+    of the samples. Cost: O(TP² + P³) and that of the inner learner.
+
+    With ``toward`` = μ, C minimizes
+
+        Σ_i s_i L_i(C) + (μ/2) h ‖C/c − I‖²_F / r,   C ⪰ 0 (r × r),
+
+    where c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩ over the mapped data sets Z_i is the multiple of the
+    identity under which the truth scores as much as the loss of what shares nothing with it, and h
+    the mean of K_i/T_i, the unit of the hinge. Whatever the units and the number of samples, a
+    large μ gives the metric WᵀW itself, that of RCA or of a ``reference``. Such a metric has the
+    directions in which the training clusters do not differ, too, which others may need.
+
+    Parameters
+    ----------
+    learner : ClusteringMetricLearner
+        Learns C; ``standardize=False`` keeps the whitened units. Its ``n_init`` and
+        ``random_state`` are those of :meth:`predict`.
+    n_clusters : "given", int or None
+        As in :class:`ClusteringMetricLearner`; replaces the learner's.
+    shrinkage : float in [0, 1]
+        Share of the diagonal in S, for few samples.
+    between : float in [0, 1]
+        Share of the covariance between clusters that is added to the one within: 0 within, 1 total.
+    reference : estimator with ``fit(X, y)`` and ``components_``, optional
+        Whose components are W, in place of a whitening, such as ``ClosedFormMetric(0.1)`` of
+        :mod:`metriclearn.baselines`; ``shrinkage`` and ``between`` are then not used.
+    toward : float, optional
+        μ > 0; replaces the learner's regularizer, which draws C to zero.
+
+    Attributes
+    ----------
+    components_ : array (r, P)
+    penalty_ : float or None
+    n_clusters_ : int or None
+    learner_ : ClusteringMetricLearner
+        Fitted to whitened features.
+    solution_ : Solution
+        What its solver found; ``learner_.certificate_`` says what that is worth.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "learner": component(ClusteringMetricLearner, "ClusteringMetricLearner()"),
+        "shrinkage": number(0, 1),
+        "between": number(0, 1),
+        "reference": component(MetricEstimator, "ClosedFormMetric(0.1)", optional=True),
+        "toward": either(None, number(1e-12)),
+    }
+
+    _segments = False
+
+    learner: ClusteringMetricLearner = ClusteringMetricLearner(  # noqa: RUF009
+        regularizer=SquaredFrobenius(10.0),
+        oracle=Averaged(),
+        standardize=False,
+    )
+    _: KW_ONLY
+    n_clusters: str | int | None = "given"
+    shrinkage: float = 0.1
+    between: float = 0.0
+    reference: MetricEstimator | None = None
+    toward: float | None = None
+
+    n_init = property(attrgetter("learner.n_init"))  # type: ignore[assignment]
+    random_state = property(attrgetter("learner.random_state"))  # type: ignore[assignment]
+
+    def _map(self, arrays: list[NDArray], truths: list[Partition], weights: NDArray) -> NDArray:
+        if self.reference is not None:
+            return clone(self.reference).fit(arrays, truths).components_
+        total, within = covariances(arrays, truths, weights)
+        return whitening(total, within + self.between * (total - within), self.shrinkage)
+
+    def _inner(self, mapped: list[NDArray], truths: list[Partition]) -> Any:
+        learner = clone(self.learner).set_params(n_clusters=self.n_clusters)
+        if self.toward is None:
+            return learner
+        score = sum(np.sum(truth.root(Z) ** 2) for Z, truth in zip(mapped, truths))
+        if score <= 1e-20 * sum(np.sum(Z**2) for Z in mapped):  # rounding of equal means
+            raise ValueError(
+                "WhitenedClusteringLearner needs clusters whose means differ under the reference "
+                "to learn toward it, got none; pass another reference, or toward=None."
+            )
+        counts = np.array([truth.n_clusters for truth in truths])
+        scale = 2 * learner.loss_scale * counts.sum() / score
+        unit = learner.loss_scale * np.mean(counts / [truth.n_samples for truth in truths])
+        strength = self.toward * unit / (scale**2 * mapped[0].shape[1])
+        return learner.set_params(regularizer=SquaredFrobenius(float(strength), float(scale)))
+
+    def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
+        super()._finish(arrays, truths, components)
+        self.n_clusters_ = self.learner_.n_clusters_

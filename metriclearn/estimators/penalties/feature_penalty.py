@@ -1,0 +1,182 @@
+"""FeaturePenalty: what a change costs, as a linear function of the sequence and of the boundary."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import (
+    check_parameters,
+    component,
+    either,
+    number,
+    real_array,
+    several,
+    shown,
+)
+
+_FEATURE = either(component("transform", "SequenceFeatures()"), component("__call__", "np.ptp"))
+_VARIES = 1e-9  # of the largest value: what deviates less from its mean is constant
+
+
+@dataclass(eq=False, repr=False)
+class FeaturePenalty(ComponentParameters):
+    """Penalty λ + ⟨v, ψ(t)⟩ of a change at t, learned with the metric in one convex problem.
+
+    The score of a segmentation M of a sequence X,
+
+        ⟨XBXᵀ, M⟩ − λ Tr M − Σ_{changes t of M} ⟨v, ψ(t)⟩,
+
+    is linear in (B, v, λ), so that hinge, oracles, solver and certificate stay those of a learned
+    penalty; without features it is the learned penalty. ψ are the features less their means over the
+    positions of the training sequences, over their deviations: λ ≥ 0 is the penalty where they are
+    typical. The regularizer of the metric sees v, too, per sample of a mean segment and times
+    ``strength``: Ω(B, v·strength/T̄), with T̄ the mean length of the training segments, as the
+    score of a segment is a sum over its samples and its penalty is not.
+
+    Of new sequences, features beyond what training has seen are those at the end of its range: a
+    penalty goes no further along a feature than it has been learned, and a constant sequence costs
+    as much as the quietest one.
+
+    Parameters
+    ----------
+    features : sequence of features
+        Each an object with ``transform``, from a list of sequences to what it says of each, such as
+        :class:`~metriclearn.features.SequenceFeatures` and
+        :class:`~metriclearn.features.BoundaryFeatures`, or a function of one sequence (T, P).
+        What is said of a sequence is an array (q,), or (T+1, q) with a row for every position of a
+        change, 0 … T, of which the first and the last are not used.
+    nonnegative : bool or sequence of bool
+        Whether v ≥ 0, of all columns or of each: a change may only cost more where the feature is
+        larger.
+    strength : float > 0
+
+    Attributes
+    ----------
+    mean_, deviation_ : arrays (q,)
+        Of the features over the training sequences, each with the same weight; the deviation of a
+        constant one is ∞.
+    range_ : array (2, q)
+        Smallest and largest features of the training sequences.
+    coef_ : array (q,)
+        v for features in their own units.
+
+    Raises
+    ------
+    ValueError
+        From the learner's ``fit``, for parameters that cannot be used.
+
+    See Also
+    --------
+    ChangePointMetricLearner : whose convex problem it is part of.
+    PenaltyLearner : penalties of sequences under a metric that is there already.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner, FeaturePenalty, SequenceFeatures
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(3, 100, 5, 2, (3, 4), random_state=0)
+    >>> penalty = FeaturePenalty((SequenceFeatures(("log_noise",)),))
+    >>> learner = ChangePointMetricLearner(penalty=penalty).fit(data.sequences, data.labels)
+    >>> learner.feature_penalty_.coef_.shape
+    (1,)
+    """
+
+    PARAMETERS: ClassVar = {
+        "features": several(_FEATURE, "{name}=(…) of functions, or of objects with transform"),
+        "nonnegative": either(
+            True, False, several(either(True, False), "a sequence of True and False")
+        ),
+        "strength": number(1e-12, 1e12),
+    }
+
+    features: Sequence[Any] = ()
+    nonnegative: bool | Sequence[bool] = False
+    strength: float = 1.0
+
+    def fit(self, X: Iterable[NDArray], truths: Sequence[Any], unit: float = 1.0) -> Self:
+        """Means and deviations of features, one sequence at a time; v is learned elsewhere.
+
+        Parameters
+        ----------
+        X : iterable of (T_i, P) arrays
+        truths : sequence of Partition
+        unit : float
+            What the data are divided by in learning, where they are not standardized.
+
+        Raises
+        ------
+        ValueError
+            If features are not what is said above, or not the same for all sequences.
+        """
+        check_parameters(self)
+        means, variances, ranges = [], [], []
+        for array in X:
+            rows = self.transform(array)[1:-1]
+            means.append(rows.mean(axis=0))
+            variances.append(rows.var(axis=0))
+            ranges.append([rows.min(axis=0), rows.max(axis=0)])
+            if len(means[-1]) != len(means[0]):
+                raise ValueError(
+                    f"FeaturePenalty needs the same features of every sequence, got {len(means[0])} "
+                    f"of sequence 0 and {len(means[-1])} of sequence {len(means) - 1}."
+                )
+        lowest, highest = np.swapaxes(ranges, 0, 1)
+        self.range_ = np.array([lowest.min(axis=0), highest.max(axis=0)])
+        self.mean_ = np.mean(means, axis=0)
+        deviation = np.sqrt(np.mean(variances + (means - self.mean_) ** 2, axis=0))
+        varies = deviation > _VARIES * np.max(np.abs(means), axis=0, initial=0.0)
+        self.deviation_ = np.where(varies, deviation, np.inf)
+        q = len(self.mean_)
+        if np.size(self.nonnegative) not in (1, q):
+            raise ValueError(
+                f"FeaturePenalty needs one nonnegative for each of {q} features, got "
+                f"{shown(self.nonnegative)}."
+            )
+        # solvers' weights are not negative: where v may be, a feature comes with either sign
+        free = ~np.broadcast_to(np.asarray(self.nonnegative, dtype=bool), q)
+        self.signs_ = np.hstack([np.eye(q)[:, varies], -np.eye(q)[:, varies & free]])
+        sizes = np.concatenate([truth.sizes for truth in truths])
+        self.unit_ = float(np.mean(sizes)) / (self.strength * unit**2)
+        self.coef_ = np.zeros(q)
+        return self
+
+    @property
+    def n_columns(self) -> int:
+        """Number of nonnegative weights that solvers learn."""
+        return self.signs_.shape[1]
+
+    def transform(self, X: NDArray) -> NDArray[np.float64]:
+        """The features of one sequence at every position, in their own units, (T+1, q)."""
+        T, parts = len(X), [np.zeros((len(X) + 1, 0))]
+        for feature in self.features:
+            values = feature.transform([X])[0] if hasattr(feature, "transform") else feature(X)
+            rows = real_array("FeaturePenalty", f"values of {shown(feature)}", values, None)
+            rows = rows[None] if rows.ndim == 0 else rows
+            if rows.ndim > 2 or (rows.ndim == 2 and len(rows) != T + 1):
+                raise ValueError(
+                    f"FeaturePenalty needs features of shape (q,), or ({T + 1}, q) with a row for "
+                    f"every position 0 … T, got {rows.shape} from {shown(feature)}."
+                )
+            parts.append(np.broadcast_to(np.atleast_2d(rows), (T + 1, rows.shape[-1])))
+        return np.hstack(parts)
+
+    def columns(self, X: NDArray) -> NDArray[np.float64]:
+        """ψ as solvers see it, in the unit of their weights, (T+1, n_columns)."""
+        return ((self.transform(X) - self.mean_) / self.deviation_ * self.unit_) @ self.signs_
+
+    def weighted(self, weights: NDArray) -> Self:
+        """A copy with the v of a solver's weights, (n_columns,)."""
+        penalty = copy.copy(self)
+        penalty.coef_ = self.signs_ @ weights * self.unit_ / self.deviation_
+        return penalty
+
+    def penalties(self, X: NDArray) -> NDArray[np.float64]:
+        """⟨v, ψ(t)⟩ at every position of one sequence, what changes cost beside λ, (T+1,)."""
+        return (np.clip(self.transform(X), *self.range_) - self.mean_) @ self.coef_

@@ -1,0 +1,250 @@
+"""Max-margin interval regression, and the intervals of penalties that suit annotations.
+
+Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection using max margin
+interval regression, ICML 2013; Hocking et al., BMC Bioinformatics 14:164, 2013.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from metriclearn.estimators.inputs import read_weights
+from metriclearn.oracles.segmentation_path import SegmentationPath, widest_run
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import Needs, check_parameters, number, real_array
+
+Truth = Partition | PartialPartition
+
+
+@dataclass(eq=False, repr=False)
+class IntervalRegression(RegressorMixin, BaseEstimator):
+    """A linear, or quadratic, function whose values should lie well inside given intervals.
+
+    Minimizes, over w and a free intercept b, for standardized features x and intervals [l, h],
+
+        (1/n) Σ [m − (z − l)]₊² + [m − (h − z)]₊² + μ(r‖w‖₁ + (1 − r)/2 ‖w‖²),   z = ⟨w, x⟩ + b:
+
+    the squared hinge of max-margin interval regression with an elastic net, convex. Ends of −∞
+    and +∞ cost nothing; features that do not vary are not used. With ``products`` p > 0 the
+    features p·x_i x_j, i ≤ j, are added to x: the smaller p is, the more has to be gained by the
+    curvature.
+
+    Parameters
+    ----------
+    strength : float ≥ 0
+        μ.
+    l1_ratio : float
+        r in [0, 1].
+    margin : float ≥ 0
+        m, in the units of the intervals.
+    products : float ≥ 0
+        p.
+
+    Attributes
+    ----------
+    mean_ : array (P,)
+    coef_ : array (P,)
+        The slope at the mean, for features in their own units.
+    product_coef_ : array (P, P)
+        C, symmetric, in their own units: z = b + ⟨w, x⟩ + (x − x̄)ᵀ C (x − x̄), with ``coef_`` for w
+        and ``mean_`` for x̄.
+    intercept_ : float
+        b.
+    objective_ : float
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    References
+    ----------
+    Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection using max
+    margin interval regression, ICML 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.baselines import IntervalRegression
+    >>> features, intervals = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0, 2], [1, 3], [2, 4]])
+    >>> line = IntervalRegression().fit(features, intervals)
+    >>> line.predict(features).round(1)
+    array([1., 2., 3.])
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "strength": number(),
+        "l1_ratio": number(0, 1),
+        "margin": number(),
+        "products": number(),
+    }
+
+    strength: float = 1e-2
+    l1_ratio: float = 0.0
+    margin: float = 1.0
+    products: float = 0.0
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to n intervals.
+
+        Parameters
+        ----------
+        X : array (n, P), P may be 0: a constant
+        y : array (n, 2)
+            Lower and upper ends, −∞ and +∞ allowed.
+        sample_weight : array (n,), optional
+
+        Raises
+        ------
+        ValueError
+            If an interval is empty or NaN, none has a finite end, or a parameter is out of range.
+        """
+        check_parameters(self)
+        rows = self._rows(X, reset=True)
+        ends = _read_intervals(y, len(rows))
+        finite = np.isfinite(ends)
+        if not finite.any():
+            raise ValueError("IntervalRegression needs at least one interval with a finite end.")
+        weights = read_weights("IntervalRegression", sample_weight, len(rows))
+        weights = np.ones(len(rows)) if weights is None else weights
+        mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+        varies = deviation > 1e-12 * np.maximum(1.0, np.abs(mean))
+        deviation = np.where(varies, deviation, np.inf)
+        Z, P = (rows - mean) / deviation, len(mean)
+        pairs = np.triu_indices(P if self.products else 0)
+        columns = np.hstack([Z, self.products * Z[:, pairs[0]] * Z[:, pairs[1]]])
+        middle = float(np.median(ends[finite]))
+        solution = self._minimize(columns, ends, weights / weights.sum(), middle)
+        self.mean_, self.coef_ = mean, solution[:P] / deviation
+        self.intercept_ = float(solution[-1] - self.coef_ @ mean)
+        curvature = np.zeros((P, P))
+        curvature[pairs] = self.products * solution[P:-1]
+        curvature = curvature / deviation / deviation[:, None]
+        self.product_coef_ = (curvature + curvature.T) / 2
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """z of every row, (n,)."""
+        check_is_fitted(self)
+        rows = self._rows(X, reset=False)
+        values = rows @ self.coef_ + self.intercept_
+        if np.any(getattr(self, "product_coef_", 0.0)):  # older files have none
+            centered = rows - self.mean_
+            with np.errstate(over="ignore", invalid="ignore"):
+                values += np.sum(centered @ self.product_coef_ * centered, axis=1)
+            if not np.isfinite(values).all():
+                raise ValueError(
+                    "IntervalRegression with products needs features whose products are finite, "
+                    f"got up to {np.max(np.abs(rows)):.1e}; rescale them as in training."
+                )
+        return values
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Share of values inside their intervals."""
+        z = self.predict(X)
+        ends = _read_intervals(y, len(z))
+        inside = (ends[:, 0] <= z) & (z <= ends[:, 1])
+        weights: Any = read_weights("IntervalRegression", sample_weight, len(z))
+        return float(np.average(inside, weights=weights))
+
+    def _rows(self, X: ArrayLike, reset: bool) -> NDArray[np.float64]:
+        """X as floats, (n, P), P may be 0."""
+        rows = real_array("IntervalRegression", "X", X, empty=True)
+        if len(rows) == 0:
+            raise ValueError("IntervalRegression needs at least one row in X, got 0 sample(s).")
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return rows
+
+    def _minimize(self, Z: NDArray, ends: NDArray, weights: NDArray, start: float) -> NDArray:
+        """(w, b), with w split in two nonnegative parts so that ‖w‖₁ is smooth."""
+        P = Z.shape[1]
+        l1, l2 = self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
+
+        def objective(v: NDArray) -> tuple[float, NDArray]:
+            w = v[:P] - v[P : 2 * P]  # v holds both parts of w and then b
+            z = Z @ w + v[-1]
+            below = np.maximum(0.0, self.margin - (z - ends[:, 0]))
+            above = np.maximum(0.0, self.margin - (ends[:, 1] - z))
+            value = weights @ (below**2 + above**2) + l1 * v[:-1].sum() + 0.5 * l2 * (w @ w)
+            slope = 2.0 * weights * (above - below)
+            gradient = Z.T @ slope + l2 * w
+            return value, np.concatenate([gradient + l1, l1 - gradient, [slope.sum()]])
+
+        bounds = [(0, None)] * (2 * P) + [(None, None)]
+        minimum = minimize(
+            objective,
+            np.append(np.zeros(2 * P), start),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": 10_000, "maxfun": 100_000, "ftol": 1e-14, "gtol": 1e-10},
+        )
+        self.objective_ = float(minimum.fun)
+        return np.append(minimum.x[:P] - minimum.x[P : 2 * P], minimum.x[-1])
+
+
+def label_error(ends: NDArray, truth: Truth) -> float:
+    """Error of a segmentation: annotations that it contradicts, or ‖M − N‖²_F.
+
+    For a PartialPartition every constraint that the segmentation breaks counts one, as in the
+    field's label error; for a Partition the error is the loss times T.
+    """
+    if isinstance(truth, Partition):
+        return FrobeniusLoss()(Partition(ends=ends), truth) * truth.n_samples
+    return float(sum(not region.allows(ends[:-1]) for region in truth.constraints))
+
+
+def path_errors(path: SegmentationPath, truth: Truth) -> NDArray[np.float64]:
+    """:func:`label_error` of every segmentation of a path, (m,)."""
+    return np.array([label_error(ends, truth) for ends in path.change_points])
+
+
+def target_interval(path: SegmentationPath, errors: ArrayLike) -> tuple[float, float]:
+    """Logarithms of the ends of the widest interval of penalties with the least error.
+
+    Exact: the optimal segmentation is piecewise constant in the penalty and the path has all its
+    pieces. Widest in ratio; −∞ and +∞ where the least error is kept however small or large the
+    penalty is.
+    """
+    wrong = np.asarray(errors, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.maximum(path.penalties, 0.0))
+    logs[-1, 0], logs[0, 1] = -np.inf, np.inf
+    first, last = widest_run(wrong <= wrong.min() + 1e-12, *logs.T)
+    return float(logs[last, 0]), float(logs[first, 1])
+
+
+def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight: float) -> float:
+    """The log penalty z moved towards an interval.
+
+    argmin_x (x − z)² + weight ([margin − (x − low)]₊² + [margin − (high − x)]₊²), exact.
+    """
+    a, b = interval[0] + margin, interval[1] - margin  # beyond these the hinges are active
+    if a > b and (z - a) + weight * (b - a) <= 0 <= (z - b) + weight * (a - b):
+        return (z + weight * (a + b)) / (1.0 + 2.0 * weight)  # both hinges are active
+    if z < a:
+        return (z + weight * a) / (1.0 + weight)
+    if z > b:
+        return (z + weight * b) / (1.0 + weight)
+    return z
+
+
+def _read_intervals(y: ArrayLike, n: int) -> NDArray[np.float64]:
+    """n intervals, (n, 2)."""
+    ends = real_array("IntervalRegression", "y", y, infinite=True)
+    if ends.shape != (n, 2) or not np.all(ends[:, 0] <= ends[:, 1]):
+        raise ValueError(
+            f"IntervalRegression needs one interval (low, high) with low <= high for each of "
+            f"the {n} rows, got an array of shape {ends.shape}."
+        )
+    return ends

@@ -1,0 +1,458 @@
+"""Learning the penalty of a segment from annotated sequences, the metric being fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from metriclearn.estimators.inputs import (
+    DataSets,
+    check_features,
+    check_range,
+    keep_features,
+    read_data_sets,
+    read_labelings,
+)
+from metriclearn.estimators.penalties.interval_regression import (
+    IntervalRegression,
+    Truth,
+    label_error,
+    moved_penalty,
+    path_errors,
+    target_interval,
+)
+from metriclearn.estimators.prediction.segmenter import PlottedSegmenter
+from metriclearn.features.sequence import SequenceFeatures
+from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
+from metriclearn.oracles.change_points import ConstrainedChangePoints, PenalizedSegmentation
+from metriclearn.oracles.margins import boundary_margins
+from metriclearn.oracles.segmentation_path import SegmentationPath, hull_vertices, path_along
+from metriclearn.problem.forms import LowRankForm, center
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.partition import Partition
+from metriclearn.running.components import ComponentParameters
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    component,
+    needs,
+    number,
+    real_array,
+    several,
+)
+
+_PATHS = Needs(
+    "{name}=None or a list of paths such as identity_paths(X) gives",
+    lambda paths: (
+        paths is None
+        or (isinstance(paths, (list, tuple)) and set(map(type, paths)) == {SegmentationPath})
+    ),
+)
+
+
+@dataclass(eq=False, repr=False)
+class SegmentCounts(StatelessTransformer):
+    """log K of the optimal segmentations at some given penalties: a feature of a whole sequence.
+
+    How many segments min ‖Z − MZ‖² + penalty · K has, over a range of penalties, says how many
+    changes of which size there are, and how rough what lies between them is; a sequence whose noise
+    is not white has more small ones than its noise level tells. Exact, one pruned dynamic program
+    for each penalty.
+
+    Parameters
+    ----------
+    log_penalties : sequence of float
+        Natural logarithms of the penalties, in units of squared distance of Z.
+    representation : transformer, optional
+        What makes Z of a sequence and learns nothing, such as a Pipeline of
+        :class:`~metriclearn.features.SlidingMoments` with a scale: in units of each sequence's own
+        noise, penalties mean the same for all. The sequence as it is by default.
+    min_size : int
+        Smallest number of samples in a segment.
+
+    Raises
+    ------
+    ValueError
+        For parameters or sequences that cannot be used.
+
+    See Also
+    --------
+    segmentation_path : the optimal segmentations at all penalties.
+    FeaturePenalty : the penalty that depends on such features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn import SegmentCounts
+    >>> X = np.repeat([[0.0], [1.0], [9.0]], 20, axis=0)
+    >>> np.exp(SegmentCounts((0, 3, 9)).transform([X])).round()
+    array([[3., 2., 1.]])
+    """
+
+    PARAMETERS: ClassVar = {
+        "log_penalties": several(number(-200, 200), "{name} from -200 to 200"),
+        "representation": component("transform", "HermiteMoments()", optional=True),
+        "min_size": number(1, whole=True),
+    }
+
+    log_penalties: Sequence[float] = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+    representation: Any = None
+    min_size: int = 1
+
+    @needs(X=SEQUENCES)
+    def transform(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
+        """Features of N sequences (T_i, P), (N, n_log_penalties)."""
+        rows = []
+        for sequence in X:
+            Z = real_array("SegmentCounts", "a sequence", sequence)
+            if self.representation is not None:
+                Z = clone(self.representation).fit(Z).transform(Z)
+            problem = PenalizedSegmentation(LowRankForm(center(Z)), min(self.min_size, len(Z)))
+            rows.append([len(problem.solve(np.exp(log)).ends) for log in self.log_penalties])
+        return np.log(np.reshape(rows, (len(rows), len(self.log_penalties))))
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
+        """``segments1``, …: the logarithms of the penalties."""
+        return np.array([f"segments{log:g}" for log in self.log_penalties], dtype=object)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
+    """Segment with a penalty that is a function of the sequence, under a metric ``components_``.
+
+    What its subclasses share; they fit the metric.
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        "representation": component("transform", "HermiteMoments()", optional=True),
+        "sequence_features": component("transform", "SequenceFeatures()"),
+        "regression": component("predict", "IntervalRegression()"),
+        "min_size": number(1, whole=True),
+        "max_segments": number(1, whole=True),
+        "own_weight": number(),
+    }
+    representation: Any = None
+    sequence_features: SequenceFeatures = SequenceFeatures()  # noqa: RUF009
+    regression: IntervalRegression = IntervalRegression()  # noqa: RUF009
+    min_size: int = 1
+    max_segments: int = 40
+    own_weight: float = 0.0
+
+    def identity_paths(self, X: Any) -> list[SegmentationPath]:
+        """Segmentation paths of the represented sequences with B = I, before any fit.
+
+        They depend on nothing that is learned: :meth:`fit` takes those of its sequences, so that
+        candidates and folds of a cross-validation can share them.
+        """
+        return list(map(self._path, self._begin(X)[1]))
+
+    def paths(self, X: Any) -> list[SegmentationPath]:
+        """Exact segmentation paths of sequences under the metric, up to ``max_segments``."""
+        return list(map(self._path, self._represent(self._read(X))))
+
+    def predict_penalties(self, X: Any) -> NDArray[np.float64]:
+        """λ of every sequence, (N,)."""
+        return np.exp(self._log_penalties(self._read(X)))
+
+    def predict_change_points(
+        self, X: Any, known: Any = None, paths: Sequence[SegmentationPath] | None = None
+    ) -> Any:
+        """Segment ends of every sequence, the last one T, as in ruptures.
+
+        Parameters
+        ----------
+        X : sequence of (T_i, P) arrays, or one
+        known : sequence of PartialPartition, or one, optional
+            What is known of these sequences: the segmentation agrees with it (as LOPART's does),
+            and it moves the penalty by ``own_weight``.
+        paths : sequence of SegmentationPath, optional
+            :meth:`paths` of these sequences, where they are known already; used with ``known``.
+        """
+
+        def program(form: LowRankForm, fact: Any, min_size: int) -> Any:
+            return ConstrainedChangePoints(min_size)(form, known=fact).change_points
+
+        return self._search(X, known, paths, program)
+
+    def boundary_margins(
+        self,
+        X: Any,
+        known: Any = None,
+        paths: Sequence[SegmentationPath] | None = None,
+        tolerance: int = 0,
+    ) -> Any:
+        """How sure every change-point of :meth:`predict_change_points` is, exactly.
+
+        Parameters
+        ----------
+        X, known, paths : see :meth:`predict_change_points`
+            Only segmentations that agree with what is known are compared.
+        tolerance : int ≥ 0
+            Samples by which a change-point may be elsewhere and still be the same.
+
+        Returns
+        -------
+        :class:`~metriclearn.BoundaryMargins`, or a list of them
+        """
+
+        def program(form: LowRankForm, fact: Any, min_size: int) -> Any:
+            return boundary_margins(form, known=fact, min_size=min_size, tolerance=tolerance)
+
+        return self._search(X, known, paths, program)
+
+    def _search(self, X: Any, known: Any, paths: Any, program: Callable[..., Any]) -> Any:
+        """What a program finds in every sequence at its penalty, of those that agree."""
+        _PATHS.check(type(self).__name__, "paths", paths)
+        data = self._read(X)
+        if paths is not None and len(paths) != len(data.arrays):
+            raise ValueError(
+                f"{type(self).__name__} needs one of the paths for each of {len(data.arrays)} "
+                f"sequences, got {len(paths)}."
+            )
+        facts: Iterable[Any] = repeat(None)
+        if known is not None:
+            facts = read_labelings(type(self).__name__, known, data, segments=True, partial=True)
+        cases = zip(self._represent(data), self._log_penalties(data), facts, paths or repeat(None))
+        results = []
+        for Z, log_penalty, fact, path in cases:
+            if fact is not None and self.own_weight > 0:
+                path = self._path(Z, fact) if path is None else path
+                interval = target_interval(path, path_errors(path, fact))
+                margin = float(self.regression_.margin)
+                log_penalty = moved_penalty(log_penalty, interval, margin, self.own_weight)
+            if isinstance(fact, Partition):
+                fact = PartialPartition.from_partition(fact)
+            form = LowRankForm(center(Z @ self.components_.T), shift=-float(np.exp(log_penalty)))
+            results.append(program(form, fact, min(self.min_size, len(Z))))
+        return results[0] if data.single else results
+
+    def predict(self, X: Any, known: Any = None) -> Any:
+        """Segment number of every sample, (T,) for each sequence."""
+        change_points = self.predict_change_points(X, known)
+        if isinstance(change_points, list):
+            return [Partition(ends=ends).labels for ends in change_points]
+        return Partition(ends=change_points).labels
+
+    def score(self, X: Any, y: Any) -> float:
+        """Minus the error per annotation (PartialPartition) or per sequence (‖M − N‖²_F)."""
+        data = self._read(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
+        change_points = self.predict_change_points(data.arrays)
+        errors = sum(label_error(*pair) for pair in zip(change_points, truths))
+        counts = [len(t.constraints) if isinstance(t, PartialPartition) else 1 for t in truths]
+        return -errors / max(1, sum(counts))
+
+    def _begin(self, X: Any) -> tuple[DataSets, list[NDArray]]:
+        """Read the sequences and represent them, with the identity for a metric."""
+        check_parameters(self)
+        data = read_data_sets(type(self).__name__, X)
+        keep_features(self, data)
+        self.representation_ = None
+        if self.representation is not None:
+            self.representation_ = clone(self.representation).fit(data.arrays)
+        represented = self._represent(data)
+        self.components_ = np.eye(represented[0].shape[1])
+        return data, represented
+
+    def _fit_penalty(
+        self,
+        data: DataSets,
+        represented: Sequence[NDArray],
+        truths: Sequence[Any],
+        paths: Sequence[SegmentationPath] | None = None,
+        rows: NDArray | None = None,
+    ) -> NDArray[np.float64]:
+        """Target intervals of paths under ``components_``, and the regression on them.
+
+        Returns ``rows``, the features of the sequences, which no metric changes.
+        """
+        _PATHS.check(type(self).__name__, "paths", paths)
+        paths = list(map(self._path, represented, truths)) if paths is None else list(paths)
+        if rows is None:
+            self.sequence_features_ = clone(self.sequence_features).fit(data.arrays)
+            rows = self.sequence_features_.transform(data.arrays)
+        if [path.change_points[0][-1] for path in paths] != [len(array) for array in data.arrays]:
+            raise ValueError(
+                f"{type(self).__name__} needs one path for each of the {len(data.arrays)} "
+                f"sequences, of its length, got {len(paths)} others; pass identity_paths(X)."
+            )
+        self.paths_ = paths
+        errors = [path_errors(path, truth) for path, truth in zip(paths, truths)]
+        self.intervals_ = np.array(list(map(target_interval, paths, errors)))
+        if not np.isfinite(self.intervals_).any():
+            raise ValueError(
+                f"{type(self).__name__} needs annotations that some penalties contradict, but "
+                "every penalty is equally good for all of them; annotate changes, too."
+            )
+        used = np.isfinite(self.intervals_).any(axis=1)  # the others suit every penalty
+        self.regression_ = clone(self.regression).fit(rows[used], self.intervals_[used])
+        cases = zip(paths, errors, np.exp(self.regression_.predict(rows)))
+        predicted = [error[path.positions(penalty)] for path, error, penalty in cases]
+        self.training_errors_ = np.column_stack([predicted, [error.min() for error in errors]])
+        return rows
+
+    def _path(self, Z: NDArray, truth: Truth | None = None) -> SegmentationPath:
+        """All optima with up to about as many segments as are asked for or annotated twice."""
+        facts: Any = truth.change_points if isinstance(truth, Partition) else ()
+        facts = truth.constraints if isinstance(truth, PartialPartition) else facts
+        most = min(len(Z) // self.min_size, max(self.max_segments, 2 * len(facts)))
+        form = LowRankForm(center(Z @ self.components_.T))
+        problem = PenalizedSegmentation(form, min(self.min_size, len(Z)))
+        vertices = hull_vertices(problem, *problem.extremes, most)
+        if len(vertices) > 2 and len(vertices[-2].ends) >= most:
+            vertices.pop()  # the last one kept stands for all finer ones
+        return path_along(vertices, 0.0, (0.0, np.inf))
+
+    def _represent(self, data: DataSets) -> list[NDArray]:
+        represented = list(data.arrays)
+        if self.representation_ is not None:
+            represented = [self.representation_.transform(array) for array in represented]
+        largest = np.array([np.max(np.abs(array)) for array in represented])
+        check_range(type(self).__name__, "largest values", largest[largest > 0], 1e100)
+        return represented
+
+    def _log_penalties(self, data: DataSets) -> NDArray[np.float64]:
+        return self.regression_.predict(self.sequence_features_.transform(data.arrays))
+
+    def _read(self, X: Any) -> DataSets:
+        check_is_fitted(self, "regression_")
+        return check_features(self, read_data_sets(type(self).__name__, X))
+
+
+@dataclass(eq=False, repr=False)
+class PenaltyLearner(PenalizedSegmenter):
+    """Segment with a fixed metric and a penalty that is learned as a function of the sequence.
+
+    For every training sequence the interval of penalties with the least error is computed from
+    its exact segmentation path, and log λ_i = ⟨v, features of sequence i⟩ + b is fitted to the
+    logarithms of the intervals. With ``SequenceFeatures(())`` the penalty is a constant, with
+    ``("log_log_length",)`` linear in log log T.
+
+    Parameters
+    ----------
+    representation : transformer, optional
+        Applied to every sequence first, such as :class:`~metriclearn.features.HermiteMoments`
+        or a scikit-learn Pipeline; the sequence as it is by default.
+    sequence_features : transformer
+        One row of every sequence as given, before ``representation``: ``SequenceFeatures(…)``,
+        :class:`SegmentCounts`, or both in scikit-learn's FeatureUnion.
+    regression : IntervalRegression
+    min_size : int
+        Smallest number of samples in a segment.
+    max_segments : int
+        Paths are not refined beyond this number of segments.
+    own_weight : float ≥ 0
+        How far annotations of a sequence that are given to ``predict`` move its penalty: z becomes
+        the minimizer of (z − z₀)² + own_weight · (the regression's squared hinge on the interval
+        of those annotations), as a free intercept per sequence with a ridge would do.
+
+    Attributes
+    ----------
+    components_ : array (r, P)
+        Lᵀ; the identity.
+    paths_ : list of SegmentationPath
+        Of the training sequences under the metric; not saved, :meth:`paths` makes them again.
+    intervals_ : array (N, 2)
+        Target intervals of the training sequences.
+    training_errors_ : array (N, 2)
+        Errors of the training sequences at the learned penalty, and at the best one.
+    regression_, representation_ : fitted components
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    References
+    ----------
+    Hocking, Rigaill, Vert & Bach, Learning sparse penalties for change-point detection using max
+    margin interval regression, ICML 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition
+    >>> X = [np.repeat([0.0, 3.0], 20)[:, None] + np.sin(np.arange(40.0))[:, None] / 4]
+    >>> known = [PartialPartition(40, regions=[(0, 15, NO_CHANGE), (15, 25, EXACTLY_ONE)])]
+    >>> learner = PenaltyLearner(sequence_features=SequenceFeatures(())).fit(X, known)
+    >>> learner.predict_change_points(X)
+    [array([20, 40])]
+    """
+
+    representation: Any = None
+    sequence_features: SequenceFeatures = SequenceFeatures()  # noqa: RUF009
+    regression: IntervalRegression = IntervalRegression()  # noqa: RUF009
+
+    def fit(self, X: Any, y: Any, paths: Sequence[SegmentationPath] | None = None) -> Self:
+        """Learn the penalty from sequences and their labels or PartialPartitions.
+
+        Parameters
+        ----------
+        X, y : sequences, labels
+        paths : sequence of SegmentationPath, optional
+            :meth:`identity_paths` of these sequences, where they are known already.
+
+        Raises
+        ------
+        ValueError
+            For data that cannot be used, or annotations that every penalty satisfies.
+        """
+        data, represented = self._begin(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
+        self._fit_penalty(data, represented, truths, paths)
+        return self
+
+
+class BayesianCriterion(PenaltyLearner):
+    """The unsupervised penalty of the BIC, 2 r σ² log T for r columns and noise σ.
+
+    A segment more has r means and one position to estimate, and squared residuals of Gaussian
+    noise weigh 1/(2σ²); σ is :func:`~metriclearn.features.hermite.noise_scale`, averaged over
+    columns. Nothing is learned from y; with ``known`` the segmentation agrees with it.
+    Parameters as of :class:`PenaltyLearner`; those of the regression are not used.
+
+    Parameters
+    ----------
+    representation, sequence_features, regression, min_size, max_segments, own_weight
+        As of :class:`PenaltyLearner`; they are not learned here.
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    References
+    ----------
+    Schwarz, Estimating the dimension of a model, Annals of Statistics 6, 1978; Yao, Estimating the
+    number of change-points via Schwarz' criterion, Statistics & Probability Letters 6, 1988.
+
+    Examples
+    --------
+    >>> from metriclearn.baselines import BayesianCriterion
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(2, 100, 1, 1, (3, 4), random_state=0)
+    >>> learner = BayesianCriterion().fit(data.sequences, data.labels)
+    >>> int(learner.predict_change_points(data.sequences[0])[-1])
+    100
+    """
+
+    def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
+        """Remember the features, and the segmentation paths."""
+        _PATHS.check(type(self).__name__, "paths", paths)
+        data, represented = self._begin(X)
+        self.paths_ = list(map(self._path, represented)) if paths is None else list(paths)
+        self.sequence_features_ = SequenceFeatures(("log_noise", "log_log_length")).fit(data.arrays)
+        self.regression_ = self.regression
+        return self
+
+    def _log_penalties(self, data: DataSets) -> NDArray[np.float64]:
+        represented = self._represent(data)
+        rows = self.sequence_features_.transform(represented)
+        return np.log(2.0 * represented[0].shape[1]) + rows @ np.array([2.0, 1.0])

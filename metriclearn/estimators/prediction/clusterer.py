@@ -1,0 +1,118 @@
+"""What every clustering estimator with a metric can do once it is fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.cluster import KMeans
+
+from metriclearn.clusterers.dp_means import DPMeans
+from metriclearn.estimators.inputs import DataSets, read_counts, read_labelings, read_weights
+from metriclearn.estimators.learned_metric import LearnedMetric
+from metriclearn.oracles.local_search import LocalSearch
+from metriclearn.oracles.rounding import with_clusters
+from metriclearn.problem.forms import LowRankForm, center
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
+
+
+class MahalanobisClusterer(LearnedMetric):
+    """Predictions of a fitted metric ``components_``, with K or with a ``penalty_`` per cluster.
+
+    Subclasses fit ``components_`` (r, P), ``penalty_`` (None where K is given) and
+    ``n_clusters_`` (the K of the training sets where they agree, else None), and have the
+    parameters ``n_clusters`` ("given", a number or None), ``n_init`` and ``random_state``.
+    """
+
+    penalty_: float | None
+    n_clusters_: int | None
+    n_clusters: str | int | None
+    n_init: int
+    random_state: int | np.random.RandomState | None
+
+    def predict(self, X: Any, n_clusters: Any = None) -> Any:
+        """Cluster of every sample, (T,) for each data set, numbered by first appearance.
+
+        Maximizes Tr(XBXᵀM) − λ Tr M over partitions, locally: where K is known by K-means from
+        ``n_init`` starts; else, with ``penalty_``, by DP-means from as many and by a local search
+        from the rounded relaxation, whichever ends higher, then by K-means with one cluster more
+        while that pays. (DP-means opens a cluster only for a single sample that pays λ alone, so
+        by itself it often ends with too few.)
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_clusters : int or sequence of int, optional
+            K; by default that of the training sets, or unknown if there is a ``penalty_``.
+        """
+        data = self._read(X)
+        labels = [partition.labels for partition in self._cluster(data, n_clusters)]
+        return labels[0] if data.single else labels
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
+
+        With ``n_clusters="given"`` the numbers of clusters are those of y. Where y has −1, the
+        loss is that of the labeled samples alone.
+        """
+        data = self._read(X)
+        known: Any = read_labelings(type(self).__name__, y, data, segments=False, partial=True)
+        rows = [np.flatnonzero(truth.labels >= 0) for truth in known]
+        truths = [Partition.from_labels(truth.labels[i]) for truth, i in zip(known, rows)]
+        counts = [t.n_clusters for t in truths] if self.n_clusters == "given" else None
+        clusterings = self._cluster(data, counts)
+        predicted = [Partition.from_labels(p.labels[i]) for p, i in zip(clusterings, rows)]
+        losses = np.array([FrobeniusLoss()(*pair) for pair in zip(predicted, truths)])
+        weights = read_weights(type(self).__name__, sample_weight, len(losses))
+        return -float(np.average(losses, weights=weights))
+
+    def _cluster(self, data: DataSets, n_clusters: Any) -> list[Partition]:
+        if n_clusters is None and self.penalty_ is None:
+            n_clusters = self.n_clusters_ if self.n_clusters == "given" else self.n_clusters
+            if n_clusters is None:
+                raise ValueError(
+                    f"{type(self).__name__} was fitted to data sets with different numbers of "
+                    "clusters and has no penalty; pass n_clusters to predict, or fit with "
+                    "n_clusters=None."
+                )
+        who, unknown = type(self).__name__, self.penalty_ is not None
+        counts = read_counts(who, "n_clusters", n_clusters, data, optional=unknown)
+        return [self._cluster_one(X, count) for X, count in zip(data.arrays, counts)]
+
+    def _cluster_one(self, X: NDArray, count: int | None) -> Partition:
+        some = len(self.components_) > 0
+        Z = center(X) @ self.components_.T if some else np.zeros((len(X), 1))
+        return self._penaltyd(Z) if count is None else self._k_means(Z, int(count))
+
+    def _k_means(self, Z: NDArray, count: int) -> Partition:
+        """Exactly K clusters; equal samples are parted only where fewer than K are distinct."""
+        means = KMeans(count, n_init=self.n_init, random_state=self.random_state)
+        clusters = Partition.from_labels(means.fit_predict(Z))
+        if clusters.n_clusters == count:
+            return clusters
+        distinct, first, codes = np.unique(Z, axis=0, return_index=True, return_inverse=True)
+        merged = with_clusters(clusters.labels[first], distinct, min(count, len(distinct)))
+        return with_clusters(merged.labels[codes.ravel()], Z, count)
+
+    def _penaltyd(self, Z: NDArray) -> Partition:
+        """A partition of large Tr ZZᵀM − λ Tr M."""
+        assert self.penalty_ is not None
+        form = LowRankForm(Z, shift=-self.penalty_)
+        penalized = DPMeans(
+            self.penalty_,
+            order="farthest-first",
+            n_init=self.n_init,
+            random_state=self.random_state,
+        )
+        best = max(
+            Partition.from_labels(penalized.fit_predict(Z)), LocalSearch()(form), key=form.at
+        )
+        most = len(np.unique(Z, axis=0))  # more would part equal samples
+        while best.n_clusters < most:
+            finer = self._k_means(Z, best.n_clusters + 1)
+            if form.at(finer) <= form.at(best):
+                break
+            best = finer
+        return best

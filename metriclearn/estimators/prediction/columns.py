@@ -1,0 +1,92 @@
+"""ColumnSegmenter: a learner of change-points that reads some of the features only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.running.parameters import component, number
+
+
+@dataclass(eq=False, repr=False)
+class ColumnSegmenter(MahalanobisSegmenter):
+    """A learner fitted to neighboring features; the others have weight 0 in its metric.
+
+    For data sets with columns for several learners, such as raw signals and features of them.
+
+    Parameters
+    ----------
+    learner : segmenter with a metric
+    start, stop : int
+        The first feature, and the one after the last.
+
+    Attributes
+    ----------
+    learner_ : fitted learner
+    components_ : array (r, P)
+    penalty_ : float or None
+
+    Raises
+    ------
+    ValueError
+        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+
+    See Also
+    --------
+    metriclearn.encoders.Columns : the same for encoders.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearner, ColumnSegmenter
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(3, 100, 6, 2, (3, 4), random_state=0)
+    >>> first = ColumnSegmenter(ChangePointMetricLearner(), 0, 2).fit(data.sequences, data.labels)
+    >>> first.components_.shape[1]
+    6
+    """
+
+    PARAMETERS: ClassVar = {
+        "learner": component(MahalanobisSegmenter, "ChangePointMetricLearner()"),
+        "start": number(0, whole=True),
+        "stop": number(1, whole=True),
+    }
+
+    learner: MahalanobisSegmenter
+    start: int
+    stop: int
+
+    # what prediction asks for besides the metric is the inner learner's
+    min_size = property(attrgetter("learner.min_size"))  # type: ignore[assignment]
+    n_segments = property(attrgetter("learner.n_segments"))  # type: ignore[assignment]
+
+    @property
+    def solution_(self) -> Any:
+        """What the inner learner's solver found, where it has one."""
+        return self.learner_.solution_
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the learner; parameters as for it.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer features than ``stop``, or the learner cannot use data or labels.
+        """
+        data, truths = self._read_labeled(X, y, segments=True, partial=True)
+        if not self.start < self.stop <= data.n_features:
+            raise ValueError(
+                f"ColumnSegmenter needs start < stop ≤ {data.n_features} features, got "
+                f"{self.start} and {self.stop}."
+            )
+        arrays = [array[:, self.start : self.stop] for array in data.arrays]
+        self.learner_ = clone(self.learner).fit(arrays, truths)
+        inner = self.learner_.components_
+        self.components_ = np.zeros((len(inner), data.n_features))
+        self.components_[:, self.start : self.stop] = inner
+        self.penalty_ = self.learner_.penalty_
+        return self

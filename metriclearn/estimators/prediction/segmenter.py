@@ -1,0 +1,427 @@
+"""What every change-point estimator with a metric can do once it is fitted."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from metriclearn.estimators.inputs import (
+    DataSets,
+    check_features,
+    list_labelings,
+    read_counts,
+    read_data_sets,
+    read_labelings,
+    read_weights,
+)
+from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
+from metriclearn.estimators.prediction.calibration import Calibration
+from metriclearn.estimators.prediction.states import States
+from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentation_oracle
+from metriclearn.oracles.margins import BoundaryMargins, boundary_margins
+from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.problem.forms import LowRankForm, center, cumulative_sums
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
+from metriclearn.problem.partition import Partition, label_array
+from metriclearn.problem.risk import Oracle
+from metriclearn.running.parameters import SWITCH, component, either
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
+
+_LANES = 3  # of features in a picture
+_FEW = 5  # segments: of sequences this short nothing is said
+_METRIC = component("fit", "ClusteringMetricLearner()", optional=True)
+_UNIT = either(None, "variance")
+
+
+class PlottedSegmenter:
+    """A picture of a sequence and of its segments, for estimators that predict change-points."""
+
+    components_: NDArray
+    _read: Callable[[Any], DataSets]
+    predict_change_points: Callable[..., Any]
+
+    def plot(
+        self, X: Any, y: Any = None, *, ax: Any = None, title: str | None = None, **options: Any
+    ) -> Figure:
+        """One sequence, its predicted segments and the true ones, see ``plot_segmentation``.
+
+        Parameters
+        ----------
+        X : (T, P) or (T,) array or data frame
+            The three features are drawn in which its metric sees most.
+        y : labels, change-points or Partition, optional
+            The truth, from which n_segments follows where the learner needs it.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        title : str, optional
+            Replaces the message.
+        **options
+            For ``predict_change_points``, such as ``n_segments``; with ``return_margins=True`` pale
+            bands show where boundaries may move for a tenth of the median loss.
+        """
+        from metriclearn.plots import plot_segmentation
+
+        who, data = type(self).__name__, self._read(X)
+        if len(data.arrays) != 1:
+            raise ValueError(
+                f"{who} needs one sequence to plot, got {len(data.arrays)}; pass one of them, and "
+                "its labels."
+            )
+        array, strips, losses = np.asarray(data.arrays[0]), {}, {}
+        if y is not None:
+            (truth,) = read_labelings(who, y, data, segments=True)
+            strips["truth"] = truth.change_points
+            if getattr(self, "n_segments", None) == "given":
+                options.setdefault("n_segments", truth.n_clusters)
+        found, bands = self.predict_change_points(array, **options), {}
+        if isinstance(found, tuple):
+            found, margins = found
+            bands["prediction"] = margins.intervals(margins.typical_score)
+        strips["prediction"] = ends = found
+        if y is not None:
+            loss = FrobeniusLoss().squared_norm(Partition(ends=ends), truth)
+            losses["prediction"] = loss
+        seen = np.zeros(array.shape[1])
+        if self.components_.shape[1] == len(seen):  # not of what represents the sequence
+            seen = np.linalg.norm(self.components_, axis=0) * array.std(axis=0)
+        leading = np.sort(np.argsort(-seen, kind="stable")[:_LANES])
+        signal = array[:, leading]
+        return plot_segmentation(strips, signal, losses, ax=ax, bands=bands, title=title)
+
+
+class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
+    """Predictions of a fitted metric ``components_`` with a ``penalty_`` per segment.
+
+    Subclasses fit ``components_`` (r, P) and ``penalty_``, and have the parameters
+    ``n_segments`` (None or "given") and ``min_size``. ``penalty_unit_`` is that of
+    :meth:`tune_penalty`.
+    """
+
+    penalty_: float | None
+    penalty_unit_: str | None = None
+    n_segments: str | None
+    min_size: int
+    oracle: Oracle | None = None
+    feature_penalty_: FeaturePenalty | None = None
+
+    def predict_change_points(
+        self, X: Any, n_segments: Any = None, return_margins: bool = False
+    ) -> Any:
+        """Change-points of every data set, as in ruptures: segment ends, the last one T.
+
+        Memory beside X: 8(r+2)T bytes for a metric of rank r, whether X is in single or double
+        precision, in memory or mapped from a file (``np.load(file, mmap_mode="r")``).
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+            Number of segments; by default it follows from ``penalty_``.
+        return_margins : bool
+            Whether to return the :meth:`boundary_margins`, too.
+
+        Returns
+        -------
+        int array (K,), or a list of them; with ``return_margins`` a pair of these and the margins
+        """
+        SWITCH.check(type(self).__name__, "return_margins", return_margins)
+        if return_margins:
+            margins = self.boundary_margins(X, n_segments)
+            several = isinstance(margins, list)
+            return [m.change_points for m in margins] if several else margins.change_points, margins
+        data = self._read(X)
+        partitions = self._segment(data, n_segments)
+        ends = [partition.change_points for partition in partitions]
+        return ends[0] if data.single else ends
+
+    def predict(self, X: Any, n_segments: Any = None) -> Any:
+        """Segment number of every sample, 0 … K−1, (T,) for each data set."""
+        data = self._read(X)
+        labels = [partition.labels for partition in self._segment(data, n_segments)]
+        return labels[0] if data.single else labels
+
+    def boundary_margins(self, X: Any, n_segments: Any = None, tolerance: int | None = None) -> Any:
+        """How sure every predicted change-point is, exactly, in units of the penalty.
+
+        Two pruned programs and little more with the penalty, two in a narrow window and wider ones
+        for what they leave open with given numbers of segments. An ``oracle`` of the estimator is
+        not asked: margins are those of the exact program.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_segments : int or sequence of int, optional
+            Number of segments; by default it follows from ``penalty_``.
+        tolerance : int, optional
+            Samples by which a change-point may be elsewhere and still be the same; by default that
+            of :meth:`calibrate`, or 0.
+
+        Returns
+        -------
+        :class:`~metriclearn.BoundaryMargins`, or a list of them
+            With ``probabilities`` where the metric and the penalty have been calibrated with this
+            tolerance.
+        """
+        data = self._read(X)
+        known: Calibration | None = getattr(self, "calibration_", None)
+        if known is not None and not (
+            known.penalty == self.penalty_ and np.array_equal(known.components, self.components_)
+        ):
+            known = None  # learned again since
+        if tolerance is None:
+            tolerance = 0 if known is None else known.tolerance
+        program = partial(boundary_margins, min_size=self.min_size, tolerance=tolerance)
+        margins: list[BoundaryMargins] = []
+        for result in self._segment(data, n_segments, program):
+            if isinstance(result, Partition):  # too short for the program
+                impossible = np.append(0.0, np.full(result.n_samples - 1, -np.inf))
+                result = BoundaryMargins(result.change_points, np.zeros(0), impossible)
+            if known is not None and tolerance == known.tolerance:
+                result = replace(result, probabilities=known.of(result.losses))
+            margins.append(result)
+        return margins[0] if data.single else margins
+
+    def calibrate(self, X: Any, y: Any, tolerance: int = 0) -> Self:
+        """Learn probabilities of change-points from labeled data, best from others than training.
+
+        A predicted change-point is true where a true one is within the tolerance. With
+        ``n_segments="given"`` the numbers of segments are those of y.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        y : (T,) labels, or change-points as in ruptures, for each of them
+        tolerance : int ≥ 0
+            In samples.
+
+        Returns
+        -------
+        self, with ``calibration_``
+
+        Raises
+        ------
+        ValueError
+            If nothing but single segments is predicted, or data or labels cannot be used.
+        """
+        data = self._read(X)
+        truths = read_labelings(type(self).__name__, y, data, segments=True)
+        given = [truth.n_clusters for truth in truths] if self.n_segments == "given" else None
+        margins = self.boundary_margins(data.arrays, given, tolerance)
+        self.calibration_ = Calibration.learn(
+            margins, truths, tolerance, self.components_, self.penalty_
+        )
+        return self
+
+    def tune_penalty(self, X: Any, y: Any, unit: str | None = None) -> Self:
+        """Set the penalty to that of least mean loss on labeled data, best others than training.
+
+        Exact: optimal segmentations are piecewise constant in λ, and their path has all of them,
+        see :func:`~metriclearn.best_penalty`. The metric, and the penalties of positions that a
+        ``FeaturePenalty`` has learned, stay; after ``n_segments="given"`` there is a penalty then.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+            Sequences shorter than ``min_size`` are single segments and tell nothing.
+        y : labels, change-points or partial labels, for each of them
+            What partial labels say is what counts, see
+            :class:`~metriclearn.problem.losses.KnownLoss`.
+        unit : None or "variance"
+            Of the penalty: that of squared distances, or the variance of each sequence under the
+            metric, for sequences of which some have less contrast than others. Scores of
+            :meth:`boundary_margins` are in this unit, too. The next ``fit`` forgets it.
+
+        Returns
+        -------
+        self, with another ``penalty_``, and ``penalty_unit_``
+
+        Raises
+        ------
+        ValueError
+            If all sequences are too short, or data or labels cannot be used.
+        """
+        who, data, tuned = type(self).__name__, self._read(X), copy.copy(self)
+        _UNIT.check(who, "unit", unit)
+        truths = read_labelings(who, y, data, segments=True, partial=True)
+        tuned.penalty_, tuned.penalty_unit_ = self.penalty_ or 0.0, unit
+        given = tuned._segment(data, None, lambda form: form)
+        long = [i for i, form in enumerate(given) if not isinstance(form, Partition)]
+        if not long:
+            raise ValueError(
+                f"{who} needs a sequence of at least min_size={self.min_size} samples to tune its "
+                "penalty, but all are shorter; pass others."
+            )
+        self.penalty_, _ = self._best_penalty([given[i] for i in long], [truths[i] for i in long])
+        self.penalty_unit_ = unit
+        return self
+
+    def _best_penalty(self, forms: list[Any], truths: list[Any]) -> tuple[float, float]:
+        """That of least mean loss on what is known of the truths, and the loss."""
+        loss: Any = FrobeniusLoss()
+        if isinstance(truths[0], PartialPartition):
+            # completed for their numbers of segments, up to a multiple of which paths are known
+            complete, loss = ConstrainedChangePoints(self.min_size), KnownLoss()
+            pairs = zip(forms, truths)
+            truths = [complete(form, None, known).completing(known) for form, known in pairs]
+        return best_penalty(forms, truths, min_size=self.min_size, loss=loss)
+
+    def fit_states(
+        self, X: Any, y: Any, metric: MetricEstimator | None = None, named: bool = True
+    ) -> Self:
+        """Learn from labels that come back what :meth:`predict_states` calls segments.
+
+        Segmentations were learned with every run of equal labels as a segment of its own, since no
+        other truth is among what the search for change-points may answer. Here equal labels are
+        one cluster wherever they stand.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        y : (T,) labels for each of them, −1 where unknown
+        metric : estimator with ``components_``, optional
+            Learns the metric of states: ``ClusteringMetricLearner()`` minimizes the hinge of the
+            same loss over partitions in which labels come back. By default states have the metric
+            of the segments.
+        named : bool
+            Whether a label means the same in all data sets. If not, the penalty of a state is
+            learned, at which the labeled segments of each are clustered with the least mean loss.
+
+        Returns
+        -------
+        self, with ``states_``, a :class:`~metriclearn.estimators.prediction.states.States`
+
+        Raises
+        ------
+        ValueError
+            If no label is known, none of two segments to learn a penalty from, or data or labels
+            cannot be used.
+        """
+        who, data = type(self).__name__, self._read(X)
+        SWITCH.check(who, "named", named)
+        _METRIC.check(who, "metric", metric)
+        truths = read_labelings(who, y, data, segments=False, partial=True)
+        known = [np.flatnonzero(truth.labels >= 0) for truth in truths]
+        if not sum(map(len, known)):
+            raise ValueError(f"{who} needs labels of states, but nothing is known (all −1).")
+        given = [label_array(getattr(one, "labels", one)) for one in list_labelings(who, y, data)]
+        arrays = [array[rows] for array, rows in zip(data.arrays, known) if len(rows)]
+        labels = [label[rows] for label, rows in zip(given, known) if len(rows)]
+        learned: Any = self if metric is None else clone(metric).fit(arrays, labels)
+        self.states_ = States.learn(learned.components_, arrays, labels, named)
+        return self
+
+    def predict_states(self, X: Any, n_states: Any = None, random_state: int | None = 0) -> Any:
+        """State of every sample: the segments of :meth:`predict`, and one name for alike ones.
+
+        With ``n_states``, K-means of the segments of each data set, weighed by their lengths.
+        Without, the name of the nearest state where :meth:`fit_states` has learned names; else
+        DP-means with the penalty of a state that it has learned, or with that of a segment: a state
+        more then has to pay as much as a change-point.
+
+        Parameters
+        ----------
+        X : (T, P) array or sequence of them
+        n_states : int or sequence of int, optional
+            Number of states in each data set.
+        random_state : int or None
+            Of the starts of K-means.
+
+        Returns
+        -------
+        (T,) names or numbers 0, 1, … for each data set
+        """
+        who, data = type(self).__name__, self._read(X)
+        counts = read_counts(who, "n_states", n_states, data, optional=True)
+        partitions = self._segment(data, None)
+        states = getattr(self, "states_", None) or States(
+            self.components_, penalty=float(self.penalty_ or 0.0)
+        )
+        results = []
+        for array, partition, count in zip(data.arrays, partitions, counts):
+            penalty = states.penalty
+            if self.penalty_unit_ is not None and not hasattr(self, "states_"):
+                penalty *= (center(array) @ self.components_.T).var(axis=0).sum() or 1.0
+            known = replace(states, penalty=penalty)
+            results.append(known.of(array, partition, count, random_state))
+        return results[0] if data.single else results
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
+
+        With ``n_segments="given"`` the numbers of segments are those of y. Partial labels count
+        where something is known, see :class:`~metriclearn.problem.losses.KnownLoss`.
+        """
+        data = self._read(X)
+        who = type(self).__name__
+        given = self.n_segments == "given"
+        truths = read_labelings(who, y, data, segments=True, partial=not given)
+        partitions = self._segment(data, [truth.n_clusters for truth in truths] if given else None)
+        loss = KnownLoss() if isinstance(truths[0], PartialPartition) else FrobeniusLoss()
+        losses = np.array(list(map(loss, partitions, truths)))
+        weights = read_weights(who, sample_weight, len(losses))
+        return -float(np.average(losses, weights=weights))
+
+    def _read(self, X: Any) -> DataSets:
+        """Arrays in single precision stay as they are: sums of them are in double precision."""
+        return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
+
+    def _segment(self, data: DataSets, n_segments: Any, program: Any = None) -> list[Any]:
+        """What the program, by default the oracle, finds in every data set.
+
+        Warns where the penalty makes segments of fewer than two samples on average.
+        """
+        if n_segments is None and self.penalty_ is None:
+            raise ValueError(
+                f"{type(self).__name__} was fitted with n_segments='given' and has no penalty; "
+                "pass n_segments to predict, or fit with n_segments=None."
+            )
+        who, unknown = type(self).__name__, self.penalty_ is not None
+        counts = read_counts(
+            who, "n_segments", n_segments, data, optional=unknown, min_size=self.min_size
+        )
+        oracle = segmentation_oracle(self.oracle, self.min_size) if program is None else program
+        partitions: list[Any] = []
+        n_single = 0
+        for X, count in zip(data.arrays, counts):
+            sums = cumulative_sums(X, self.components_)
+            variance = 1.0
+            if self.penalty_unit_ is not None:
+                unit = np.ldexp(1.0, np.frexp(np.abs(sums).max())[1] - 1)  # squares may overflow
+                sums /= unit
+                variance = np.square(np.diff(sums, axis=0)).sum() / len(X) or 1.0
+                sums /= variance**0.5
+                with np.errstate(over="ignore"):  # where penalties of positions are as nothing
+                    variance *= unit**2
+            form: Any = LowRankForm(cumulative=sums)
+            if self.feature_penalty_ is not None:
+                form = ChargedForm(form, penalties=self.feature_penalty_.penalties(X) / variance)
+            if count is not None:
+                partitions.append(oracle(form, int(count)))
+            elif len(X) < self.min_size:  # is one segment
+                partitions.append(Partition(ends=np.array([len(X)])))
+            else:
+                assert self.penalty_ is not None
+                partitions.append(oracle(form.shifted(-self.penalty_)))
+                if program is None and partitions[-1].n_clusters > max(len(X) / 2, _FEW):
+                    n_single += 1
+        if n_single:
+            warnings.warn(
+                f"{who} makes segments of fewer than two samples on average in {n_single} of "
+                f"{len(partitions)} data sets, as a change costs less there than noise gains; call "
+                "tune_penalty with labeled data like these, or pass n_segments.",
+                stacklevel=3,
+            )
+        return partitions

@@ -1,0 +1,128 @@
+"""States: segments that come back, under one name.
+
+A partition into states is a union of segments, so that its score Tr(XBXᵀM) − λ Tr M and its loss
+against labels that come back need no more of a segment than its mean and its length: they are those
+of K-means, and of DP-means, with weights.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist, pdist
+
+from metriclearn.clusterers.dp_means import DPMeans
+from metriclearn.problem.losses import FrobeniusLoss
+from metriclearn.problem.partition import Partition
+
+_N_PENALTIES = 100  # compared when a penalty is learned
+
+
+@dataclass(frozen=True)
+class States:
+    """What is known of states.
+
+    Attributes
+    ----------
+    components : array (r, P)
+        Lᵀ of the metric in which segments are compared.
+    names : array (S,) or None
+        Labels of the states, where these mean the same in all data sets.
+    means : array (S, r) or None
+        Of the labeled samples XL of each.
+    penalty : float
+        λ of a state more, where there are no names.
+    """
+
+    components: NDArray
+    names: NDArray | None = None
+    means: NDArray | None = None
+    penalty: float = 0.0
+
+    @classmethod
+    def learn(
+        cls, components: NDArray, arrays: Sequence[NDArray], labels: Sequence[NDArray], named: bool
+    ) -> Self:
+        """Means of the labeled states; or if not ``named`` the penalty of a state.
+
+        The penalty has the least mean loss ‖M − N‖²_F / T of labeled segments that are clustered
+        with it. Compared are penalties at which two segments a and b of a data set become one state,
+        |a||b| / (|a| + |b|) ‖μ_a − μ_b‖²; of equally good neighbors the middle one is taken.
+        """
+        Z = [array @ components.T for array in arrays]
+        if named:
+            try:
+                names, codes = np.unique(np.concatenate(labels), return_inverse=True)
+            except TypeError as error:
+                raise TypeError(
+                    f"fit_states needs names of states of one type, but {error}; pass texts, or "
+                    "named=False."
+                ) from error
+            return cls(components, names, _means(np.vstack(Z), Partition(labels=codes)))
+        runs, truths = map(Partition.from_runs, labels), list(map(Partition.from_labels, labels))
+        cases = [(_means(*pair), pair[1]) for pair in zip(Z, runs)]
+        merges = []
+        for means, run in cases:
+            a, b = run.sizes[np.array(np.triu_indices(len(means), 1))]
+            merges.append(a * b / (a + b) * pdist(means, "sqeuclidean"))
+        if not sum(map(len, merges)):
+            raise ValueError(
+                "fit_states needs a data set with labels of two segments to learn the penalty of a "
+                "state from, got one segment in each; pass longer ones, or named=True."
+            )
+        shares = np.linspace(0.0, 1.0, _N_PENALTIES)
+        penalties = np.unique(np.quantile(np.concatenate([*merges, [0.0]]), shares))
+        losses = []
+        for penalty in penalties:
+            states = [_penaltyd(*case, penalty)[case[1].labels] for case in cases]
+            pairs = zip(map(Partition.from_labels, states), truths)
+            losses.append(np.mean([FrobeniusLoss()(*pair) for pair in pairs]))
+        best = np.flatnonzero(np.array(losses) <= np.min(losses) + 1e-12)
+        run_of_best = best[: np.argmax(np.diff(best, append=np.inf) > 1) + 1]
+        return cls(components, penalty=float(penalties[run_of_best[len(run_of_best) // 2]]))
+
+    def of(
+        self, array: NDArray, segments: Partition, count: int | None, random_state: Any
+    ) -> NDArray:
+        """State of every sample of a data set (T, P), (T,); with a ``count``, by K-means."""
+        means = _means(array @ self.components.T, segments)
+        if count is not None:
+            numbers = _counted(means, segments, count, random_state)
+        elif self.names is not None and self.means is not None:
+            numbers = self.names[np.argmin(cdist(means, self.means), axis=1)]
+        else:
+            numbers = _penaltyd(means, segments, self.penalty)
+        return numbers[segments.labels]
+
+
+def _means(Z: NDArray, clusters: Partition) -> NDArray:
+    """Means of the rows of Z = XL over clusters, (K, r), or (K, 1) where the metric is zero."""
+    rows = Z if Z.shape[1] else np.zeros((len(Z), 1))
+    return clusters.pool(rows) / clusters.sizes[:, None]
+
+
+def _penaltyd(means: NDArray, segments: Partition, penalty: float) -> NDArray[np.int64]:
+    """State of every segment by DP-means, (K,)."""
+    return DPMeans(penalty, order="farthest-first").fit(means, None, segments.sizes).labels_
+
+
+def _counted(
+    means: NDArray, segments: Partition, count: int, random_state: Any
+) -> NDArray[np.int64]:
+    """State of every segment by K-means, (K,)."""
+    distinct = len(np.unique(means, axis=0))
+    if distinct < count:
+        warnings.warn(
+            f"predict_states got n_states={count} for a data set with {distinct} different "
+            "segment(s), each of which is a state; lower n_states or the penalty of a segment.",
+            stacklevel=4,
+        )
+    from sklearn.cluster import KMeans  # slow to import, for the few who count states
+
+    clusterer = KMeans(min(count, distinct), n_init=10, random_state=random_state)
+    return clusterer.fit(means, sample_weight=segments.sizes.astype(np.float64)).labels_

@@ -1,0 +1,343 @@
+"""auto_metric_learner: family, strength, penalty and min_size, chosen on groups left out."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, stdtrit
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GroupKFold
+
+from metriclearn.estimators.inputs import read_data_sets, read_labelings
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.learners.linear import PrincipalComponents
+from metriclearn.estimators.learners.whitened import ReferenceMetricLearner, WhitenedMetricLearner
+from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
+from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
+from metriclearn.features.boundary import BoundaryFeatures
+from metriclearn.features.sequence import SequenceFeatures
+from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
+from metriclearn.problem.partition import Partition, factorize, label_values
+from metriclearn.running.callbacks import TimeLimit
+from metriclearn.running.parameters import Needs, needs, number, shown
+from metriclearn.solvers.mahalanobis import FullMetric
+from metriclearn.solvers.regularizers import SquaredFrobenius, Trace
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Family(NamedTuple):
+    """A learner, the parameter that regularizes it, and values of it, the likeliest first."""
+
+    learner: MahalanobisSegmenter
+    parameter: str
+    strengths: Sequence[float]
+
+
+_STRENGTH = "regularizer__strength"
+FAMILIES: Mapping[str, Family] = {  # from simple to complex
+    "diagonal, L1": Family(ChangePointMetricLearner(), _STRENGTH, (1e-3, 1e-2, 1e-4)),
+    "diagonal, squared norm": Family(
+        ChangePointMetricLearner(regularizer=SquaredFrobenius()), _STRENGTH, (1e-2, 1e-1, 1.0)
+    ),
+    "full, trace": Family(
+        ChangePointMetricLearner(FullMetric(), Trace()), _STRENGTH, (1e-2, 3e-3, 1e-1)
+    ),
+    "full, squared norm": Family(
+        ChangePointMetricLearner(FullMetric(), SquaredFrobenius()),
+        _STRENGTH,
+        (1e-1, 1.0, 1e-2, 10.0),
+    ),
+    "towards principal components": Family(
+        ReferenceMetricLearner(PrincipalComponents(20)), "strength", (1e-2, 1e-1, 1e-3)
+    ),
+    "whitened": Family(
+        WhitenedMetricLearner(), "learner__regularizer__strength", (10.0, 1.0, 100.0)
+    ),
+}
+
+
+@dataclass(frozen=True)
+class AutomaticChoice:
+    """What was tried on data left out, and which of it was taken.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the candidates: family, strength, what was changed of it, and how its penalty came about.
+    losses : array (candidates, groups)
+        Mean ‖M − N‖²_F, or with partial labels the loss on what is known times T, over the
+        sequences of a group, learned from others.
+    chosen : int
+    left_out : list of str
+        For which the budget of time did not suffice.
+    """
+
+    names: list[str]
+    losses: NDArray[np.float64]
+    chosen: int
+    left_out: list[str]
+
+    def __str__(self) -> str:
+        means = self.losses.mean(axis=1)
+        lines = [
+            f"{'→' if i == self.chosen else ' '} {means[i]:9.4g}  {self.names[i]}"
+            for i in np.argsort(means, kind="stable")
+        ]
+        return "\n".join(["     loss  candidate, on groups left out", *lines])
+
+
+class _Trial(NamedTuple):
+    """A candidate with one of the penalties, and its losses by group."""
+
+    name: str
+    rank: int
+    learner: Any
+    penalty: str
+    losses: NDArray
+
+
+# arguments of tune_penalty after the fit, if it is called; families are compared with the first
+_PENALTIES: dict[str, dict[str, Any] | None] = {
+    "penalty tuned in units of each sequence's variance": {"unit": "variance"},
+    "penalty as learned": None,
+    "penalty tuned": {},
+}
+
+
+@needs(
+    families=Needs(
+        "{name} like auto.FAMILIES, one and more, from simple to complex",
+        lambda given: len(given) > 0 and all(isinstance(one, Family) for one in given.values()),
+    ),
+    seconds=number(positive=True),
+    n_folds=number(2, whole=True),
+)
+def auto_metric_learner(
+    X: Any,
+    y: Any,
+    groups: ArrayLike | None = None,
+    *,
+    families: Mapping[str, Family] = FAMILIES,
+    seconds: float = 120.0,
+    n_folds: int = 4,
+) -> MahalanobisSegmenter:
+    """A fitted learner whose family, strength, penalty and min_size were chosen on groups left out.
+
+    Every family is tried at its strengths by cross-validation over whole groups of sequences, with
+    the penalty tuned on the training part in units of each sequence's variance, see
+    :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. Of every family the best counts,
+    and of families the first, from simple to complex, that is no worse than the best by more than
+    one standard error of their paired differences over groups. Then, one after another, the
+    penalty as it was learned or tuned in the unit of the data, half the shortest labeled segment
+    as ``min_size``, and penalties of the sequence and of the boundary
+    (:class:`~metriclearn.FeaturePenalty`) are taken where the loss falls by more than one standard
+    error. Few groups tell their own standard error badly: it counts 1.8-fold for two groups, 1.3-
+    and 1.2-fold for three and four, as Student's distribution asks for the normal one's confidence
+    of 84 %. The choice is fitted again to all sequences.
+
+    Parameters
+    ----------
+    X : sequence of (T_i, P) arrays, at least two
+    y : labels, change-points or partial labels, for each of them
+        Of partial labels only the families of ``ChangePointMetricLearner`` learn.
+    groups : array (N,), optional
+        What must not be divided, such as users; every sequence is one by default.
+    families : mapping of names to Family
+    seconds : float
+        For everything. After two thirds of them no further candidate is begun, the first one always
+        is, and every fit stops after a twentieth. What is left out is told in ``choice_``, what was
+        stopped in ``solution_``: with enough seconds the result is the same on every machine.
+    n_folds : int ≥ 2
+        At most one for each group.
+
+    Returns
+    -------
+    fitted learner, with ``choice_``, an :class:`AutomaticChoice`, to be printed
+
+    Raises
+    ------
+    ValueError
+        For fewer than two groups, or data, labels or parameters that cannot be used.
+
+    References
+    ----------
+    Breiman, Friedman, Olshen & Stone, Classification and Regression Trees, 1984, section 3.4.3: the
+    rule of one standard error.
+
+    Student, The probable error of a mean, Biometrika 6, 1908.
+
+    Examples
+    --------
+    >>> from metriclearn import auto_metric_learner
+    >>> from metriclearn.datasets import load_example
+    >>> bees = load_example("bees")
+    >>> learner = auto_metric_learner(bees.sequences, bees.labels)  # doctest: +SKIP
+    >>> print(learner.choice_)  # doctest: +SKIP
+    """
+    who = "auto_metric_learner"
+    data = read_data_sets(who, X)
+    truths = read_labelings(who, y, data, segments=True, partial=True)
+    known = not isinstance(truths[0], Partition)
+    units = _read_groups(who, groups, 1 if data.single else len(truths))
+    search = _Search(X, truths, units, n_folds, seconds, time.monotonic())
+    usable = [
+        (rank, name, family)
+        for rank, (name, family) in enumerate(families.items())
+        if not known or isinstance(family.learner, ChangePointMetricLearner)
+    ]
+    grids = [
+        [(rank, name, family, strength) for strength in family.strengths]
+        for rank, name, family in usable
+    ]
+    # the likeliest strengths of all families come first, should the time not suffice for all
+    for rank, name, family, strength in filter(None, chain(*zip_longest(*grids))):
+        learner = clone(family.learner).set_params(**{family.parameter: strength})
+        search.attempt(f"{name} {strength:g}", rank, learner)
+    first = _simplest([trial for trial in search.trials if trial.penalty == next(iter(_PENALTIES))])
+    best = _improved(first, [trial for trial in search.trials if trial.learner is first.learner])
+    for words, changes in _refinements(best.learner, truths).items():
+        base, changed = best.name.rpartition(", penalty")[0], clone(best.learner)
+        changed.set_params(**changes)
+        best = _improved(best, search.attempt(f"{base}, {words}", best.rank, changed))
+    learner = _penaltyd(_fitted(best.learner, X, truths, seconds), best.penalty, X, truths)
+    names = [trial.name for trial in search.trials]
+    losses = np.array([trial.losses for trial in search.trials])
+    learner.choice_ = AutomaticChoice(names, losses, names.index(best.name), search.left_out)
+    return learner
+
+
+def _read_groups(who: str, groups: Any, n: int) -> NDArray[np.int64]:
+    """Number of the group of each of ``n`` sequences, which are alone by default, (n,)."""
+    units = np.arange(n)
+    if groups is not None:
+        try:
+            names = label_values(groups)
+        except ValueError as error:
+            raise ValueError(
+                f"{who} needs groups=[…] with a name or a number for each of {n} sequence(s), none "
+                f"of them missing, got {shown(groups)}."
+            ) from error
+        names = factorize(names) if names.dtype == object else names
+        units = np.unique(names, return_inverse=True)[1]
+    if np.shape(units) != (n,) or units.max() == 0:
+        raise ValueError(
+            f"{who} needs a list of sequences in two groups and more, one group for each, got {n} "
+            f"sequence(s) and groups={shown(groups)}."
+        )
+    return units
+
+
+@dataclass
+class _Search:
+    """Trials of candidates on groups left out, while there is time."""
+
+    X: Any
+    truths: Sequence[Any]
+    units: NDArray
+    n_folds: int
+    seconds: float
+    begun: float
+    trials: list[_Trial] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def attempt(self, name: str, rank: int, learner: Any) -> list[_Trial]:
+        """The trials of a candidate with each of the penalties; none after the time."""
+        if self.trials and time.monotonic() - self.begun > 2 / 3 * self.seconds:
+            self.left_out.append(name)
+            return []
+        X, truths, units = self.X, self.truths, self.units
+        loss: Any = FrobeniusLoss() if isinstance(truths[0], Partition) else KnownLoss()
+        losses = np.zeros((len(_PENALTIES), len(truths)))
+        splitter = GroupKFold(min(self.n_folds, int(units.max()) + 1))
+        for train, test in splitter.split(units, groups=units):
+            arrays, labels = [X[i] for i in train], [truths[i] for i in train]
+            fitted = _fitted(learner, arrays, labels, self.seconds)
+            for row, penalty in zip(losses, _PENALTIES):
+                model = _penaltyd(fitted, penalty, arrays, labels)
+                for i, ends in zip(test, model.predict_change_points([X[i] for i in test])):
+                    row[i] = truths[i].n_samples * loss(Partition(ends=ends), truths[i])
+        made = []
+        for penalty, row in zip(_PENALTIES, losses):
+            words = f"{name}, {penalty}"
+            means = np.bincount(units, row) / np.bincount(units)
+            made.append(_Trial(words, rank, learner, penalty, means))
+            _LOGGER.info("%s: loss %.4g on groups left out", words, means.mean())
+        self.trials += made
+        return made
+
+
+def _penaltyd(fitted: Any, penalty: str, X: Any, truths: Sequence[Any]) -> Any:
+    """A copy of a fitted learner with one of the penalties."""
+    options, model = _PENALTIES[penalty], copy.copy(fitted)
+    return model if options is None else model.tune_penalty(X, truths, **options)
+
+
+def _fitted(learner: Any, X: Any, truths: Sequence[Any], seconds: float) -> Any:
+    """A copy, fitted in a twentieth of the seconds; its warnings would come with every fold."""
+    name = "callbacks" if isinstance(learner, ChangePointMetricLearner) else "learner__callbacks"
+    watched = {name: [*learner.get_params()[name], TimeLimit(seconds / 20)]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        fitted = clone(learner).set_params(**watched).fit(X, truths)
+    fitted.set_params(**{name: learner.get_params()[name]})
+    if fitted.solution_.reason == "interrupted":
+        raise KeyboardInterrupt  # half a comparison chooses nothing
+    return fitted
+
+
+def _standard_error(values: NDArray) -> float:
+    """Of the mean, and as much more of it as Student's distribution asks for few values."""
+    n = len(values)
+    return float(stdtrit(n - 1, ndtr(1)) * np.std(values, ddof=1) / np.sqrt(n))
+
+
+def _simplest(trials: Sequence[_Trial]) -> _Trial:
+    """The best of the first family that is within one standard error of the best."""
+    by_family: dict[int, _Trial] = {}
+    for trial in sorted(trials, key=lambda trial: float(trial.losses.mean())):
+        by_family.setdefault(trial.rank, trial)
+    best = next(iter(by_family.values()))
+    for _, trial in sorted(by_family.items()):
+        excess = trial.losses - best.losses
+        if excess.mean() <= _standard_error(excess) + 1e-12:
+            return trial
+    return best
+
+
+def _improved(best: _Trial, others: Sequence[_Trial]) -> _Trial:
+    """Each of the others takes the place of the best where it is better by the standard error."""
+    for other in others:
+        gain = best.losses - other.losses
+        best = other if gain.mean() > _standard_error(gain) else best
+    return best
+
+
+def _refinements(learner: Any, truths: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    """What of a learner may be changed, in words and as parameters."""
+    changes: dict[str, dict[str, Any]] = {}
+    plain = isinstance(learner, ChangePointMetricLearner)
+    if isinstance(truths[0], Partition):
+        shortest = min(int(truth.sizes.min()) for truth in truths)
+        if shortest > 3:
+            name = "min_size" if plain else "learner__min_size"
+            changes[f"min_size {shortest // 2}"] = {name: shortest // 2}
+    if plain:
+        sizes = np.concatenate([getattr(truth, "sizes", [truth.n_samples]) for truth in truths])
+        typical = max(4, int(np.median(sizes)))
+        boundary = BoundaryFeatures((max(1, typical // 4), typical))
+        penalties = {"sequence": (SequenceFeatures(),), "boundary": (boundary,)}
+        for words, features in penalties.items():
+            changes[f"penalties of the {words}"] = {"penalty": FeaturePenalty(features)}
+    return changes

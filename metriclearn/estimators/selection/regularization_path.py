@@ -1,0 +1,367 @@
+"""Solutions along the strengths of regularization, and the strength chosen by cross-validation.
+
+Each solution is certified, and each begins from the last.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import check_cv
+
+from metriclearn.estimators.inputs import read_data_sets, read_weights
+from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
+from metriclearn.estimators.learners.large_margin import LargeMarginLearner
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    component,
+    needs,
+    number,
+    real_array,
+    shown,
+)
+from metriclearn.solvers.base import Problem, Solution
+
+_COUNT, _STRENGTH = number(1, whole=True), number(most=1e250, positive=True)
+_NEEDS = {
+    "ratio": number(1e-12, 1.0 - 1e-12),
+    "strengths": Needs(
+        "a number of strengths or positive ones",
+        lambda given: (
+            _COUNT.accepts(given)
+            or (np.ndim(given) == 1 and len(given) > 0 and all(map(_STRENGTH.accepts, given)))
+        ),
+    ),
+    "regularizer": component("strength", "L1(), which has a strength"),
+    "solver": Needs(
+        "a solver without checkpoint, because every strength is a problem of its own",
+        lambda solver: getattr(solver, "checkpoint", None) is None,
+        "; set it to None",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class RegularizationPath:
+    """What :func:`regularization_path` returns; rows go from strong to weak regularization.
+
+    Attributes
+    ----------
+    strengths : array (S,)
+        Decreasing.
+    solutions : list of Solution
+        Objective, lower bound and gap at every strength.
+    learners : list
+        Fitted learners, one per strength.
+    weights : array (S, P)
+        Weights of the features (diagonal metrics), or eigenvalues of B in decreasing order, in
+        the units in which the regularizer sees them.
+    validation_loss : array (S,), array (S, F) or None
+        Mean loss ℓ on the validation data, or on those of every fold.
+    diagonal : bool
+        Whether ``weights`` are of features.
+    """
+
+    strengths: NDArray
+    solutions: list[Solution]
+    learners: list[Any]
+    weights: NDArray
+    validation_loss: NDArray | None
+    diagonal: bool
+
+    def __len__(self) -> int:
+        return len(self.strengths)
+
+    @property
+    def best(self) -> int:
+        """Index of the least validation loss, the strongest regularization among equals."""
+        if self.validation_loss is None:
+            raise ValueError(
+                "RegularizationPath needs validation data to choose a strength, got none; pass "
+                "validation=(X, y) to regularization_path."
+            )
+        losses = self.validation_loss.reshape(len(self), -1)
+        return int(np.argmin(losses.mean(axis=1)))
+
+    def plot(self, ax: Any = None, feature_names: Sequence[str] | None = None) -> Any:
+        """Weights against strength, over the validation loss where there is one."""
+        from metriclearn.plots import plot_regularization_path
+
+        if not self.diagonal:
+            feature_names = [f"eigenvalue {i + 1}" for i in range(self.weights.shape[1])]
+        return plot_regularization_path(
+            self.strengths,
+            self.weights,
+            self.validation_loss,
+            feature_names,
+            ax,
+            noun="features" if self.diagonal else "eigenvalues",
+        )
+
+
+@needs(
+    learner=component(LargeMarginLearner, "ChangePointMetricLearner()"),
+    validation=Needs(
+        "{name}=None or a pair (X, y)",
+        lambda pair: pair is None or (isinstance(pair, tuple) and len(pair) == 2),
+    ),
+)
+def regularization_path(
+    learner: LargeMarginLearner,
+    X: Any,
+    y: Any,
+    strengths: int | ArrayLike = 20,
+    *,
+    validation: tuple[Any, Any] | None = None,
+    sample_weight: ArrayLike | None = None,
+    ratio: float = 1e-3,
+) -> RegularizationPath:
+    """Fit a learner at decreasing strengths, each from the point and the cuts of the one before.
+
+    Cuts of the risk do not depend on the regularizer, so a warm start needs few oracle calls;
+    every solution has its own gap.
+
+    Parameters
+    ----------
+    learner : a large-margin learner
+        Not changed; its regularizer's own strength is not used.
+    X, y, sample_weight
+        As for its ``fit``.
+    strengths : int or array (S,)
+        Strengths, or how many, see Notes.
+    validation : (X, y), optional
+        Data sets on which every learner's loss is measured, with ``score``.
+    ratio : float
+        Least over greatest strength of a grid.
+
+    Returns
+    -------
+    RegularizationPath
+
+    Raises
+    ------
+    ValueError
+        For a learner without a strength, or strengths or data that cannot be used.
+
+    Notes
+    -----
+    A grid is a geometric progression from a strength at which L1 and trace give B = 0. Every
+    subgradient of the risk is at least −H with H = Σ s_i Xᵢᵀ N_i Xᵢ / T_i, because XᵀMX ⪰ 0. So
+    with μ at the largest eigenvalue (or diagonal entry) of H no B ≠ 0 can pay for μ Tr B.
+
+    With partial labels every strength completes and learns in turns from its own start, as ``fit``
+    with that strength does, and its solution is the one of the last metric step; nothing is
+    handed on from the strength before, and the grid comes from first completions. That costs, per
+    strength, what a ``fit`` does.
+
+    References
+    ----------
+    Teo, Vishwanathan, Smola & Le, Bundle methods for regularized risk minimization, Journal of
+    Machine Learning Research 11, 2010 (the cuts, which no strength enters).
+    """
+    given: dict[str, Any] = {"strengths": strengths, "ratio": ratio}
+    given |= {"regularizer": learner.regularizer, "solver": learner.solver}
+    for name, value in given.items():
+        _NEEDS[name].check("regularization_path", name, value)
+    learner = copy.copy(learner)
+    problem = learner._problem(X, y, sample_weight)
+    values = _strengths(strengths, problem, ratio)
+    learners, losses = [], []
+    warm: Solution | None = None
+    for strength in values:
+        step = copy.copy(learner).set_params(regularizer__strength=float(strength))
+        if problem.risk.terms.completion is not None:  # begins with completions of its own strength
+            problem = step._problem(X, y, sample_weight)
+        else:
+            problem = replace(problem, regularizer=step.regularizer, warm=warm)
+        warm = step._learn(problem)
+        step.callbacks = ()
+        learners.append(step)
+        if validation is not None:
+            losses.append(-step.score(*validation))
+        if warm.reason == "interrupted":
+            break
+    solutions = [step.solution_ for step in learners]
+    unfinished = [solution.relative_gap for solution in solutions if not solution.converged]
+    if unfinished:
+        remedy = "raise the solver's max_rounds or its tolerance"
+        if solutions[-1].reason == "interrupted":
+            remedy = f"call it again, it was interrupted at {len(solutions)} of {len(values)}"
+        early = f"{len(unfinished)} of its solutions early, at relative gaps up to"
+        sentence = f"regularization_path stopped {early} {max(unfinished):.2g}; {remedy}."
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
+    return RegularizationPath(
+        values[: len(solutions)],
+        solutions,
+        learners,
+        np.array([_weights(problem, solution) for solution in solutions]),
+        np.array(losses) if losses else None,
+        bool(learner.metric.polyhedral),
+    )
+
+
+def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> NDArray:
+    """Strengths as given, decreasing, or a grid of so many, see the notes of the path."""
+    if np.ndim(strengths) == 1:
+        return np.unique(real_array("regularization_path", "strengths", strengths, 1))[::-1]
+    greatest = -problem.cone.metric.least(-problem.risk.truth_slope)
+    if not greatest > 1e-12 * problem.cone.n_features:
+        raise ValueError(
+            "regularization_path needs labels that the data tell apart, but no segment's mean "
+            "differs from that of its data set; pass strengths, or other labels."
+        )
+    grid = np.geomspace(greatest, ratio * greatest, int(strengths))  # type: ignore[arg-type]
+    return grid * problem.cone.unit**2  # a power of two changes no digit
+
+
+def _weights(problem: Problem, solution: Solution) -> NDArray:
+    """Weights of the features, or decreasing eigenvalues of B, (P,)."""
+    metric, _ = problem.cone.split(solution.w)
+    matrix = problem.cone.metric.matrix(metric / problem.cone.unit**2)
+    if problem.cone.metric.polyhedral:
+        return np.diag(matrix)
+    values = np.linalg.eigvalsh(matrix)[::-1]
+    return np.where(np.arange(len(values)) < solution.rank, values, 0.0)  # the rest is rounding
+
+
+@dataclass(eq=False, repr=False)
+class ChangePointMetricLearnerCV(ChangePointMetricLearner):
+    """Metric learner whose strength has the least mean loss on left-out sequences.
+
+    As scikit-learn's ``LassoCV``: one warm-started path of strengths for each fold over whole
+    sequences, then one on all of them. With partial labels every fold completes and learns in
+    turns at every strength, as ``fit`` does, and the loss on left-out sequences charges what is
+    known of them; that is as many whole fits as there are pairs of a fold and a strength.
+
+    Parameters
+    ----------
+    strengths : int or array (S,)
+        Strengths to choose from, or how many, in geometric progression from one at which L1 and
+        trace give B = 0.
+    ratio : float
+        Least over greatest strength, for a number of strengths.
+    cv : int, cross-validation splitter or iterable, optional
+        As in scikit-learn; by default 5 folds, or as many as there are sequences.
+    metric, regularizer, solver, penalty, loss_scale, n_segments, min_size, standardize, \
+oracle, alternation, callbacks, n_jobs, executor, verbose
+        As in :class:`ChangePointMetricLearner`; the regularizer's own strength is not used.
+
+    Attributes
+    ----------
+    strength_ : float
+        The chosen one.
+    strengths_ : array (S,)
+        Decreasing.
+    loss_path_ : array (S, F)
+        Mean loss ℓ on the left-out sequences of every fold.
+    path_ : RegularizationPath
+        On all sequences, with the losses of the folds; ``path_.plot()`` draws both. Not saved:
+        a loaded learner has ``strengths_``, ``loss_path_`` and the chosen one, but no ``path_``.
+    components_, penalty_, solution_, scale_, n_features_in_, feature_names_in_
+        As in :class:`ChangePointMetricLearner`, at the chosen strength.
+
+    Raises
+    ------
+    ValueError
+        As of :class:`ChangePointMetricLearner`, and for strengths or folds that cannot be used.
+
+    See Also
+    --------
+    ChangePointMetricLearner : what is learned, and where it is from.
+    regularization_path : one path without cross-validation.
+
+    Examples
+    --------
+    >>> from metriclearn import ChangePointMetricLearnerCV
+    >>> from metriclearn.datasets import make_change_points
+    >>> data = make_change_points(n_features=30, n_relevant=3, random_state=0)
+    >>> learner = ChangePointMetricLearnerCV(strengths=5, cv=3).fit(data.sequences, data.labels)
+    >>> learner.loss_path_.shape
+    (5, 3)
+    """
+
+    PARAMETERS: ClassVar[Mapping[str, Needs]] = {
+        **ChangePointMetricLearner.PARAMETERS,
+        **{name: _NEEDS[name] for name in ("strengths", "ratio")},
+    }
+
+    _: KW_ONLY
+    strengths: int | ArrayLike = 20
+    ratio: float = 1e-3
+    cv: Any = None
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, groups: Any = None
+    ) -> Self:
+        """Choose the strength on left-out sequences, then learn from all.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Several sequences, see :meth:`ChangePointMetricLearner.fit`.
+        groups : array (N,), optional
+            Sequences of one group stay together, for splitters that use groups.
+        """
+        check_parameters(self)
+        who = type(self).__name__
+        data = read_data_sets(who, X)
+        n = len(data.arrays)
+        if data.single or n < 2:
+            raise ValueError(
+                f"{who} needs at least 2 sequences to leave some out, got 1; pass a list of "
+                "sequences, or use ChangePointMetricLearner."
+            )
+        weights = read_weights(who, sample_weight, n)
+        parameters = self.get_params(deep=False)
+        for name in ("strengths", "ratio", "cv"):
+            del parameters[name]
+        learner = ChangePointMetricLearner(**parameters)
+        problem = learner._problem(X, y, sample_weight)
+        self.strengths_ = _strengths(self.strengths, problem, self.ratio)
+        losses = []
+        for train, test in self._folds(n, groups):
+            path = regularization_path(
+                learner,
+                [X[i] for i in train],
+                [y[i] for i in train],
+                self.strengths_,
+                validation=([X[i] for i in test], [y[i] for i in test]),
+                sample_weight=None if weights is None else weights[train],
+            )
+            if path.solutions[-1].reason == "interrupted":
+                raise KeyboardInterrupt  # half a comparison chooses nothing
+            losses.append(path.validation_loss)
+        self.loss_path_ = np.array(losses).T
+        path = regularization_path(learner, X, y, self.strengths_, sample_weight=sample_weight)
+        self.path_ = replace(path, validation_loss=self.loss_path_)
+        self.strength_ = float(self.strengths_[self.path_.best])
+        chosen = self.path_.learners[self.path_.best]
+        self.__dict__.update({k: v for k, v in vars(chosen).items() if k not in parameters})
+        self._report(problem)
+        return self
+
+    def _folds(self, n: int, groups: Any) -> list[tuple[NDArray, NDArray]]:
+        """Positions of the sequences to train on and to leave out, for each fold."""
+        who, places = type(self).__name__, np.arange(n)
+        try:
+            splitter = check_cv(min(5, n) if self.cv is None else self.cv)
+            folds = [(places[a], places[b]) for a, b in splitter.split(places, None, groups)]
+        except Exception as error:  # splitters, and what stands in their place, fail in many ways
+            raise ValueError(
+                f"{who} needs cv and groups that divide {n} sequences, got cv={shown(self.cv)} and "
+                f"groups={shown(groups)} ({error})."
+            ) from error
+        if not folds or not all(np.size(train) and np.size(test) for train, test in folds):
+            raise ValueError(
+                f"{who} needs folds with sequences to train on and to leave out, got "
+                f"cv={shown(self.cv)}."
+            )
+        return folds

@@ -1,0 +1,330 @@
+"""Every optimal segmentation over a range of penalties (CROPS), and the best penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from metriclearn.oracles.change_points import PenalizedSegmentation, Vertex, slope
+from metriclearn.problem.forms import LowRankForm, center
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, Loss
+from metriclearn.problem.partition import Partition, check_count
+from metriclearn.running.parameters import Needs, component, either, number, real_array, shown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_LEAST = number(1, whole=True)
+_COUNT = either(None, _LEAST)
+_LOSS = component("__call__", "FrobeniusLoss()")
+_RANGE = Needs(
+    "0 <= low <= high in {name}",
+    lambda given: given is None or (np.shape(given) == (2,) and 0 <= given[0] <= given[1]),
+)
+
+
+@dataclass(frozen=True)
+class SegmentationPath:
+    """Optimal segmentations, from few segments to many.
+
+    Attributes
+    ----------
+    change_points : list of int arrays
+        Segment ends of each, as in ruptures.
+    n_segments : int array (m,)
+    costs : array (m,)
+        Residual ‖Z − MZ‖² of each.
+    penalties : array (m, 2)
+        The interval of penalties per segment over which each is optimal.
+    """
+
+    change_points: list[NDArray[np.int64]]
+    n_segments: NDArray[np.int64]
+    costs: NDArray[np.float64]
+    penalties: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.change_points)
+
+    def at(self, penalty: float) -> NDArray[np.int64]:
+        """Change-points that are optimal at ``penalty``.
+
+        Raises
+        ------
+        ValueError
+            If the path does not reach that penalty.
+        """
+        if not self.penalties[-1, 0] <= penalty <= self.penalties[0, 1]:
+            raise ValueError(
+                f"SegmentationPath needs a penalty from {self.penalties[-1, 0]:.6g} to "
+                f"{self.penalties[0, 1]:.6g}, got {penalty:.6g}; compute a wider path."
+            )
+        return self.change_points[int(self.positions(penalty))]
+
+    def positions(self, penalties: ArrayLike) -> NDArray[np.int64]:
+        """Position of the segmentation that is optimal at every penalty; the last beyond its end.
+
+        Parameters
+        ----------
+        penalties : array of any shape, in units of squared distance
+
+        Returns
+        -------
+        int array of that shape
+        """
+        # low ends decrease along the path: negated, they are sorted for the bisection
+        places = np.searchsorted(-self.penalties[:, 0], -np.asarray(penalties), side="left")
+        return np.minimum(places, len(self.penalties) - 1)
+
+    def elbow(self) -> int:
+        """Position of the elbow: the segmentation that is optimal over the widest range.
+
+        Width is the ratio of the ends of its interval; intervals that reach 0 or infinity have
+        none and are chosen only where there is nothing else.
+        """
+        low, high = self.penalties[:, 0], self.penalties[:, 1]
+        bounded = (low > 0) & np.isfinite(high)
+        if not bounded.any():
+            return 0
+        ratios = np.where(bounded, high / np.where(bounded, low, 1.0), 0.0)
+        return int(np.argmax(ratios))
+
+    def plot(self, chosen: int | None = None, ax: Any = None) -> Figure:
+        """Elbow picture: cost against number of segments, the elbow (or ``chosen``) marked."""
+        from metriclearn.plots import plot_elbow
+
+        position = self.elbow() if chosen is None else chosen
+        return plot_elbow(
+            self.n_segments, self.costs, self.penalties, int(self.n_segments[position]), ax=ax
+        )
+
+
+def segmentation_path(
+    X: ArrayLike,
+    penalty_range: tuple[float, float] | None = None,
+    *,
+    components: ArrayLike | None = None,
+    min_size: int = 1,
+    max_segments: int | None = None,
+) -> SegmentationPath:
+    """Every segmentation that is optimal for some penalty in a range, exactly.
+
+    The penalized problem is min ‖Z − MZ‖² + penalty · (number of segments), Eq. (4), Z = XL.
+    Between two penalties with different optima a new one is found at the slope of their chord,
+    or none lies between (Haynes, Eckley & Fearnhead 2017, CROPS): at most two pruned dynamic
+    programs per segmentation of the path.
+
+    Parameters
+    ----------
+    X : array (T, P), or (T,) for one feature
+    penalty_range : (low, high), optional
+        Both at least 0. By default from about the mean residual of a sample, where the path ends
+        and its last interval begins, up to a single segment.
+    components : array (r, P), optional
+        Lᵀ of a metric, such as a learner's ``components_``.
+    min_size : int
+        Smallest number of samples in a segment.
+    max_segments : int, optional
+        Do not refine the path beyond this number of segments.
+
+    Returns
+    -------
+    SegmentationPath
+        ``change_points``, ``costs`` and ``penalties`` of every segmentation, coarsest first.
+
+    Raises
+    ------
+    ValueError
+        For a range that is not 0 ≤ low ≤ high, or data that cannot be used.
+    """
+    Z = center(real_array("segmentation_path", "X", X, signals=True))
+    if components is not None:
+        L = real_array("segmentation_path", "components", components)
+        if L.shape[1] != Z.shape[1]:
+            raise ValueError(
+                f"segmentation_path needs components of shape (r, {Z.shape[1]}), got {L.shape}."
+            )
+        Z = Z @ L.T
+    _RANGE.check("segmentation_path", "penalty_range", penalty_range)
+    _COUNT.check("segmentation_path", "max_segments", max_segments)
+    check_count("segmentation_path", len(Z), None, min_size)
+    problem = PenalizedSegmentation(LowRankForm(Z), min_size)
+    low, high = problem.extremes
+    if penalty_range is not None:
+        cheap, dear = map(float, penalty_range)
+        low = low if np.isinf(dear) else problem.solve(dear)
+        high = problem.solve(cheap)
+    else:
+        # A segment costs the mean residual of a sample, first around the mean of all, then around
+        # the optimum at that penalty.
+        cheap, dear, last = 0.0, np.inf, low
+        for _ in range(2):
+            if len(high.ends) > len(last.ends):
+                penalty, vertex = slope(last, high), problem.between(last, high)
+                last, cheap = (last, cheap) if vertex is None else (vertex, penalty)
+        high = last if len(last.ends) > 1 else high
+    vertices = hull_vertices(problem, low, high, max_segments or len(Z))
+    return path_along(vertices, float(np.sum(Z * Z)), (cheap, dear))
+
+
+def hull_vertices(
+    problem: PenalizedSegmentation, low: Vertex, high: Vertex, most: int
+) -> list[Vertex]:
+    """Vertices of the hull from ``low`` to ``high``, those above ``most`` segments unrefined."""
+    vertices, pending = [low], [(low, high)]
+    while pending:
+        left, right = pending.pop()
+        middle = None
+        if len(right.ends) - len(left.ends) > 1 and len(left.ends) < most:
+            middle = problem.between(left, right)
+        # The last in, the left part, is refined first, so that vertices come in their order.
+        if middle is not None:
+            pending += [(middle, right), (left, middle)]
+        elif len(right.ends) > len(left.ends):
+            vertices.append(right)
+    return vertices
+
+
+def widest_run(good: NDArray, low: NDArray, high: NDArray) -> tuple[int, int]:
+    """First and last position of the widest interval that good neighbors make together.
+
+    Parameters
+    ----------
+    good : bool array (m,)
+    low, high : arrays (m,)
+        Ends of neighboring intervals, the first being the highest: a run from i to j reaches from
+        the low end of j to the high end of i.
+    """
+    starts = np.flatnonzero(good & ~np.append(False, good[:-1]))
+    stops = np.flatnonzero(good & ~np.append(good[1:], False))
+    tops, bottoms = high[starts], low[stops]
+    with np.errstate(invalid="ignore"):  # both ends may be −∞
+        widest = int(np.argmax(np.where(tops > bottoms, tops - bottoms, 0.0)))
+    return int(starts[widest]), int(stops[widest])
+
+
+def path_along(
+    vertices: list[Vertex], total: float, penalty_range: tuple[float, float]
+) -> SegmentationPath:
+    """The segmentations at the vertices and the penalties between them."""
+    values, ends = zip(*vertices)
+    counts = np.array([*map(len, ends)])
+    # Neighbors on the hull are worth the same at the slope of their edge: above it the one with
+    # fewer segments is optimal, below it the other.
+    slopes = np.diff(values) / np.diff(counts)
+    penalties = np.column_stack(
+        [np.append(slopes, penalty_range[0]), np.append(penalty_range[1], slopes)]
+    )
+    penalties = np.clip(penalties, *penalty_range)
+    return SegmentationPath([*ends], counts, total - np.array(values), penalties)
+
+
+def best_penalty(
+    forms: Sequence[LowRankForm | ChargedForm],
+    truths: Sequence[Partition],
+    weights: NDArray | None = None,
+    min_size: int = 1,
+    loss: Loss = FrobeniusLoss(),  # noqa: B008  # has no state
+) -> tuple[float, float]:
+    """The penalty with the least mean loss ℓ on labeled sequences, exactly, and that loss.
+
+    Every sequence's optimal segmentation is piecewise constant in the penalty, so the mean loss
+    is too, and its minimum over all penalties is found without a grid. Among equally good
+    intervals the widest (in ratio) wins, and its geometric mean is returned.
+
+    A path of a sequence with K* segments is first followed to 4K* + 10 of them. As
+    ‖M − N‖² ≥ K − K* for K segments, smaller penalties can be ruled out, or paths go on. Other
+    losses than ‖M − N‖² have no such bound: the penalties compared are then those at which every
+    path is known.
+
+    Parameters
+    ----------
+    forms : sequence of LowRankForm or ChargedForm
+        ZZᵀ of every sequence, with penalties of positions where they are to count, too.
+    truths : sequence of Partition
+    weights : array (N,), optional
+    min_size : int
+    loss : Loss
+        ℓ; of the truths it gets.
+
+    Returns
+    -------
+    penalty, loss : float
+        λ > 0, and the mean loss at it.
+
+    Raises
+    ------
+    ValueError
+        If there are no sequences, not one truth for each, or lengths differ.
+
+    See Also
+    --------
+    segmentation_path : the segmentations of one sequence.
+    """
+    for values, kinds in (forms, {LowRankForm, ChargedForm}), (truths, {Partition}):
+        if not isinstance(values, (list, tuple)) or not values or set(map(type, values)) - kinds:
+            raise ValueError(
+                "best_penalty needs a list of LowRankForm as forms and one of Partition as truths, "
+                f"got forms={shown(forms)} and truths={shown(truths)}."
+            )
+    _LEAST.check("best_penalty", "min_size", min_size)
+    _LOSS.check("best_penalty", "loss", loss)
+    if weights is not None:
+        weights = real_array("best_penalty", "weights", weights, 1)
+    if len(forms) != len(truths) or (weights is not None and len(weights) != len(forms)):
+        raise ValueError(
+            f"best_penalty needs a truth, and a weight or none, for each of {len(forms)} forms, "
+            f"got {len(truths)} truths and weights={weights}."
+        )
+    problems = [PenalizedSegmentation(form, min_size) for form in forms]
+    possible = np.array([form.n_samples // min_size for form in forms])
+    true = np.array(list(map(attrgetter("n_clusters"), truths)))
+    most = np.minimum(possible, 4 * true + 10)
+    bounded = isinstance(loss, FrobeniusLoss) and all(truth.known is None for truth in truths)
+    while True:
+        paths, errors, reached = [], [], 0.0
+        for problem, truth, count in zip(problems, truths, most):
+            vertices = hull_vertices(problem, *problem.extremes, count)
+            path = path_along(vertices, 0.0, (0.0, np.inf))
+            paths.append(path)
+            errors.append(np.array([loss(Partition(ends=ends), truth) for _, ends in vertices]))
+            if len(vertices) > 1 and path.n_segments[-2] >= count:  # not refined below this penalty
+                reached = max(reached, float(path.penalties[-2, 1]))
+        penalty, least = _best_above(reached, paths, errors, weights)
+        # Below that penalty every sequence has at least the segments that it has just above it.
+        fewest = [path.n_segments[path.positions(reached * (1 + 1e-9))] for path in paths]
+        shares = np.maximum(np.array(fewest) - true, 0) / [form.n_samples for form in forms]
+        if not bounded or reached == 0.0 or np.average(shares, weights=weights) >= least:
+            return penalty, least
+        most = np.minimum(possible, 2 * most)
+
+
+def _best_above(
+    reached: float,
+    paths: list[SegmentationPath],
+    errors: list[NDArray],
+    weights: NDArray | None,
+) -> tuple[float, float]:
+    """The best penalty above the penalty down to which all paths go, and its mean loss."""
+    # Penalties between which no sequence changes its segmentation, from high to low, as along a path.
+    # The last one is that down to which all paths go, or a positive stand-in for 0.
+    penalties = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]
+    rounding = 1e-12 * float(penalties[0])
+    penalties = penalties[penalties > max(rounding, reached)]
+    if len(penalties):
+        lowest = reached if reached > rounding else 1e-3 * penalties[-1]
+        penalties = np.concatenate([[2.0 * penalties[0]], penalties, [lowest]])
+    else:
+        penalties = np.array([2.0, 1.0]) * max(1.0, reached)
+    # Between two of them the losses are constant: one penalty in every interval tells all.
+    middles = np.sqrt(penalties[:-1] * penalties[1:])
+    losses = [values[path.positions(middles)] for path, values in zip(paths, errors)]
+    mean = np.average(losses, axis=0, weights=weights)
+    logs = np.log(penalties)
+    first, last = widest_run(mean <= np.min(mean) + 1e-12, logs[1:], logs[:-1])
+    return float(np.sqrt(penalties[last + 1] * penalties[first])), float(np.min(mean))

@@ -1,0 +1,361 @@
+"""Penalties that depend on the sequence and on the boundary: one convex problem, certified."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+from metriclearn.problem.penalties import PenalizedFeatures, PenalizedSamples
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import metriclearn
+from metriclearn import (
+    L1,
+    BoundaryFeatures,
+    BundleDual,
+    ChangePointMetricLearner,
+    ChangePointMetricLearnerCV,
+    DataPenaltyMetricLearner,
+    DiagonalMetric,
+    FeaturePenalty,
+    FrobeniusLoss,
+    FullMetric,
+    Partition,
+    ProjectedSubgradient,
+    ReferenceMetricLearner,
+    SequenceFeatures,
+    SquaredFrobenius,
+    SummedArea,
+    Trace,
+    WhitenedMetricLearner,
+)
+from metriclearn.__main__ import main
+from metriclearn.baselines import TunedSegmenter
+from metriclearn.problem.forms import Samples
+from metriclearn.solvers.mahalanobis import PenalizedMetric
+from tests.oracles.signals import noisy_steps
+
+
+def flags(X: np.ndarray) -> np.ndarray:
+    """The second column, which marks some positions, as a feature of the change before it."""
+    return np.append(X[:, 1], 0.0)[:, None]
+
+
+def loudness(X: np.ndarray) -> np.ndarray:
+    return np.array([np.mean(np.diff(X[:, 0]) ** 2)])
+
+
+def marked(seed: int, T: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Faint steps under noise of the sequence's own level, which a second column marks, mostly."""
+    rng = np.random.default_rng(seed)
+    X, truth = noisy_steps(seed, T, K=4, P=1)
+    X = 0.4 * X + rng.choice([0.3, 1.5]) * rng.normal(size=(T, 1))
+    marks = 0.3 * rng.normal(size=T)
+    marks[truth.change_points[:-1]] += 1.0
+    return np.column_stack([X, marks]), truth.labels
+
+
+TRAINING = [marked(seed) for seed in range(8)]
+XS, YS = [X for X, _ in TRAINING], [y for _, y in TRAINING]
+TEST = [marked(seed) for seed in range(100, 120)]
+BOTH = FeaturePenalty((flags, loudness), strength=0.3)
+PRECISE = BundleDual(tolerance=1e-5, max_rounds=2000)
+
+
+def learner(**parameters) -> ChangePointMetricLearner:
+    given = {"solver": PRECISE, "verbose": False, **parameters}
+    return ChangePointMetricLearner(**given)
+
+
+@pytest.mark.parametrize(
+    "penalty", [FeaturePenalty(), *(FeaturePenalty((lambda X, c=c: c,)) for c in (1.0, np.ones(2)))]
+)
+@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()])
+def test_constant_penalties_are_the_learned_penalty(penalty, metric) -> None:
+    given = {"metric": metric, "regularizer": SquaredFrobenius(1e-2)}
+    plain = learner(**given).fit(XS, YS)
+    penalized = learner(penalty=penalty, **given).fit(XS, YS)
+    assert penalized.solution_.objective == pytest.approx(plain.solution_.objective, abs=1e-9)
+    assert penalized.penalty_ == pytest.approx(plain.penalty_, abs=1e-9)
+    assert penalized.components_ == pytest.approx(plain.components_, abs=1e-9)
+    assert np.abs(penalized.feature_penalty_.penalties(XS[0])).max() == 0.0
+
+
+@pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()])
+def test_scores_and_their_gradients(metric) -> None:
+    """⟨A, M⟩ by dense matrices and a sum over changes; slopes by finite differences."""
+    rng = np.random.default_rng(0)
+    X, penalty = rng.normal(size=(12, 3)), FeaturePenalty((flags,))
+    truth = Partition.from_change_points([4, 12])
+    penalty.fit([X], [truth])
+    family = PenalizedMetric(metric, penalty.n_columns)
+    features = PenalizedFeatures(family)
+    samples = PenalizedSamples(X, truth, columns=penalty.columns)
+    root, v = rng.normal(size=(3, 3)), rng.uniform(size=penalty.n_columns)
+    w = np.append(metric.coordinates(root), v)
+    form = features.at(w)(samples)
+    plain = Samples(X).form(metric.components(family.split(w)[0]))
+    partition = Partition.from_change_points([3, 5, 9, 12])
+    expected = plain.at(partition) - penalty.weighted(v).penalties(X)[[3, 5, 9]].sum()
+    assert form.at(partition) == pytest.approx(expected)
+    slope = features.gradient(samples, form, partition)
+    for i in range(len(w)):
+        step = np.zeros_like(w)
+        step[i] = 1e-6
+        high, low = (features.at(w + sign * step)(samples).at(partition) for sign in (1, -1))
+        assert (high - low) / 2e-6 == pytest.approx(slope[i], rel=1e-4, abs=1e-5)
+
+
+CASES = [
+    (DiagonalMetric(), L1(1e-3)),
+    (DiagonalMetric(), SquaredFrobenius(1e-2)),
+    (DiagonalMetric(), SquaredFrobenius(1e-2, center=0.1)),
+    (FullMetric(), Trace(1e-3)),
+    (FullMetric(), SquaredFrobenius(1e-2)),
+]
+
+
+@pytest.mark.parametrize(("metric", "regularizer"), CASES, ids=str)
+@pytest.mark.parametrize("n_segments", [None, "given"])
+def test_certificates(metric, regularizer, n_segments) -> None:
+    """To 1e-4, not above what another solver reaches, and lower than without penalties."""
+    given = {"metric": metric, "regularizer": regularizer, "n_segments": n_segments}
+    solver = BundleDual(tolerance=1e-4, max_rounds=2000)
+    solved = learner(penalty=BOTH, **{**given, "solver": solver}).fit(XS, YS)
+    assert solved.solution_.relative_gap <= 1e-4
+    other = learner(penalty=BOTH, **given, solver=ProjectedSubgradient(max_rounds=100))
+    with pytest.warns(ConvergenceWarning, match="stopped"):
+        other.fit(XS, YS)
+    assert solved.solution_.lower_bound <= other.solution_.objective
+    assert other.solution_.lower_bound <= solved.solution_.objective
+    plain = learner(**given).fit(XS, YS)
+    assert solved.solution_.objective < plain.solution_.objective
+
+
+def test_penalties_find_what_no_single_penalty_does() -> None:
+    Xs, ys = [X for X, _ in TEST], [y for _, y in TEST]
+    regularizer = SquaredFrobenius(1e-3)
+    plain = learner(regularizer=regularizer).fit(XS, YS)
+    penalized = learner(regularizer=regularizer, penalty=BOTH).fit(XS, YS)
+    assert penalized.score(Xs, ys) > 0.7 * plain.score(Xs, ys)  # minus the loss
+    assert penalized.feature_penalty_.coef_[0] < 0.0  # a mark makes a change cheaper
+    X = Xs[0]
+    penalties = penalized.feature_penalty_.penalties(X)
+    varying = (
+        flags(X)[:, 0] * penalized.feature_penalty_.coef_[0]
+        + loudness(X) * penalized.feature_penalty_.coef_[1]
+    )
+    assert np.ptp(penalties - varying) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_weights_are_not_negative_where_that_is_said() -> None:
+    penalty = FeaturePenalty((flags, loudness), nonnegative=(True, False), strength=0.3)
+    fitted = learner(penalty=penalty, regularizer=SquaredFrobenius(1e-3)).fit(XS, YS)
+    assert fitted.feature_penalty_.coef_[0] == 0.0
+    assert fitted.feature_penalty_.n_columns == 3
+    assert fitted.solution_.converged
+
+
+def test_units_of_features_and_data_do_not_matter() -> None:
+    """Features are standardized, and without standardize the metric follows the data."""
+    given = {"regularizer": SquaredFrobenius(1e-2)}
+    one = learner(penalty=FeaturePenalty((flags,)), **given).fit(XS, YS)
+    tenfold = learner(penalty=FeaturePenalty((lambda X: 10.0 * flags(X) + 3.0,)), **given)
+    tenfold.fit(XS, YS)
+    assert tenfold.feature_penalty_.penalties(XS[0]) == pytest.approx(
+        one.feature_penalty_.penalties(XS[0]), abs=1e-4
+    )
+
+
+def test_penalties_go_no_further_than_they_were_learned() -> None:
+    """The quieter the cheaper, but a constant sequence costs as much as the quietest one."""
+    penalty = FeaturePenalty((SequenceFeatures(("log_noise",)),))
+    fitted = learner(penalty=penalty, regularizer=SquaredFrobenius(1e-3)).fit(XS, YS)
+    assert fitted.feature_penalty_.coef_[0] > 0.0
+    quietest = min(fitted.feature_penalty_.penalties(X)[0] for X in XS)
+    for size in (0.0, 1e-9, 1e-3):
+        quiet = size * XS[0] + 2.0
+        assert fitted.feature_penalty_.penalties(quiet)[0] == pytest.approx(quietest)
+        assert fitted.predict_change_points(quiet).tolist() == [60]
+    assert fitted.feature_penalty_.penalties(100.0 * XS[0])[0] == max(
+        fitted.feature_penalty_.penalties(X)[0] for X in XS
+    )
+
+
+def test_segments_of_single_samples_are_told() -> None:
+    fitted = learner().fit(XS, YS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.predict(XS)
+    fitted.penalty_ *= 1e-3
+    noisy, y = TEST[0]
+    with pytest.warns(UserWarning, match=r"fewer than two samples on average in 1 of 2 data sets"):
+        assert len(fitted.predict_change_points([noisy, 0 * noisy])[0]) > 30
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.tune_penalty(noisy, y).predict(noisy)
+        fitted.predict(noisy, n_segments=60)
+
+
+def test_predictions_use_penalties_and_files_keep_them(tmp_path, capsys) -> None:
+    """Whatever predicts: with a count, with margins, loaded again, of a clone fitted again."""
+    penalty = FeaturePenalty((SequenceFeatures(), BoundaryFeatures((3,))))
+    fitted = learner(penalty=penalty).fit(XS, YS)
+    file = metriclearn.save(fitted, tmp_path / "model.npz")
+    assert main(["info", str(file)]) == 0
+    assert f"of its penalty: {fitted.feature_penalty_.coef_[0]:.4g}" in capsys.readouterr().out
+    loaded = metriclearn.load(file)
+    again = clone(fitted).fit(XS, YS)
+    assert len(fitted.feature_penalty_.coef_) == 7
+    for X, y in TEST[:5]:
+        ends = fitted.predict_change_points(X)
+        np.testing.assert_array_equal(loaded.predict_change_points(X), ends)
+        np.testing.assert_array_equal(again.predict_change_points(X), ends)
+        np.testing.assert_array_equal(fitted.boundary_margins(X).change_points, ends)
+        assert len(fitted.predict_change_points(X, n_segments=4)) == 4
+        assert loaded.score(X, y) == fitted.score(X, y)
+
+
+def test_partial_labels() -> None:
+    """Half of each sequence labeled: completions and penalties in turns, each step certified."""
+    halves = [np.where(np.arange(len(y)) < 35, y, -1) for y in YS]
+    given = {"regularizer": SquaredFrobenius(1e-3), "solver": BundleDual(tolerance=1e-3)}
+    penalized = learner(penalty=BOTH, **given).fit(XS, halves)
+    Xs, ys = [X for X, _ in TEST], [y for _, y in TEST]
+    assert penalized.solution_.relative_gap <= 1e-3
+    assert penalized.feature_penalty_.coef_[0] < 0.0
+    assert penalized.score(Xs, ys) > learner(**given).fit(XS, halves).score(Xs, ys)
+
+
+def test_strength_chosen_by_cross_validation() -> None:
+    chosen = ChangePointMetricLearnerCV(
+        penalty=BOTH, strengths=3, cv=2, verbose=False, solver=BundleDual()
+    ).fit(XS, YS)
+    assert chosen.loss_path_.shape == (3, 2)
+    assert chosen.feature_penalty_.coef_.any()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"penalty": FeaturePenalty((3,))}, "FeaturePenalty needs features="),
+        ({"penalty": FeaturePenalty((np.ndarray,))}, "FeaturePenalty needs features="),
+        (
+            {"penalty": FeaturePenalty((lambda X: X,))},
+            r"row for every position 0 … T, got \(60, 2\)",
+        ),
+        ({"penalty": FeaturePenalty((lambda X: [np.nan],))}, "finite numbers"),
+        (
+            {"penalty": FeaturePenalty((flags,), nonnegative=(True, True))},
+            "one nonnegative for each",
+        ),
+        ({"penalty": FeaturePenalty((lambda X: X[0, : 1 + (X[0, 0] > 0)],))}, "the same features"),
+        ({"penalty": FeaturePenalty((flags,)), "oracle": SummedArea()}, "needs ChangePoints"),
+        ({"penalty": "unknown"}, "FeaturePenalty"),
+    ],
+)
+def test_what_cannot_be_used_is_told(parameters, sentence) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        learner(**parameters).fit(XS, YS)
+
+
+@pytest.mark.parametrize(
+    "outer",
+    [
+        lambda one: WhitenedMetricLearner(one).fit(XS, YS),
+        lambda one: ReferenceMetricLearner(learner=one).fit(XS, YS),
+        lambda one: DataPenaltyMetricLearner(one).fit(XS, YS),
+    ],
+)
+def test_learners_of_other_sequences_refuse_penalties(outer) -> None:
+    with pytest.raises(ValueError, match="another penalty than FeaturePenalty"):
+        outer(learner(penalty=BOTH))
+
+
+# The penalty of least loss on other data
+
+
+@pytest.mark.parametrize("unit", [None, "variance"])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"penalty": BOTH}, {"n_segments": "given"}],
+    ids=["number", "features", "given"],
+)
+def test_tuned_penalties_are_the_best_of_all(parameters, unit) -> None:
+    """Against a fine grid; with penalties of positions, and where no penalty was learned."""
+    Xs, ys = [X for X, _ in TEST[:6]], [y for _, y in TEST[:6]]
+    tuned = learner(regularizer=SquaredFrobenius(1.0), **parameters).fit(XS, YS)
+    tuned.tune_penalty(Xs, ys, unit)
+
+    def loss(penalty: float) -> float:
+        other = copy.copy(tuned)
+        other.penalty_ = penalty
+        pairs = zip(other.predict_change_points(Xs), ys)
+        partitions = [(Partition(ends=ends), Partition.from_labels(y)) for ends, y in pairs]
+        return float(np.mean([FrobeniusLoss()(*pair) for pair in partitions]))
+
+    best = loss(tuned.penalty_)
+    assert all(best <= loss(tuned.penalty_ * f) + 1e-12 for f in np.geomspace(0.01, 100, 60))
+    assert tuned.penalty_ > 0
+
+
+def test_penalties_in_units_of_each_sequences_variance(tmp_path, capsys) -> None:
+    """Sequences of any contrast have the same segments, states and margins; a fit forgets it."""
+    Xs, ys = [X for X, _ in TEST[:6]], [y for _, y in TEST[:6]]
+    louder = [4.0**i * X + 3.0 for i, X in zip(range(-3, 3), Xs)]
+    plain = learner().fit(XS, YS).tune_penalty(louder, ys)
+    fitted = copy.copy(plain).tune_penalty(Xs, ys, unit="variance")
+    penalty, absolute = fitted.penalty_, plain.penalty_
+    assert fitted.score(louder, ys) == fitted.score(Xs, ys) > plain.score(louder, ys)
+    assert copy.copy(fitted).tune_penalty(louder, ys, "variance").penalty_ == pytest.approx(penalty)
+    for X, loud in zip(Xs, louder):
+        np.testing.assert_array_equal(fitted.predict_states(X), fitted.predict_states(loud))
+        margins, others = fitted.boundary_margins(X), fitted.boundary_margins(loud)
+        np.testing.assert_allclose(margins.losses, others.losses)
+        Z = X @ fitted.components_.T
+        by_hand = copy.copy(plain)
+        by_hand.penalty_ = penalty * Z.var(axis=0).sum()
+        np.testing.assert_array_equal(by_hand.predict(X), fitted.predict(X))
+        np.testing.assert_array_equal(by_hand.predict_states(X), fitted.predict_states(X))
+        in_units = by_hand.boundary_margins(X).losses / Z.var(axis=0).sum()
+        np.testing.assert_allclose(in_units, margins.losses, atol=1e-9)
+    assert fitted.predict_change_points(np.ones((9, 2))).tolist() == [9]
+    for size in (2.0**-500, 2.0**500):  # whose squares are no numbers
+        np.testing.assert_array_equal(fitted.predict(size * Xs[0]), fitted.predict(Xs[0]))
+    file = metriclearn.save(fitted, tmp_path / "model.npz")
+    np.testing.assert_array_equal(metriclearn.load(file).predict(louder[0]), fitted.predict(Xs[0]))
+    assert main(["info", str(file)]) == 0
+    assert f"{penalty:.4g} times the variance of a sequence" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="needs unit=None or"):
+        fitted.tune_penalty(Xs, ys, unit="std")
+    assert fitted.tune_penalty(louder, ys).penalty_ == absolute
+    assert fitted.tune_penalty(Xs, ys, "variance").fit(XS, YS).penalty_unit_ is None
+    assert fitted.penalty_ == learner().fit(XS, YS).penalty_
+    baseline = TunedSegmenter().fit(Xs, ys).tune_penalty(Xs, ys, "variance")
+    assert baseline.score(louder, ys) == baseline.score(Xs, ys)
+    assert baseline.fit(Xs, ys).penalty_unit_ is None
+
+
+def test_penalties_tuned_on_partial_labels() -> None:
+    """As on full ones where all is known, and by what is known elsewhere."""
+    Xs, ys = [X for X, _ in TEST[:6]], [y for _, y in TEST[:6]]
+    fitted = learner(regularizer=SquaredFrobenius(1.0)).fit(XS, YS)
+    halves = [np.where(np.arange(len(y)) < 40, y, -1) for y in ys]
+    before = fitted.score(Xs, halves)
+    fitted.tune_penalty(Xs, halves)
+    best = fitted.score(Xs, halves)
+    assert best >= before
+    for factor in np.geomspace(0.1, 10, 30):
+        other = copy.copy(fitted)
+        other.penalty_ = fitted.penalty_ * factor
+        assert other.score(Xs, halves) <= best + 1e-12
+
+
+def test_short_sequences_tell_nothing_of_the_penalty() -> None:
+    fitted = learner(min_size=3).fit(XS, [np.repeat(np.arange(6), 10)] * len(XS))
+    penalty = fitted.tune_penalty(*TEST[0]).penalty_
+    short = [TEST[0][0], np.ones((2, 2))], [TEST[0][1], np.zeros(2)]
+    assert fitted.tune_penalty(*short).penalty_ == penalty
+    with pytest.raises(ValueError, match="at least min_size=3"):
+        fitted.tune_penalty(np.ones((2, 2)), np.zeros(2))

@@ -1,0 +1,195 @@
+"""Penalties of positions, of either sign, against enumeration and the plain quadratic program."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metriclearn import ConstrainedChangePoints, LowRankForm, Partition, boundary_margins
+from metriclearn.oracles.segmentation_path import best_penalty
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.losses import ChargedForm, FrobeniusLoss, KnownLoss
+from tests.budget import examples
+from tests.exhaustive import all_segmentations, block_means, segmentation_values
+from tests.oracles.signals import draw_case, noisy_steps
+from tests.strategies import partial_partitions
+
+
+def draw_penalties(rng: np.random.Generator, T: int) -> np.ndarray:
+    """Of one sign or both, small or large beside the values; integers make ties."""
+    scale = float(rng.choice([0.1, 1.0, 10.0]))
+    low = float(rng.choice([-1.0, 0.0]))
+    penalties = rng.uniform(low, low + float(rng.choice([0.5, 1.0, 2.0])), T + 1)
+    return np.round(scale * penalties) if rng.random() < 0.3 else scale * penalties
+
+
+def of_changes(penalties: np.ndarray, segmentations) -> np.ndarray:
+    """What the changes of every segmentation cost, its end T being none."""
+    return np.array([penalties[list(ends[:-1])].sum() for ends in segmentations])
+
+
+@settings(max_examples=examples(700), deadline=None)
+@given(
+    partial_partitions(9),
+    st.integers(0, 10**6),
+    st.sampled_from(["free", "known", "charged", "both"]),
+    st.integers(1, 3),
+)
+def test_equals_enumeration(known, seed, kind, min_size) -> None:
+    """κN or the charges of a partial truth, constraints, all counts: several cases per example."""
+    T, rng = known.n_samples, np.random.default_rng(seed)
+    form, A, _ = draw_case(rng, T, int(rng.integers(0, 4)))
+    penalties, min_size = draw_penalties(rng, T), min(min_size, T)
+    penalized = ChargedForm(form, penalties=penalties)
+    if kind in ("charged", "both"):
+        form = LowRankForm(form.factors, shift=form.shift)
+        truth = Partition.from_change_points([T]).completing(known)
+        scale = float(rng.choice([0.3, 1.0, 4.0]))
+        penalized, _ = KnownLoss().augment(ChargedForm(form, penalties=penalties), truth, scale)
+        charged, _ = KnownLoss().augment(form, truth, scale)
+    facts = known if kind in ("known", "both") else None
+    oracle = ConstrainedChangePoints(min_size)
+    for K in (None, *range(1, T // min_size + 1)):
+        segmentations = all_segmentations(T, K, min_size)
+        if kind in ("charged", "both"):
+            values = [charged.at(Partition.from_change_points(ends)) for ends in segmentations]
+        else:
+            values = segmentation_values(A, K, min_size)
+        values = np.array(values) - of_changes(penalties, segmentations)
+        if facts is not None:
+            agrees = [facts.allows(Partition.from_change_points(ends)) for ends in segmentations]
+            values = np.where(agrees, values, -np.inf)
+        if values.size == 0 or values.max() == -np.inf:
+            with pytest.raises(ValueError, match="needs"):
+                oracle(penalized, K, facts)
+            continue
+        answer = oracle(penalized, K, facts)
+        place = segmentations.index(tuple(answer.change_points))
+        close = {"rel": 1e-9, "abs": 1e-9 * (1 + np.abs(penalties).sum())}
+        assert values[place] == pytest.approx(values.max(), **close)
+        assert penalized.at(answer) == pytest.approx(values.max(), **close)
+
+
+def quadratic_program(A, penalties, min_size, most):
+    """The best value in any number of segments, and in 1 … ``most`` of them, O(T²) each."""
+    T = len(A)
+    lengths = np.arange(T + 1)[None, :] - np.arange(T + 1)[:, None]
+    worth = np.where(lengths >= min_size, block_means(A), -np.inf)
+    worth[:, 1:T] -= penalties[1:T]
+    best = np.full(T + 1, -np.inf)
+    best[0] = 0.0
+    for u in range(1, T + 1):
+        best[u] = np.max(best[:u] + worth[:u, u])
+    counted, layer = [], np.where(np.arange(T + 1) == 0, 0.0, -np.inf)
+    for _ in range(most):
+        layer = np.max(layer[:, None] + worth, axis=0)
+        counted.append(layer[T])
+    return best[T], counted
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equals_the_quadratic_program(seed) -> None:
+    """800 cases with 10 ≤ T ≤ 300; three counts of every eighth."""
+    rng = np.random.default_rng(seed)
+    for case in range(200):
+        T = int(rng.integers(10, 80)) if case % 8 else int(rng.integers(80, 301))
+        form, A, min_size = draw_case(rng, T, case % 4)
+        penalties = draw_penalties(rng, T)
+        most = 0 if case % 8 else min(T // min_size, 15)
+        best, counted = quadratic_program(A, penalties, min_size, most)
+        penalized, oracle = (
+            ChargedForm(form, penalties=penalties),
+            ConstrainedChangePoints(min_size),
+        )
+        close = {"rel": 1e-9, "abs": 1e-9 * (T + np.abs(penalties).sum())}
+        answer = oracle(penalized)
+        assert answer.sizes.min() >= min_size
+        assert penalized.at(answer) == pytest.approx(best, **close)
+        for K in rng.integers(1, most + 1, 3 if most else 0).tolist():
+            answer = oracle(penalized, K)
+            assert answer.n_clusters == K
+            assert penalized.at(answer) == pytest.approx(counted[K - 1], **close)
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(st.integers(2, 9), st.integers(0, 10**6), st.integers(1, 3), st.booleans())
+def test_margins_equal_enumeration(T, seed, min_size, counted) -> None:
+    rng = np.random.default_rng(seed)
+    form, A, _ = draw_case(rng, T, int(rng.integers(0, 4)))
+    penalties, tolerance = draw_penalties(rng, T), int(rng.integers(0, 3))
+    K = int(rng.integers(1, max(1, T // min_size) + 1)) if counted else None
+    segmentations = all_segmentations(T, K, min_size)
+    if not segmentations:
+        return
+    values = segmentation_values(A, K, min_size) - of_changes(penalties, segmentations)
+    margins = boundary_margins(
+        ChargedForm(form, penalties=penalties), K, min_size=min_size, tolerance=tolerance
+    )
+    changes = np.zeros((len(values), T), dtype=bool)
+    for row, ends in zip(changes, segmentations):
+        row[list(ends[:-1])] = True
+    best = values.max()
+    gains = [np.max(values[changes[:, t]], initial=-np.inf) - best for t in range(1, T)]
+    losses = []
+    for t in margins.change_points[:-1]:
+        near = changes[:, max(1, t - tolerance) : t + tolerance + 1].any(axis=1)
+        losses.append(best - np.max(values[~near], initial=-np.inf))
+    close = 1e-9 * (1.0 + np.abs(values).max() + np.abs(penalties).sum())
+    assert margins.losses == pytest.approx(losses, abs=close)
+    assert margins.gains[1:] == pytest.approx(gains, abs=close)
+
+
+def test_margins_of_long_signals_equal_two_constrained_programs() -> None:
+    """Losses by forbidding every change, among penalties of both signs."""
+    X, _ = noisy_steps(3, T=200, K=6, P=2)
+    penalties = 6.0 * np.random.default_rng(3).normal(size=201)
+    form = ChargedForm(LowRankForm(X).shifted(-12.0), penalties=penalties)
+    margins, oracle = boundary_margins(form), ConstrainedChangePoints()
+    best = form.at(Partition(ends=margins.change_points))
+    assert len(margins.losses) >= 3
+    for t, loss in zip(margins.change_points[:-1], margins.losses):
+        without = oracle(form, None, PartialPartition(200, same=[(t - 1, t + 1)]))
+        assert best - form.at(without) == pytest.approx(loss, abs=1e-8)
+
+
+def test_equal_penalties_are_a_penalty_per_segment() -> None:
+    """p at all positions is λ = p but for the first segment."""
+    X, truth = noisy_steps(0)
+    plain = LowRankForm(X).plus(truth, 2.0)
+    penalized = ChargedForm(plain, penalties=np.full(len(X) + 1, 7.0))
+    answer = ConstrainedChangePoints()(penalized)
+    assert answer == ConstrainedChangePoints()(plain.shifted(-7.0))
+    assert penalized.at(answer) == pytest.approx(plain.shifted(-7.0).at(answer) + 7.0)
+
+
+def test_best_penalty_beside_penalties_of_positions() -> None:
+    """Changes that cost nothing where they are true leave no loss at some λ; enumeration of λ."""
+    signals = [noisy_steps(seed, K=3) for seed in range(3)]
+    loss, forms = FrobeniusLoss(), []
+    for X, truth in signals:
+        X = X + 3.0 * np.random.default_rng(len(forms)).normal(size=X.shape)
+        penalties = np.full(len(X) + 1, 30.0)
+        penalties[truth.change_points] = 0.0
+        forms.append(ChargedForm(LowRankForm(0.3 * X), penalties=penalties))
+    truths = [truth for _, truth in signals]
+    penalty, least = best_penalty(forms, truths)
+    oracle = ConstrainedChangePoints()
+    for candidate in (penalty, *np.geomspace(1e-3, 100.0, 30)):
+        losses = [loss(oracle(f.shifted(-candidate)), t) for f, t in zip(forms, truths)]
+        assert np.mean(losses) >= least - 1e-12
+        if candidate == penalty:
+            assert np.mean(losses) == pytest.approx(least, abs=1e-12)
+    assert least < best_penalty([form.form for form in forms], truths)[1]
+
+
+@pytest.mark.parametrize(
+    ("penalties", "sentence"),
+    [
+        (np.zeros(10), "needs 11 penalties"),
+        (np.full(11, np.nan), "needs finite penalties"),
+        (np.full(11, 1e300), "change the unit"),
+    ],
+)
+def test_penalties_that_cannot_be_used(penalties, sentence) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        ChargedForm(LowRankForm(np.ones((10, 1))), penalties=penalties)
