@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from metriclearn.problem.penalties import PenalizedFeatures, PenalizedSamples
+from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 

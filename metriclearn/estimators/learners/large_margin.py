@@ -47,7 +47,7 @@ from metriclearn.problem.forms import LinearFeatures, Samples
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.losses import FrobeniusLoss, charges
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.penalties import PenalizedFeatures, PenalizedSamples
+from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
 from metriclearn.problem.risk import HingeTerms, Oracle, StructuredHinge
 from metriclearn.running.callbacks import ProgressBar
 from metriclearn.running.executors import Executor, ThreadExecutor
