@@ -1,0 +1,100 @@
+"""Limits that keep the code readable: sizes of files, folders, functions and signatures, names."""
+
+import ast
+import io
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted(
+    path for name in ("metriclearn", "experiments") for path in (ROOT / name).rglob("*.py")
+)
+SILENT = {
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+    tokenize.COMMENT,
+}
+# Private names that libraries document for use: named tuples, the process, Hydra, sktime.
+DOCUMENTED = {"_replace", "_fields", "_asdict", "_exit", "_get_node", "_check_X"}
+FREE_FOLDERS = {"metriclearn/indices", "experiments/benchmarks"}  # one file for each of many things
+
+
+def lines_of_code(path: Path) -> set[int]:
+    """Numbers of the lines that hold code: no docstrings, comments or blank lines."""
+    text = path.read_text(encoding="utf8")
+    docstrings: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                docstrings.update(range(first.lineno, (first.end_lineno or 0) + 1))
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in SILENT:
+            code.update(range(token.start[0], token.end[0] + 1))
+    return code - docstrings
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_files_functions_and_signatures_are_short(path: Path) -> None:
+    code = lines_of_code(path)
+    assert len(code) <= 500, f"{name_of(path)} has {len(code)} lines of code"
+    for function in functions(path):
+        size = sum(line in code for line in range(function.lineno, (function.end_lineno or 0) + 1))
+        most = 80 if any("njit" in ast.unparse(item) for item in function.decorator_list) else 50
+        assert size <= most, f"{function.name} has {size} lines of code, the limit is {most}"
+        given = function.args
+        names = [argument.arg for argument in given.posonlyargs + given.args + given.kwonlyargs]
+        count = len([name for name in names if name not in ("self", "cls")])
+        assert count <= 8, f"{function.name} takes {count} arguments, the limit is 8"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_private_names_stay_in_their_file(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf8"))
+    defined, used = set(DOCUMENTED), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.Attribute):
+            (used if isinstance(node.ctx, ast.Load) else defined).add(node.attr)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            defined.add(node.id)
+        elif isinstance(node, ast.ImportFrom) and str(node.module).startswith(
+            ("metriclearn", "experiments")
+        ):
+            used.update(alias.name for alias in node.names)
+    foreign = {name for name in used - defined if name.startswith("_") and name[1:2] != "_"}
+    assert not foreign, f"{name_of(path)} uses private names of other files: {sorted(foreign)}"
+
+
+def test_folders_hold_ten_files_at_most() -> None:
+    folders = Counter(path.parent for path in FILES if path.name != "__init__.py")
+    crowded = {name_of(folder): count for folder, count in folders.items() if count > 10}
+    assert not {name: n for name, n in crowded.items() if name not in FREE_FOLDERS}
+
+
+def test_no_two_files_of_the_package_share_a_name() -> None:
+    names = Counter(
+        path.name
+        for path in FILES
+        if path.is_relative_to(ROOT / "metriclearn") and path.name != "__init__.py"
+    )
+    assert not [name for name, count in names.items() if count > 1]
