@@ -24,16 +24,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path, PurePath
 from typing import Any
 
 import jinja2
-from matplotlib.figure import Figure, SubFigure
-from PIL import Image
-from PIL.PngImagePlugin import PngInfo
 
 from experiments.benchmarks.machine import cell, page_of
+from experiments.harness.pictures import ROOT, digest, take, texts_of, title_of
 from experiments.harness.report import results_markdown
 from experiments.harness.results import (
     headline,
@@ -43,35 +41,34 @@ from experiments.harness.results import (
     table_markdown,
 )
 
-ROOT = Path(__file__).resolve().parents[1]
 # pictures of docs/images that are drawn here: what they show, one or several results of which the
 # first has the picture on its page, and the function that draws it from them
 DRAWN = {
-    "active": ("results/active", "active.draw"),
-    "active_small": ("results/active_small", "active.draw"),
+    "active": ("results/active", "studies.labeling_effort.draw"),
+    "active_small": ("results/active_small", "studies.labeling_effort.draw"),
     "choose": (
         "results/synthetic results/hapt results/mocap6 results/beedance results/gesture_phase "
         "results/audio results/shows benchmarks/training",
-        "chart.draw",
+        "harness.chart.draw",
     ),
-    "convergence": ("benchmarks/convergence", "convergence.draw"),
-    "reliability": ("benchmarks/confidence", "confidence.draw"),
-    "figure1": ("results/figure1", "figure1.draw"),
-    "fourier_error": ("benchmarks/normalized_cuts", "normalized_cuts.draw"),
-    "indices_chains": ("benchmarks/index_examples", "index_examples.draw_chains"),
-    "indices_gaussian": ("benchmarks/index_examples", "index_examples.draw_gaussian"),
-    "indices_stability": ("benchmarks/index_examples", "index_examples.draw_stability"),
-    "indices_table": ("benchmarks/index_examples", "index_examples.draw_table"),
-    "learning_curve": ("benchmarks/learning_curve", "learning_curve.draw"),
-    "lengths": ("benchmarks/change_points", "change_points.draw"),
+    "convergence": ("benchmarks/convergence", "benchmarks.convergence.draw"),
+    "reliability": ("benchmarks/confidence", "benchmarks.confidence.draw"),
+    "figure1": ("results/figure1", "studies.figure1.draw"),
+    "fourier_error": ("benchmarks/normalized_cuts", "benchmarks.normalized_cuts.draw"),
+    "indices_chains": ("benchmarks/index_examples", "benchmarks.index_examples.draw_chains"),
+    "indices_gaussian": ("benchmarks/index_examples", "benchmarks.index_examples.draw_gaussian"),
+    "indices_stability": ("benchmarks/index_examples", "benchmarks.index_examples.draw_stability"),
+    "indices_table": ("benchmarks/index_examples", "benchmarks.index_examples.draw_table"),
+    "learning_curve": ("benchmarks/learning_curve", "benchmarks.learning_curve.draw"),
+    "lengths": ("benchmarks/change_points", "benchmarks.change_points.draw"),
     "regularization_path": (
         "benchmarks/regularization_path",
-        "regularization_path.draw",
+        "benchmarks.regularization_path.draw",
     ),
-    "scaling": ("benchmarks/scale_prediction", "scale.draw_prediction"),
-    "scaling_clustering": ("benchmarks/clustering", "clustering.draw"),
-    "scaling_rounds": ("benchmarks/scale_rounds", "scale.draw_rounds"),
-    "scaling_samples": ("benchmarks/scale_samples", "scale.draw_samples"),
+    "scaling": ("benchmarks/scale_prediction", "benchmarks.scale.draw_prediction"),
+    "scaling_clustering": ("benchmarks/clustering", "benchmarks.clustering.draw"),
+    "scaling_rounds": ("benchmarks/scale_rounds", "benchmarks.scale.draw_rounds"),
+    "scaling_samples": ("benchmarks/scale_samples", "benchmarks.scale.draw_samples"),
 }
 # those that a run draws, because its results do not hold its images or recordings
 TAKEN = {
@@ -209,7 +206,7 @@ class Committed:
         file = f"images/{name}.png"
         if not (self.docs / file).is_file():
             return self.page((DRAWN | TAKEN)[name][0])
-        return f"!{self.link(file, told(self.docs / file)['Title'])}"
+        return f"!{self.link(file, texts_of(self.docs / file)['Title'])}"
 
 
 def filled(text: str, committed: Committed) -> str:
@@ -244,11 +241,6 @@ def unmarked(text: str) -> Iterator[tuple[int, str]]:
             yield place, match[0].strip()
 
 
-def digest(*files: Path) -> str:
-    """The first twelve digits of the SHA-256 of files."""
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
-
-
 def results_of(name: str, docs: Path) -> list[Path]:
     """The files of results that a picture shows."""
     return [docs / f"{stem}.json" for stem in (DRAWN | TAKEN)[name][0].split()]
@@ -259,12 +251,6 @@ def source_of(name: str, docs: Path) -> str:
     files = results_of(name, docs)
     names = " ".join(str(file.relative_to(docs)) for file in files)
     return f"{names} {digest(*files)}"
-
-
-def told(picture: Path) -> dict[str, str]:
-    """The texts in a PNG file."""
-    with Image.open(picture) as image:  # texts stand before the pixels, which are not read
-        return {str(key): text for key, text in image.info.items() if isinstance(text, str)}
 
 
 def drawn_pages(docs: Path) -> dict[Path, str]:
@@ -308,7 +294,7 @@ def stale_pictures(docs: Path) -> dict[str, list[Path]]:
     stale = {}
     for name in DRAWN | TAKEN:
         picture, results = docs / "images" / f"{name}.png", results_of(name, docs)
-        shown = told(picture).get("Source", "") if picture.is_file() else None
+        shown = texts_of(picture).get("Source", "") if picture.is_file() else None
         there = all(file.is_file() for file in results)
         if shown != (source_of(name, docs) if there else None):
             stale[name] = results
@@ -317,24 +303,13 @@ def stale_pictures(docs: Path) -> dict[str, list[Path]]:
 
 def draw(name: str, docs: Path) -> None:
     """Draw one of :data:`DRAWN` from its results."""
-    source, function = DRAWN[name]
-    folder = "experiments.benchmarks" if source.startswith("benchmarks/") else "experiments"
-    module, _, call = f"{folder}.{function}".rpartition(".")
+    module, _, call = f"experiments.{DRAWN[name][1]}".rpartition(".")
     records = [json.loads(file.read_text("utf-8")) for file in results_of(name, docs)]
     figure = getattr(import_module(module), call)(*records)
     target = docs / "images" / f"{name}.png"
     target.parent.mkdir(exist_ok=True)
     texts = {"Title": title_of(figure), "Source": source_of(name, docs)}
     figure.savefig(target, dpi=120, metadata=texts | {"Software": None})
-
-
-def title_of(figure: Figure | SubFigure) -> str:
-    """What is written over a figure and over its parts."""
-    titles = [figure.get_suptitle()]
-    titles += chain(*(title_of(part).split("; ") for part in figure.subfigs))
-    titles += [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()]
-    words = [" ".join(title.replace(r"\$", "$").split()) for title in titles]
-    return "; ".join(dict.fromkeys(filter(None, words)))
 
 
 def portable(value: Any) -> Any:
@@ -367,16 +342,9 @@ def publish(name: str, source: Path, docs: Path) -> None:
     target.write_text(text + "\n", encoding="utf-8")
     for picture, (file, pattern) in TAKEN.items():
         for path in sorted(source.parent.glob(pattern))[:1] if file == f"results/{name}" else ():
-            take(path, docs / "images" / f"{picture}.png", target, told(path).get("Title", name))
-
-
-def take(picture: Path, target: Path, results: Path, title: str) -> None:
-    """Copy a picture of a run, with its title and the digest of its results."""
-    texts = PngInfo()
-    texts.add_itxt("Title", title)
-    texts.add_text("Source", f"{results.parent.name}/{results.name} {digest(results)}")
-    with Image.open(picture) as image:
-        image.save(target, pnginfo=texts, optimize=True)
+            take(
+                path, docs / "images" / f"{picture}.png", target, texts_of(path).get("Title", name)
+            )
 
 
 def differences(text: str, made: str) -> str:

@@ -93,7 +93,7 @@ def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What decides the results of a run: its settings and all code."""
     root = Path(CONFIGS).parent
     files = sorted(
-        (*root.glob("experiments/*.py"), *Path(metriclearn.__file__).parent.rglob("*.py"))
+        (*root.glob("experiments/**/*.py"), *Path(metriclearn.__file__).parent.rglob("*.py"))
     )
     code = joblib.hash([file.read_bytes() for file in files])
     return {k: v for k, v in settings.items() if k not in _IRRELEVANT} | {"code": code}

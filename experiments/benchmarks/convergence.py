@@ -3,8 +3,8 @@
     python -m experiments.benchmarks.convergence [--out FOLDER] [--seconds 15]
 
 Change-points with a squared regularizer. ``synthetic`` is 30 sequences of 150 samples and 20
-features (5 relevant, 3 to 8 segments), strength 0.1: full and diagonal metric with a learned penalty
-of a segment, and full with the number of segments known. ``many`` is 400 sequences of 40 samples
+features (5 relevant, 3 to 8 segments), strength 0.1: full and diagonal metric with a learned
+penalty, and full with the number of segments given. ``many`` is 400 sequences of 40 samples
 and 8 features, number known. There the learners' risk, and so ``bundle``, has one cut a round for
 each of a hundred groups of sequences; all others, ``bundle, ungrouped`` too, see every sequence.
 ``hapt`` is the first 20 training sequences of ``python -m experiments.run experiment=hapt``

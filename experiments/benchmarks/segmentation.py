@@ -49,9 +49,9 @@ CENTERS = np.geomspace(4e-3, 1.6, 40)  # of random penalties, in the same unit
 SPREADS = np.linspace(0.2, 2.5, 12)  # of their logarithms
 TURING_NOTE = """
 Mean over series; five annotators each, margin of 5 samples; of ‖M − N‖² the mean over annotators.
-Random penalty: log-normal, center and spread from the other series; the answer agrees best with the
-optima at all penalties, which is the least expected error. Penalties times T do not depend on how finely
-a series is sampled. Published columns: van den Burg & Williams 2020, best of each over their
+Random penalty: log-normal, center and spread from the other series; the answer has the least
+expected error against the optima at all penalties. Penalties times T do not depend on how finely a
+series is sampled. Published columns: van den Burg & Williams 2020, best of each over their
 algorithms. What else was tried is told in docs/research.
 """.strip().replace("\n", " ")
 Row = dict[str, Any]
@@ -227,7 +227,7 @@ def path_of(Z: NDArray, most: int = 25) -> SegmentationPath:
 
 
 def along_penalties(path: SegmentationPath, scores: NDArray, unit: float) -> NDArray[np.float64]:
-    """Measures (m, n) of a path's m segmentations at every penalty of :data:`PENALTIES`, (n, penalties)."""
+    """Measures (m, n) of a path's m segmentations at each of :data:`PENALTIES`, (n, penalties)."""
     return scores[path.positions(PENALTIES * unit)].T
 
 

@@ -3,9 +3,9 @@
 ``experiment=shows`` writes ``train``, ``validation`` and ``test`` folders of MP4 files with a
 ``segments.csv`` each, in ``root.folder``. Speaking passages (ami_turns, speech_segments) alternate
 with sung ones (jamendo_singing), 5 to 25 s each, cross-faded; levels vary, and some speech has
-music under it. No source recording is in two of the folders. Pictures are drawn (see
-:mod:`experiments.data.drawn_scenes`): studios where people speak, stages where they sing, with cuts at the
-passages and between.
+music under it. No source recording is in two of the folders. Pictures are drawn by
+:mod:`experiments.data.drawn_scenes`: studios where people speak, stages where they sing, with cuts
+at the passages and between.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from metriclearn.running.extras import install
 
-CONFIGS = str(Path(__file__).resolve().parents[1] / "configs")
+CONFIGS = str(Path(__file__).resolve().parents[2] / "configs")
 
 
 _OF_USERS = (ValueError, TypeError, OSError)  # errors that a user can mend

@@ -1,8 +1,9 @@
 """What an experiment is, and the numbers of its tables.
 
-A procedure says what its methods and cases are, how one is fitted to data, what its loss on data
-held out is, and what the report tells. Everything else is the same for all experiments:
-:mod:`experiments.harness.choosing` fits, chooses and scores; :mod:`experiments.harness.finished_fits` keeps every fit.
+A procedure defines its methods and cases, how a method is fitted, its loss on held-out data, and
+the contents of the report. Everything else is the same for all experiments:
+:mod:`experiments.harness.choosing` fits, chooses and scores, and
+:mod:`experiments.harness.finished_fits` keeps every fit.
 """
 
 from __future__ import annotations
@@ -153,9 +154,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Story:
-    """What a procedure tells: its protocol in sentences, pictures, numbers and further fields.
+    """The story of a procedure: protocol in sentences, pictures, numbers and further fields.
 
-    ``numbers`` has the ``tables`` and ``rows`` of results.json, see :mod:`experiments.harness.results`.
+    ``numbers`` has the ``tables`` and ``rows`` of results.json, whose layout is described in
+    :mod:`experiments.harness.results`.
     """
 
     protocol: str
@@ -269,8 +271,9 @@ def standard_error(
 ) -> float | None:
     """Of a mean over independent units, None for a single one.
 
-    Weighted means are ratios of sums, whose error is that of weighted residuals (to first order);
-    units that share training samples make it larger, see :func:`experiments.harness.choosing.choose`.
+    Weighted means are ratios of sums, so their error is computed from weighted residuals (to first
+    order). It is larger where units share training samples, see
+    :func:`experiments.harness.choosing.choose`.
     """
     n = len(values)
     if n < 2:

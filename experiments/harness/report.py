@@ -123,7 +123,7 @@ class _Picture:
 def page(template: str, **content: Any) -> str:
     """A template of the folder ``templates`` filled with its content, a line break at the end."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=jinja2.FileSystemLoader(Path(__file__).parents[1] / "templates"),
         autoescape=jinja2.select_autoescape(["html.j2"]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -1,8 +1,8 @@
 """Table 1 of the paper: methods × streams × test recordings, the loss ‖M − N‖² of each.
 
-Every stream (sound, pictures, both …) is a comparison of its own with a table of its own, see
-:mod:`experiments.harness.comparison`: hyper-parameters have the least loss on validation recordings, the
-test recordings are looked at once.
+Every stream (sound, pictures, both …) has its own comparison and its own table, see
+:mod:`experiments.harness.comparison`. Hyper-parameters have the least loss on validation
+recordings, and the test recordings are used once.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from metriclearn.estimators.inputs import read_labeled
 from metriclearn.estimators.learned_metric import MetricEstimator
 from metriclearn.estimators.learners.linear import Euclidean
 from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
@@ -64,7 +65,7 @@ class MetricKMeans(MahalanobisClusterer):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
-        data, truths = self._read_labeled(X, y, segments=False)
+        data, truths = read_labeled(self, X, y, segments=False)
         self.baseline_ = clone(self.baseline).fit(data.arrays, truths)
         self.components_ = self.baseline_.components_
         self.penalty_ = None
@@ -125,7 +126,7 @@ class TunedSegmenter(MahalanobisSegmenter):
         has to take them, too.
         """
         needed = y is not None or self.penalty == "tuned"
-        data, truths = self._read_labeled(X, y, segments=True if needed else None, partial=True)
+        data, truths = read_labeled(self, X, y, segments=True if needed else None, partial=True)
         self.baseline_ = clone(self.baseline).fit(data.arrays, truths or None)
         self.components_ = self.baseline_.components_
         self.penalty_ = None
@@ -133,5 +134,5 @@ class TunedSegmenter(MahalanobisSegmenter):
             self.penalty_ = float(self.penalty)
         elif self.n_segments is None:
             forms = [LowRankForm(center(array) @ self.components_.T) for array in data.arrays]
-            self.penalty_, self.training_loss_ = self._best_penalty(forms, truths)
+            self.penalty_, self.training_loss_ = self.penalty_of_least_loss(forms, truths)
         return self

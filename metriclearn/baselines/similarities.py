@@ -38,9 +38,9 @@ class WeighedSimilarity(NormalizedCutSegmenter, ABC):
         keep_features(self, graphs)
         self.scale_ = graphs.pooled_deviation(who)
         note_constant(self, np.isfinite(self.scale_), stacklevel=3)
-        nodes = [self._scaled(one) for one in graphs.arrays]
+        nodes = [self.scaled(one) for one in graphs.arrays]
         self._accept(self._choose(nodes, truths))
-        self._set_threshold(nodes, [truth.n_clusters for truth in truths])
+        self.set_threshold(nodes, [truth.n_clusters for truth in truths])
         return self
 
     def _accept(self, weights: NDArray) -> None:
@@ -103,7 +103,7 @@ class SimilarityGridSearch(WeighedSimilarity):
         self.losses_ = np.empty((n, n))
         for i, j in np.ndindex(n, n):
             self._accept(np.where(is_first, self.scales[i], self.scales[j]))
-            self.losses_[i, j] = self._loss(nodes, truths)
+            self.losses_[i, j] = self.mean_loss(nodes, truths)
         i, j = divmod(int(np.argmin(self.losses_)), n)  # row and column of the least loss
         self.scales_ = (float(self.scales[i]), float(self.scales[j]))
         return np.where(is_first, *self.scales_)

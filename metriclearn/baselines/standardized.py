@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
+from metriclearn.estimators.inputs import read_labeled
 from metriclearn.estimators.learned_metric import LearnedMetric, spread
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
@@ -29,7 +30,7 @@ class StandardizedMetric(LearnedMetric, ABC):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
-        data, truths = self._read_labeled(X, y, segments=False)
+        data, truths = read_labeled(self, X, y, segments=False)
         data, varies = data.varying(self)
         scale = data.pooled_deviation(type(self).__name__)
         arrays = [center(array) / scale for array in data.arrays]

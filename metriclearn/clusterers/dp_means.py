@@ -65,7 +65,7 @@ def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty
 
 @dataclass(eq=False, repr=False)
 class DPMeans(ClusterMixin, BaseEstimator):
-    """K-means with a penalty per cluster instead of their number (Kulis & Jordan 2012, Algorithm 1).
+    """K-means with a penalty per cluster instead of their number (Kulis & Jordan, Algorithm 1).
 
     Starting from one cluster at the global mean, every pass visits the samples in order: one whose
     *squared* distance to every mean exceeds λ becomes the mean of a new cluster, any other joins

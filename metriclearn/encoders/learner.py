@@ -20,7 +20,7 @@ from torch import nn
 from metriclearn.encoders.augmentations import JoinedStretches, Recording
 from metriclearn.encoders.networks import Standardization, WindowEncoder
 from metriclearn.encoders.training import Training, features, packed
-from metriclearn.estimators.inputs import DataSets, check_features, read_data_sets
+from metriclearn.estimators.inputs import DataSets, check_features, read_data_sets, read_labeled
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.segmentation_path import best_penalty
@@ -108,7 +108,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     solution_ : Solution
         Certificate of the last layer.
     history_ : dict of arrays (number of epochs,)
-        Of every epoch the mean ``hinge``, the ``penalty`` and the ``validation`` loss (NaN without).
+        The mean ``hinge``, the ``penalty`` and the ``validation`` loss (or NaN) of every epoch.
     best_epoch_ : int
         Epochs after which the weights were kept.
 
@@ -203,7 +203,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         ValueError
             For data, labels or parameters that cannot be used, in one sentence.
         """
-        data, truths = self._read_labeled(X, y, segments=True, partial=True)
+        data, truths = read_labeled(self, X, y, segments=True, partial=True)
         if self.batch_size == 1 and any(isinstance(a, JoinedStretches) for a in self.augmentations):
             raise ValueError(
                 "EncoderMetricLearner needs a batch_size of at least 2 for JoinedStretches, which "
@@ -289,7 +289,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             stream.write(program.model_proto.SerializeToString())
         return Path(path)
 
-    def _read(self, X: Any) -> DataSets:
+    def read_data(self, X: Any) -> DataSets:
         """The outputs of the encoder for data as in fitting."""
         data = check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
         return replace(data, arrays=self._outputs(data.arrays), feature_names=None)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition, label_values
 from metriclearn.running.executors import Executor
-from metriclearn.running.parameters import number, real_array
+from metriclearn.running.parameters import check_parameters, number, real_array
 from metriclearn.running.stored import StoredArrays
 
 Data = TypeVar("Data", bound="DataSets")
@@ -382,6 +382,21 @@ def _read_labeling(
             "open (−1); drop such samples or give each gap a label of its own."
         )
     return known or labels
+
+
+def read_labeled(
+    estimator: Any, X: Any, y: Any = None, *, segments: bool | None = None, partial: bool = False
+) -> tuple[DataSets, list[Any]]:
+    """Check parameters, data and, unless ``segments`` is None, labels; keep feature names."""
+    check_parameters(estimator)
+    vars(estimator).pop("penalty_unit_", None)  # set by tune_penalty for another penalty
+    who = type(estimator).__name__
+    data = read_data_sets(who, X)
+    truths: list[Any] = []
+    if segments is not None:
+        truths = read_labelings(who, y, data, segments=segments, partial=partial)
+    keep_features(estimator, data)
+    return data, truths
 
 
 def read_counts(

@@ -15,17 +15,11 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import (
-    DataSets,
-    check_features,
-    keep_features,
-    read_data_sets,
-    read_labelings,
-)
+from metriclearn.estimators.inputs import DataSets, check_features, read_data_sets
 from metriclearn.problem.forms import center
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import check_parameters, real_array
+from metriclearn.running.parameters import real_array
 
 
 @runtime_checkable
@@ -54,7 +48,7 @@ class LearnedMetric(  # type: ignore[call-arg]
 
     def transform(self, X: Any) -> Any:
         """X L, so that Euclidean distances are the learned ones, (T, P) -> (T, r)."""
-        data = self._read(X)
+        data = self.read_data(X)
         if len(self.components_) == 0:
             warnings.warn(
                 f"{type(self).__name__} transforms to tables without a column, as its metric is 0; "
@@ -121,23 +115,9 @@ class LearnedMetric(  # type: ignore[call-arg]
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _read(self, X: Any) -> DataSets:
+    def read_data(self, X: Any) -> DataSets:
         """Check data against what the estimator was fitted on."""
         return check_features(self, read_data_sets(type(self).__name__, X))
-
-    def _read_labeled(
-        self, X: Any, y: Any = None, *, segments: bool | None = None, partial: bool = False
-    ) -> tuple[DataSets, list[Any]]:
-        """Check parameters, data and, unless ``segments`` is None, labels; keep feature names."""
-        check_parameters(self)
-        self.__dict__.pop("penalty_unit_", None)  # of tune_penalty, for another penalty
-        who = type(self).__name__
-        data = read_data_sets(who, X)
-        truths: list[Any] = []
-        if segments is not None:
-            truths = read_labelings(who, y, data, segments=segments, partial=partial)
-        keep_features(self, data)
-        return data, truths
 
     def _to_frame(self, Z: NDArray, X: Any) -> Any:
         from sklearn import get_config

@@ -311,7 +311,7 @@ def _best_above(
     weights: NDArray | None,
 ) -> tuple[float, float]:
     """The best penalty above the penalty down to which all paths go, and its mean loss."""
-    # Penalties between which no sequence changes its segmentation, from high to low, as along a path.
+    # From high to low; between two of these penalties no sequence changes its segmentation.
     # The last one is that down to which all paths go, or a positive stand-in for 0.
     penalties = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]
     rounding = 1e-12 * float(penalties[0])

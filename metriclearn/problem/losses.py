@@ -310,8 +310,9 @@ class ChargedForm:
             self.penalties = np.array(penalties, dtype=np.float64)
             if self.penalties.shape != (self.n_samples + 1,):
                 raise ValueError(
-                    f"ChargedForm needs {self.n_samples + 1} penalties, one for every position 0 … T, "
-                    f"got shape {self.penalties.shape}; those at 0 and T are not used."
+                    f"ChargedForm needs {self.n_samples + 1} penalties, one for every position "
+                    "0 … T (the first and the last are not used), got shape "
+                    f"{self.penalties.shape}."
                 )
             self.penalties[[0, -1]] = 0.0
             if not np.all(np.abs(self.penalties) <= 1e280):

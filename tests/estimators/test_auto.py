@@ -14,7 +14,7 @@ from metriclearn import (
 )
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.selection.auto import FAMILIES, Family
-from tests.estimators.test_penalty import TEST, XS, YS
+from tests.estimators.test_feature_penalty import TEST, XS, YS
 
 QUICK = {"solver": BundleDual(tolerance=1e-2, max_rounds=60), "verbose": False}
 FEW = {

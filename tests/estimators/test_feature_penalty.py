@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -32,6 +31,7 @@ from metriclearn import (
 )
 from metriclearn.__main__ import main
 from metriclearn.baselines import TunedSegmenter
+from metriclearn.problem.boundary_penalties import PenalizedFeatures, PenalizedSamples
 from metriclearn.problem.forms import Samples
 from metriclearn.solvers.mahalanobis import PenalizedMetric
 from tests.oracles.signals import noisy_steps

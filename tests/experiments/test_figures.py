@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from experiments.figures import DRAWN, ROOT, TAKEN, digest, draw, main, other_pages, told, unmarked
+from experiments.figures import DRAWN, TAKEN, draw, main, other_pages, unmarked
+from experiments.harness.pictures import ROOT, digest, texts_of
 
 DIGIT = re.compile(r"\d")
 MADE = re.compile(r"(?<=-->)[^<]*(?=<!-- /made -->)")
@@ -90,7 +91,7 @@ def test_one_other_pixel_of_a_picture_fails(
 ) -> None:
     picture = copied / f"docs/images/{name}.png"
     before, texts = picture.read_bytes(), PngInfo()
-    for key, value in told(picture).items():
+    for key, value in texts_of(picture).items():
         texts.add_itxt(key, value)
     with Image.open(picture) as image:
         image.load()
@@ -127,10 +128,10 @@ def test_pictures_are_those_that_are_drawn_today(name: str, copied: Path) -> Non
     if not picture.is_file():
         pytest.skip("its results are not committed yet")
     before = picture.read_bytes()
-    title, shown = told(picture)["Title"], np.asarray(Image.open(picture).convert("RGB"), int)
+    title, shown = texts_of(picture)["Title"], np.asarray(Image.open(picture).convert("RGB"), int)
     draw(name, copied / "docs")
     again = np.asarray(Image.open(picture).convert("RGB"), int)
-    assert told(picture)["Title"] == title
+    assert texts_of(picture)["Title"] == title
     assert again.shape == shown.shape
     # a digit has more pixels than that; rounding of other processors has less
     assert np.count_nonzero(np.abs(again - shown).max(axis=2) > 8) < 16
@@ -153,15 +154,15 @@ def test_pictures_are_drawn_of_their_results(copied: Path) -> None:
     source, _ = DRAWN["scaling"]
     picture, results = copied / "docs/images/scaling.png", copied / f"docs/{source}.json"
     before = picture.read_bytes()
-    assert told(picture)["Source"] == f"{source}.json {digest(results)}"
+    assert texts_of(picture)["Source"] == f"{source}.json {digest(results)}"
     picture.unlink()
     assert main(["--check"], copied) == 1
     assert main([], copied) == 0
     rows = json.loads(results.read_text(encoding="utf-8"))["tables"][0]["rows"]
     curve = [(r["T"], r["predict_change_points"]["median"]) for r in rows if "mem" in r["data"]]
     slope = np.polyfit(*np.log(curve).T, 1)[0]
-    assert told(picture)["Title"] == f"Time grows as T to the power {slope:.2f}"
-    assert told(picture)["Title"] in (copied / f"docs/{source}.md").read_text(encoding="utf-8")
+    assert texts_of(picture)["Title"] == f"Time grows as T to the power {slope:.2f}"
+    assert texts_of(picture)["Title"] in (copied / f"docs/{source}.md").read_text(encoding="utf-8")
     again = picture.read_bytes()
     picture.unlink()
     main([], copied)

@@ -23,7 +23,7 @@ class Distance:
 
 
 @pytest.mark.parametrize("metric", [DiagonalMetric(), FullMetric()], ids=["diagonal", "full"])
-@pytest.mark.parametrize("penalized", [False, True])
+@pytest.mark.parametrize("learns_penalty", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_projects_on_the_cone(metric: Metric, learns_penalty: bool, seed: int) -> None:
     cone = MetricCone(metric, 4, learns_penalty)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from itertools import repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.estimators.inputs import DataSets, read_labelings
+from metriclearn.estimators.inputs import DataSets, read_data_sets, read_labelings
 from metriclearn.estimators.learners.alternation import Piece
-from metriclearn.estimators.learners.large_margin import LargeMarginLearner
+from metriclearn.estimators.learners.large_margin import LargeMarginLearner, executor_of
+from metriclearn.estimators.learners.task import FitComponents, Task, Training
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.oracles.change_points import (
@@ -154,73 +156,80 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     min_size: int = 1
     oracle: Oracle | None = None
 
-    _COMPLETABLE = (False, "n_segments=None")
-    _ONE_IS_FEW = True
-
     @classmethod
     def paper(cls, **parameters: Any) -> Self:
         """The paper's exact setting, ``penalty=1, loss_scale=1``; see the notes on noise."""
         return cls(**{"penalty": 1.0, "loss_scale": 1.0, **parameters})
 
     @property
-    def _count_known(self) -> bool:
-        return self.n_segments == "given"
+    def task(self) -> Segmentations:
+        """Labels of samples in order: every run of equal labels is a segment."""
+        return Segmentations(self, self.n_segments == "given", (False, "n_segments=None"), True)
 
-    def _read_truths(self, y: Any, data: DataSets) -> list[Any]:
+
+@dataclass(frozen=True)
+class Segmentations(Task):
+    """Contiguous segments of sequences."""
+
+    def read(self, X: Any, y: Any) -> tuple[DataSets, list[Any]]:
         """Every run of equal labels is a segment.
 
-        The hinge is an upper bound only if the labels are among what inference may answer.
+        The hinge is an upper bound only if the labels are among the possible answers of inference.
         """
-        who = type(self).__name__
-        if isinstance(self.penalty, FeaturePenalty):
-            exact = isinstance(self.oracle, (ChangePoints, type(None)))
-            if not exact or not isinstance(self.solver, (BundleDual, ProjectedSubgradient)):
+        learner, who = self.learner, self.who
+        data = read_data_sets(who, X, executor=executor_of(learner))
+        if isinstance(learner.penalty, FeaturePenalty):
+            exact = isinstance(learner.oracle, (ChangePoints, type(None)))
+            if not exact or not isinstance(learner.solver, (BundleDual, ProjectedSubgradient)):
                 raise ValueError(
                     f"{who} needs ChangePoints() or None as oracle, and BundleDual() or "
                     "ProjectedSubgradient() as solver, to learn penalties of positions, got "
-                    f"{self.oracle!r} and {self.solver!r}."
+                    f"{learner.oracle!r} and {learner.solver!r}."
                 )
         truths = read_labelings(who, y, data, segments=True, partial=True)
         for i, truth in enumerate(truths):
-            if isinstance(truth, Partition) and truth.sizes.min() < self.min_size:
+            if isinstance(truth, Partition) and truth.sizes.min() < learner.min_size:
                 raise ValueError(
-                    f"{who} needs labeled segments of at least min_size={self.min_size} samples, "
-                    f"but data set {i} has one of {truth.sizes.min()}; lower min_size, or raise it "
-                    "after fitting to predict."
+                    f"{who} needs labeled segments of at least min_size={learner.min_size} "
+                    f"samples, but data set {i} has one of {truth.sizes.min()}; lower min_size, or "
+                    "raise it after fitting to predict."
                 )
-        return truths
+        return data, truths
 
-    def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
-        """Best segmentations that agree with the labels, under the metric to start from.
+    def complete(self, training: Training, fit: FitComponents) -> list[Any]:
+        """Best segmentations that agree with the labels, under the first metric.
 
-        The penalty is the one whose segmentations, made without the annotations, have the least
-        loss on what is known.
+        Their penalty is the one at which segmentations made without the annotations have the least
+        loss on the labels.
         """
-        if not any([known.constraints for known in knowns]):
+        learner, arrays, truths = self.learner, training.data.arrays, training.truths
+        if not any([truth.constraints for truth in truths]):
             raise ValueError(
-                f"{type(self).__name__} needs labels, but nothing is known of any data set "
-                "(all −1)."
+                f"{self.who} needs labels, but nothing is known of any data set (all −1)."
             )
-        penalty = "learned" if isinstance(self.penalty, FeaturePenalty) else self.penalty
-        components = self._first_components(
-            data, knowns, known_stretches, min_size=1, penalty=penalty
-        )
-        forms = [LowRankForm(array @ components.T) for array in data.arrays]
-        guesses = list(map(_guess, forms, knowns, repeat(self.min_size)))
-        penalty, _ = best_penalty(forms, guesses, min_size=self.min_size, loss=KnownLoss())
-        oracle = ConstrainedChangePoints(self.min_size)
+        first = "learned" if isinstance(learner.penalty, FeaturePenalty) else learner.penalty
+        learn = partial(fit, min_size=1, penalty=first)
+        components = learner.alternation.start.components(arrays, truths, learn, known_stretches)
+        forms = [LowRankForm(array @ components.T) for array in arrays]
+        guesses = list(map(_guess, forms, truths, repeat(learner.min_size)))
+        penalty, _ = best_penalty(forms, guesses, min_size=learner.min_size, loss=KnownLoss())
+        oracle = ConstrainedChangePoints(learner.min_size)
         return [
-            oracle(form.shifted(-penalty), None, known).completing(known)
-            for form, known in zip(forms, knowns)
+            oracle(form.shifted(-penalty), None, truth).completing(truth)
+            for form, truth in zip(forms, truths)
         ]
 
-    def _oracle(self) -> Oracle:
-        return segmentation_oracle(self.oracle, self.min_size)
+    @property
+    def oracle(self) -> Oracle:
+        """The exact program, with the smallest segment of the learner."""
+        return segmentation_oracle(self.learner.oracle, self.learner.min_size)
 
-    def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+    def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+        """With partial labels the loss charges only what is known."""
         if truths[0].known is None:
-            return super()._terms(truths)
-        features, oracle = LinearFeatures(self.metric), ConstrainedChangePoints(self.min_size)
+            return super().terms(truths)
+        features = LinearFeatures(self.learner.metric)
+        oracle = ConstrainedChangePoints(self.learner.min_size)
         return {"features": features, "loss": KnownLoss(), "oracle": oracle, "completion": oracle}
 
 

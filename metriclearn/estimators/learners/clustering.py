@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from metriclearn.estimators.inputs import DataSets, read_labelings
+from metriclearn.estimators.inputs import DataSets, read_data_sets, read_labelings
 from metriclearn.estimators.learners.alternation import labeled_samples
-from metriclearn.estimators.learners.large_margin import LargeMarginLearner
+from metriclearn.estimators.learners.large_margin import LargeMarginLearner, executor_of
+from metriclearn.estimators.learners.task import FitComponents, Task, Training
 from metriclearn.estimators.prediction.clusterer import MahalanobisClusterer
 from metriclearn.oracles.completion import ConstrainedKMeans
 from metriclearn.oracles.spectral import SpectralRelaxation, TopEigenvectors
@@ -200,8 +201,6 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
     n_init: int = 10
     random_state: int | np.random.RandomState | None = None
 
-    _COMPLETABLE = (True, 'n_clusters="given"')
-
     @property
     def certificate_(self) -> Certificate:
         """What the solver's bounds say about the metric."""
@@ -211,67 +210,81 @@ class ClusteringMetricLearner(MahalanobisClusterer, LargeMarginLearner):
         return Certificate(self.relaxed_objective_, lower_bound, over_partitions)
 
     @property
-    def _count_known(self) -> bool:
-        return self.n_clusters is not None
+    def task(self) -> Clusterings:
+        """Labels of samples without order: equal labels are one cluster."""
+        return Clusterings(self, self.n_clusters is not None, (True, 'n_clusters="given"'))
 
-    def _oracle(self) -> Oracle:
-        return self.oracle
 
-    def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Clusterings(Task):
+    """Clusters of tables."""
+
+    def read(self, X: Any, y: Any) -> tuple[DataSets, list[Any]]:
+        """Equal labels are one cluster, wherever they are."""
+        data = read_data_sets(self.who, X, executor=executor_of(self.learner))
+        return data, read_labelings(self.who, y, data, segments=False, partial=True)
+
+    @property
+    def oracle(self) -> Oracle:
+        """The learner's relaxation or local search."""
+        return self.learner.oracle
+
+    @property
+    def completion(self) -> ConstrainedKMeans:
+        """K-means among the partitions that agree with the labels."""
+        return ConstrainedKMeans(self.learner.n_init, random_state=self.learner.random_state)
+
+    def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+        """With partial labels the relaxation is exact for the loss on labeled samples."""
         if truths[0].known is None:
-            return super()._terms(truths)
+            return super().terms(truths)
         return {
-            "features": LinearFeatures(self.metric),
+            "features": LinearFeatures(self.learner.metric),
             "loss": FrobeniusLoss(),
             "oracle": TopEigenvectors(),
-            "completion": self._completion(),
+            "completion": self.completion,
         }
 
-    def _completion(self) -> ConstrainedKMeans:
-        return ConstrainedKMeans(self.n_init, random_state=self.random_state)
-
-    @staticmethod
-    def _sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
+    def sample(self, X: Any, truth: Partition, scale: NDArray) -> Samples:
+        """With the truth, where it is known, for the basis of the relaxation."""
         if truth.known is not None:
             return Samples(X, scale)
         return Samples(X, scale, truth)
 
-    def _read_truths(self, y: Any, data: DataSets) -> list[Any]:
-        """Equal labels are one cluster, wherever they are."""
-        return read_labelings(type(self).__name__, y, data, segments=False, partial=True)
-
-    def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
+    def scale(self, training: Training, unit_bits: int = 20) -> NDArray:
         """Pooled standard deviations within the clusters, at least 1 % of those in all."""
-        scale = super()._feature_scale(data, weights, truths)
-        if not self.standardize:
+        scale = super().scale(training, unit_bits)
+        if not self.learner.standardize:
             return scale
+        data, weights = training.data, training.weights
         sizes = data.lengths * (1.0 if weights is None else weights)
-        within = [np.var((a - N.project(a)) / scale, axis=0) for a, N in zip(data.arrays, truths)]
+        pairs = zip(data.arrays, training.truths)
+        within = [np.var((a - N.project(a)) / scale, axis=0) for a, N in pairs]
         return scale * np.maximum(np.sqrt(np.average(within, axis=0, weights=sizes)), _LEAST_WITHIN)
 
-    def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
-        """K-means that keeps what is known, under the metric to start from."""
-        counts = [int(known.labels.max()) + 1 for known in knowns]
+    def complete(self, training: Training, fit: FitComponents) -> list[Any]:
+        """K-means that keeps the labels, under the first metric."""
+        arrays, truths = training.data.arrays, training.truths
+        counts = [int(truth.labels.max()) + 1 for truth in truths]
         if 0 in counts:
             raise ValueError(
-                f"{type(self).__name__} needs some labels in every data set to know the number of "
-                f"its clusters, but they cover no sample of data set {counts.index(0)}; remove it."
+                f"{self.who} needs some labels in every data set to know the number of its "
+                f"clusters, but they cover no sample of data set {counts.index(0)}; remove it."
             )
-        components = self._first_components(data, knowns, labeled_samples)
-        complete = self._completion()
+        start = self.learner.alternation.start
+        components = start.components(arrays, truths, fit, labeled_samples)
         return [
-            complete(LowRankForm(array @ components.T), count, known).completing(known)
-            for array, count, known in zip(data.arrays, counts, knowns)
+            self.completion(LowRankForm(array @ components.T), count, truth).completing(truth)
+            for array, count, truth in zip(arrays, counts, truths)
         ]
 
-    def _learn(self, problem: Problem) -> Solution:
-        solution = super()._learn(problem)
+    def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
+        """Add the number of clusters, and the objective of the relaxed hinge."""
         counts = {truth.n_clusters for truth in problem.risk.truths}
-        self.n_clusters_ = counts.pop() if len(counts) == 1 else None
-        upper = solution.objective
-        if problem.risk.terms.completion is None and self.oracle.relaxation is not self.oracle:
-            terms = replace(problem.risk.terms, oracle=self.oracle.relaxation)
+        fitted.n_clusters_ = counts.pop() if len(counts) == 1 else None
+        upper, relaxation = solution.objective, self.oracle.relaxation  # type: ignore[attr-defined]
+        if problem.risk.terms.completion is None and relaxation is not self.oracle:
+            terms = replace(problem.risk.terms, oracle=relaxation)
             relaxed = replace(problem.risk, terms=terms)
             upper = relaxed(solution.w).mean + problem.terms(solution.w)
-        self.relaxed_objective_ = float(upper)
-        return solution
+        fitted.relaxed_objective_ = float(upper)

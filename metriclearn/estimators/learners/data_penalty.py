@@ -92,9 +92,9 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
     1. B fixed: the interval of penalties with the least error of every sequence is exact from its
        segmentation path, and v, b minimize the convex interval regression;
     2. s_i fixed: (B, λ) minimize the convex objective of Lajugie, Arlot & Bach, Eq. (9), on the
-       sequences divided by √s_i (for partial labels its alternation with completions, see
-       :mod:`metriclearn.estimators.learners.alternation`), every sequence weighted by its length, so that
-       what counts is the number of contradicted annotations and not their number per sample.
+       sequences divided by √s_i (partial labels are completed in turns, see
+       :mod:`metriclearn.estimators.learners.alternation`). Every sequence is weighted by its
+       length, so that the number of contradicted annotations counts, not their number per sample.
 
     Each step is certified (a gap, a convex minimum); the two objectives differ, so that turns are
     counted, not iterated to a limit: ``steps_`` has the trace, and with ``keep_best`` the
@@ -179,12 +179,12 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
             For data that cannot be used, annotations that every penalty satisfies, or a metric
             that comes out as zero.
         """
-        data, represented = self._begin(X)
+        data, represented = self.begin(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         if not isinstance(self.start, IdentityStart):
             self.components_ = self.start.components(represented, truths)
             paths = None
-        rows = self._fit_penalty(data, represented, truths, paths)
+        rows = self.fit_penalty(data, represented, truths, paths)
         self.steps_ = [self._step(np.nan)]
         for turn in range(1, self.n_turns + 1):
             logs = self.regression_.predict(rows)
@@ -195,12 +195,12 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
                 for path, penalty in zip(self.paths_, np.exp(np.clip(logs, lowest, highest))):
                     known.append(Partition(ends=path.change_points[path.positions(penalty)]))
             self._fit_metric(represented, known, logs, turn)
-            self._fit_penalty(data, represented, truths, rows=rows)
+            self.fit_penalty(data, represented, truths, rows=rows)
             self.steps_.append(self._step(self.learner_.solution_.objective))
         best = min(self.steps_[1:], key=lambda step: step.interval_objective)
         if self.keep_best and best is not self.steps_[-1]:
             self.components_ = best.components
-            self._fit_penalty(data, represented, truths, rows=rows)
+            self.fit_penalty(data, represented, truths, rows=rows)
         return self
 
     def _fit_metric(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
-from metriclearn.estimators.inputs import DataSets
+from metriclearn.estimators.inputs import DataSets, read_labeled
 from metriclearn.estimators.learned_metric import (
     LearnedMetric,
     covariances,
@@ -30,7 +30,7 @@ class MetricOfData(LearnedMetric, ABC):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one (T, P) array or several, at most O(TP² + P³); y is not used."""
-        data, varies = self._read_labeled(X)[0].varying(self)
+        data, varies = read_labeled(self, X)[0].varying(self)
         self.components_ = spread(self._components(data), varies)
         return self
 
@@ -171,7 +171,7 @@ class RelevantComponents(LearnedMetric):
             For data, labels or parameters that cannot be used, or if no chunklet has two samples.
         """
         who = type(self).__name__
-        data, knowns = self._read_labeled(X, y, segments=self.contiguous, partial=True)
+        data, knowns = read_labeled(self, X, y, segments=self.contiguous, partial=True)
         truths, counts = zip(*(_chunklets(known, self.contiguous) for known in knowns))
         if all(truth.n_clusters == truth.n_samples for truth in truths):
             raise ValueError(

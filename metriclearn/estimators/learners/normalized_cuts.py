@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.estimators.learners.alternation import labeled_samples
-from metriclearn.estimators.learners.large_margin import LargeMarginLearner
+from metriclearn.estimators.learners.large_margin import LargeMarginLearner, state_risk
+from metriclearn.estimators.learners.task import Task, Training
 from metriclearn.estimators.prediction.cutter import (
     Graphs,
     NormalizedCutSegmenter,
@@ -170,101 +172,105 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     ramp: bool = False
     starts: Sequence[float] = (1e-3, 1e-2, 1e-1)
 
-    _count_known = True
-    _COMPLETABLE = (True, "a label of every cluster")
-    _CERTIFIED = False
-    _MOST_CUTS = None
-    _UNIT_BITS = 1
+    @property
+    def task(self) -> Cuts:
+        """Labels of the pixels or superpixels of images."""
+        given = (True, "a label of every cluster")
+        return Cuts(self, True, given, certified=False)
 
-    def _oracle(self) -> Oracle:
-        return self.similarity.oracle()
 
-    def _read_training(self, X: Any) -> Graphs:
-        who, given = type(self).__name__, self.similarity.given
-        if given and not self.metric.polyhedral:
+@dataclass(frozen=True)
+class Cuts(Task):
+    """Regions of images, as clusters of nodes."""
+
+    @property
+    def oracle(self) -> Oracle:
+        """Top eigenvectors, in the way that suits the similarity."""
+        return self.learner.similarity.oracle()
+
+    def read(self, X: Any, y: Any) -> tuple[Graphs, list[Any]]:
+        """Graphs of images, and the labels of their nodes."""
+        learner, given = self.learner, self.learner.similarity.given
+        if given and not learner.metric.polyhedral:
             raise ValueError(
-                f"{who} needs a DiagonalMetric() for the weights of given similarities, got "
-                f"{self.metric!r}."
+                f"{self.who} needs a DiagonalMetric() for the weights of given similarities, got "
+                f"{learner.metric!r}."
             )
-        return read_graphs(who, X, self.features, given)
+        data = read_graphs(self.who, X, learner.features, given)
+        return data, read_node_labels(self.who, y, data, learner.balance)
 
-    def _read_truths(self, y: Any, data: Graphs) -> list[Any]:
-        return read_node_labels(type(self).__name__, y, data, self.balance)
+    def scale(self, training: Training, unit_bits: int = 1) -> NDArray:
+        """Ones for given similarities, which have no features."""
+        if self.learner.similarity.given:
+            return np.ones(training.data.n_features)
+        return super().scale(training, unit_bits)
 
-    def _feature_scale(self, data: Any, weights: NDArray | None, truths: Sequence[Any]) -> NDArray:
-        if self.similarity.given:
-            return np.ones(data.n_features)
-        return super()._feature_scale(data, weights, truths)
+    def samples(self, training: Training, scale: NDArray, penalty: Any = None) -> list[Nodes]:
+        """The nodes of every image."""
+        return [self.learner.scaled(nodes, scale) for nodes in training.data.arrays]
 
-    def _samples(self, data: Any, truths: list[Any], scale: NDArray) -> list[Nodes]:
-        return [self._scaled(nodes, scale) for nodes in data.arrays]
-
-    def _terms(self, truths: Sequence[Any]) -> dict[str, Any]:
-        partial = any(truth.known is not None for truth in truths)
+    def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+        """A similarity in place of linear features."""
+        learner = self.learner
+        unknown = any(truth.known is not None for truth in truths)
         return {
-            "features": SimilarityFeatures(self.similarity, self.metric, self.normalized),
+            "features": SimilarityFeatures(learner.similarity, learner.metric, learner.normalized),
             "loss": FrobeniusLoss(),
-            "oracle": TopEigenvectors() if partial or self.balance else self._oracle(),
-            "completion": complete_nodes if partial else None,
-            "ramp": self.ramp,
+            "oracle": TopEigenvectors() if unknown or learner.balance else self.oracle,
+            "completion": complete_nodes if unknown else None,
+            "ramp": learner.ramp,
         }
 
-    def _start(
-        self, cone: MetricCone, data: Any, truths: Sequence[Any], weights: NDArray | None
-    ) -> NDArray:
-        """What ``starts`` are multiples of."""
-        return self.metric.identity(cone.n_features)
+    def start(self, cone: MetricCone, training: Any = None, scale: Any = None) -> NDArray:
+        """The Euclidean metric, of which ``starts`` are multiples."""
+        return self.learner.metric.identity(cone.n_features)
 
-    def _complete(self, data: Any, knowns: list[Any], weights: NDArray | None) -> list[Any]:
+    def minimize(self, problem: Problem) -> tuple[Solution, dict[str, Any]]:
+        """From every start, or from an earlier solution if there is one."""
+        if problem.warm is not None:
+            return super().minimize(problem)
+        learner = self.learner
+        points = [start * problem.start for start in learner.starts]
+        solution, objectives = learner.solver.minimize_from(problem, points)
+        pairs = list(zip(map(float, learner.starts), objectives))
+        return solution, {"start_objectives_": pairs}
+
+    def complete(self, training: Training, fit: Any = None) -> list[Any]:
         """Completions under a mean over first components, or equal weights of given ones."""
-        scale = self._feature_scale(data, weights, knowns)
-        unit = 1.0 if self.standardize else float(scale.min())
-        nodes = self._samples(data, knowns, scale)
-        first = np.eye(data.n_features)
-        if not self.similarity.given:
-            shares = np.ones(len(knowns)) if weights is None else weights
-            used = [i for i, known in enumerate(knowns) if len(known.labeled) > 1]
-
-            def fit(arrays: list[NDArray], *_: Any) -> NDArray:
-                """Components from labeled nodes alone, and all their pairs."""
-                quiet = {"callbacks": (), "verbose": False}
-                learner = copy.copy(self).set_params(similarity=GaussianSimilarity(), **quiet)
-                counts = [knowns[i].counts[knowns[i].labeled] for i in used]
-                labeled = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
-                truths = [NodeLabels(one, balance=self.balance) for one in counts]
-                cone = MetricCone(self.metric, arrays[0].shape[1], learns_penalty=False, unit=unit)
-                hinge = learner._hinge(cone, labeled, truths, shares[used])
-                start = self.metric.identity(cone.n_features)
-                problem = Problem(hinge, self.regularizer, cone, start)
-                components = self.metric.components(learner._solve(problem).w)
-                return components * np.sqrt(len(components))
-
-            arrays, facts = [one.features for one in nodes], [known.nodes for known in knowns]
-            first = self.alternation.start.components(arrays, facts, fit, labeled_samples)
+        learner, truths = self.learner, training.truths
+        scale = self.scale(training)
+        nodes = self.samples(training, scale)
+        first = np.eye(training.data.n_features)
+        if not learner.similarity.given:
+            unit = 1.0 if learner.standardize else float(scale.min())
+            arrays, labels = [one.features for one in nodes], [truth.nodes for truth in truths]
+            learn = partial(self._of_labeled_nodes, training, unit)
+            first = learner.alternation.start.components(arrays, labels, learn, labeled_samples)
             first = first / np.sqrt(len(first))
-        forms = [SimilarityForm(self.similarity.operator(one, first)) for one in nodes]
+        forms = [SimilarityForm(learner.similarity.operator(one, first)) for one in nodes]
         return [
-            known.with_completion(complete_nodes(form, None, known))
-            for form, known in zip(forms, knowns)
+            truth.with_completion(complete_nodes(form, None, truth))
+            for form, truth in zip(forms, truths)
         ]
 
-    def _solve(
-        self, problem: Problem, minimize: Callable[[Problem], Solution] | None = None
-    ) -> Solution:
-        """From every start, or from an earlier solution where there is one."""
-        if problem.warm is not None:
-            return super()._solve(problem)
-        points = [start * problem.start for start in self.starts]
+    def _of_labeled_nodes(
+        self, training: Training, unit: float, arrays: list[NDArray], *_: Any
+    ) -> NDArray:
+        """Components learned from the labeled nodes of every image, and all their pairs."""
+        truths = training.truths
+        weights = np.ones(len(truths)) if training.weights is None else training.weights
+        used = [i for i, truth in enumerate(truths) if len(truth.labeled) > 1]
+        counts = [truths[i].counts[truths[i].labeled] for i in used]
+        nodes = [Nodes(array, one.sum(axis=1)) for array, one in zip(arrays, counts)]
+        labels = [NodeLabels(one, balance=self.learner.balance) for one in counts]
+        quiet = copy.copy(self.learner).set_params(similarity=GaussianSimilarity(), callbacks=())
+        cone = MetricCone(quiet.metric, arrays[0].shape[1], learns_penalty=False, unit=unit)
+        risk = state_risk(quiet, cone, nodes, labels, weights[used])
+        problem = Problem(risk, quiet.regularizer, cone, self.start(cone))
+        components = quiet.metric.components(quiet.task.minimize(problem)[0].w)
+        return components * np.sqrt(len(components))
 
-        def best(watched: Problem) -> Solution:
-            solution, objectives = self.solver.minimize_from(watched, points)
-            self.start_objectives_ = list(zip(map(float, self.starts), objectives))
-            return solution
-
-        return super()._solve(problem, best)
-
-    def _learn(self, problem: Problem) -> Solution:
-        solution = super()._learn(problem)
-        risk, unit = problem.risk, problem.cone.unit
-        self._set_threshold(risk.samples, [truth.n_clusters for truth in risk.truths], unit)
-        return solution
+    def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
+        """Add the threshold that counts regions."""
+        counts = [truth.n_clusters for truth in problem.risk.truths]
+        fitted.set_threshold(problem.risk.samples, counts, problem.cone.unit)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from metriclearn.estimators.inputs import check_range, read_weights
+from metriclearn.estimators.inputs import check_range, read_labeled, read_weights
 from metriclearn.estimators.learned_metric import (
     LearnedMetric,
     MetricEstimator,
@@ -83,7 +83,7 @@ class MappedLearner(LearnedMetric, ABC):
             For data, labels or parameters that cannot be used, in one sentence.
         """
         who = type(self).__name__
-        data, truths = self._read_labeled(X, y, segments=self._segments)
+        data, truths = read_labeled(self, X, y, segments=self._segments)
         weights = read_weights(who, sample_weight, len(truths))
         weights = np.ones(len(truths)) if weights is None else weights
         used = np.flatnonzero(weights)

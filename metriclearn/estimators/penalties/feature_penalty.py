@@ -33,12 +33,11 @@ class FeaturePenalty(ComponentParameters):
 
         ⟨XBXᵀ, M⟩ − λ Tr M − Σ_{changes t of M} ⟨v, ψ(t)⟩,
 
-    is linear in (B, v, λ), so that hinge, oracles, solver and certificate stay those of a learned
-    penalty; without features it is the learned penalty. ψ are the features less their means over the
-    positions of the training sequences, over their deviations: λ ≥ 0 is the penalty where they are
-    typical. The regularizer of the metric sees v, too, per sample of a mean segment and times
-    ``strength``: Ω(B, v·strength/T̄), with T̄ the mean length of the training segments, as the
-    score of a segment is a sum over its samples and its penalty is not.
+    is linear in (B, v, λ), so hinge, oracles, solver and certificate are the same as for a learned
+    constant λ, the special case without features. ψ are the features standardized over the
+    positions of the training sequences, so λ ≥ 0 is the penalty where they are typical. The
+    regularizer covers v, too: Ω(B, v·strength/T̄) with T̄ the mean length of the training
+    segments, because the score of a segment is a sum over its samples and its penalty is not.
 
     Of new sequences, features beyond what training has seen are those at the end of its range: a
     penalty goes no further along a feature than it has been learned, and a constant sequence costs
@@ -124,8 +123,9 @@ class FeaturePenalty(ComponentParameters):
             ranges.append([rows.min(axis=0), rows.max(axis=0)])
             if len(means[-1]) != len(means[0]):
                 raise ValueError(
-                    f"FeaturePenalty needs the same features of every sequence, got {len(means[0])} "
-                    f"of sequence 0 and {len(means[-1])} of sequence {len(means) - 1}."
+                    "FeaturePenalty needs the same features of every sequence, got "
+                    f"{len(means[0])} of sequence 0 and {len(means[-1])} of sequence "
+                    f"{len(means) - 1}."
                 )
         lowest, highest = np.swapaxes(ranges, 0, 1)
         self.range_ = np.array([lowest.min(axis=0), highest.max(axis=0)])

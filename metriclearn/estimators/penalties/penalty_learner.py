@@ -151,15 +151,15 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         They depend on nothing that is learned: :meth:`fit` takes those of its sequences, so that
         candidates and folds of a cross-validation can share them.
         """
-        return list(map(self._path, self._begin(X)[1]))
+        return list(map(self._path, self.begin(X)[1]))
 
     def paths(self, X: Any) -> list[SegmentationPath]:
         """Exact segmentation paths of sequences under the metric, up to ``max_segments``."""
-        return list(map(self._path, self._represent(self._read(X))))
+        return list(map(self._path, self._represent(self.read_data(X))))
 
     def predict_penalties(self, X: Any) -> NDArray[np.float64]:
         """λ of every sequence, (N,)."""
-        return np.exp(self._log_penalties(self._read(X)))
+        return np.exp(self._log_penalties(self.read_data(X)))
 
     def predict_change_points(
         self, X: Any, known: Any = None, paths: Sequence[SegmentationPath] | None = None
@@ -210,7 +210,7 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
     def _search(self, X: Any, known: Any, paths: Any, program: Callable[..., Any]) -> Any:
         """What a program finds in every sequence at its penalty, of those that agree."""
         _PATHS.check(type(self).__name__, "paths", paths)
-        data = self._read(X)
+        data = self.read_data(X)
         if paths is not None and len(paths) != len(data.arrays):
             raise ValueError(
                 f"{type(self).__name__} needs one of the paths for each of {len(data.arrays)} "
@@ -242,14 +242,14 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
 
     def score(self, X: Any, y: Any) -> float:
         """Minus the error per annotation (PartialPartition) or per sequence (‖M − N‖²_F)."""
-        data = self._read(X)
+        data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
         change_points = self.predict_change_points(data.arrays)
         errors = sum(label_error(*pair) for pair in zip(change_points, truths))
         counts = [len(t.constraints) if isinstance(t, PartialPartition) else 1 for t in truths]
         return -errors / max(1, sum(counts))
 
-    def _begin(self, X: Any) -> tuple[DataSets, list[NDArray]]:
+    def begin(self, X: Any) -> tuple[DataSets, list[NDArray]]:
         """Read the sequences and represent them, with the identity for a metric."""
         check_parameters(self)
         data = read_data_sets(type(self).__name__, X)
@@ -261,7 +261,7 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         self.components_ = np.eye(represented[0].shape[1])
         return data, represented
 
-    def _fit_penalty(
+    def fit_penalty(
         self,
         data: DataSets,
         represented: Sequence[NDArray],
@@ -321,7 +321,7 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
     def _log_penalties(self, data: DataSets) -> NDArray[np.float64]:
         return self.regression_.predict(self.sequence_features_.transform(data.arrays))
 
-    def _read(self, X: Any) -> DataSets:
+    def read_data(self, X: Any) -> DataSets:
         check_is_fitted(self, "regression_")
         return check_features(self, read_data_sets(type(self).__name__, X))
 
@@ -404,9 +404,9 @@ class PenaltyLearner(PenalizedSegmenter):
         ValueError
             For data that cannot be used, or annotations that every penalty satisfies.
         """
-        data, represented = self._begin(X)
+        data, represented = self.begin(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True, partial=True)
-        self._fit_penalty(data, represented, truths, paths)
+        self.fit_penalty(data, represented, truths, paths)
         return self
 
 
@@ -446,7 +446,7 @@ class BayesianCriterion(PenaltyLearner):
     def fit(self, X: Any, y: Any = None, paths: Sequence[SegmentationPath] | None = None) -> Self:
         """Remember the features, and the segmentation paths."""
         _PATHS.check(type(self).__name__, "paths", paths)
-        data, represented = self._begin(X)
+        data, represented = self.begin(X)
         self.paths_ = list(map(self._path, represented)) if paths is None else list(paths)
         self.sequence_features_ = SequenceFeatures(("log_noise", "log_log_length")).fit(data.arrays)
         self.regression_ = self.regression

@@ -47,7 +47,7 @@ class MahalanobisClusterer(LearnedMetric):
         n_clusters : int or sequence of int, optional
             K; by default that of the training sets, or unknown if there is a ``penalty_``.
         """
-        data = self._read(X)
+        data = self.read_data(X)
         labels = [partition.labels for partition in self._cluster(data, n_clusters)]
         return labels[0] if data.single else labels
 
@@ -57,7 +57,7 @@ class MahalanobisClusterer(LearnedMetric):
         With ``n_clusters="given"`` the numbers of clusters are those of y. Where y has −1, the
         loss is that of the labeled samples alone.
         """
-        data = self._read(X)
+        data = self.read_data(X)
         known: Any = read_labelings(type(self).__name__, y, data, segments=False, partial=True)
         rows = [np.flatnonzero(truth.labels >= 0) for truth in known]
         truths = [Partition.from_labels(truth.labels[i]) for truth, i in zip(known, rows)]
@@ -84,7 +84,7 @@ class MahalanobisClusterer(LearnedMetric):
     def _cluster_one(self, X: NDArray, count: int | None) -> Partition:
         some = len(self.components_) > 0
         Z = center(X) @ self.components_.T if some else np.zeros((len(X), 1))
-        return self._penaltyd(Z) if count is None else self._k_means(Z, int(count))
+        return self._penalized(Z) if count is None else self._k_means(Z, int(count))
 
     def _k_means(self, Z: NDArray, count: int) -> Partition:
         """Exactly K clusters; equal samples are parted only where fewer than K are distinct."""
@@ -96,7 +96,7 @@ class MahalanobisClusterer(LearnedMetric):
         merged = with_clusters(clusters.labels[first], distinct, min(count, len(distinct)))
         return with_clusters(merged.labels[codes.ravel()], Z, count)
 
-    def _penaltyd(self, Z: NDArray) -> Partition:
+    def _penalized(self, Z: NDArray) -> Partition:
         """A partition of large Tr ZZᵀM − λ Tr M."""
         assert self.penalty_ is not None
         form = LowRankForm(Z, shift=-self.penalty_)

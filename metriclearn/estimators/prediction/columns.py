@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
+from metriclearn.estimators.inputs import read_labeled
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
 from metriclearn.running.parameters import component, number
 
@@ -77,7 +78,7 @@ class ColumnSegmenter(MahalanobisSegmenter):
         ValueError
             If there are fewer features than ``stop``, or the learner cannot use data or labels.
         """
-        data, truths = self._read_labeled(X, y, segments=True, partial=True)
+        data, truths = read_labeled(self, X, y, segments=True, partial=True)
         if not self.start < self.stop <= data.n_features:
             raise ValueError(
                 f"ColumnSegmenter needs start < stop ≤ {data.n_features} features, got "

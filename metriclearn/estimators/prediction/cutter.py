@@ -296,7 +296,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         """
         graphs = self._read_graphs(X)
         truths = read_node_labels(type(self).__name__, y, graphs, self.balance)
-        return -self._loss([self._scaled(nodes) for nodes in graphs.arrays], truths)
+        return -self.mean_loss([self.scaled(nodes) for nodes in graphs.arrays], truths)
 
     def _read_graphs(self, X: Any) -> Graphs:
         graphs = read_graphs(type(self).__name__, X, self.features, self.similarity.given)
@@ -304,13 +304,13 @@ class NormalizedCutSegmenter(LearnedMetric):
 
     def _divide(self, nodes: Nodes, n_clusters: int | None) -> NDArray[np.int64]:
         """Clusters of the nodes; as many as eigenvalues above the threshold by default."""
-        cut = self._cut(self._scaled(nodes))
+        cut = self._cut(self.scaled(nodes))
         if n_clusters is None:
             values, _ = cut.eigenpairs(min(self.max_clusters_, nodes.n_samples))
             n_clusters = max(1, int(np.sum(values > self.eigenvalue_threshold_)))
         return self.rounding(cut, int(n_clusters))
 
-    def _loss(self, scaled: Sequence[Nodes], truths: Sequence[NodeLabels]) -> float:
+    def mean_loss(self, scaled: Sequence[Nodes], truths: Sequence[NodeLabels]) -> float:
         """Mean ‖D^½(M − N)‖²_F over samples, with K as in the labels."""
         pairs = zip(map(self._cut, scaled), truths)
         losses = [t.squared_norm(self.rounding(cut, t.n_clusters)) for cut, t in pairs]
@@ -321,7 +321,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         scale = np.minimum(self.scale_ * unit, np.finfo(np.float64).max)  # ∞ · 0 is NaN
         return NormalizedCut(self.similarity.operator(scaled, self.components_ * scale))
 
-    def _scaled(self, nodes: Nodes, scale: NDArray | None = None) -> Nodes:
+    def scaled(self, nodes: Nodes, scale: NDArray | None = None) -> Nodes:
         """Features over a scale (P,), that of prediction by default; centered, for accuracy."""
         if self.similarity.given:
             return nodes
@@ -329,7 +329,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         scale = self.scale_ if scale is None else scale
         return Nodes((nodes.features - mean) / scale, nodes.sizes, nodes.positions)
 
-    def _set_threshold(
+    def set_threshold(
         self, nodes: Sequence[Nodes], counts: Sequence[int], unit: float = 1.0
     ) -> None:
         """Choose the threshold that counts eigenvalues best on the training images."""

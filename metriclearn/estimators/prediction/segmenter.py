@@ -50,7 +50,7 @@ class PlottedSegmenter:
     """A picture of a sequence and of its segments, for estimators that predict change-points."""
 
     components_: NDArray
-    _read: Callable[[Any], DataSets]
+    read_data: Callable[[Any], DataSets]
     predict_change_points: Callable[..., Any]
 
     def plot(
@@ -74,7 +74,7 @@ class PlottedSegmenter:
         """
         from metriclearn.plots import plot_segmentation
 
-        who, data = type(self).__name__, self._read(X)
+        who, data = type(self).__name__, self.read_data(X)
         if len(data.arrays) != 1:
             raise ValueError(
                 f"{who} needs one sequence to plot, got {len(data.arrays)}; pass one of them, and "
@@ -142,14 +142,14 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             margins = self.boundary_margins(X, n_segments)
             several = isinstance(margins, list)
             return [m.change_points for m in margins] if several else margins.change_points, margins
-        data = self._read(X)
+        data = self.read_data(X)
         partitions = self._segment(data, n_segments)
         ends = [partition.change_points for partition in partitions]
         return ends[0] if data.single else ends
 
     def predict(self, X: Any, n_segments: Any = None) -> Any:
         """Segment number of every sample, 0 … K−1, (T,) for each data set."""
-        data = self._read(X)
+        data = self.read_data(X)
         labels = [partition.labels for partition in self._segment(data, n_segments)]
         return labels[0] if data.single else labels
 
@@ -175,7 +175,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             With ``probabilities`` where the metric and the penalty have been calibrated with this
             tolerance.
         """
-        data = self._read(X)
+        data = self.read_data(X)
         known: Calibration | None = getattr(self, "calibration_", None)
         if known is not None and not (
             known.penalty == self.penalty_ and np.array_equal(known.components, self.components_)
@@ -216,7 +216,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         ValueError
             If nothing but single segments is predicted, or data or labels cannot be used.
         """
-        data = self._read(X)
+        data = self.read_data(X)
         truths = read_labelings(type(self).__name__, y, data, segments=True)
         given = [truth.n_clusters for truth in truths] if self.n_segments == "given" else None
         margins = self.boundary_margins(data.arrays, given, tolerance)
@@ -253,7 +253,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         ValueError
             If all sequences are too short, or data or labels cannot be used.
         """
-        who, data, tuned = type(self).__name__, self._read(X), copy.copy(self)
+        who, data, tuned = type(self).__name__, self.read_data(X), copy.copy(self)
         _UNIT.check(who, "unit", unit)
         truths = read_labelings(who, y, data, segments=True, partial=True)
         tuned.penalty_, tuned.penalty_unit_ = self.penalty_ or 0.0, unit
@@ -264,11 +264,13 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
                 f"{who} needs a sequence of at least min_size={self.min_size} samples to tune its "
                 "penalty, but all are shorter; pass others."
             )
-        self.penalty_, _ = self._best_penalty([given[i] for i in long], [truths[i] for i in long])
+        self.penalty_, _ = self.penalty_of_least_loss(
+            [given[i] for i in long], [truths[i] for i in long]
+        )
         self.penalty_unit_ = unit
         return self
 
-    def _best_penalty(self, forms: list[Any], truths: list[Any]) -> tuple[float, float]:
+    def penalty_of_least_loss(self, forms: list[Any], truths: list[Any]) -> tuple[float, float]:
         """That of least mean loss on what is known of the truths, and the loss."""
         loss: Any = FrobeniusLoss()
         if isinstance(truths[0], PartialPartition):
@@ -309,7 +311,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             If no label is known, none of two segments to learn a penalty from, or data or labels
             cannot be used.
         """
-        who, data = type(self).__name__, self._read(X)
+        who, data = type(self).__name__, self.read_data(X)
         SWITCH.check(who, "named", named)
         _METRIC.check(who, "metric", metric)
         truths = read_labelings(who, y, data, segments=False, partial=True)
@@ -343,7 +345,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         -------
         (T,) names or numbers 0, 1, … for each data set
         """
-        who, data = type(self).__name__, self._read(X)
+        who, data = type(self).__name__, self.read_data(X)
         counts = read_counts(who, "n_states", n_states, data, optional=True)
         partitions = self._segment(data, None)
         states = getattr(self, "states_", None) or States(
@@ -364,7 +366,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         With ``n_segments="given"`` the numbers of segments are those of y. Partial labels count
         where something is known, see :class:`~metriclearn.problem.losses.KnownLoss`.
         """
-        data = self._read(X)
+        data = self.read_data(X)
         who = type(self).__name__
         given = self.n_segments == "given"
         truths = read_labelings(who, y, data, segments=True, partial=not given)
@@ -374,7 +376,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         weights = read_weights(who, sample_weight, len(losses))
         return -float(np.average(losses, weights=weights))
 
-    def _read(self, X: Any) -> DataSets:
+    def read_data(self, X: Any) -> DataSets:
         """Arrays in single precision stay as they are: sums of them are in double precision."""
         return check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
 

@@ -50,9 +50,9 @@ class States:
     ) -> Self:
         """Means of the labeled states; or if not ``named`` the penalty of a state.
 
-        The penalty has the least mean loss ‖M − N‖²_F / T of labeled segments that are clustered
-        with it. Compared are penalties at which two segments a and b of a data set become one state,
-        |a||b| / (|a| + |b|) ‖μ_a − μ_b‖²; of equally good neighbors the middle one is taken.
+        It has the least mean loss ‖M − N‖²_F / T when the labeled segments are clustered with it.
+        The candidates are the penalties at which two segments a and b of a data set become one
+        state, |a||b| / (|a| + |b|) ‖μ_a − μ_b‖². The middle one of equally good neighbors wins.
         """
         Z = [array @ components.T for array in arrays]
         if named:

@@ -18,7 +18,14 @@ from sklearn.model_selection import check_cv
 
 from metriclearn.estimators.inputs import read_data_sets, read_weights
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
-from metriclearn.estimators.learners.large_margin import LargeMarginLearner
+from metriclearn.estimators.learners.large_margin import (
+    LargeMarginLearner,
+    complete_labels,
+    minimize,
+    read_training,
+    report,
+    state_problem,
+)
 from metriclearn.running.parameters import (
     Needs,
     check_parameters,
@@ -171,18 +178,19 @@ def regularization_path(
     given |= {"regularizer": learner.regularizer, "solver": learner.solver}
     for name, value in given.items():
         _NEEDS[name].check("regularization_path", name, value)
-    learner = copy.copy(learner)
-    problem = learner._problem(X, y, sample_weight)
-    values = _strengths(strengths, problem, ratio)
+    training = read_training(learner, X, y, sample_weight)
+    statement = state_problem(learner, complete_labels(learner, training))
+    values = _strengths(strengths, statement.problem, ratio)
     learners, losses = [], []
     warm: Solution | None = None
     for strength in values:
         step = copy.copy(learner).set_params(regularizer__strength=float(strength))
-        if problem.risk.terms.completion is not None:  # begins with completions of its own strength
-            problem = step._problem(X, y, sample_weight)
+        if training.is_partial:  # first completions depend on the strength
+            statement = state_problem(step, complete_labels(step, training))
         else:
-            problem = replace(problem, regularizer=step.regularizer, warm=warm)
-        warm = step._learn(problem)
+            problem = replace(statement.problem, regularizer=step.regularizer, warm=warm)
+            statement = replace(statement, problem=problem)
+        step, warm = minimize(step, statement)
         step.callbacks = ()
         learners.append(step)
         if validation is not None:
@@ -202,7 +210,7 @@ def regularization_path(
         values[: len(solutions)],
         solutions,
         learners,
-        np.array([_weights(problem, solution) for solution in solutions]),
+        np.array([_weights(statement.problem, solution) for solution in solutions]),
         np.array(losses) if losses else None,
         bool(learner.metric.polyhedral),
     )
@@ -324,28 +332,30 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         for name in ("strengths", "ratio", "cv"):
             del parameters[name]
         learner = ChangePointMetricLearner(**parameters)
-        problem = learner._problem(X, y, sample_weight)
-        self.strengths_ = _strengths(self.strengths, problem, self.ratio)
+        training = complete_labels(learner, read_training(learner, X, y, sample_weight))
+        statement = state_problem(learner, training)
+        values = _strengths(self.strengths, statement.problem, self.ratio)
         losses = []
         for train, test in self._folds(n, groups):
             path = regularization_path(
                 learner,
                 [X[i] for i in train],
                 [y[i] for i in train],
-                self.strengths_,
+                values,
                 validation=([X[i] for i in test], [y[i] for i in test]),
                 sample_weight=None if weights is None else weights[train],
             )
             if path.solutions[-1].reason == "interrupted":
                 raise KeyboardInterrupt  # half a comparison chooses nothing
             losses.append(path.validation_loss)
-        self.loss_path_ = np.array(losses).T
-        path = regularization_path(learner, X, y, self.strengths_, sample_weight=sample_weight)
-        self.path_ = replace(path, validation_loss=self.loss_path_)
-        self.strength_ = float(self.strengths_[self.path_.best])
-        chosen = self.path_.learners[self.path_.best]
-        self.__dict__.update({k: v for k, v in vars(chosen).items() if k not in parameters})
-        self._report(problem)
+        path = regularization_path(learner, X, y, values, sample_weight=sample_weight)
+        path = replace(path, validation_loss=np.array(losses).T)
+        chosen = vars(path.learners[path.best])
+        fitted = {name: value for name, value in chosen.items() if name not in parameters}
+        fitted |= {"strengths_": values, "loss_path_": path.validation_loss, "path_": path}
+        fitted["strength_"] = float(values[path.best])
+        self.__dict__ = vars(self) | fitted  # all at once: a fit that fails changes nothing
+        report(self, statement)
         return self
 
     def _folds(self, n: int, groups: Any) -> list[tuple[NDArray, NDArray]]:

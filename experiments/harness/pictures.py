@@ -1,0 +1,42 @@
+"""Pictures with the digest of the results that they show, so that none is older than its numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import chain
+from pathlib import Path
+
+from matplotlib.figure import Figure, SubFigure
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def digest(*files: Path) -> str:
+    """The first twelve digits of the SHA-256 of files."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def title_of(figure: Figure | SubFigure) -> str:
+    """The titles of a figure and of its parts."""
+    titles = [figure.get_suptitle()]
+    titles += chain(*(title_of(part).split("; ") for part in figure.subfigs))
+    titles += [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()]
+    words = [" ".join(title.replace(r"\$", "$").split()) for title in titles]
+    return "; ".join(dict.fromkeys(filter(None, words)))
+
+
+def texts_of(picture: Path) -> dict[str, str]:
+    """The texts in a PNG file, which come before the pixels and are read alone."""
+    with Image.open(picture) as image:
+        return {str(key): text for key, text in image.info.items() if isinstance(text, str)}
+
+
+def take(picture: Path, target: Path, results: Path, title: str) -> None:
+    """Copy a picture of a run, with its title and the digest of its results."""
+    texts = PngInfo()
+    texts.add_itxt("Title", title)
+    texts.add_text("Source", f"{results.parent.name}/{results.name} {digest(results)}")
+    with Image.open(picture) as image:
+        image.save(target, pnginfo=texts, optimize=True)

@@ -1,0 +1,188 @@
+"""What distinguishes change-points, clusterings and normalized cuts in large-margin learning.
+
+A :class:`Task` is a small object that reads the parameters of a learner and changes nothing. It
+reads data and labels, makes the samples and the terms of the hinge, chooses where solvers start,
+and completes partial labels. Everything else is the same for all learners and stands in
+:mod:`metriclearn.estimators.learners.large_margin`. The methods here serve samples with linear
+features; a task overrides what differs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metriclearn.estimators.inputs import check_range
+from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
+from metriclearn.problem.boundary_penalties import PenalizedSamples
+from metriclearn.problem.forms import LinearFeatures, Samples
+from metriclearn.problem.knowledge import PartialPartition
+from metriclearn.problem.losses import FrobeniusLoss, charges
+from metriclearn.problem.partition import Partition
+from metriclearn.problem.risk import Oracle
+from metriclearn.running.stored import StoredArrays, StoredSamples
+from metriclearn.solvers.base import Problem, Solution
+from metriclearn.solvers.mahalanobis import MetricCone
+
+_UNIT_BITS = 20  # data that are not standardized get a unit that is a power of 2^20
+
+
+@dataclass(frozen=True)
+class Training:
+    """Labeled data sets as they were read.
+
+    Attributes
+    ----------
+    data : DataSets
+        Only those of positive weight.
+    truths : list of Partition, PartialPartition or NodeLabels (N,)
+    weights : array (N,) or None
+        Positive, the largest is 1.
+    """
+
+    data: Any
+    truths: list[Any]
+    weights: NDArray | None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some labels are unknown, completed or not."""
+        first = self.truths[0]
+        return isinstance(first, PartialPartition) or first.known is not None
+
+
+class FitComponents(Protocol):
+    """Learns Lᵀ, (r, P), from other data sets with the learner's parameters but for ``changes``."""
+
+    def __call__(
+        self,
+        arrays: list[NDArray],
+        truths: list[PartialPartition],
+        weights: NDArray,
+        **changes: Any,
+    ) -> NDArray:
+        """Components of the metric."""
+        ...
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """One kind of labels to learn from.
+
+    Parameters
+    ----------
+    learner : LargeMarginLearner
+        Whose parameters are read.
+    count_is_given : bool
+        Whether inference is given the number of clusters.
+    completes : tuple (bool, str)
+        The ``count_is_given`` that partial labels need, and the setting for it in words.
+    one_is_few : bool
+        Whether a single data set may leave the penalty open.
+    certified : bool
+        Whether solvers have a lower bound of the objective.
+    """
+
+    learner: Any
+    count_is_given: bool
+    completes: tuple[bool, str]
+    one_is_few: bool = False
+    certified: bool = True
+
+    @property
+    def who(self) -> str:
+        """The name of the learner, for messages."""
+        return type(self.learner).__name__
+
+    @abstractmethod
+    def read(self, X: Any, y: Any) -> tuple[Any, list[Any]]:
+        """Data sets and their labels, checked; partitions where all labels are known."""
+
+    @abstractmethod
+    def complete(self, training: Training, fit: FitComponents) -> list[Any]:
+        """First completions of partial labels, under a first metric that ``fit`` may learn."""
+
+    @property
+    @abstractmethod
+    def oracle(self) -> Oracle:
+        """Loss-augmented inference where all labels are known."""
+
+    def scale(self, training: Training, unit_bits: int = _UNIT_BITS) -> NDArray:
+        """What features are divided by, (P,): pooled standard deviations, ∞ for constant features.
+
+        Without ``standardize`` it is the power of 2^``unit_bits`` nearest to the largest deviation.
+        That is 1 for most data, and dividing by a power of 2 changes no digit.
+        """
+        data = training.data
+        short = np.flatnonzero(data.lengths < 2)
+        if len(short):
+            raise ValueError(
+                f"{self.who} needs at least 2 samples in every data set, got 1 sample in data set "
+                f"{short[0]}; remove it."
+            )
+        scale = data.pooled_deviation(self.who, training.weights)
+        if self.learner.standardize:
+            return scale
+        varies = np.isfinite(scale)
+        needed = "standardize=True or features with standard deviations"
+        check_range(self.who, needed, scale[varies], 1e100)
+        exponent = unit_bits * np.round(np.log2(scale[varies].max()) / unit_bits)
+        return np.where(varies, 2.0**exponent, scale)
+
+    def sample(self, X: Any, truth: Partition, scale: NDArray) -> Samples:
+        """One scaled data set, with the sums that its oracles need."""
+        return Samples(X, scale)
+
+    def samples(
+        self, training: Training, scale: NDArray, penalty: FeaturePenalty | None
+    ) -> Sequence[Any]:
+        """All data sets, in memory or where they are stored."""
+        make: Callable[..., Samples] = self.sample
+        if penalty is not None:
+            make = partial(PenalizedSamples, columns=penalty.columns)
+        arrays, truths = training.data.arrays, training.truths
+        if isinstance(arrays, StoredArrays):
+            return StoredSamples(arrays, truths, scale, make)
+        return list(map(make, arrays, truths, repeat(scale)))
+
+    def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
+        """Features, loss and oracles of the hinge."""
+        features = LinearFeatures(self.learner.metric)
+        return {"features": features, "loss": FrobeniusLoss(), "oracle": self.oracle}
+
+    def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
+        """No metric; where the count is given, a small identity, as no metric makes all ties.
+
+        Small: the samples then score about as much as the loss. Where every sample is a cluster
+        there is only one answer, and no metric is needed. The penalty is just above the loss scale
+        times the largest loss that one more cluster can add, so that a single cluster is the
+        answer there. This bounds the penalty.
+        """
+        learner, truths = self.learner, training.truths
+        if not self.count_is_given:
+            gain = 1.0
+            for truth in truths:
+                if truth.known is not None:
+                    gain = max(gain, float(charges(truth.known).slack.max()))
+            return cone.join(np.zeros(cone.n_metric), learner.loss_scale * gain * (1.0 + 1e-6))
+        deviation = training.data.pooled_deviation(self.who, training.weights)
+        varies = np.isfinite(deviation)
+        variance = float(np.sum((deviation[varies] / (scale[varies] * cone.unit)) ** 2))
+        density = np.mean([truth.n_clusters / truth.n_samples for truth in truths])
+        small = learner.loss_scale * float(density) / variance if density < 1 else 0.0
+        return cone.join(small * cone.metric.coordinates(np.eye(cone.n_features)), 0.0)
+
+    def minimize(self, problem: Problem) -> tuple[Solution, dict[str, Any]]:
+        """The solver's solution, and fitted attributes that come with it."""
+        return self.learner.solver.minimize(problem), {}
+
+    def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:
+        """Add the fitted attributes of this task to a learner that has its metric."""
+        return
