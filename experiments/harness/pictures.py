@@ -1,4 +1,4 @@
-"""Pictures with the digest of the results that they show, so that none is older than its numbers."""
+"""Pictures that hold the digest of their results, so that none is older than its numbers."""
 
 from __future__ import annotations
 
