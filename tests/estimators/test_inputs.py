@@ -322,9 +322,7 @@ def test_labels_that_return_start_new_segments(learner) -> None:
 )
 def test_a_metric_that_learned_nothing_still_predicts(metric, regularizer) -> None:
     """A huge strength leaves B = 0: no components, one segment, distances 0."""
-    with warned(
-        "learned a metric that is .nearly. zero, .*1000000.0.* lower the strength"
-    ):
+    with warned("learned a metric that is .nearly. zero, .*1000000.0.* lower the strength"):
         learner = learn(metric=metric, regularizer=regularizer)
     assert learner.components_.shape == (0, 6)
     with warned("transforms to tables without a column, as its metric is 0; fit again with less"):
