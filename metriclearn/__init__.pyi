@@ -48,13 +48,12 @@ from .oracles.averaged import Averaged as Averaged
 from .oracles.change_points import ChangePoints as ChangePoints
 from .oracles.change_points import ConstrainedChangePoints as ConstrainedChangePoints
 from .oracles.local_search import LocalSearch as LocalSearch
-from .oracles.margins import BoundaryMargins as BoundaryMargins
-from .oracles.margins import boundary_margins as boundary_margins
+from .oracles.change_points.margins import BoundaryMargins as BoundaryMargins
+from .oracles.change_points.margins import boundary_margins as boundary_margins
 from .oracles.segmentation_path import best_penalty as best_penalty
 from .oracles.segmentation_path import segmentation_path as segmentation_path
 from .oracles.spectral import SpectralRelaxation as SpectralRelaxation
 from .oracles.summed_area import SummedArea as SummedArea
-from .oracles.torch_change_points import TorchChangePoints as TorchChangePoints
 from .problem.forms import DenseForm as DenseForm
 from .problem.forms import LinearFeatures as LinearFeatures
 from .problem.forms import LowRankForm as LowRankForm

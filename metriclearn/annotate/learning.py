@@ -20,7 +20,7 @@ from metriclearn.annotate.suggest import suggest
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, known_stretches
 from metriclearn.estimators.prediction.calibration import Calibration
 from metriclearn.estimators.prediction.states import States
-from metriclearn.oracles.margins import BoundaryMargins, boundary_margins
+from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, Region, pieces_of

@@ -16,7 +16,7 @@ from metriclearn import (
 from metriclearn.baselines import Euclidean, TunedSegmenter
 from metriclearn.datasets import make_change_points
 from metriclearn.estimators.prediction.calibration import Calibration, true_changes
-from metriclearn.oracles.margins import BoundaryMargins
+from metriclearn.oracles.change_points.margins import BoundaryMargins
 
 DATA = make_change_points(6, 80, 3, 2, (3, 6), random_state=0)
 

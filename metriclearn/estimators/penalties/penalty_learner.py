@@ -32,7 +32,7 @@ from metriclearn.estimators.prediction.segmenter import PlottedSegmenter
 from metriclearn.features.sequence import SequenceFeatures
 from metriclearn.features.stateless import SEQUENCES, StatelessTransformer
 from metriclearn.oracles.change_points import ConstrainedChangePoints, PenalizedSegmentation
-from metriclearn.oracles.margins import boundary_margins
+from metriclearn.oracles.change_points.margins import boundary_margins
 from metriclearn.oracles.segmentation_path import SegmentationPath, hull_vertices, path_along
 from metriclearn.problem.forms import LowRankForm, center
 from metriclearn.problem.knowledge import PartialPartition

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.oracles.margins import BoundaryMargins
+from metriclearn.oracles.change_points.margins import BoundaryMargins
 from metriclearn.problem.partition import Partition
 
 _LARGEST = 1e300  # in place of the infinite loss of a change that cannot be removed

@@ -26,7 +26,7 @@ from metriclearn.estimators.learned_metric import LearnedMetric, MetricEstimator
 from metriclearn.estimators.prediction.calibration import Calibration
 from metriclearn.estimators.prediction.states import States
 from metriclearn.oracles.change_points import ConstrainedChangePoints, segmentation_oracle
-from metriclearn.oracles.margins import BoundaryMargins, boundary_margins
+from metriclearn.oracles.change_points.margins import BoundaryMargins, boundary_margins
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LowRankForm, center, cumulative_sums
 from metriclearn.problem.knowledge import PartialPartition

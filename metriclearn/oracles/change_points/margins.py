@@ -28,21 +28,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from metriclearn.oracles.change_points import (
-    _CALLED,
-    _INTEGER,
-    _WITHIN,
-    PenalizedSegmentation,
+from metriclearn.oracles.change_points.recursion import best_segmentation
+from metriclearn.oracles.change_points.search import PenalizedSegmentation, slope
+from metriclearn.oracles.change_points.segment_values import (
+    CALLED,
+    INTEGER,
+    WITHIN,
     Signal,
-    Vertex,
     allowed_starts,
-    best_segmentation,
     boundary_worths,
     legal_from,
     penalty_at,
     segment_value,
-    segment_values,
-    slope,
     split_slack,
 )
 from metriclearn.problem.forms import LowRankForm
@@ -303,7 +300,7 @@ def _tight_penalty(
         penalty = slope(low, high)
 
 
-@njit(**_CALLED)
+@njit(**CALLED)
 def _without(signal, c, min_size, forward, backward, layers, boundaries, tolerance, worth, exact):
     """Fill W of every boundary, the penalty being −c, and whether it is exact, unless it is already.
 
@@ -337,7 +334,7 @@ def _without(signal, c, min_size, forward, backward, layers, boundaries, toleran
         )  # fmt: skip
 
 
-@njit(**_WITHIN, forceinline=True)
+@njit(**WITHIN, forceinline=True)
 def _pair(signal, c, min_size, forward, backward, s, u):
     """F(s) + f(s,u) + B(u), −inf if the segment (s,u] is not allowed."""
     S, weight, truth, charges, _, rules, _ = signal
@@ -347,7 +344,7 @@ def _pair(signal, c, min_size, forward, backward, s, u):
     return forward[s] + segment_value(S, weight, truth, charges, c, s, u) + backward[u]
 
 
-@njit(**_WITHIN, forceinline=True)
+@njit(**WITHIN, forceinline=True)
 def _better(best, value, layers, n_others, s, u):
     """The larger one of ``best`` and the value of the pair of s and u, less its deficit."""
     if value <= best[0]:
@@ -360,7 +357,7 @@ def _better(best, value, layers, n_others, s, u):
     return (value, deficit <= limit) if value > best[0] else best
 
 
-@njit(**_WITHIN)
+@njit(**WITHIN)
 def _improve(signal, c, min_size, forward, backward, layers, n_others, t, first, last, best, room):
     """The largest F(s) + f(s,u) + B(u) with s < first and last < u, where some pair has ``best``.
 
@@ -419,7 +416,7 @@ def _improve(signal, c, min_size, forward, backward, layers, n_others, t, first,
     return best
 
 
-@njit(**_WITHIN)
+@njit(**WITHIN)
 def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, largest):
     """Fill right(u) and beyond(u) of the ends behind ``last``, and the largest of every block.
 
@@ -448,7 +445,7 @@ def _end_blocks(signal, c, min_size, backward, t, last, needed, right, beyond, l
     return stop, most_right, n_blocks
 
 
-@njit(**_CALLED)
+@njit(**CALLED)
 def _near_best(signal, c, min_size, n_segments, window):
     """F at the penalty −c, and deficits up to a window of samples before every t in k ≤ K segments.
 
@@ -474,15 +471,15 @@ def _near_best(signal, c, min_size, n_segments, window):
     best[0], near = 0.0, np.empty(T + 1, dtype=np.int64)
     for t in range(T):
         squares[t + 1] = squares[t] + segment_value(S, 0.0, None, None, 0.0, t, t + 1)
-    size = _INTEGER(1)  # as in best_segmentation, no literals
-    n_live = n_hot = checkpoint = fresh = winner = rival = cost = work = _INTEGER(0)
+    size = INTEGER(1)  # as in best_segmentation, no literals
+    n_live = n_hot = checkpoint = fresh = winner = rival = cost = work = INTEGER(0)
     highest = coldest = -np.inf  # bounds of fresh starts and of those that are not hot
     for u in range(min_size, T + 1):
         highest = max(highest, best[u - min_size] - squares[u - min_size])
         low, high = allowed_starts(rules, u, u - min_size + 1)
         if low >= high:
             continue
-        found, top, known, others = _INTEGER(0), -np.inf, -np.inf, (rival, winner)
+        found, top, known, others = INTEGER(0), -np.inf, -np.inf, (rival, winner)
         for i, s in enumerate(others):
             if low <= s < high and (i == 0 or s != rival):
                 value = best[s] + segment_value(S, weight, truth, charges, c, s, u)
@@ -516,7 +513,7 @@ def _near_best(signal, c, min_size, n_segments, window):
     return best, rows, deficits
 
 
-@njit(**_WITHIN)
+@njit(**WITHIN)
 def _look(
     signal, c, u, window, best, live, bounds, n_looked, common, known, fresh, low, high, others,
     near, values, found, top, winner,
@@ -541,7 +538,7 @@ def _look(
     return found, top, winner, evaluated
 
 
-@njit(**_WITHIN, forceinline=True)
+@njit(**WITHIN, forceinline=True)
 def _use(rows, deficits, s, winner, window):
     """How much lower than another start, s may be for a segment and still improve on a deficit."""
     begin, fewest, number = rows[s]
@@ -554,7 +551,7 @@ def _use(rows, deficits, s, winner, window):
     return max(0.0, most)
 
 
-@njit(**_WITHIN)
+@njit(**WITHIN)
 def _renew(signal, c, min_size, best, window, fresh, t, common, live, bounds, n):
     """Carry the bounds of n live starts to the checkpoint t, and let the fresh ones live.
 
@@ -582,7 +579,7 @@ def _renew(signal, c, min_size, best, window, fresh, t, common, live, bounds, n)
     return kept, evaluated + n // 4
 
 
-@njit(**_WITHIN)
+@njit(**WITHIN)
 def _hot_first(live, bounds, n, level):
     """Move the starts with at least that bound to the front; how many, and the most of others."""
     hot, most = 0, -np.inf
@@ -597,7 +594,7 @@ def _hot_first(live, bounds, n, level):
     return hot, most
 
 
-@njit(**_CALLED)
+@njit(**CALLED)
 def _widened(signal, c, min_size, n_segments, window, best, rows, deficits, needs, lost, most):
     """Rows and deficits of :func:`_near_best` up to what is needed, where that is more.
 
@@ -643,7 +640,7 @@ def _widened(signal, c, min_size, n_segments, window, best, rows, deficits, need
     return rows, deficits, needs
 
 
-@njit(**_WITHIN)
+@njit(**WITHIN)
 def _add_row(rows, deficits, size, u, near, values, top, n_segments, window):
     """Deficits of the samples before u whose last segment is one from ``near``; the new size.
 
@@ -678,7 +675,7 @@ def _add_row(rows, deficits, size, u, near, values, top, n_segments, window):
     return deficits, size + rows[u, 2]
 
 
-@njit(**_WITHIN, forceinline=True)
+@njit(**WITHIN, forceinline=True)
 def _least_deficit(layers, s, u, n_segments):
     """Of n segments, some before s and the others behind u; inf where none is in the windows."""
     rows, deficits, others, other_deficits, _, _ = layers
@@ -690,7 +687,7 @@ def _least_deficit(layers, s, u, n_segments):
     return least
 
 
-@njit(**_CALLED)
+@njit(**CALLED)
 def _least_deficits(layers, n_segments):
     """Of n segments with a change at every t."""
     least = np.empty(len(layers[0]))

@@ -1,0 +1,341 @@
+"""Exact ways to skip work: starts that need not be tried at an end, and starts that may go.
+
+All follow from one inequality. For every split t of (s,u]
+
+    f(s,u) ≤ f(s,t) + f(t,u) + slack(t),                                           (*)
+
+with slack(t) = κ − c for true segments: the difference is −vᵀ(ZZᵀ − κN)v − c for a unit vector v,
+and N is a projection. With charges only the pieces around t count. Each function below states its
+claim and the proof. (*) concerns f alone, so every claim holds for each ``min_size``, under each
+rule for segments and with penalties p_t of either sign: with F(t) the best value of the samples
+before t *less p_t*, the best last segment of a longer prefix u is argmax_s F(s) + f(s,u).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from metriclearn.oracles.change_points.segment_values import (
+    END,
+    INTEGER,
+    LACK,
+    SHARE,
+    START,
+    WITHIN,
+    allowed_starts,
+    energy,
+    legal_from,
+    overlap,
+    penalty_at,
+    segment_value,
+    split_slack,
+)
+
+# Exact for any choice. experiments/benchmarks/ablation.py switches each device off by these.
+LOOK_AHEAD = True  # bound fresh starts together
+GAIN = True  # let bounds grow with the loss
+HOT = 0.1  # starts within this fraction of the slack of the best one are hot
+LEVEL = 512  # cold starts at most in a level that is renewed with the next ones
+_MOST_LEVELS = 40  # more than log₂ T: levels double in size
+_FRESH = 64  # cost of renewing a level that begins with hot starts only
+_NEVER = 2**31 - 1
+
+
+class Incumbent(NamedTuple):
+    """The best value of an end so far, and the start of the segment that attains it."""
+
+    value: float
+    start: int
+
+
+class Fresh(NamedTuple):
+    """The newest starts, from ``first`` on, which have no bound each.
+
+    Together they have F(s) + f(s,u) ≤ top + spread; a NaN spread stands for no such bound.
+    ``looked`` tells how many were tried at the current end.
+    """
+
+    first: int
+    spread: float
+    top: float
+    looked: int
+
+
+class Live(NamedTuple):
+    """Starts that may still win, level by level; see :class:`Levels`.
+
+    Attributes
+    ----------
+    starts : int32 array
+    bounds : array
+        At least F(s) + f(s,u) − f(t,u) − gain(t,u) for every later end u, t being the checkpoint
+        of the level.
+    expiry : int32 array
+        The first end from which the start may be dropped.
+    """
+
+    starts: NDArray
+    bounds: NDArray
+    expiry: NDArray
+
+
+class Levels(NamedTuple):
+    """Groups of live starts with one checkpoint each, the oldest first; ``count[0]`` are in use.
+
+    Level k has the cold starts from first[k] to hot[k] and the hot ones up to first[k + 1].
+    ``largest`` is the largest bound of the cold ones, ``growth`` that of :func:`gain`, ``spent``
+    the work on the level since its checkpoint and ``cost`` what its renewal takes.
+    """
+
+    count: NDArray
+    first: NDArray
+    hot: NDArray
+    checkpoint: NDArray
+    spent: NDArray
+    cost: NDArray
+    largest: NDArray
+    growth: NDArray
+
+
+@njit(**WITHIN)
+def new_levels():
+    """One level without starts."""
+    whole = np.zeros((6, _MOST_LEVELS), dtype=np.int32)
+    real = np.zeros((2, _MOST_LEVELS))
+    whole[0, 0], real[0, 0] = 1, -np.inf
+    return Levels(whole[0], whole[1], whole[2], whole[3], whole[4], whole[5], real[0], real[1])
+
+
+@njit(**WITHIN, forceinline=True)
+def better(best, value, s):
+    """The incumbent, or the start s if its value is larger."""
+    return Incumbent(value, s) if value > best.value else best
+
+
+@njit(**WITHIN, forceinline=True)
+def no_fresh(signal, first):
+    """Fresh starts from ``first`` on, none of which has been tried."""
+    S, weight, _, charges, _, rules, _, _, c = signal
+    light = LOOK_AHEAD and S.ndim == 2 and rules is None and charges is None and weight <= -c
+    return Fresh(first, 0.0 if light else np.nan, -np.inf, INTEGER(0))
+
+
+@njit(**WITHIN, forceinline=True)
+def try_fresh(signal, F, u, allowed, fresh, values, best):
+    """Try the fresh starts at the end u, unless one bound excludes them all.
+
+    Claim: f(s,u) ≤ f(s,t) + Σ|x|² of the samples x from t to u, plus κ if f(s,t) has a loss term.
+    Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n samples, and ρ = g/(u−s) is in [0, 1].
+    So ``spread`` sums up |x|², ``top`` holds the largest value at the time, less the spread of then.
+    """
+    S, weight, _, _, _, _, _, min_size, c = signal
+    newest, spread, top = u - min_size, fresh.spread, fresh.top
+    n_fresh = newest + 1 - fresh.first
+    if spread >= 0.0:
+        spread += energy(S, u - 1, u)
+        top = max(top, F[newest] + (energy(S, newest, u) / min_size + c) - spread)
+        rounding = 1e-15 * (n_fresh + 16) * (abs(best.value) + spread - c)
+        if top + spread + rounding <= best.value:
+            return best, Fresh(fresh.first, spread, top, INTEGER(0))
+        spread, top = 0.0, -np.inf
+    for s in range(max(fresh.first, allowed[0]), allowed[1]):
+        value = F[s] + segment_value(signal, s, u)
+        values[s - fresh.first], top = value, max(top, value + weight)
+        best = better(best, value, s)
+    return best, Fresh(fresh.first, spread, top, n_fresh)
+
+
+@njit(**WITHIN, forceinline=True)
+def try_levels(signal, F, u, allowed, live, levels, best):
+    """Try the live starts at the end u whose bound beats the incumbent; the first level due.
+
+    Claim: F(s) + f(s,u) ≤ bound(s) + f(t,u) + gain(t,u), t the checkpoint of the level: this is
+    (*), and f(t,u) is *the same number for all s*. So one comparison excludes all cold starts of a
+    level, and the hot ones, which often win, are tried first. A level is due, to be renewed with all
+    newer ones, once the work on it exceeds the cost, or when u beats all its starts. As renewing
+    it takes about as many steps as it has starts, levels double and each start is renewed O(log T)
+    times.
+    """
+    n_levels = INTEGER(levels.count[0])
+    due, slack = n_levels, split_slack(signal.slack, signal.weight, signal.c, u)
+    for k in range(n_levels - 1, -1, -1):
+        t, work = INTEGER(levels.checkpoint[k]), INTEGER(0)
+        common = segment_value(signal, t, u)
+        common += gain(signal.truth, signal.weight, levels.growth[k], t, u)
+        j = INTEGER(levels.first[k + 1])
+        while j > levels.first[k]:
+            if j == levels.hot[k]:
+                if levels.largest[k] + common <= best.value:
+                    break
+                work += 1 + (j - levels.first[k]) // 16
+            j -= 1
+            s = INTEGER(live.starts[j])
+            if (
+                live.bounds[j] + common > best.value
+                and allowed[0] <= s < allowed[1]
+                and s != best.start
+            ):
+                work += 1
+                best = better(best, F[s] + segment_value(signal, s, u), s)
+        if k < n_levels - 1:
+            work += 1
+            beaten = levels.largest[k] + common + slack <= best.value - penalty_at(
+                signal.penalties, u
+            )
+            beaten = beaten and legal_from(signal.rules, u, signal.min_size) <= u + 1
+            due = k if beaten else due
+        levels.spent[k] += work
+        due = k if k < n_levels - 1 and levels.spent[k] >= levels.cost[k] else due
+    return best, due
+
+
+@njit(**WITHIN)
+def renew(signal, F, u, low, fresh, live, levels, due):
+    """Renew the levels from ``due`` on at the checkpoint u, with the fresh starts, as one level.
+
+    A start s is dropped once it cannot win. Claim: if F(s) + f(s,u) + slack(u) ≤ F(u), then u is at
+    least as good as s at every end v of which u is a legal split. Proof: by (*), F(s) + f(s,v) ≤
+    F(s) + f(s,u) + slack(u) + f(u,v) ≤ F(u) + f(u,v). (PELT's rule for κ = 0, c = −λ; Killick,
+    Fearnhead & Eckley, JASA 107, 2012.) Starts before ``low`` are not allowed from now on.
+    """
+    _, _, _, _, slacks, rules, _, min_size, c = signal
+    begin, n = INTEGER(levels.first[due]), INTEGER(levels.first[levels.count[0]])
+    old = n
+    for s in range(max(fresh.first, low), u - min_size + 1):
+        if F[s] > -np.inf:
+            live.starts[n], live.expiry[n], n = s, _NEVER, n + 1
+    first = u
+    for j in range(begin, n):
+        first = min(first, INTEGER(live.starts[j]))
+    at_once, growth, most = loss_slack(signal.truth, signal.weight, first, u)
+    near, slack = split_slack(slacks, at_once, c, u), split_slack(slacks, most, c, u)
+    rounding = 1e-14 * abs(F[u])  # without noise there are ties, and their last bits decide
+    until, kept = legal_from(rules, u, min_size), begin
+    known = n if fresh.looked == 0 or rules is not None else old
+    for j in range(begin, n):
+        s, end = INTEGER(live.starts[j]), live.expiry[j]
+        value = live.bounds[max(j, old + s - fresh.first)]
+        if j < known:
+            value = F[s] + segment_value(signal, s, u)
+        if value + slack <= F[u]:
+            end = min(end, until)
+        if s >= low and end > u + 1:
+            live.starts[kept], live.expiry[kept] = s, end
+            live.bounds[kept], kept = value + near + rounding, kept + 1
+    levels.cost[due] = 5 + known - begin + (n - begin) // 4
+    _set_level(due, u, kept, F[u] + (1.0 - HOT) * near, growth, live, levels)
+
+
+@njit(**WITHIN)
+def _set_level(k, u, stop, hot_from, growth, live, levels):
+    """Make the starts up to ``stop`` level k, the newest one; hot are bounds above ``hot_from``.
+
+    Many cold starts stay behind as a level, and the hot ones begin the next.
+    """
+    starts, bounds, expiry = live
+    begin = cold = INTEGER(levels.first[k])
+    levels.largest[k] = -np.inf
+    for j in range(begin, stop):
+        if bounds[j] <= hot_from:
+            levels.largest[k] = max(levels.largest[k], bounds[j])
+            starts[j], starts[cold] = starts[cold], starts[j]
+            bounds[j], bounds[cold] = bounds[cold], bounds[j]
+            expiry[j], expiry[cold] = expiry[cold], expiry[j]
+            cold += 1
+    levels.hot[k] = cold
+    last = k
+    if cold - begin > LEVEL and k + 2 < len(levels.first):
+        last = k + 1
+        levels.first[last] = levels.hot[last] = cold
+        levels.largest[last], levels.cost[last] = -np.inf, _FRESH
+    for level in range(k, last + 1):
+        levels.checkpoint[level], levels.growth[level], levels.spent[level] = u, growth, 0
+    levels.first[last + 1], levels.count[0] = stop, last + 1
+
+
+@njit(**WITHIN, forceinline=True)
+def loss_slack(truth, weight, first, t):
+    """What starts from ``first`` on need as slack at t: at once, the growth, and at most.
+
+    The slack κ − c of (*) is large where κ is about −c, and not needed at once: the part of the
+    loss grows with u − t from 0 on. So bounds have the slack −c and a :func:`gain` that depends on t
+    and u alone, and the largest gain decides about drops.
+    """
+    if truth is None or not GAIN:
+        return weight, 0.0, weight
+    growth = _growth(truth, weight, first, t)
+    return 0.0, growth, _largest_gain(truth, weight, growth, first, t)
+
+
+@njit(**WITHIN, forceinline=True)
+def _growth(truth, kappa, first, t):
+    """At least f(s,u) − f(s,t) − f(t,u) + c per sample after t, in the true segment of t.
+
+    Claim for s ≥ ``first``: with that segment C = (b,e], q = b − s and h(s) of truth_table, the loss
+    adds κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w = q − h(s) + q²/|C| if
+    s < b and 0 else. On the true segment before, of size a, w = q² (1/a + 1/|C|), and the bound
+    increases with q. For q ≥ a the bound with w ≤ q + q²/|C| has one stationary point, its maximum
+    or a minimum.
+    """
+    if t + 1 == len(truth):
+        return 0.0
+    begin, share = truth[t + 1, START], truth[t + 1, SHARE]
+    if first >= begin:
+        return 0.0
+    q, passed, size = begin - first, t - begin, begin - truth[INTEGER(begin), START]
+    if q <= size:
+        kept = q / (q + passed)  # squares are products: numba takes long to compile **
+        return kappa * kept * kept * (1.0 / size + share)
+    slope = 1.0 - 2.0 * share * passed  # the bound falls with q once q · slope exceeds passed
+    if q * slope > passed:
+        q = max(size, passed / slope)
+    return kappa * q * (1.0 + share * q) / ((q + passed) * (q + passed))
+
+
+@njit(**WITHIN, forceinline=True)
+def gain(truth, kappa, growth, t, u):
+    """At least f(s,u) − f(s,t) − f(t,u) + c for every start s that has that growth.
+
+    Claim: it grows in the true segment C = (b,e] of t. Beyond, with L = e − s, l = e − t and
+    ρ(s,u) = g(s,u)/(u−s), every s has a gain (ρ(s,e) − ρ(e,u)) κv/(L+v) − (ρ(t,e) − ρ(e,u))
+    κv/(l+v) from e to u = e + v, and b the largest, as ρ(s,e) ≤ 1 and, in C, ρ(s,e) = L/|C|.
+    """
+    if truth is None or not GAIN:
+        return 0.0
+    end = truth[t, END]
+    if u <= end:
+        return growth * (u - t)
+    total, begin = growth * (end - t), INTEGER(truth[t + 1, START])
+    if begin < t:
+        apart = (t - begin) * truth[t + 1, SHARE] + overlap(truth, t, u) / (u - t)
+        total += kappa * (apart - overlap(truth, begin, u) / (u - begin))
+    return total
+
+
+@njit(**WITHIN, forceinline=True)
+def _largest_gain(truth, kappa, growth, first, t):
+    """The largest :func:`gain` of starts from ``first`` on, at any later u; never above κ.
+
+    Claim: in the true segment of t it is largest at its end e. Beyond, the gain of the earliest start
+    s in there is κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. It is largest where the true segments fit into (e,u],
+    as h(s)/(u−s) − h(t)/(u−t) with h of truth_table, which has one stationary point.
+    """
+    if t + 1 == len(truth):
+        return kappa
+    end, largest, T = truth[t, END], 0.0, float(len(truth) - 1)
+    s = INTEGER(truth[t + 1, START])
+    if first < s:
+        largest = growth * (end - t) * (t - first) / (end - first)
+    s = max(first, s)
+    if s < t:
+        lack_s, lack_t, u = truth[s, LACK], truth[t, LACK], T
+        if lack_t < lack_s:
+            share = np.sqrt(lack_t / lack_s)
+            u = min(T, max(end, (t - share * s) / (1.0 - share)))
+        rest = lack_s / (u - s) - lack_t / (u - t)
+        largest += kappa * ((t - s) * truth[t + 1, SHARE] + rest)
+    return min(kappa, largest)

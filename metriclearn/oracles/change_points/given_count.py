@@ -1,0 +1,49 @@
+"""The best segmentation into a given number of segments that no penalty leads to."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from metriclearn.oracles.change_points.segment_values import (
+    CALLED,
+    allowed_starts,
+    penalty_at,
+    segment_value,
+)
+
+@njit(**CALLED)
+def best_layers(signal, n_segments, positions, rest, floor):
+    """Maximize Σ f − Σ p over segmentations into ``n_segments`` with ends among ``positions``.
+
+    Layer by layer, O(K n²) for n ``positions`` (increasing, the last one T). A prefix is kept
+    when its value plus ``rest`` (T+1,) at its end, an upper bound on the samples that follow,
+    reaches ``floor``. Returns the value, −inf if there is none, and the segment ends.
+    """
+    n, min_size = len(positions), signal.min_size
+    # value[i]: the best of the samples up to positions[i] in k segments, and before the first layer
+    # 0 at position 0, place −1; parent[k, j]: the place of the end before positions[j].
+    parent = np.full((n_segments, n), -1, dtype=np.int32)
+    value = np.full(n, -np.inf)
+    for k in range(n_segments):
+        following = np.full(n, -np.inf)
+        for i in range(-1 if k == 0 else 0, 0 if k == 0 else n - 1):
+            s = 0 if k == 0 else positions[i]
+            before = 0.0 if k == 0 else value[i]
+            if before == -np.inf or before + rest[s] < floor:
+                continue
+            for j in range(i + 1, n):
+                u = positions[j]
+                low, high = allowed_starts(signal.rules, u, u - min_size + 1)
+                if low <= s < high:
+                    candidate = before + segment_value(signal, s, u)
+                    candidate -= penalty_at(signal.penalties, u)
+                    if candidate > following[j]:
+                        following[j], parent[k, j] = candidate, i
+        value = following
+    ends, j = np.empty(n_segments, dtype=np.int64), n - 1
+    if value[j] > -np.inf:
+        for k in range(n_segments - 1, -1, -1):
+            ends[k] = positions[j]
+            j = parent[k, j]
+    return value[n - 1], ends

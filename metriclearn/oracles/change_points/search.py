@@ -1,0 +1,397 @@
+"""The exact oracle for segmentations: one search over the penalty of a segment.
+
+At a penalty the number of segments follows, by one pruned dynamic program
+(:mod:`~metriclearn.oracles.change_points.recursion`). A given number of segments is reached by moving
+the penalty.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+
+from metriclearn.oracles.change_points.given_count import best_layers
+from metriclearn.oracles.change_points.recursion import best_segmentation
+from metriclearn.oracles.change_points.segment_values import (
+    Signal,
+    boundary_worths,
+    segment_values,
+    truth_table,
+)
+from metriclearn.problem.forms import LowRankForm, check_squares
+from metriclearn.problem.knowledge import PartialPartition, segment_rules
+from metriclearn.problem.losses import ChargedForm
+from metriclearn.problem.partition import Partition, check_count
+
+_LARGEST = 1e280  # penalty or weight: the sum of 2³¹ such segments is still finite
+# Distances are tabulated from this number of features on, up to this number of samples, unless
+# boundaries differ in worth by a gap of this many standard deviations, which tells changes from noise.
+WIDE, _SHORT, _CLEAR = 64, 2048, 0.5
+
+
+class ChangePoints(BaseEstimator):
+    """argmax ⟨A, M⟩ over segmentations for A = ZZᵀ − κN + cI, exactly.
+
+    The number of segments follows from c, or is given. Unknown: one pruned dynamic program.
+    Known: the penalty per segment is moved along secants of the concave hull of (K, V(K)) until
+    the program returns K segments, and only if K is not on the hull a layered program runs over
+    the few positions that the search could not rule out. O(Tr) memory; a handful of microseconds
+    per sample. The pruning rule is (*) above.
+
+    Parameters
+    ----------
+    min_size : int
+        Smallest number of samples in a segment; the result stays exact for every value.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, or where no segmentation has so many segments.
+    TypeError
+        For another form than a :class:`LowRankForm`; :class:`SummedArea` takes any.
+
+    References
+    ----------
+    Killick, Fearnhead & Eckley, Optimal detection of changepoints with a linear computational cost,
+    Journal of the American Statistical Association 107, 2012 (PELT, whose rule is generalized
+    here).
+    """
+
+    def __init__(self, min_size: int = 1) -> None:
+        self.min_size = min_size
+
+    def __call__(
+        self,
+        form: LowRankForm | ChargedForm,
+        n_clusters: int | None = None,
+        known: PartialPartition | None = None,
+    ) -> Partition:
+        """Best segmentation, with ``n_clusters`` segments if given.
+
+        Parameters
+        ----------
+        form : LowRankForm or ChargedForm
+        n_clusters : int, optional
+        known : PartialPartition, optional
+            Only segmentations that agree with it are candidates.
+
+        Raises
+        ------
+        ValueError
+            If T samples cannot hold the segments that are asked for, no segmentation agrees with
+            ``known``, or the reference partition of the form is not contiguous.
+        """
+        check_count(type(self).__name__, form.n_samples, n_clusters, self.min_size)
+        problem = PenalizedSegmentation(form, self.min_size, known)
+        if n_clusters is None:
+            return Partition(ends=problem.solve(-form.shift).ends)
+        return Partition(ends=problem.solve_count(n_clusters))
+
+
+def segmentation_oracle(oracle: Any, min_size: int) -> Any:
+    """A copy of an oracle with the smallest segment, where it knows one; ChangePoints for None."""
+    if oracle is None:
+        return ChangePoints(min_size)
+    oracle = clone(oracle, safe=False)
+    if hasattr(oracle, "min_size"):
+        oracle.min_size = min_size
+    return oracle
+
+
+class ConstrainedChangePoints(ChangePoints):
+    """:class:`ChangePoints` under the name of its use with ``known``, a partial segmentation.
+
+    Labeled optimal partitioning (LOPART, Hocking & Srivastava 2020) for A = ZZᵀ − λI and the
+    regions "no change" and "exactly one"; here also with known changes and "at least one", for
+    many features, inside loss-augmented inference (with −κN, or the charges of
+    :class:`~metriclearn.problem.losses.KnownLoss`) and for a given number of segments.
+
+    Every constraint is a condition on single segments (s, u], so that the recursion keeps its
+    form and a segmentation without training label errors is found whenever there is one. O(Tr)
+    memory and near-linear time.
+
+    Parameters
+    ----------
+    min_size : int
+        Smallest number of samples in a segment.
+
+    Raises
+    ------
+    ValueError
+        For parameters that cannot be used, or where no segmentation has so many segments.
+    TypeError
+        For another form than a :class:`LowRankForm`; :class:`SummedArea` takes any.
+
+    References
+    ----------
+    T. D. Hocking and A. Srivastava, Labeled optimal partitioning, arXiv:2006.13967, 2020.
+    """
+
+
+class Vertex(NamedTuple):
+    """The best segmentation with its number of segments K: V(K) and the segment ends (K,)."""
+
+    value: float
+    ends: NDArray[np.int64]
+
+
+class PenalizedSegmentation:
+    """Segmentations of one signal at any penalty of a segment.
+
+    V(K) is the largest ⟨ZZᵀ − κN, M⟩, or value with charges and penalties of positions, among the
+    segmentations into K segments that agree with ``known``. :meth:`solve` maximizes V(K) − λK, so
+    its answers are vertices of the upper concave hull of (K, V(K)).
+
+    Parameters
+    ----------
+    form : LowRankForm or ChargedForm
+        Its ``shift`` is not used: the penalty takes its place.
+    min_size : int
+        Smallest number of samples in a segment.
+    known : PartialPartition, optional
+
+    Raises
+    ------
+    TypeError
+        For any other form.
+    ValueError
+        If factors are not finite, or ``known`` has another number of samples.
+    """
+
+    def __init__(
+        self,
+        form: LowRankForm | ChargedForm,
+        min_size: int = 1,
+        known: PartialPartition | None = None,
+    ) -> None:
+        if not isinstance(form, (LowRankForm, ChargedForm)):
+            raise TypeError(
+                f"ChangePoints needs a LowRankForm, got {type(form).__name__}; "
+                "use the SummedArea oracle for other forms."
+            )
+        T = form.n_samples
+        if T + min_size >= 2**31:  # positions are 32-bit integers
+            raise ValueError(
+                f"ChangePoints needs fewer than 2**31 samples, got {T}; divide the sequence."
+            )
+        if known is not None and known.n_samples != T:
+            raise ValueError(
+                f"ConstrainedChangePoints needs partial labels for the {T} samples, got some for "
+                f"{known.n_samples}."
+            )
+        sums = np.ascontiguousarray(form.cumulative, dtype=np.float64)
+        cumulative = check_squares("ChangePoints", sums)
+        charged = form if isinstance(form, ChargedForm) else ChargedForm(form)
+        plain, charges, weight = charged.form, charged.charges, charged.scale
+        truth = table = slack = None
+        if charges is not None:
+            table, slack = charges.table, weight * charges.slack
+        elif plain.truth is not None and plain.weight:
+            weight, truth = float(plain.weight), truth_table(plain.truth.change_points, T)
+        if not 0.0 <= weight <= _LARGEST:
+            raise ValueError(
+                f"ChangePoints needs a weight from 0 to {_LARGEST:g} for the reference partition, "
+                f"got {weight:g}; SummedArea takes negative ones."
+            )
+        rules = None if known is None else np.array(segment_rules(known.constraints, T))
+        self.form, self.charges, self.n_samples = plain, charges, T
+        self.min_size, self.known = min_size, known
+        terms = truth, table, slack, rules, charged.penalties
+        self.signal = Signal(cumulative, weight, *terms, min_size)
+        self._latest: Any = (None,)  # the last penalty, F and the ends at it
+
+    def best(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """F of :func:`best_segmentation` and segment ends at a penalty, stored for the last one."""
+        if self._latest[0] != penalty:
+            self._latest = penalty, *best_segmentation(self.signal.penalized(penalty))
+        return self._latest[1:]
+
+    def solve(self, penalty: float) -> Vertex:
+        """A maximizer of V(K) − penalty·K.
+
+        Raises
+        ------
+        ValueError
+            If no segmentation agrees with the constraints.
+        """
+        if not abs(penalty) <= _LARGEST:
+            raise ValueError(
+                f"ChangePoints needs a penalty per segment from -{_LARGEST:g} to {_LARGEST:g}, got "
+                f"{penalty:g}; change the unit."
+            )
+        prefixes, ends = self.best(penalty)
+        if prefixes[-1] == -np.inf:
+            raise ValueError(
+                "ConstrainedChangePoints needs a segmentation with segments of at least "
+                f"{self.min_size} samples that agrees with the annotations, but there is none; "
+                "lower min_size or remove annotations that lie close together."
+            )
+        return self.vertex(ends)
+
+    def vertex(self, ends: NDArray[np.int64]) -> Vertex:
+        """The segmentation with these ends, and its value without the penalty of segments."""
+        starts = np.append(0, ends[:-1])
+        return Vertex(float(segment_values(self.signal, starts, ends).sum()), ends)
+
+    @cached_property
+    def extremes(self) -> tuple[Vertex, Vertex]:
+        """The vertices of the smallest and of the largest possible K."""
+        positions = np.arange(1, self.n_samples + 1)
+        if self.known is None and self.min_size == 1:
+            return self.vertex(positions[-1:]), self.vertex(positions)
+        # At a penalty above the range of V the number of segments decides.
+        weight = self.signal.weight
+        penalty = float(np.sum(np.diff(self.signal.cumulative, axis=0) ** 2))
+        if self.charges is not None:  # on a piece, a segment is charged 1 at most
+            pieces = self.charges.pieces
+            n_pieces = len(pieces.stretches) + 2 * len(pieces.regions)
+            penalty += weight * self.n_samples * (1 + n_pieces)
+        elif self.form.truth is not None:
+            penalty += weight * self.form.truth.n_clusters
+        if self.signal.penalties is not None:
+            penalty += float(np.abs(self.signal.penalties).sum())
+        penalty = 2.0 * penalty or 1.0
+        coarsest = self.vertex(positions[-1:]) if self.known is None else self.solve(penalty)
+        return coarsest, self.solve(-penalty)
+
+    def tabulate(self, n_segments: int) -> None:
+        """Replace S of a wide signal by a table of all ‖S_u − S_s‖², (T+1, T+1, 1).
+
+        One product makes it. It takes at most twice the memory of S, and pays where many programs
+        are likely: where the worths of single boundaries have no gap at that number of segments.
+        """
+        S = self.signal.cumulative
+        wide = S.ndim == 2 and S.shape[1] >= WIDE and len(S) <= min(_SHORT, 2 * S.shape[1]) + 1
+        if not wide or not self.signal.is_plain:
+            return
+        worths = np.sort(boundary_worths(self.signal, self.extremes[1].ends))
+        if np.ptp(worths[-n_segments:][:2]) >= _CLEAR * worths.std():
+            return
+        table = S @ S.T
+        squares = table.diagonal().copy()
+        table *= -2.0
+        table += squares
+        table += squares[:, None]
+        self.signal = self.signal._replace(cumulative=table[:, :, None])
+
+    def solve_count(self, n_segments: int) -> NDArray[np.int64]:
+        """Segment ends of a maximizer with exactly ``n_segments`` segments.
+
+        All numbers from the smallest to the largest that agree with the annotations occur: the
+        constraints bound sums over intervals of positions, an interval (totally unimodular)
+        matrix, and so does the number itself.
+
+        Raises
+        ------
+        ValueError
+            If no segmentation into that many segments agrees with the constraints.
+        """
+        low, high = self.extremes
+        if not len(low.ends) <= n_segments <= len(high.ends):
+            raise ValueError(
+                f"ConstrainedChangePoints needs from {len(low.ends)} to {len(high.ends)} segments "
+                f"to agree with the annotations, got n_clusters={n_segments}."
+            )
+        # low and high are vertices of the hull on either side of K. Each round replaces one: by
+        # a guess, once for every high, or else by a vertex above the chord. Without one, K lies
+        # inside an edge.
+        if self.known is None and len(low.ends) < n_segments < len(high.ends):
+            self.tabulate(n_segments)
+        guessed_from = high
+        while len(low.ends) < n_segments < len(high.ends):
+            vertex = None
+            if high is not guessed_from:
+                guessed_from, vertex = high, self._guess(n_segments, low, high)
+            if vertex is None:
+                vertex = self.between(low, high)
+            if vertex is None:
+                return self._inside_edge(n_segments, low, high)
+            low, high = (vertex, high) if len(vertex.ends) <= n_segments else (low, vertex)
+        return low.ends if len(low.ends) == n_segments else high.ends
+
+    def _guess(self, n_segments: int, low: Vertex, high: Vertex) -> Vertex | None:
+        """A vertex between two others, at a penalty that often leads to K on clear data.
+
+        If the segments of ``high`` merged one by one, the least loss first, a penalty between two of
+        these losses would leave K.
+        """
+        worths = np.sort(boundary_worths(self.signal, high.ends))
+        guess = self.solve(float(np.mean(worths[-n_segments:][:2])))
+        return guess if len(low.ends) < len(guess.ends) < len(high.ends) else None
+
+    def between(self, low: Vertex, high: Vertex) -> Vertex | None:
+        """A vertex of the hull above the chord of two vertices, if there is one."""
+        penalty = slope(low, high)
+        vertex = self.solve(penalty)
+        gain = (vertex.value - penalty * len(vertex.ends)) - (low.value - penalty * len(low.ends))
+        rounding = 1e-12 * (abs(low.value) + abs(high.value) + abs(penalty) * len(high.ends))
+        inside = len(low.ends) < len(vertex.ends) < len(high.ends)
+        return vertex if gain > rounding and inside else None
+
+    def _inside_edge(self, n_segments: int, low: Vertex, high: Vertex) -> NDArray[np.int64]:
+        """K strictly inside an edge of the hull: layers over the positions that are still possible.
+
+        At the penalty of the edge, a segmentation with a change at t has at most the value
+        through[t]. The positions where that is largest come first, twice as many each time until
+        they hold a segmentation into K; then all whose through[t] reaches its value.
+        """
+        penalty, T = slope(low, high), self.n_samples
+        forward, backward = self.both_sides(penalty)
+        # The segments before and after t share no charge; the first ones alone pay p_t.
+        if self.signal.penalties is not None:
+            backward = backward + self.signal.penalties
+        through = forward + backward
+        rounding = 1e-11 * (abs(forward[-1]) + abs(penalty) * n_segments)
+        order = np.argsort(-through[1:], kind="stable") + 1
+        order = order[through[order] > -np.inf]
+        signal, count, floor = self.signal.penalized(penalty), 2 * n_segments + 50, -np.inf
+        positions = np.union1d(order[:count], [T])
+        while True:
+            value, ends = best_layers(signal, n_segments, positions, backward, floor)
+            if value == -np.inf:
+                count *= 2
+                positions = np.union1d(order[:count], [T])
+                continue
+            # Positions below the floor lie on no better segmentation into K. If all others were
+            # among the candidates, or the value is on the hull, this segmentation is the best.
+            floor = value - rounding
+            needed = order[through[order] >= floor]
+            if floor >= forward[-1] - 2 * rounding or np.isin(needed, positions).all():
+                return ends
+            positions = np.union1d(positions, needed)
+
+    def both_sides(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The best values of the samples before, and from, every position, (T+1,) each.
+
+        A change there is paid by both sides.
+        """
+        backward = best_segmentation(self.mirrored().signal.penalized(penalty))[0]
+        return self.best(penalty)[0], backward[::-1]
+
+    def mirrored(self) -> PenalizedSegmentation:
+        """The same problem with the samples in reverse order."""
+        form, sums, T = self.form, self.form.cumulative, self.n_samples
+        turned: Any = LowRankForm(cumulative=sums[-1] - sums[::-1])
+        charges, penalties = self.charges, self.signal.penalties
+        if charges is None and form.truth is not None and form.weight:
+            # Ends of true segments are T minus their starts, turned around.
+            ends = T - np.append(form.truth.change_points[-2::-1], 0)
+            turned = turned.plus(Partition(ends=ends), form.weight)
+        charges = None if charges is None else charges.mirrored()
+        penalties = None if penalties is None else penalties[::-1]
+        turned = ChargedForm(turned, charges, self.signal.weight, penalties)
+        known = None if self.known is None else self.known.mirrored()
+        problem = PenalizedSegmentation(turned, self.min_size, known)
+        if self.signal.cumulative.ndim == 3:
+            table = np.ascontiguousarray(self.signal.cumulative[::-1, ::-1])
+            problem.signal = problem.signal._replace(cumulative=table)
+        return problem
+
+
+def slope(low: Vertex, high: Vertex) -> float:
+    """The penalty at which two vertices have the same value."""
+    return (high.value - low.value) / (len(high.ends) - len(low.ends))

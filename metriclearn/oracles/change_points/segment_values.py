@@ -1,0 +1,200 @@
+"""The value of a segment, in O(r) from cumulative sums, and the rules that segments obey.
+
+With S the cumulative sums of the factors, the segment (s, u] has the value
+
+    f(s,u) = (‖S_u − S_s‖² − κ g(s,u)) / (u−s) + c,
+
+where g(s,u) = Σ_k |(s,u] ∩ C_k|² / |C_k| measures its overlap with the true segments C_k, or
+
+    f(s,u) = ‖S_u − S_s‖² / (u−s) + α·charge(s,u) + c
+
+with the charges of :class:`~metriclearn.problem.losses.KnownLoss`. Each kernel is written once.
+Numba compiles it for the terms that a signal has and leaves out those that are None.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from metriclearn.problem.losses import charge
+
+# Python calls the first kind of kernel. Other kernels alone call the second kind, which is compiled
+# with its callers and cannot be called from Python.
+CALLED: Any = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}
+WITHIN: Any = {
+    "nogil": True,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "error_model": "numpy",
+}
+# Counts and positions have one type: a literal 0, and positions as they are stored in 32 bits,
+# would each have numba compile every kernel once more.
+INTEGER: Any = np.int64
+_REDUCTION = {"reassoc", "contract", "nsz"}
+
+# Columns of truth_table and rows of SegmentRules.
+START, SHARE, BEFORE, AFTER, END, LACK = range(6)
+_ALLOWED, _FLOOR, _CEILING, _REACH = range(4)
+
+
+class Signal(NamedTuple):
+    """A form, its constraints and the penalty, as the kernels take them.
+
+    Attributes
+    ----------
+    cumulative : array (T+1, r)
+        S, or a table (T+1, T+1, 1) of ‖S_u − S_s‖².
+    weight : float
+        κ of true segments, α of charges, 0 without either.
+    truth : array (T+1, 6) or None
+        See :func:`truth_table`.
+    charges : array (T+1, 11) or None
+        See :func:`~metriclearn.problem.losses.charge_table`.
+    slack : array (T+1,) or None
+        The slack of the charges, times α.
+    rules : int array (4, T+1) or None
+        The rows of :class:`~metriclearn.problem.knowledge.SegmentRules`.
+    penalties : array (T+1,) or None
+        p_t of a change at t; 0 at both ends.
+    min_size : int
+        Smallest number of samples in a segment.
+    c : float
+        Minus the penalty of a segment.
+    """
+
+    cumulative: NDArray
+    weight: float
+    truth: NDArray | None
+    charges: NDArray | None
+    slack: NDArray | None
+    rules: NDArray | None
+    penalties: NDArray | None
+    min_size: int
+    c: float = 0.0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is no truth, charge, rule or penalty of positions."""
+        terms = self.truth, self.charges, self.slack, self.rules, self.penalties
+        return {*map(type, terms)} == {type(None)}
+
+    def penalized(self, penalty: float) -> Signal:
+        """The same with this penalty of a segment."""
+        return self._replace(c=-float(penalty))
+
+
+@njit(**CALLED)
+def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
+    """Columns of the true segments from which g takes O(1), (T+1, 6).
+
+    Row t: the start and 1/size of the segment that holds sample t−1; the contribution of the
+    samples before t when a segment began earlier; the contribution of those from t on to any end
+    beyond the segment that holds sample t. So g(s,u) = before(u) + after(s), unless s and u lie in
+    one true segment, where g(s,u) = (u−s)²/|C|. Then the end e of the segment that holds sample t,
+    and h = (e−t)(1 − (e−t)/|C|), the overlap that any (t,u] with u ≥ e lacks at its left end.
+    """
+    table = np.empty((n_samples + 1, 6))
+    for column in range(6):
+        table[0, column] = table[n_samples, column] = 0.0
+    start = 0
+    for end in ends:
+        size = float(end - start)
+        for t in range(start, end):
+            # Sample t lies in C = (start, end]: row t + 1 is read for ends u = t + 1, row t for
+            # starts s = t, of whose true segment end − t samples are left.
+            passed, left = float(t + 1 - start), float(end - t)
+            table[t + 1, START], table[t + 1, SHARE] = start, 1.0 / size
+            table[t + 1, BEFORE] = start + passed * passed / size
+            table[t, AFTER] = left * left / size - end
+            table[t, END], table[t, LACK] = end, left * (1.0 - left / size)
+        start = end
+    table[-1, END] = n_samples
+    return table
+
+
+@njit(**WITHIN, fastmath=_REDUCTION, forceinline=True)
+def energy(S, s, u):
+    """‖S_u − S_s‖²."""
+    if S.ndim == 3:  # a table
+        return S[u, s, 0]
+    total = 0.0
+    for d in range(S.shape[1]):
+        difference = S[u, d] - S[s, d]
+        total += difference * difference
+    return total
+
+
+@njit(**WITHIN, forceinline=True)
+def overlap(truth, s, u):
+    """g(s,u): interior true segments count their length, the two at the ends their share."""
+    if s >= truth[u, START]:
+        return float((u - s) * (u - s)) * truth[u, SHARE]
+    return truth[u, BEFORE] + truth[s, AFTER]
+
+
+@njit(**WITHIN, forceinline=True)
+def _value(S, weight, truth, charges, c, s, u):
+    # Numba drops branches on arguments that are None, not on fields of a tuple.
+    value = energy(S, s, u)
+    if truth is not None:
+        value -= weight * overlap(truth, s, u)
+    value = value / (u - s) + c
+    if charges is not None:
+        value += weight * charge(charges, s, u)
+    return value
+
+
+@njit(**WITHIN, forceinline=True)
+def segment_value(signal, s, u):
+    """f(s, u)."""
+    S, weight, truth, charges, _, _, _, _, c = signal
+    return _value(S, weight, truth, charges, c, s, u)
+
+
+@njit(**WITHIN, forceinline=True)
+def penalty_at(penalties, t):
+    """p_t."""
+    return 0.0 if penalties is None else penalties[t]
+
+
+@njit(**WITHIN, forceinline=True)
+def allowed_starts(rules, u, stop):
+    """(low, high): segments (s, u] are allowed for low ≤ s < high, at most ``stop``."""
+    if rules is None:
+        return 0, stop
+    if rules[_ALLOWED, u] == 0:
+        return 0, 0
+    return rules[_FLOOR, u], min(rules[_CEILING, u], stop)
+
+
+@njit(**WITHIN, forceinline=True)
+def split_slack(slack, weight, c, t):
+    """slack(t), the largest f(s,u) − f(s,t) − f(t,u); see :mod:`.bounds`."""
+    return weight - c if slack is None else slack[t] - c
+
+
+@njit(**WITHIN, forceinline=True)
+def legal_from(rules, t, min_size):
+    """The first end u for which t is a legal split of (s,u], whatever the start."""
+    return t + min_size if rules is None else max(t + min_size, rules[_REACH, t] + 1)
+
+
+@njit(**CALLED)
+def segment_values(signal, starts, ends):
+    """f of the segments between starts and ends, less the penalties of their ends, (K,)."""
+    values = np.empty(len(ends))
+    for k in range(len(ends)):
+        values[k] = segment_value(signal, starts[k], ends[k])
+        values[k] -= penalty_at(signal.penalties, ends[k])
+    return values
+
+
+def boundary_worths(signal: Signal, ends: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The value lost when the two segments at a boundary are merged, (K−1,), for c = 0."""
+    starts = np.append(0, ends[:-1])
+    apart = segment_values(signal, starts, ends)
+    return apart[:-1] + apart[1:] - segment_values(signal, starts[:-1], ends[1:])
