@@ -23,10 +23,10 @@ from metriclearn.oracles.change_points.segment_values import (
     END,
     INTEGER,
     LACK,
+    LIGHT,
     SHARE,
     START,
     WITHIN,
-    allowed_starts,
     energy,
     legal_from,
     overlap,
@@ -110,13 +110,13 @@ def new_levels():
     return Levels(whole[0], whole[1], whole[2], whole[3], whole[4], whole[5], real[0], real[1])
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def better(best, value, s):
     """The incumbent, or the start s if its value is larger."""
     return Incumbent(value, s) if value > best.value else best
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def no_fresh(signal, first):
     """Fresh starts from ``first`` on, none of which has been tried."""
     S, weight, _, charges, _, rules, _, _, c = signal
@@ -124,32 +124,33 @@ def no_fresh(signal, first):
     return Fresh(first, 0.0 if light else np.nan, -np.inf, INTEGER(0))
 
 
-@njit(**WITHIN, forceinline=True)
-def try_fresh(signal, F, u, allowed, fresh, values, best):
+@njit(**LIGHT)
+def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
     """Try the fresh starts at the end u, unless one bound excludes them all.
 
     Claim: f(s,u) ≤ f(s,t) + Σ|x|² of the samples x from t to u, plus κ if f(s,t) has a loss term.
-    Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n samples, and ρ = g/(u−s) is in [0, 1].
-    So ``spread`` sums up |x|², ``top`` holds the largest value at the time, less the spread of then.
+    Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n samples, and g/(u−s) is in [0, 1].
+    So ``spread`` sums up |x|², and ``top`` holds the largest value, less the spread at its time.
     """
-    S, weight, _, _, _, _, _, min_size, c = signal
-    newest, spread, top = u - min_size, fresh.spread, fresh.top
-    n_fresh = newest + 1 - fresh.first
+    newest = u - signal.min_size
+    looked, spread, top = newest + 1 - fresh.first, fresh.spread, fresh.top
     if spread >= 0.0:
-        spread += energy(S, u - 1, u)
-        top = max(top, F[newest] + (energy(S, newest, u) / min_size + c) - spread)
-        rounding = 1e-15 * (n_fresh + 16) * (abs(best.value) + spread - c)
+        spread += energy(signal.cumulative, u - 1, u)
+        value = energy(signal.cumulative, newest, u) / signal.min_size + signal.c
+        top = max(top, F[newest] + value - spread)
+        rounding = 1e-15 * (looked + 16) * (abs(best.value) + spread - signal.c)
         if top + spread + rounding <= best.value:
-            return best, Fresh(fresh.first, spread, top, INTEGER(0))
-        spread, top = 0.0, -np.inf
-    for s in range(max(fresh.first, allowed[0]), allowed[1]):
+            looked = INTEGER(0)
+        else:
+            spread, top = 0.0, -np.inf
+    for s in range(max(newest + 1 - looked, allowed[0]), allowed[1]):
         value = F[s] + segment_value(signal, s, u)
-        values[s - fresh.first], top = value, max(top, value + weight)
+        values[n_live + s - fresh.first], top = value, max(top, value + signal.weight)
         best = better(best, value, s)
-    return best, Fresh(fresh.first, spread, top, n_fresh)
+    return best, Fresh(fresh.first, spread, top, looked)
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def try_levels(signal, F, u, allowed, live, levels, best):
     """Try the live starts at the end u whose bound beats the incumbent; the first level due.
 
@@ -193,7 +194,7 @@ def try_levels(signal, F, u, allowed, live, levels, best):
     return best, due
 
 
-@njit(**WITHIN)
+@njit(**LIGHT)
 def renew(signal, F, u, low, fresh, live, levels, due):
     """Renew the levels from ``due`` on at the checkpoint u, with the fresh starts, as one level.
 
@@ -230,7 +231,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     _set_level(due, u, kept, F[u] + (1.0 - HOT) * near, growth, live, levels)
 
 
-@njit(**WITHIN)
+@njit(**LIGHT)
 def _set_level(k, u, stop, hot_from, growth, live, levels):
     """Make the starts up to ``stop`` level k, the newest one; hot are bounds above ``hot_from``.
 
@@ -257,7 +258,7 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
     levels.first[last + 1], levels.count[0] = stop, last + 1
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def loss_slack(truth, weight, first, t):
     """What starts from ``first`` on need as slack at t: at once, the growth, and at most.
 
@@ -271,7 +272,7 @@ def loss_slack(truth, weight, first, t):
     return 0.0, growth, _largest_gain(truth, weight, growth, first, t)
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def _growth(truth, kappa, first, t):
     """At least f(s,u) − f(s,t) − f(t,u) + c per sample after t, in the true segment of t.
 
@@ -296,7 +297,7 @@ def _growth(truth, kappa, first, t):
     return kappa * q * (1.0 + share * q) / ((q + passed) * (q + passed))
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def gain(truth, kappa, growth, t, u):
     """At least f(s,u) − f(s,t) − f(t,u) + c for every start s that has that growth.
 
@@ -316,7 +317,7 @@ def gain(truth, kappa, growth, t, u):
     return total
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def _largest_gain(truth, kappa, growth, first, t):
     """The largest :func:`gain` of starts from ``first`` on, at any later u; never above κ.
 

@@ -12,6 +12,7 @@ from metriclearn.oracles.change_points.segment_values import (
     segment_value,
 )
 
+
 @njit(**CALLED)
 def best_layers(signal, n_segments, positions, rest, floor):
     """Maximize Σ f − Σ p over segmentations into ``n_segments`` with ends among ``positions``.

@@ -8,7 +8,6 @@ from numba import njit
 from metriclearn.oracles.change_points.bounds import (
     Incumbent,
     Live,
-    better,
     new_levels,
     no_fresh,
     renew,
@@ -23,6 +22,8 @@ from metriclearn.oracles.change_points.segment_values import (
     penalty_at,
     segment_value,
 )
+
+_PAYS = 1.5  # work since the last checkpoint, in units of its cost, that makes a new one pay
 
 
 @njit(**CALLED)
@@ -58,7 +59,7 @@ def best_segmentation(signal):
         if allowed[0] <= s < allowed[1]:
             best = Incumbent(F[s] + segment_value(signal, s, u), s)
         n_live = INTEGER(levels.first[levels.count[0]])
-        best, fresh = try_fresh(signal, F, u, allowed, fresh, live.bounds[n_live:], best)
+        best, fresh = try_fresh(signal, F, u, allowed, fresh, live.bounds, n_live, best)
         best, due = try_levels(signal, F, u, allowed, live, levels, best)
         F[u], last[u] = best.value - penalty_at(signal.penalties, u), best.start
         # A new checkpoint tightens all bounds. It pays once the work since the last one exceeds its
@@ -66,7 +67,7 @@ def best_segmentation(signal):
         newest, n_fresh = levels.count[0] - 1, u - min_size + 1 - fresh.first
         levels.spent[newest] += fresh.looked
         wait = 0 if fresh.looked > 0 and fresh.spread >= 0.0 else n_fresh
-        if levels.spent[newest] >= 1.5 * levels.cost[newest] + wait:
+        if levels.spent[newest] >= _PAYS * levels.cost[newest] + wait:
             due = min(due, INTEGER(newest))
         if due <= newest:
             renew(signal, F, u, allowed[0], fresh, live, levels, due)

@@ -31,6 +31,8 @@ WITHIN: Any = {
     "no_cfunc_wrapper": True,
     "error_model": "numpy",
 }
+# Kernels that allocate nothing count no references: counts would cost more than their arithmetic.
+LIGHT: Any = {**WITHIN, "_nrt": False, "forceinline": True}
 # Counts and positions have one type: a literal 0, and positions as they are stored in 32 bits,
 # would each have numba compile every kernel once more.
 INTEGER: Any = np.int64
@@ -116,7 +118,7 @@ def truth_table(ends: np.ndarray, n_samples: int) -> np.ndarray:
     return table
 
 
-@njit(**WITHIN, fastmath=_REDUCTION, forceinline=True)
+@njit(**LIGHT, fastmath=_REDUCTION)
 def energy(S, s, u):
     """‖S_u − S_s‖²."""
     if S.ndim == 3:  # a table
@@ -128,7 +130,7 @@ def energy(S, s, u):
     return total
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def overlap(truth, s, u):
     """g(s,u): interior true segments count their length, the two at the ends their share."""
     if s >= truth[u, START]:
@@ -136,7 +138,7 @@ def overlap(truth, s, u):
     return truth[u, BEFORE] + truth[s, AFTER]
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def _value(S, weight, truth, charges, c, s, u):
     # Numba drops branches on arguments that are None, not on fields of a tuple.
     value = energy(S, s, u)
@@ -148,20 +150,20 @@ def _value(S, weight, truth, charges, c, s, u):
     return value
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def segment_value(signal, s, u):
     """f(s, u)."""
     S, weight, truth, charges, _, _, _, _, c = signal
     return _value(S, weight, truth, charges, c, s, u)
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def penalty_at(penalties, t):
     """p_t."""
     return 0.0 if penalties is None else penalties[t]
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def allowed_starts(rules, u, stop):
     """(low, high): segments (s, u] are allowed for low ≤ s < high, at most ``stop``."""
     if rules is None:
@@ -171,13 +173,13 @@ def allowed_starts(rules, u, stop):
     return rules[_FLOOR, u], min(rules[_CEILING, u], stop)
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def split_slack(slack, weight, c, t):
     """slack(t), the largest f(s,u) − f(s,t) − f(t,u); see :mod:`.bounds`."""
     return weight - c if slack is None else slack[t] - c
 
 
-@njit(**WITHIN, forceinline=True)
+@njit(**LIGHT)
 def legal_from(rules, t, min_size):
     """The first end u for which t is a legal split of (s,u], whatever the start."""
     return t + min_size if rules is None else max(t + min_size, rules[_REACH, t] + 1)
