@@ -100,7 +100,7 @@ def change_points() -> Entries:
     train, test, full = sequences(0), sequences(1), KINDS["full"]
     fixed, given = {"penalty": 1.0, "loss_scale": 0.5}, {"n_segments": "given"}
     yield from grid(SEGMENTER, train, test, KINDS, {"learned": {}, "fixed": fixed, "given": given})
-    others = {"min_size": 4, "standardize": False, "oracle": ml.TorchChangePoints("cpu")}
+    others = {"min_size": 4, "standardize": False, "oracle": ml.SummedArea()}
     yield from grid(SEGMENTER, train, test, {name: {**full, name: others[name]} for name in others})
     weights = [1.0, 2.0, 0.0, 3.0]
     yield from grid(SEGMENTER, (*train, weights), test, {"weights": {**full, "n_jobs": 2}})
@@ -236,7 +236,6 @@ def oracles() -> Entries:
     """Answers for random forms, and their values."""
     exact = (ml.ChangePoints, ml.SummedArea, ml.ConstrainedChangePoints)
     chosen = [kind(min_size) for kind in exact for min_size in (1, 3)]
-    chosen += [ml.TorchChangePoints("cpu", min_size) for min_size in (1, 3)]
     chosen += [ml.SpectralRelaxation(keep_constant=keep) for keep in (False, True)]
     chosen += [ml.LocalSearch(), ml.Averaged()]
     for (i, oracle), K, weight in product(enumerate(chosen), ("given", "unknown"), (0.0, 1.5)):

@@ -181,8 +181,8 @@ class HingeOfForms(torch.autograd.Function):
 class StructuredHingeLoss(nn.Module):
     """The mean structured hinge of outputs (T_i, r) against partitions, as a torch loss.
 
-    Inference is exact and runs on the processor, in threads over recordings outside Python's lock,
-    or on a device with ``oracle=TorchChangePoints(device)``. The backward pass takes O(T r): means
+    Inference is exact and runs on the processor, in threads over recordings outside Python's lock.
+    The backward pass takes O(T r): means
     of the outputs over segments or clusters.
 
     Parameters

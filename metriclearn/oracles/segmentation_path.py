@@ -311,8 +311,8 @@ def _best_above(
     weights: NDArray | None,
 ) -> tuple[float, float]:
     """The best penalty above the penalty down to which all paths go, and its mean loss."""
-    # From high to low; between two of these penalties no sequence changes its segmentation.
-    # The last one is that down to which all paths go, or a positive stand-in for 0.
+    # Between neighboring penalties, from high to low, no sequence changes its segmentation. The
+    # last is the one down to which all paths go, or a positive number in place of 0.
     penalties = np.unique(np.concatenate([path.penalties[:, 0] for path in paths]))[::-1]
     rounding = 1e-12 * float(penalties[0])
     penalties = penalties[penalties > max(rounding, reached)]

@@ -16,7 +16,6 @@ from metriclearn import (
     PartialPartition,
     Partition,
     SpectralRelaxation,
-    TorchChangePoints,
 )
 from metriclearn.datasets import make_change_points
 from metriclearn.oracles.spectral import TopEigenvectors
@@ -125,9 +124,9 @@ def test_a_linear_encoder_has_the_hinge_of_the_linear_learner(segments: bool) ->
     assert float(loss.log_penalty.grad) == pytest.approx(0.9 * penalty, abs=1e-9)
 
 
-def test_one_answer_in_threads_on_a_device_and_in_single_precision() -> None:
+def test_one_answer_in_threads_and_in_single_precision() -> None:
     values, slopes = [], []
-    for options in ({}, {"n_jobs": 2}, {"oracle": TorchChangePoints("cpu")}):
+    for options in ({}, {"n_jobs": 2}):
         outputs = tensors(OUTPUTS)
         loss = StructuredHingeLoss(**options)
         value = loss(outputs, DATA.labels)

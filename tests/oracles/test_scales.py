@@ -17,7 +17,6 @@ ORACLES = [
     ml.ChangePoints(),
     ml.ConstrainedChangePoints(),
     ml.SummedArea(),
-    ml.TorchChangePoints(device="cpu"),
     ml.SpectralRelaxation(),
     ml.LocalSearch(),
     ConstrainedKMeans(),

@@ -84,14 +84,14 @@ class Live(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """Groups of live starts with one checkpoint each, the oldest first; ``count[0]`` are in use.
+    """Groups of live starts with one checkpoint each, the oldest first; ``number[0]`` are in use.
 
     Level k has the cold starts from first[k] to hot[k] and the hot ones up to first[k + 1].
     ``largest`` is the largest bound of the cold ones, ``growth`` that of :func:`gain`, ``spent``
     the work on the level since its checkpoint and ``cost`` what its renewal takes.
     """
 
-    count: NDArray
+    number: NDArray
     first: NDArray
     hot: NDArray
     checkpoint: NDArray
@@ -154,14 +154,13 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
 def try_levels(signal, F, u, allowed, live, levels, best):
     """Try the live starts at the end u whose bound beats the incumbent; the first level due.
 
-    Claim: F(s) + f(s,u) ≤ bound(s) + f(t,u) + gain(t,u), t the checkpoint of the level: this is
+    Claim: F(s) + f(s,u) ≤ bound(s) + f(t,u) + gain(t,u), t the checkpoint of the level. This is
     (*), and f(t,u) is *the same number for all s*. So one comparison excludes all cold starts of a
-    level, and the hot ones, which often win, are tried first. A level is due, to be renewed with all
-    newer ones, once the work on it exceeds the cost, or when u beats all its starts. As renewing
-    it takes about as many steps as it has starts, levels double and each start is renewed O(log T)
-    times.
+    level. The hot ones, which often win, are tried first. A level is due, to be renewed with all
+    newer ones, once the work on it reaches its cost, or when u beats all its starts. It lasts for
+    about as many ends as it has starts, so levels double and each start is renewed O(log T) times.
     """
-    n_levels = INTEGER(levels.count[0])
+    n_levels = INTEGER(levels.number[0])
     due, slack = n_levels, split_slack(signal.slack, signal.weight, signal.c, u)
     for k in range(n_levels - 1, -1, -1):
         t, work = INTEGER(levels.checkpoint[k]), INTEGER(0)
@@ -204,7 +203,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     Fearnhead & Eckley, JASA 107, 2012.) Starts before ``low`` are not allowed from now on.
     """
     _, _, _, _, slacks, rules, _, min_size, c = signal
-    begin, n = INTEGER(levels.first[due]), INTEGER(levels.first[levels.count[0]])
+    begin, n = INTEGER(levels.first[due]), INTEGER(levels.first[levels.number[0]])
     old = n
     for s in range(max(fresh.first, low), u - min_size + 1):
         if F[s] > -np.inf:
@@ -255,16 +254,16 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
         levels.largest[last], levels.cost[last] = -np.inf, _FRESH
     for level in range(k, last + 1):
         levels.checkpoint[level], levels.growth[level], levels.spent[level] = u, growth, 0
-    levels.first[last + 1], levels.count[0] = stop, last + 1
+    levels.first[last + 1], levels.number[0] = stop, last + 1
 
 
 @njit(**LIGHT)
 def loss_slack(truth, weight, first, t):
     """What starts from ``first`` on need as slack at t: at once, the growth, and at most.
 
-    The slack κ − c of (*) is large where κ is about −c, and not needed at once: the part of the
-    loss grows with u − t from 0 on. So bounds have the slack −c and a :func:`gain` that depends on t
-    and u alone, and the largest gain decides about drops.
+    The slack κ − c of (*) is large where κ is about −c, but the part of the loss grows with u − t
+    from 0 on. So bounds have the slack −c and a :func:`gain` that depends on t and u alone, and the
+    largest gain decides which starts are dropped.
     """
     if truth is None or not GAIN:
         return weight, 0.0, weight
@@ -276,9 +275,9 @@ def loss_slack(truth, weight, first, t):
 def _growth(truth, kappa, first, t):
     """At least f(s,u) − f(s,t) − f(t,u) + c per sample after t, in the true segment of t.
 
-    Claim for s ≥ ``first``: with that segment C = (b,e], q = b − s and h(s) of truth_table, the loss
-    adds κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w = q − h(s) + q²/|C| if
-    s < b and 0 else. On the true segment before, of size a, w = q² (1/a + 1/|C|), and the bound
+    Claim for s ≥ ``first``: with that segment C = (b,e], q = b − s and h(s) of truth_table, the
+    loss adds κ w (1/(t−s) − 1/(u−s)) ≤ κ w (u−t)/(t−s)² for t < u ≤ e, where w = q − h(s) + q²/|C|
+    if s < b and 0 else. On the true segment before, of size a, w = q² (1/a + 1/|C|), and the bound
     increases with q. For q ≥ a the bound with w ≤ q + q²/|C| has one stationary point, its maximum
     or a minimum.
     """
@@ -321,9 +320,9 @@ def gain(truth, kappa, growth, t, u):
 def _largest_gain(truth, kappa, growth, first, t):
     """The largest :func:`gain` of starts from ``first`` on, at any later u; never above κ.
 
-    Claim: in the true segment of t it is largest at its end e. Beyond, the gain of the earliest start
-    s in there is κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. It is largest where the true segments fit into (e,u],
-    as h(s)/(u−s) − h(t)/(u−t) with h of truth_table, which has one stationary point.
+    Claim: in the true segment of t it is largest at its end e. Beyond, the gain of the earliest
+    start s in there is κ[ρ(s,t) + ρ(t,u) − ρ(s,u)]. It is largest where the true segments fit into
+    (e,u], as h(s)/(u−s) − h(t)/(u−t) with h of truth_table, which has one stationary point.
     """
     if t + 1 == len(truth):
         return kappa

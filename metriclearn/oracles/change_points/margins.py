@@ -268,11 +268,10 @@ def _given_count(
             unknown = (lacking > limits) & (through > -np.inf)
             if need >= largest or not unknown.any():
                 break
-            # A sum of deficits beyond the window is that of some segmentation, and so wide enough.
+            # A sum of deficits beyond the window belongs to a segmentation, so it is wide enough.
             enough = (lacking < np.inf) & (ahead.limits > window)
-            needs = np.maximum(
-                needs, np.where(unknown, np.where(enough, 1.01 * lacking, need), 0.0)
-            )
+            more = np.where(enough, 1.01 * lacking, need)
+            needs = np.where(unknown, np.maximum(needs, more), needs)
             most, need = np.max((lost + needs)[unknown]) + window, _WIDER * need
             near = np.where(lost <= most, lost, np.inf)  # no position with more is of use
             ahead = _widened(signal, forward, ahead, needs, near, n)

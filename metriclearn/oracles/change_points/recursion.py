@@ -58,13 +58,13 @@ def best_segmentation(signal):
         s, best = best.start, Incumbent(-np.inf, best.start)
         if allowed[0] <= s < allowed[1]:
             best = Incumbent(F[s] + segment_value(signal, s, u), s)
-        n_live = INTEGER(levels.first[levels.count[0]])
+        n_live = INTEGER(levels.first[levels.number[0]])
         best, fresh = try_fresh(signal, F, u, allowed, fresh, live.bounds, n_live, best)
         best, due = try_levels(signal, F, u, allowed, live, levels, best)
         F[u], last[u] = best.value - penalty_at(signal.penalties, u), best.start
         # A new checkpoint tightens all bounds. It pays once the work since the last one exceeds its
         # cost. Fresh starts that were tried one by one would be tried again: they have to wait.
-        newest, n_fresh = levels.count[0] - 1, u - min_size + 1 - fresh.first
+        newest, n_fresh = levels.number[0] - 1, u - min_size + 1 - fresh.first
         levels.spent[newest] += fresh.looked
         wait = 0 if fresh.looked > 0 and fresh.spread >= 0.0 else n_fresh
         if levels.spent[newest] >= _PAYS * levels.cost[newest] + wait:

@@ -1,8 +1,7 @@
 """The exact oracle for segmentations: one search over the penalty of a segment.
 
-At a penalty the number of segments follows, by one pruned dynamic program
-(:mod:`~metriclearn.oracles.change_points.recursion`). A given number of segments is reached by moving
-the penalty.
+A penalty determines the number of segments, by one pruned dynamic program
+(:mod:`~metriclearn.oracles.change_points.recursion`). To reach a given number we move the penalty.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from metriclearn.problem.losses import ChargedForm
 from metriclearn.problem.partition import Partition, check_count
 
 _LARGEST = 1e280  # penalty or weight: the sum of 2³¹ such segments is still finite
-# Distances are tabulated from this number of features on, up to this number of samples, unless
-# boundaries differ in worth by a gap of this many standard deviations, which tells changes from noise.
+# Distances are tabulated from this number of features on and up to this number of samples, unless
+# the worths of boundaries have a gap of this many standard deviations between changes and noise.
 WIDE, _SHORT, _CLEAR = 64, 2048, 0.5
 
 
@@ -316,8 +315,8 @@ class PenalizedSegmentation:
     def _guess(self, n_segments: int, low: Vertex, high: Vertex) -> Vertex | None:
         """A vertex between two others, at a penalty that often leads to K on clear data.
 
-        If the segments of ``high`` merged one by one, the least loss first, a penalty between two of
-        these losses would leave K.
+        If the segments of ``high`` merged one by one, the least loss first, a penalty between two
+        of these losses would leave K.
         """
         worths = np.sort(boundary_worths(self.signal, high.ends))
         guess = self.solve(float(np.mean(worths[-n_segments:][:2])))
