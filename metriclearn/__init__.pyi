@@ -42,7 +42,7 @@ from .estimators.selection.regularization_path import (
 from .estimators.selection.regularization_path import regularization_path as regularization_path
 from .features.boundary import BoundaryFeatures as BoundaryFeatures
 from .features.hermite import HermiteMoments as HermiteMoments
-from .features.image import ImageFeatures as ImageFeatures
+from .features.media.image import ImageFeatures as ImageFeatures
 from .features.sequence import SequenceFeatures as SequenceFeatures
 from .oracles.averaged import Averaged as Averaged
 from .oracles.change_points import ChangePoints as ChangePoints

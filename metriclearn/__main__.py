@@ -376,7 +376,7 @@ def _refuse(kind: str, folder: Path, **options: Any) -> None:
 def _holds_recordings(folder: Path, segments: str) -> bool:
     """Whether a folder is of recordings, with their table or lacking it, and not of CSV files."""
     from metriclearn.datasets.recordings import recording_files
-    from metriclearn.features.media import AUDIO_SUFFIXES, VIDEO_SUFFIXES
+    from metriclearn.features.media.decoding import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 
     kinds = {file.suffix.lower() for file in recording_files(folder).values()}
     if kinds & {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES} or (folder / segments).is_file():
@@ -402,7 +402,7 @@ def _recorded(
     from metriclearn.datasets.annotations import read_segments
     from metriclearn.datasets.recordings import load_recordings, recording_files
     from metriclearn.datasets.sequences import name_classes
-    from metriclearn.features.media import VIDEO_SUFFIXES
+    from metriclearn.features.media.decoding import VIDEO_SUFFIXES
 
     spans = read_segments(folder / segments)
     classes = name_classes([[name for *_, name in table] for table in spans.values()])
@@ -447,10 +447,10 @@ def _segment(
 
 def _extractor(kind: str, rate: float) -> Any:
     """Features of the sound ("audio"), of the pictures ("video") or "both", in rows per second."""
-    from metriclearn.features.audio import AudioFeatures
-    from metriclearn.features.gist import Gist
+    from metriclearn.features.media.audio import AudioFeatures
+    from metriclearn.features.media.gist import Gist
+    from metriclearn.features.media.video import ColorHistogram, VideoFeatures
     from metriclearn.features.per_recording import JoinedFeatures
-    from metriclearn.features.video import ColorHistogram, VideoFeatures
 
     sound = AudioFeatures(rate, flatness=True, contrast=True)
     gist = Gist((4, 4, 4, 4), blocks=2, size=64)
@@ -462,7 +462,7 @@ def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture:
     """The time-line, with sound and pictures where the model uses them."""
     import numpy as np
 
-    from metriclearn.features.media import audio_blocks, duration, video_frames
+    from metriclearn.features.media.decoding import audio_blocks, duration, video_frames
     from metriclearn.plots.timeline import plot_timeline
     from metriclearn.running.atomic import replacing
 

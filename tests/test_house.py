@@ -23,6 +23,12 @@ SILENT = {
 }
 # Private names that libraries document for use: named tuples, the process, Hydra, sktime.
 DOCUMENTED = {"_replace", "_fields", "_asdict", "_exit", "_get_node", "_check_X"}
+# Arguments that are options of a command or a public function, each with a default and a name.
+OPTIONS = {
+    "metriclearn/__main__.py": {"fit", "label"},
+    "metriclearn/datasets/synthetic.py": {"make_change_points"},
+    "metriclearn/encoders/networks.py": {"__init__"},  # sizes of layers, as files store them
+}
 FREE_FOLDERS = {"metriclearn/indices", "experiments/benchmarks"}  # one file for each of many things
 
 
@@ -63,7 +69,8 @@ def test_files_functions_and_signatures_are_short(path: Path) -> None:
         given = function.args
         names = [argument.arg for argument in given.posonlyargs + given.args + given.kwonlyargs]
         count = len([name for name in names if name not in ("self", "cls")])
-        assert count <= 8, f"{function.name} takes {count} arguments, the limit is 8"
+        if function.name not in OPTIONS.get(name_of(path), ()):
+            assert count <= 8, f"{function.name} takes {count} arguments, the limit is 8"
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

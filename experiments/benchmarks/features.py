@@ -41,12 +41,12 @@ def row(name: str, path: str, length: float) -> dict[str, Any]:
 def call_of(name: str, path: str) -> Callable[[], tuple[int, ...]]:
     """What is timed; imports are done here, before."""
     if name in AUDIO:
-        from metriclearn.features.audio import AudioFeatures
+        from metriclearn.features.media.audio import AudioFeatures
 
         audio = AudioFeatures(**AUDIO[name])
         return lambda: audio.extract(path).shape
-    from metriclearn.features.gist import Gist
-    from metriclearn.features.video import ColorHistogram, VideoFeatures
+    from metriclearn.features.media.gist import Gist
+    from metriclearn.features.media.video import ColorHistogram, VideoFeatures
 
     video = VideoFeatures()
     if name != VIDEO[0]:

@@ -28,7 +28,7 @@ import metriclearn as ml
 from experiments.benchmarks import machine
 from experiments.benchmarks.problems import problem_of
 from metriclearn.datasets import load_weizmann_horses
-from metriclearn.features.image import (
+from metriclearn.features.media.image import (
     Color,
     ColorContext,
     GradientEnergy,

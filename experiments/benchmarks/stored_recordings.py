@@ -27,9 +27,9 @@ from experiments.studies.audio_and_video import folder_cases
 from metriclearn import Partition
 from metriclearn.baselines import TunedSegmenter
 from metriclearn.datasets import LabeledSequences, load_musanmix
-from metriclearn.features.audio import AudioFeatures
+from metriclearn.features.media.audio import AudioFeatures
+from metriclearn.features.media.video import ColorHistogram, VideoFeatures
 from metriclearn.features.per_recording import StandardizedRecordings
-from metriclearn.features.video import ColorHistogram, VideoFeatures
 from metriclearn.indices import compare
 
 PEERS = Path(__file__).parent / "shot_detectors.json"

@@ -22,7 +22,7 @@ from experiments.data import drawn_scenes
 from experiments.data.drawn_scenes import FRAME_RATE, SAMPLING_RATE, Shot, Spans
 from metriclearn.datasets.annotations import read_segments
 from metriclearn.datasets.registry import data_folder
-from metriclearn.features.media import audio_blocks
+from metriclearn.features.media.decoding import audio_blocks
 
 FADE = 0.6  # seconds of cross-fade
 SHORTEST, LONGEST = 5.0, 25.0  # seconds of a passage

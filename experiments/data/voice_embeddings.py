@@ -13,7 +13,7 @@ import resemblyzer
 import torch
 
 from metriclearn.encoders import FrozenFeatures
-from metriclearn.features.audio import SoundWindows
+from metriclearn.features.media.audio import SoundWindows
 
 WINDOW = 25600  # samples at 16 kHz, the 1.6 s on which the network was trained
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.cluster import SpectralClustering
 
-from metriclearn.features.image import ImageNodes
+from metriclearn.features.media.image import ImageNodes
 
 
 class ScikitLearnSpectral(BaseEstimator):

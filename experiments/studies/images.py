@@ -45,7 +45,7 @@ from experiments.harness.procedure import (
 from experiments.harness.report import Artifacts, page
 from experiments.harness.results import MEASURE, OURS
 from metriclearn.datasets import LabeledImages
-from metriclearn.features.image import ImageFeatures, ImageNodes
+from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.indices import covering, jaccard_score, partition_loss
 from metriclearn.plots import plot_image_segmentations, plot_learned_scales
 from metriclearn.problem.partition import Partition

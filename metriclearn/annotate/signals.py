@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from metriclearn.datasets.files import READERS, read_features, sampling_rate
 from metriclearn.datasets.recordings import cached_features, recording_files
-from metriclearn.features.media import (
+from metriclearn.features.media.decoding import (
     AUDIO_SUFFIXES,
     VIDEO_SUFFIXES,
     audio_blocks,

@@ -118,7 +118,7 @@ def assignment_probabilities(
         squared distances overflow.
     """
     who = "assignment_probabilities"
-    x, counts = real_array(who, "x", x, 1), real_array(who, "counts", counts, 1, empty=True)
+    x, counts = real_array(who, "x", x, 1), real_array(who, "counts", counts, 1, allow=("empty",))
     means = real_array(who, "means", means) if counts.size else np.empty((0, *x.shape))
     if means.shape != (len(counts), len(x)):
         raise ValueError(

@@ -107,12 +107,12 @@ def load_recordings(
     See Also
     --------
     load_tables : of tables.
-    metriclearn.features.audio.AudioFeatures, metriclearn.features.video.VideoFeatures
+    metriclearn.features.media.audio.AudioFeatures, metriclearn.features.media.video.VideoFeatures
 
     Examples
     --------
     >>> from metriclearn.datasets import load_recordings
-    >>> from metriclearn.features.audio import AudioFeatures
+    >>> from metriclearn.features.media.audio import AudioFeatures
     >>> data = load_recordings("shows", AudioFeatures(rate=2))  # doctest: +SKIP
     """
     folder = Path(root)
@@ -415,7 +415,7 @@ def load_jamendo_singing(
     Examples
     --------
     >>> from metriclearn.datasets import load_jamendo_singing
-    >>> from metriclearn.features.audio import AudioFeatures
+    >>> from metriclearn.features.media.audio import AudioFeatures
     >>> data = load_jamendo_singing(AudioFeatures(rate=2))  # doctest: +SKIP
     """
     return _load("jamendo_singing", extractor, root, **options)
@@ -450,7 +450,7 @@ def load_ami_turns(
     Examples
     --------
     >>> from metriclearn.datasets import load_ami_turns
-    >>> from metriclearn.features.audio import AudioFeatures
+    >>> from metriclearn.features.media.audio import AudioFeatures
     >>> data = load_ami_turns(AudioFeatures(rate=2))  # doctest: +SKIP
     """
     groups = {f"trn{i:02d}": "trn00-03" if i < 4 else "trn04-06" for i in range(7)}
@@ -490,7 +490,7 @@ def load_musanmix(
     Examples
     --------
     >>> from metriclearn.datasets import load_musanmix
-    >>> from metriclearn.features.audio import AudioFeatures
+    >>> from metriclearn.features.media.audio import AudioFeatures
     >>> data = load_musanmix(AudioFeatures(rate=2))  # doctest: +SKIP
     """
     return _load("musanmix", extractor, root, **{"segments": "segments_smn.csv", **options})
@@ -528,7 +528,7 @@ def load_speech_segments(
     Examples
     --------
     >>> from metriclearn.datasets import load_speech_segments
-    >>> from metriclearn.features.audio import AudioFeatures
+    >>> from metriclearn.features.media.audio import AudioFeatures
     >>> data = load_speech_segments(AudioFeatures(rate=2))  # doctest: +SKIP
     """
     return _load("speech_segments", extractor, root, **options)

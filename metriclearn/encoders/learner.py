@@ -221,10 +221,10 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         held = self._held_out(len(recordings), groups)
         rest = [i for i in range(len(recordings)) if i not in held]
         training = Training(self, [recordings[i] for i in rest], [recordings[i] for i in held])
-        self._keep(training.run())
+        self.keep_network(training.run())
         self.history_, self.best_epoch_ = training.history, training.best_epoch
         self.weights_ = packed(self.encoder_)
-        outputs = self._outputs(data.arrays)
+        outputs = self.encode(data.arrays)
         last.fit(outputs, truths)
         self.components_, self.penalty_ = last.components_, last.penalty_
         self.solution_ = last.solution_
@@ -241,9 +241,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             from safetensors.torch import load
 
             check_parameters(self)  # of a model from elsewhere, whose device may not be here
-            network = self._made()
+            network = self.make_network()
             network.load_state_dict(load(self.weights_.tobytes()))
-            self._keep(network)
+            self.keep_network(network)
         return self.kept_
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
@@ -292,9 +292,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     def read_data(self, X: Any) -> DataSets:
         """The outputs of the encoder for data as in fitting."""
         data = check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
-        return replace(data, arrays=self._outputs(data.arrays), feature_names=None)
+        return replace(data, arrays=self.encode(data.arrays), feature_names=None)
 
-    def _outputs(self, arrays: Any) -> list[NDArray[np.float64]]:
+    def encode(self, arrays: Any) -> list[NDArray[np.float64]]:
         """f_θ of every recording, (T, r) each."""
         network = self.encoder_.eval()
         with torch.no_grad():
@@ -320,7 +320,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             raise ValueError(f"{who} needs labels, but nothing is known of any recording (all −1).")
         data.pooled_deviation(who)  # that something varies
 
-    def _made(self) -> nn.Module:
+    def make_network(self) -> nn.Module:
         """The encoder behind the standardization, untrained."""
         first = Standardization(self.n_features_in_)
         given = isinstance(self.encoder, nn.Module)
@@ -333,7 +333,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         parts = OrderedDict(standardization=first, encoder=encoder)
         return nn.Sequential(parts).to(self.device, torch.float32)
 
-    def _keep(self, network: nn.Module) -> None:
+    def keep_network(self, network: nn.Module) -> None:
         self.kept_ = network  # is left out of model files, which have ``weights_``
 
     def _held_out(self, count: int, groups: ArrayLike | None) -> set[int]:

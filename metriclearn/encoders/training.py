@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from metriclearn.encoders.augmentations import Recording
 from metriclearn.encoders.hinge import StructuredHingeLoss
+from metriclearn.running.atomic import Checkpoint
 from metriclearn.running.callbacks import Progress, ProgressBar
-from metriclearn.running.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from metriclearn.encoders.learner import EncoderMetricLearner
@@ -42,7 +42,7 @@ class Training:
         self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
         names = ("n_segments", "min_size", "loss_scale", "n_jobs")
         with seeded(self.seed):
-            self.network = learner._made()
+            self.network = learner.make_network()
         self._standardize()
         options = {name: getattr(learner, name) for name in names}
         options["n_clusters"] = options.pop("n_segments")
@@ -143,9 +143,9 @@ class Training:
     def _snapshot(self) -> EncoderMetricLearner:
         """A learner with the network of the moment, B = I and the penalty of the hinge."""
         learner = copy.copy(self.learner)
-        learner._keep(self.network)
+        learner.keep_network(self.network)
         X = self.recordings[0].X[: max(2, self.learner.min_size)]
-        width = learner._outputs([X])[0].shape[1]
+        width = learner.encode([X])[0].shape[1]
         learner.components_ = np.eye(width)
         known = learner.n_segments == "given"
         learner.penalty_ = None if known else float(self.loss.penalty.detach())

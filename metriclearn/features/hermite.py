@@ -18,13 +18,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import (
-    Needs,
-    check_parameters,
-    either,
-    number,
-    real_array,
-)
+from metriclearn.running.parameters import Needs, check_parameters, either, number, real_array
 
 _LARGE = 1e100  # rescale the recurrence beyond it
 _FAR = 1e9  # any function of an order below 1e17 is 0 there
@@ -55,7 +49,7 @@ def hermite_functions(
     who = "hermite_functions"
     number(1, whole=True).check(who, "n_functions", n_functions)
     either("orthonormal", "paper").check(who, "normalization", normalization)
-    values: NDArray[np.float64] = real_array(who, "x", x, None, empty=True)
+    values: NDArray[np.float64] = real_array(who, "x", x, None, allow=("empty",))
     x = np.clip(values, -_FAR, _FAR)
     orthonormal = normalization == "orthonormal"
     functions = np.empty((*x.shape, n_functions))

@@ -61,13 +61,13 @@ class JoinedFeatures(RecordingTransformer):
 
     See Also
     --------
-    metriclearn.features.audio.AudioFeatures, metriclearn.features.video.VideoFeatures
+    metriclearn.features.media.audio.AudioFeatures, metriclearn.features.media.video.VideoFeatures
 
     Examples
     --------
-    >>> from metriclearn.features.audio import AudioFeatures
+    >>> from metriclearn.features.media.audio import AudioFeatures
     >>> from metriclearn.features.per_recording import JoinedFeatures
-    >>> from metriclearn.features.video import VideoFeatures
+    >>> from metriclearn.features.media.video import VideoFeatures
     >>> len(JoinedFeatures([AudioFeatures(n_mfcc=2, deltas=0), VideoFeatures()])
     ...     .get_feature_names_out())
     518

@@ -304,7 +304,7 @@ def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | 
 
 
 def _finite(values: ArrayLike) -> NDArray[np.float64]:
-    return real_array("A rank index", "x or y", values, 1, empty=True)
+    return real_array("A rank index", "x or y", values, 1, allow=("empty",))
 
 
 def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable:

@@ -14,12 +14,7 @@ from metriclearn.oracles.spectral import SpectralRelaxation
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.projector import Projector
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import (
-    Needs,
-    check_parameters,
-    component,
-    number,
-)
+from metriclearn.running.parameters import Needs, check_parameters, component, number
 
 
 class Mixture:

@@ -1,7 +1,8 @@
 """The public names of metriclearn.plots, each told once."""
 
 from .annotated import plot_annotations as plot_annotations
-from .convergence import plot_convergence as plot_convergence
+from .curves import plot_convergence as plot_convergence
+from .curves import plot_scaling as plot_scaling
 from .doubt import expected_calibration_error as expected_calibration_error
 from .doubt import plot_margins as plot_margins
 from .doubt import plot_reliability as plot_reliability
@@ -9,7 +10,6 @@ from .embedding import plot_embeddings as plot_embeddings
 from .label_maps import plot_image_segmentations as plot_image_segmentations
 from .label_maps import plot_kernel_error as plot_kernel_error
 from .label_maps import plot_learned_scales as plot_learned_scales
-from .scaling import plot_scaling as plot_scaling
 from .segmentation import plot_segmentation as plot_segmentation
 from .selection import plot_elbow as plot_elbow
 from .selection import plot_regularization_path as plot_regularization_path

@@ -64,9 +64,9 @@ def plot_margins(
     """
     who = "plot_margins"
     ends = Partition.from_change_points(change_points).change_points
-    shares = real_array(who, "confidences", confidences, 1, empty=True, infinite=True)
-    curve = real_array(who, "gains", gains, 1, infinite=True)
-    bands = real_array(who, "intervals", intervals, None, empty=True)
+    shares = real_array(who, "confidences", confidences, 1, allow=("empty", "infinite"))
+    curve = real_array(who, "gains", gains, 1, allow=("infinite",))
+    bands = real_array(who, "intervals", intervals, None, allow=("empty",))
     bands = bands if bands.size else np.zeros((0, 2))
     if bands.ndim != 2 or bands.shape[1] != 2:
         raise ValueError(f"{who} needs intervals of shape (K-1, 2), got {bands.shape}.")

@@ -67,7 +67,7 @@ def plot_elbow(
         costs=real_array(who, "costs", costs, 1),
         penalties=None
         if penalties is None
-        else real_array(who, "penalties", penalties, infinite=True),
+        else real_array(who, "penalties", penalties, allow=("infinite",)),
     )
     if intervals is not None and (
         intervals.shape[1:] != (2,) or not np.all(intervals[:, 0] <= intervals[:, 1])

@@ -42,7 +42,7 @@ class PenalizedSamples(Samples):
     @cached_property
     def columns(self) -> NDArray:
         """ψ, (T+1, q)."""
-        return self._columns(np.asarray(self._X, dtype=np.float64))
+        return self._columns(np.asarray(self.given, dtype=np.float64))
 
     def penalized(self, components: NDArray, weights: NDArray) -> ChargedForm:
         """XBXᵀ with the penalties ψv of changes; v (q,)."""

@@ -301,14 +301,14 @@ class Samples:
 
     def __init__(self, X: ArrayLike, scale: NDArray | None = None, truth: Any = None) -> None:
         self.n_samples, self.n_features = np.shape(X)
-        self._X, self._scale = X, scale
+        self.given, self._scale = X, scale
         self.truth = truth
         self.unit = float(self.n_samples)
 
     @property
     def scaled(self) -> NDArray:
         """The observations, divided by the scale, (T, P)."""
-        X = np.asarray(self._X, dtype=np.float64)
+        X = np.asarray(self.given, dtype=np.float64)
         return np.ascontiguousarray(X if self._scale is None else X / self._scale)
 
     @cached_property

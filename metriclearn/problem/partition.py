@@ -311,7 +311,7 @@ def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int)
 def _whole_numbers(change_points: Any) -> NDArray[np.float64]:
     """Change-points as floats without a fraction."""
     try:
-        ends = real_array("Partition", "change_points", change_points, None, empty=True)
+        ends = real_array("Partition", "change_points", change_points, None, allow=("empty",))
     except ValueError as error:
         raise ValueError(f"{str(error)[:-1]}; of labels, Partition.from_runs(labels).") from error
     truths = np.asarray(change_points).dtype.kind == "b"

@@ -1,8 +1,10 @@
-"""Files that are either the old one or the new one, and what is said of those that are damaged."""
+"""Files that are replaced whole or not at all, errors for damaged ones, and checkpoints."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import logging
 import os
 import zlib
 from collections.abc import Iterator
@@ -11,14 +13,19 @@ from glob import escape
 from io import BufferedIOBase
 from pathlib import Path
 from secrets import token_hex
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
 
 try:
     import fcntl
 except ImportError:  # on Windows, where a file that is open cannot be removed
     fcntl = None  # type: ignore[assignment]
 
+_LOGGER = logging.getLogger(__name__)
+_FORMAT = b"2"  # raised when a solver's state gets other names or units; refuses older files
 # What readers raise for files that are cut or of another kind.
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error)
 
@@ -134,3 +141,63 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def _lock(stream: BufferedIOBase, wait: bool) -> None:
     if fcntl is not None:
         fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+class Checkpoint:
+    """Saves and loads dictionaries of arrays.
+
+    Parameters
+    ----------
+    path : str
+        A ``.npz`` file in an existing folder.
+    who : str
+        Name used in errors.
+    *identity : numbers and arrays
+        Which problem the state belongs to: a digest of them is kept with it, rounded to nine
+        digits of the largest number of each, because the last bits may differ between machines.
+    """
+
+    def __init__(self, path: str, who: str, *identity: Any) -> None:
+        self.path, self.who = path, who
+        digest = hashlib.sha256(_FORMAT)
+        for value in identity:
+            array = np.asarray(value, dtype=np.float64)
+            scale = float(np.max(np.abs(array), initial=0.0)) or 1.0
+            digest.update(f"{scale:.9e}".encode())
+            digest.update((np.round(array / scale, 9) + 0.0).tobytes())  # + 0.0: no -0.0
+        self.identity = digest.hexdigest()
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Write the state beside the file, then put it in its place."""
+        with replacing(self.path) as stream:
+            np.savez(stream, **state, identity=self.identity)
+
+    def load(self) -> dict[str, NDArray]:
+        """The saved state; an empty one where there is no file.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a checkpoint, or belongs to another problem.
+        IsADirectoryError
+            If it is a folder.
+        """
+        if os.path.isdir(self.path):
+            raise IsADirectoryError(
+                f"{self.who} needs a file for its checkpoint, got the folder {self.path!r}; add a "
+                f"name, as in {os.path.join(self.path, 'checkpoint.npz')!r}."
+            )
+        if not os.path.exists(self.path):
+            return {}
+        needed = f"a checkpoint of {self.who} (remove it to start afresh)"
+        with reading(self.path, needed, Exception), np.load(self.path, allow_pickle=False) as file:
+            state = dict(file)
+            identity = str(state.pop("identity"))
+        if identity != self.identity:
+            raise ValueError(
+                f"{self.who} needs a checkpoint of this problem, but {self.path!r} belongs to "
+                "other data, settings or an older version; remove it or choose another checkpoint "
+                "file."
+            )
+        _LOGGER.info("resuming from %s", self.path)
+        return state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
@@ -40,8 +40,7 @@ def real_array(
     n_features: int | None = None,
     single_precision: bool = False,
     signals: bool = False,
-    empty: bool = False,
-    infinite: bool = False,
+    allow: Collection[str] = (),
 ) -> NDArray:
     """Finite real numbers as a float64 array of ``ndim`` dimensions; no copy where it is one.
 
@@ -61,8 +60,8 @@ def real_array(
         Leave float32 as it is.
     signals : bool
         Whether a flat array is a single feature.
-    empty, infinite : bool
-        Whether there may be none, and whether some may be infinite.
+    allow : collection of "empty" and "infinite"
+        Whether there may be no numbers, and whether some may be infinite.
 
     Raises
     ------
@@ -79,7 +78,7 @@ def real_array(
             f"{who} needs {needed}, got {array.ndim} dimension(s) in {what}. "
             "Reshape your data: .reshape(-1, 1) makes a single feature, .ravel() a flat array."
         )
-    if array.size == 0 and not empty:
+    if array.size == 0 and "empty" not in allow:
         part = "sample(s)" if array.shape[0] == 0 else "feature(s)"
         raise ValueError(
             f"{who} found array with 0 {part} (shape={array.shape}) while a minimum of 1 is "
@@ -94,7 +93,7 @@ def real_array(
         rows = array[start : start + _ROWS] if array.ndim else array
         if isfinite(np.vdot(rows, rows)):  # one pass; large numbers overflow and are looked at
             continue
-        finite = ~np.isnan(rows) if infinite else np.isfinite(rows)
+        finite = ~np.isnan(rows) if "infinite" in allow else np.isfinite(rows)
         if not finite.all():
             place = np.argwhere(~finite)[0] + [start, *[0] * (array.ndim - 1)][: array.ndim]
             value = "NaN" if np.isnan(array[tuple(place)]) else "inf"

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from metriclearn.running.atomic import Checkpoint
 from metriclearn.running.callbacks import Callback, Progress, is_interrupt
-from metriclearn.running.checkpoint import Checkpoint
 from metriclearn.running.parameters import check_parameters
 from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import RegularizationTerms

@@ -20,7 +20,7 @@ from sklearn.metrics import rand_score
 
 import metriclearn as ml
 from metriclearn.datasets import LabeledSequences, LabeledTable
-from metriclearn.features.image import Color, PixelBlocks, Position
+from metriclearn.features.media.image import Color, PixelBlocks, Position
 
 _RANDOM = np.random.default_rng(0)
 LABELS = np.repeat([0, 1, 2], 4)

@@ -20,7 +20,7 @@ from sklearn.base import clone
 
 import metriclearn as ml
 from metriclearn.datasets.annotations import read_segments
-from metriclearn.running.checkpoint import Checkpoint
+from metriclearn.running.atomic import Checkpoint
 from tests.adversarial.callables import LABELS, X
 from tests.adversarial.outcome import CASES, Wrong, in_ci, is_ours, watched
 from tests.processes import PROCESSES

@@ -16,7 +16,7 @@ import pytest
 import metriclearn
 from metriclearn.annotate.server import application, open_page
 from metriclearn.datasets.annotations import read_segments
-from metriclearn.features.audio import AudioFeatures
+from metriclearn.features.media.audio import AudioFeatures
 from tests.features.sounds import write_video
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra label")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from metriclearn.datasets import load_gesture_phase, load_hapt, load_weizmann_horses
-from metriclearn.datasets.hapt import UNITS
+from metriclearn.datasets.loaders.hapt import UNITS
 
 ACTIVITIES = [
     *("WALKING", "WALKING_UPSTAIRS", "WALKING_DOWNSTAIRS", "SITTING", "STANDING", "LAYING"),

@@ -18,7 +18,7 @@ from metriclearn.datasets import (
     load_mocap6,
     load_neuroblastoma,
 )
-from metriclearn.datasets.hapt import CHANNELS, FEATURES
+from metriclearn.datasets.loaders.hapt import CHANNELS, FEATURES
 from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, Region
 from metriclearn.problem.partition import Partition
 

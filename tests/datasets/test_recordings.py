@@ -155,7 +155,7 @@ def test_damaged_or_unwritable_cache_costs_only_time(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_real_recordings(shared_folder, tmp_path, load, name, recording, rows, labels) -> None:
-    audio = pytest.importorskip("metriclearn.features.audio")
+    audio = pytest.importorskip("metriclearn.features.media.audio")
     extractor = audio.AudioFeatures(2.0, n_mfcc=2, deltas=0)
     data = load(extractor, shared_folder(name), recordings=[recording], cache=tmp_path)
     assert data.names == [recording]

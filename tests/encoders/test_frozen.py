@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from metriclearn.datasets.recordings import cached_features
-from metriclearn.features.audio import SoundWindows
-from metriclearn.features.video import VideoFeatures
+from metriclearn.features.media.audio import SoundWindows
+from metriclearn.features.media.video import VideoFeatures
 from tests.features.sounds import RATE, write_video, write_wave
 
 torch = pytest.importorskip("torch")

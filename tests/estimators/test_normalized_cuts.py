@@ -31,7 +31,7 @@ from metriclearn import (
     save,
 )
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
-from metriclearn.features.image import Color, PixelBlocks, Position, Superpixels
+from metriclearn.features.media.image import Color, PixelBlocks, Position, Superpixels
 from metriclearn.running.callbacks import EarlyStopping
 from metriclearn.similarities import Neighborhood, NodeLabels, Nodes
 from metriclearn.similarities.normalized_cut import Discretization, KMeansRounding, ThresholdCut

@@ -26,7 +26,7 @@ from experiments.studies.images import (
 from metriclearn import CCCP, FactorDescent, ImageFeatures, NormalizedCutMetricLearner
 from metriclearn.baselines.similarities import EuclideanSimilarity, SimilarityGridSearch
 from metriclearn.datasets import LabeledImages
-from metriclearn.features.image import Color, PixelBlocks, Position
+from metriclearn.features.media.image import Color, PixelBlocks, Position
 from tests.estimators.test_normalized_cuts import images
 from tests.experiments.command import call, outcomes_of
 

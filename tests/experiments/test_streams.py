@@ -21,8 +21,8 @@ from experiments.harness.results import read_results
 from experiments.studies.audio_and_video import folder_cases, held_out_cases, unseen
 from metriclearn.datasets import load_recordings
 from metriclearn.datasets.annotations import read_segments, save_segments
-from metriclearn.features.audio import AudioFeatures
-from metriclearn.features.media import audio_blocks, duration, video_frames
+from metriclearn.features.media.audio import AudioFeatures
+from metriclearn.features.media.decoding import audio_blocks, duration, video_frames
 
 DATA = os.environ.get("METRICLEARN_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason=DATA_REASON)

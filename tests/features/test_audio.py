@@ -11,8 +11,8 @@ from tests.features.sounds import RATE, melody, reference, write_wave
 pytest.importorskip("librosa")
 soundfile = pytest.importorskip("soundfile")
 
-from metriclearn.features.audio import AudioFeatures  # noqa: E402
-from metriclearn.features.media import audio_blocks, duration  # noqa: E402
+from metriclearn.features.media.audio import AudioFeatures  # noqa: E402
+from metriclearn.features.media.decoding import audio_blocks, duration  # noqa: E402
 
 EVERYTHING = {"deltas": 2, "flatness": True, "contrast": True, "chroma": True}
 

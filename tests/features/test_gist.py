@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from metriclearn.features.gist import Gist, gabor_bank, gray, prefilter
+from metriclearn.features.media.gist import Gist, gabor_bank, gray, prefilter
 
 
 def reference(picture: np.ndarray, orientations: tuple[int, ...], blocks: int) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from metriclearn.features.image import (
+from metriclearn.features.media.image import (
     BorderContrast,
     Centrality,
     Color,

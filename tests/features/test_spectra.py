@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from metriclearn.features.spectra import (
+from metriclearn.features.media.spectra import (
     decibels,
     pitch_class_filters,
     pitch_classes,

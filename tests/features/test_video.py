@@ -11,11 +11,11 @@ pytest.importorskip("av")
 pytest.importorskip("torch")
 pytest.importorskip("librosa")
 
-from metriclearn.features.audio import AudioFeatures
-from metriclearn.features.gist import Gist
-from metriclearn.features.media import audio_blocks, video_frames
+from metriclearn.features.media.audio import AudioFeatures
+from metriclearn.features.media.decoding import audio_blocks, video_frames
+from metriclearn.features.media.gist import Gist
+from metriclearn.features.media.video import ColorHistogram, VideoFeatures
 from metriclearn.features.per_recording import JoinedFeatures, StandardizedRecordings
-from metriclearn.features.video import ColorHistogram, VideoFeatures
 
 
 def grays(levels: list[int]) -> np.ndarray:

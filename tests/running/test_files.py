@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import metriclearn as ml
-from metriclearn.running.atomic import reading, replacing
-from metriclearn.running.checkpoint import Checkpoint
+from metriclearn.running.atomic import Checkpoint, reading, replacing
 
 
 @pytest.mark.parametrize(

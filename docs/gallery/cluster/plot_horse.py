@@ -8,7 +8,7 @@ masks, the similarity divides a new one by normalized cuts.
 
 from metriclearn import FullMetric, GaussianSimilarity, NormalizedCutMetricLearner, Trace
 from metriclearn.datasets import load_example
-from metriclearn.features.image import Color, ImageFeatures, Position, Superpixels
+from metriclearn.features.media.image import Color, ImageFeatures, Position, Superpixels
 from metriclearn.indices import adjusted_rand_score
 from metriclearn.plots import plot_image_segmentations
 

@@ -8,7 +8,7 @@ parts says where the parts of a third one begin, and which they are.
 
 from metriclearn import RecordingSegmenter
 from metriclearn.datasets import load_example
-from metriclearn.features.audio import AudioFeatures
+from metriclearn.features.media.audio import AudioFeatures
 from metriclearn.plots import plot_timeline
 
 extractor = AudioFeatures(rate=2)

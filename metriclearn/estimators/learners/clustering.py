@@ -245,7 +245,8 @@ class Clusterings(Task):
             "completion": self.completion,
         }
 
-    def sample(self, X: Any, truth: Partition, scale: NDArray) -> Samples:
+    @staticmethod
+    def sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
         """With the truth, where it is known, for the basis of the relaxation."""
         if truth.known is not None:
             return Samples(X, scale)

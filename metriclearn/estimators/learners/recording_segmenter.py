@@ -23,18 +23,12 @@ from metriclearn.datasets.recordings import cached_features
 from metriclearn.datasets.sequences import LabeledSequences, runs
 from metriclearn.estimators.learners.whitened import WhitenedMetricLearner
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
-from metriclearn.features.media import duration
+from metriclearn.features.media.decoding import duration
 from metriclearn.indices import precision_recall
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import (
-    Needs,
-    check_parameters,
-    component,
-    either,
-    number,
-)
+from metriclearn.running.parameters import Needs, check_parameters, component, either, number
 
 _GRID = {"learner__regularizer__strength": (1.0, 10.0), "shrinkage": (0.03, 0.1, 0.3)}
 _NOBODY = {"", "-1", "-1.0", "nan", "<na>"}  # what tables say of a sample that has no label

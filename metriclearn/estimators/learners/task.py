@@ -136,7 +136,8 @@ class Task(ABC):
         exponent = unit_bits * np.round(np.log2(scale[varies].max()) / unit_bits)
         return np.where(varies, 2.0**exponent, scale)
 
-    def sample(self, X: Any, truth: Partition, scale: NDArray) -> Samples:
+    @staticmethod
+    def sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
         """One scaled data set, with the sums that its oracles need."""
         return Samples(X, scale)
 

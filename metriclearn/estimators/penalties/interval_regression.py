@@ -159,7 +159,7 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
 
     def _rows(self, X: ArrayLike, reset: bool) -> NDArray[np.float64]:
         """X as floats, (n, P), P may be 0."""
-        rows = real_array("IntervalRegression", "X", X, empty=True)
+        rows = real_array("IntervalRegression", "X", X, allow=("empty",))
         if len(rows) == 0:
             raise ValueError("IntervalRegression needs at least one row in X, got 0 sample(s).")
         validate_data(self, X, reset=reset, skip_check_array=True)
@@ -241,7 +241,7 @@ def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight
 
 def _read_intervals(y: ArrayLike, n: int) -> NDArray[np.float64]:
     """n intervals, (n, 2)."""
-    ends = real_array("IntervalRegression", "y", y, infinite=True)
+    ends = real_array("IntervalRegression", "y", y, allow=("infinite",))
     if ends.shape != (n, 2) or not np.all(ends[:, 0] <= ends[:, 1]):
         raise ValueError(
             f"IntervalRegression needs one interval (low, high) with low <= high for each of "

@@ -20,7 +20,7 @@ from metriclearn.estimators.inputs import (
     read_data_sets,
 )
 from metriclearn.estimators.learned_metric import LearnedMetric
-from metriclearn.features.image import ImageFeatures, ImageNodes
+from metriclearn.features.media.image import ImageFeatures, ImageNodes
 from metriclearn.oracles.rounding import Rounding
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition

@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.features.gist import Gist
-from metriclearn.features.media import video_frames
+from metriclearn.features.media.decoding import video_frames
+from metriclearn.features.media.gist import Gist
 from metriclearn.features.per_recording import RecordingTransformer
 from metriclearn.features.stateless import Descriptor, StatelessTransformer
 from metriclearn.running.parameters import number
@@ -102,7 +102,7 @@ class VideoFeatures(RecordingTransformer):
 
     Examples
     --------
-    >>> from metriclearn.features.video import VideoFeatures
+    >>> from metriclearn.features.media.video import VideoFeatures
     >>> VideoFeatures(rate=2.0).get_feature_names_out().shape
     (512,)
     """

@@ -16,15 +16,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.features.media import audio_blocks, optional
-from metriclearn.features.per_recording import RecordingTransformer
-from metriclearn.features.spectra import (
+from metriclearn.features.media.decoding import audio_blocks, optional
+from metriclearn.features.media.spectra import (
     FLOOR,
     decibels,
     pitch_class_filters,
     pitch_classes,
     spectral_contrast,
 )
+from metriclearn.features.per_recording import RecordingTransformer
 from metriclearn.features.stateless import Descriptor
 from metriclearn.running.parameters import check_parameters, number
 
