@@ -47,9 +47,9 @@ from .features.sequence import SequenceFeatures as SequenceFeatures
 from .oracles.averaged import Averaged as Averaged
 from .oracles.change_points import ChangePoints as ChangePoints
 from .oracles.change_points import ConstrainedChangePoints as ConstrainedChangePoints
-from .oracles.local_search import LocalSearch as LocalSearch
 from .oracles.change_points.margins import BoundaryMargins as BoundaryMargins
 from .oracles.change_points.margins import boundary_margins as boundary_margins
+from .oracles.local_search import LocalSearch as LocalSearch
 from .oracles.segmentation_path import best_penalty as best_penalty
 from .oracles.segmentation_path import segmentation_path as segmentation_path
 from .oracles.spectral import SpectralRelaxation as SpectralRelaxation

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from metriclearn.oracles.rounding import PivotedRounding, Rounding
 from metriclearn.oracles.spectral import SpectralRelaxation
@@ -17,6 +18,8 @@ from metriclearn.problem.projector import Projector
 from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, component
 
+# Kernels that allocate nothing count no references.
+_WITHIN: Any = {"nogil": True, "_nrt": False, "forceinline": True}
 _RISE = 1e-10  # of the cluster values involved: smaller rises of ⟨A, M⟩ are rounding
 
 
@@ -26,6 +29,25 @@ class Bounds(NamedTuple):
     partition: Partition
     lower: float
     upper: float
+
+
+class _Terms(NamedTuple):
+    """−κN + cI: labels (T,) and sizes of the true clusters, κ and c."""
+
+    labels: NDArray
+    sizes: NDArray
+    weight: float
+    shift: float
+
+
+class _Clusters(NamedTuple):
+    """Sums of factors (K, r), counts |C∩D_d| (K, D), sizes, and both squares in the value, (K,)."""
+
+    sums: NDArray
+    counts: NDArray
+    sizes: NDArray
+    squares: NDArray
+    overlap: NDArray
 
 
 @dataclass(eq=False, repr=False)
@@ -89,7 +111,7 @@ class LocalSearch(ComponentParameters):
         form : LowRankForm
         n_clusters : int, optional
         relaxed : Projector, optional
-            The relaxation's answer, where it is known already.
+            The relaxation's answer, if it has been computed.
 
         Raises
         ------
@@ -120,10 +142,12 @@ class LocalSearch(ComponentParameters):
             np.ascontiguousarray(form.centered),
             labels,
             start.n_clusters,
-            np.zeros_like(labels) if truth is None else truth.labels,
-            np.ones(1) if truth is None else truth.sizes.astype(np.float64),
-            0.0 if truth is None else float(form.weight),
-            float(form.shift),
+            _Terms(
+                np.zeros_like(labels) if truth is None else truth.labels,
+                np.ones(1) if truth is None else truth.sizes.astype(np.float64),
+                0.0 if truth is None else float(form.weight),
+                float(form.shift),
+            ),
             free,
             self.max_passes,
         )
@@ -131,54 +155,64 @@ class LocalSearch(ComponentParameters):
 
 
 @njit(nogil=True, cache=True)
-def _improve(Z, labels, n_clusters, truth, truth_sizes, weight, shift, free, max_passes):
+def _improve(Z, labels, n_clusters, terms, free, max_passes):
     """Move samples one at a time while ⟨ZZᵀ − κN + cI, M⟩ rises; ``labels`` is changed in place.
 
-    A cluster C is worth (‖Σ_C z‖² − κ Σ_d |C∩D_d|²/|D_d|)/|C| + c, with D_d the true clusters. Of
-    every cluster its sum of factors, its counts |C∩D_d|, its size, and the two squares in its
-    worth are kept. So each candidate move is O(r), and a sample O(Kr). With ``free`` a sample may
-    leave to a cluster of its own, and a cluster may lose its last sample.
+    A cluster C has the value (‖Σ_C z‖² − κ Σ_d |C∩D_d|²/|D_d|)/|C| + c, with D_d the true clusters.
+    We store its sum of factors, its counts |C∩D_d|, its size and the two squares. So each candidate
+    move is O(r), and a sample O(Kr). With ``free`` a sample may leave to a cluster of its own, and
+    a cluster may lose its last sample.
     """
     room = min(len(Z), 2 * n_clusters + 16) if free else n_clusters
-    sums, counts = np.zeros((room, Z.shape[1])), np.zeros((room, len(truth_sizes)))
-    sizes, squares, overlap = np.zeros(room), np.zeros(room), np.zeros(room)
+    clusters = _Clusters(
+        np.zeros((room, Z.shape[1])),
+        np.zeros((room, len(terms.sizes))),
+        np.zeros(room),
+        np.zeros(room),
+        np.zeros(room),
+    )
     for i in range(len(Z)):
-        _shift(Z[i], labels[i], truth[i], 1.0, sums, counts, sizes)
+        _shift(Z[i], labels[i], terms.labels[i], 1.0, clusters)
     for k in range(n_clusters):
-        _refresh(k, sums, counts, truth_sizes, squares, overlap)
+        _refresh(k, clusters, terms.sizes)
     used = n_clusters
     for _ in range(max_passes):
         changed = False
         for i in range(len(Z)):
-            a, d = labels[i], truth[i]
-            if sizes[a] == 1.0 and not free:
+            a, d = labels[i], terms.labels[i]
+            if clusters.sizes[a] == 1.0 and not free:
                 continue
-            share = 1.0 / truth_sizes[d]
-            target = _best_target(
-                Z[i], a, d, share, sums, counts, sizes, squares, overlap, used, weight, shift, free
-            )
+            target = _best_target(Z[i], a, d, clusters, used, terms, free)
             if target == a:
                 continue
             changed = True
             if target == -1:
-                target = np.argmin(sizes[:used])  # an emptied cluster, or the next number
-                if sizes[target] > 0.0:
+                target = np.argmin(clusters.sizes[:used])  # an emptied cluster, or the next number
+                if clusters.sizes[target] > 0.0:
                     target, used = used, used + 1
-                if used > len(sums):
-                    sums, counts = _doubled(sums), _doubled(counts)
-                    sizes, squares, overlap = _doubled(sizes), _doubled(squares), _doubled(overlap)
-            _shift(Z[i], a, d, -1.0, sums, counts, sizes)
-            _shift(Z[i], target, d, 1.0, sums, counts, sizes)
+                if used > len(clusters.sums):
+                    sums, counts, sizes, squares, overlap = clusters
+                    clusters = _Clusters(
+                        _doubled(sums),
+                        _doubled(counts),
+                        _doubled(sizes),
+                        _doubled(squares),
+                        _doubled(overlap),
+                    )
+            _shift(Z[i], a, d, -1.0, clusters)
+            _shift(Z[i], target, d, 1.0, clusters)
             labels[i] = target
-            _refresh(a, sums, counts, truth_sizes, squares, overlap)
-            _refresh(target, sums, counts, truth_sizes, squares, overlap)
+            _refresh(a, clusters, terms.sizes)
+            _refresh(target, clusters, terms.sizes)
         if not changed:
             break
 
 
-@njit(nogil=True, cache=True)
-def _best_target(z, a, d, share, sums, counts, sizes, squares, overlap, used, weight, shift, free):
+@njit(**_WITHIN)
+def _best_target(z, a, d, clusters, used, terms, free):
     """The cluster that z of cluster a, with label d, should join; a itself, or −1 for a new one."""
+    sums, counts, sizes, squares, overlap = clusters
+    weight, shift, share = terms.weight, terms.shift, 1.0 / terms.sizes[d]
     norm, inner = _dot(z, z), _dot(sums[a], z)
     before = (squares[a] - weight * overlap[a]) / sizes[a] + shift
     rest = 0.0
@@ -205,7 +239,7 @@ def _best_target(z, a, d, share, sums, counts, sizes, squares, overlap, used, we
     return target
 
 
-@njit(nogil=True, cache=True)
+@njit(**_WITHIN)
 def _dot(x, y):
     total = 0.0
     for j in range(len(x)):
@@ -213,21 +247,22 @@ def _dot(x, y):
     return total
 
 
-@njit(nogil=True, cache=True)
-def _shift(z, k, d, sign, sums, counts, sizes):
+@njit(**_WITHIN)
+def _shift(z, k, d, sign, clusters):
     """Add a sample with label d to cluster k (sign 1), or take it out (−1)."""
-    sizes[k] += sign
-    counts[k, d] += sign
+    clusters.sizes[k] += sign
+    clusters.counts[k, d] += sign
     for j in range(len(z)):
-        sums[k, j] += sign * z[j]
+        clusters.sums[k, j] += sign * z[j]
 
 
-@njit(nogil=True, cache=True)
-def _refresh(k, sums, counts, truth_sizes, squares, overlap):
-    """Make the two squares in the worth of cluster k anew."""
+@njit(**_WITHIN)
+def _refresh(k, clusters, true_sizes):
+    """Compute the two squares in the value of cluster k."""
+    sums, counts, _, squares, overlap = clusters
     squares[k], overlap[k] = _dot(sums[k], sums[k]), 0.0
-    for d in range(len(truth_sizes)):
-        overlap[k] += counts[k, d] * counts[k, d] / truth_sizes[d]
+    for d in range(len(true_sizes)):
+        overlap[k] += counts[k, d] * counts[k, d] / true_sizes[d]
 
 
 @njit(nogil=True, cache=True)
