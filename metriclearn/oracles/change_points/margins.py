@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
 # Given a count, as shares of the penalty: the narrow window, the addition of a wide one, and a gap
 # that is small enough; how fast windows grow and where they become infinite. Any choice is exact.
-_NARROW, _WIDE, _GAP, _WIDER, _LIMIT = 0.1, 0.3, 0.05, 2.6, 10.0
+NARROW, _WIDE, _GAP, _WIDER, _LIMIT = 0.1, 0.3, 0.05, 2.6, 10.0
+BLOCKS = True  # exclude blocks of ends by one bound
 _TOLERANCE = number(0, whole=True)
 _FORM = component((LowRankForm, ChargedForm), "LowRankForm(Z)")
 _KNOWN = component(PartialPartition, "PartialPartition(T, labels)", optional=True)
@@ -299,7 +300,7 @@ def _tight_penalty(problem: PenalizedSegmentation, ends: NDArray[np.int64]) -> t
         gap = vertex.value - given.value - penalty * (len(vertex.ends) - len(ends))
         gap = max(0.0, gap) + 1e-11 * (abs(vertex.value) + 2.0 * abs(penalty) * len(ends))
         if len(vertex.ends) in tried or gap <= _GAP * abs(penalty):
-            return penalty, gap + _NARROW * abs(penalty)
+            return penalty, gap + NARROW * abs(penalty)
         tried.add(len(vertex.ends))
         low, high = (vertex, high) if len(vertex.ends) < len(ends) else (low, vertex)
         penalty = slope(low, high)
@@ -393,7 +394,7 @@ def _improve(signal, sides, t, first, last, best, room):
             begin = last + (1 << block)
             if begin > stop:
                 break
-            if left + largest[0, block] <= best[0]:
+            if BLOCKS and left + largest[0, block] <= best[0]:
                 continue
             value = forward[s] + segment_value(signal, s, begin)
             low, high = allowed_starts(rules, begin, begin - min_size + 1)
@@ -404,7 +405,7 @@ def _improve(signal, sides, t, first, last, best, room):
             pair = value + backward[begin] + at_start + at_end + penalty_at(penalties, begin)
             if free and backward[begin] > -np.inf and pair <= best[0]:
                 ceiling[s] = min(ceiling[s], begin + min_size - 1)
-            if value + at_end + largest[1, block] <= best[0]:
+            if BLOCKS and value + at_end + largest[1, block] <= best[0]:
                 continue
             for u in range(begin + 1, min(stop, last + (2 << block) - 1) + 1):
                 if left + right[u] > best[0] and value + at_end + beyond[u] > best[0]:

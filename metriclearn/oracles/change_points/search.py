@@ -30,6 +30,7 @@ _LARGEST = 1e280  # penalty or weight: the sum of 2³¹ such segments is still f
 # Distances are tabulated from this number of features on and up to this number of samples, unless
 # the worths of boundaries have a gap of this many standard deviations between changes and noise.
 WIDE, _SHORT, _CLEAR = 64, 2048, 0.5
+GUESS = True  # try a penalty between the losses of single mergers
 
 
 class ChangePoints(BaseEstimator):
@@ -303,7 +304,7 @@ class PenalizedSegmentation:
         guessed_from = high
         while len(low.ends) < n_segments < len(high.ends):
             vertex = None
-            if high is not guessed_from:
+            if GUESS and high is not guessed_from:
                 guessed_from, vertex = high, self._guess(n_segments, low, high)
             if vertex is None:
                 vertex = self.between(low, high)

@@ -1,0 +1,188 @@
+"""What each exact way to skip work brings: every device of the oracle switched off in turn.
+
+    python -m experiments.benchmarks.ablation [--out FOLDER] [--repeats 7] [--tiny]
+
+A ratio is the processor time without a device over that with all of them, each the least of the
+repeats. Every set of devices has a process, since kernels are compiled with their switches; all
+processes measure a row in turns, and their objectives have to agree to 1e-9 (relative).
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import metriclearn as ml
+from experiments.benchmarks.change_points import NOISY, TINY, make_signal, off_hull, steps
+from experiments.benchmarks.machine import Report, Timing, options_of
+from metriclearn.datasets import load_hapt, load_mocap6
+
+Row = Callable[[], float]
+_HOME = "metriclearn.oracles.change_points."
+_MOST = 2**31 - 1
+# device: the constant that switches it, and its value without the device
+DEVICES: dict[str, tuple[str, str, Any]] = {
+    "bound of fresh starts": ("bounds", "LOOK_AHEAD", False),
+    "gain of the loss": ("bounds", "GAIN", False),
+    "hot starts": ("bounds", "HOT", -1.0),
+    "levels": ("bounds", "LEVEL", _MOST),
+    "table of distances": ("search", "WIDE", _MOST),
+    "guessed penalty": ("search", "GUESS", False),
+    "windows of margins": ("margins", "NARROW", np.inf),
+    "blocks of margins": ("margins", "BLOCKS", False),
+}
+# Ratios without devices that were removed, measured on the program that still had them.
+REMOVED = [
+    {"device": "dominance by two other starts", "largest": 1.31, "least": 0.90},
+    {"device": "bounds carried over at checkpoints", "largest": 1.09, "least": 0.83},
+    {"device": "blocks of cold starts", "largest": 1.25, "least": 1.0},
+    {"device": "functional pruning of one feature", "largest": 1.44, "least": 0.72},
+]
+_REMOVED_NOTE = (
+    "Ratios of single rows of this page and of the change-points page, measured before removal. "
+    "None reached 1.5. Below 1 the program is faster without the device."
+)
+
+
+def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
+    """Every row: a function that prepares its data and returns what is timed."""
+    if tiny:
+        return {
+            "penalized": partial(_penalized, *TINY),
+            "augmented": partial(_augmented, *TINY, 3.0),
+            "counted": partial(_counted, *TINY, 1.0, 4),
+            "margins": partial(_margins, *TINY, 4),
+        }
+    rows: dict[str, Callable[[], Row]] = {}
+    for size in [(2000, 20, 40), (20000, 10, 200), (20000, 10, 1)]:
+        rows[f"penalized {size}"] = partial(_penalized, *size)
+        rows[f"augmented {size}, penalty / α = 3"] = partial(_augmented, *size, 3.0)
+    for T, K in ((10**5, 1), (10**5, 1000), (10**6, 1)):
+        rows[f"penalized, T = {T}, P = 8, {K} segments"] = partial(_steps, T, K)
+    for noisy in NOISY:
+        rows[f"counted {noisy}, off the hull"] = partial(_counted, *noisy)
+    rows["counted (20000, 10, 200, 1)"] = partial(_counted, 20000, 10, 200, 1.0, 200)
+    for count in (None, 30, 40):
+        rows[f"margins (2000, 20, 40), count {count}"] = partial(_margins, 2000, 20, 40, count)
+    for name, load in (("HAPT", load_hapt), ("mocap6", load_mocap6)):
+        for kind in ("augmented", "counted", "margins"):
+            rows[f"{name}, {kind}"] = partial(_recordings, load, kind)
+    return rows
+
+
+def _penalized(T: int, P: int, K: int) -> Row:
+    signal = make_signal(T, P, K)
+    form = ml.LowRankForm(signal.Z, shift=-signal.penalty)
+    return lambda: form.at(ml.ChangePoints()(form))
+
+
+def _steps(T: int, K: int) -> Row:
+    signal = steps(T, 8, K)
+    form = ml.LowRankForm(signal.Z, shift=-signal.penalty)
+    return lambda: form.at(ml.ChangePoints()(form))
+
+
+def _augmented(T: int, P: int, K: int, ratio: float) -> Row:
+    signal = make_signal(T, P, K)
+    Z = signal.Z * np.sqrt(ratio / signal.penalty)
+    form = ml.LowRankForm(Z, shift=1.0 - ratio).plus(signal.truth, 2.0)
+    return lambda: form.at(ml.ChangePoints()(form))
+
+
+def _counted(T: int, P: int, K: int, jump: float, count: int | None = None) -> Row:
+    signal = make_signal(T, P, K, jump)
+    form, count = ml.LowRankForm(signal.Z), count or off_hull(signal)
+    return lambda: form.at(ml.ChangePoints()(form, count))
+
+
+def _margins(T: int, P: int, K: int, count: int | None) -> Row:
+    signal = make_signal(T, P, K)
+    form = ml.LowRankForm(signal.Z, shift=-signal.penalty)
+    return lambda: _total(ml.boundary_margins(form, count, tolerance=2))
+
+
+def _total(margins: ml.BoundaryMargins) -> float:
+    return sum(float(a[np.isfinite(a)].sum()) for a in (margins.losses, margins.gains))
+
+
+def _recordings(load: Callable[..., Any], kind: str) -> Row:
+    """Twelve recordings of a data set under the metric learned from them."""
+    data = load().select(range(6 if load is load_mocap6 else 12))
+    learner = ml.ChangePointMetricLearner().fit(data.sequences, data.labels)
+    truths = [ml.Partition.from_runs(labels) for labels in data.labels]
+    forms = [ml.LowRankForm(Z, shift=-learner.penalty_) for Z in learner.transform(data.sequences)]
+    oracle = ml.ChangePoints()
+    if kind == "augmented":
+        worse = [form.plus(truth, 2.0).shifted(1.0) for form, truth in zip(forms, truths)]
+        return lambda: float(sum(form.at(oracle(form)) for form in worse))
+    pairs = [(form, truth.n_clusters) for form, truth in zip(forms, truths)]
+    if kind == "counted":
+        return lambda: float(sum(form.at(oracle(form, K)) for form, K in pairs))
+    return lambda: float(sum(_total(ml.boundary_margins(form, K)) for form, K in pairs))
+
+
+def switch_off(device: str | None, folder: str) -> None:
+    """Prepare a process: compile without one device, into a cache of its own."""
+    config: Any = importlib.import_module("numba").config
+    config.CACHE_DIR = os.path.join(folder, str(device))
+    if device is not None:
+        module, name, value = DEVICES[device]
+        setattr(importlib.import_module(_HOME + module), name, value)
+
+
+def measure(row: str, tiny: bool, repeats: int) -> tuple[float, float]:
+    """Least processor seconds of a row in this process, and its result."""
+    call, timing = rows_of(tiny)[row](), Timing()
+    timing.run(call)  # compiles
+    value, seconds = timing.result, []
+    for _ in range(1 if timing.processor[0] > 60.0 else repeats):
+        seconds.append(Timing().run(call).processor[0])
+    return min(seconds), value
+
+
+def ratios(row: str, pools: Mapping[str | None, Any], options: Any) -> dict[str, Any]:
+    """One line of the table: every process in turn, against the one with all devices."""
+    answers = {
+        device: pool.submit(measure, row, options.tiny, options.repeats).result()
+        for device, pool in pools.items()
+    }
+    (least, expected), cells = answers.pop(None), {}
+    for device, (seconds, value) in answers.items():
+        if abs(value - expected) > 1e-9 * (1.0 + abs(expected)):
+            raise RuntimeError(f"{row} has another objective without {device}.")
+        cells[str(device)] = round(seconds / least, 2)
+    return {"row": row, "all, ms": round(1e3 * least, 3), **cells}
+
+
+def main() -> None:
+    """Print and save the ratios."""
+    options = options_of(__doc__).parse_args()
+    report = Report("ablation", options, repeats=options.repeats)
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        pools = {
+            device: ProcessPoolExecutor(1, context, switch_off, (device, folder))
+            for device in (None, *DEVICES)
+        }
+        table = [ratios(row, pools, options) for row in rows_of(options.tiny)]
+        for pool in pools.values():
+            pool.shutdown()
+    largest = [
+        {"device": device, "largest": max(row[device] for row in table)} for device in DEVICES
+    ]
+    report.table("Time without a device over time with it", table)
+    report.table("Largest ratio of every device", largest)
+    report.table("Devices that were removed", REMOVED, _REMOVED_NOTE)
+    report.save()
+
+
+if __name__ == "__main__":
+    main()
