@@ -117,8 +117,11 @@ def _recordings(load: Callable[..., Any], kind: str) -> Row:
     """Twelve recordings of a data set under the metric learned from them."""
     data = load().select(range(6 if load is load_mocap6 else 12))
     learner = ml.ChangePointMetricLearner().fit(data.sequences, data.labels)
-    truths = [ml.Partition.from_runs(labels) for labels in data.labels]
-    forms = [ml.LowRankForm(Z, shift=-learner.penalty_) for Z in learner.transform(data.sequences)]
+    truths, penalty = (
+        [ml.Partition.from_runs(labels) for labels in data.labels],
+        learner.penalty_ or 0.0,
+    )
+    forms = [ml.LowRankForm(Z, shift=-penalty) for Z in learner.transform(data.sequences)]
     oracle = ml.ChangePoints()
     if kind == "augmented":
         worse = [form.plus(truth, 2.0).shifted(1.0) for form, truth in zip(forms, truths)]
