@@ -1,4 +1,7 @@
-"""What is run by ``python -m experiments.NAME``; Ctrl-C ends it with a sentence and status 130."""
+"""Experiments and benchmarks: the commands ``python -m experiments.NAME``.
+
+Ctrl-C ends each with one sentence and exit status 130.
+"""
 
 import sys
 from types import TracebackType

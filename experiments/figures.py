@@ -31,6 +31,7 @@ from typing import Any
 import jinja2
 
 from experiments.benchmarks.machine import cell, page_of
+from experiments.harness.house_map import house_picture, house_table
 from experiments.harness.pictures import ROOT, digest, take, texts_of, title_of
 from experiments.harness.report import results_markdown
 from experiments.harness.results import (
@@ -200,6 +201,10 @@ class Committed:
         """What an example of the README has printed."""
         text = (self.docs / "benchmarks" / "examples.json").read_text(encoding="utf-8")
         return f"```text\n{json.loads(text)['printed'][example].strip()}\n```"
+
+    def house(self) -> str:
+        """The table of the folders of the code, from their imports."""
+        return house_table()
 
     def picture(self, name: str) -> str:
         """A picture; its alternative text is the title that was drawn over it."""
@@ -378,6 +383,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         for page in other_pages(root):
             text = page.read_text(encoding="utf-8")
             pages[page] = filled(text, Committed(docs, page.parent))
+        pages[docs / "images" / "house.svg"] = house_picture()
         pages |= {page: kept(page.read_text("utf-8")) for page in docs.glob("research/*.md")}
         sources = {
             *docs.glob("*.rst"),

@@ -1,4 +1,4 @@
-"""Labeling recordings: which stretch to ask for next."""
+"""The label page, and which stretch of a recording to label next."""
 
 import lazy_loader
 

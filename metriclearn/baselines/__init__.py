@@ -1,4 +1,4 @@
-"""Metrics to compare with, each with ``components_``, and predictors that use them."""
+"""Metrics and predictors to compare with."""
 
 from metriclearn.baselines.closed_form import ClosedFormMetric as ClosedFormMetric
 from metriclearn.baselines.mmc import MMC as MMC

@@ -1,4 +1,4 @@
-"""Clusterers: partitions from points alone, after a learned metric through ``transform``.
+"""Clusterers of points, for use after a learned metric.
 
 The public names stand in ``__init__.pyi`` and load on first use.
 """

@@ -1,4 +1,4 @@
-"""Data sets: synthetic change-points, real recordings, and a user's own files.
+"""Data sets: synthetic, public, and the user's own files.
 
 The public names stand in ``__init__.pyi`` and load on first use.
 """

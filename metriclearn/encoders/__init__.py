@@ -1,4 +1,4 @@
-"""Networks that learn features under the structured hinge; needs torch and safetensors."""
+"""Networks that learn features under the structured hinge (torch)."""
 
 from typing import Any
 

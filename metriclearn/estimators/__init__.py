@@ -1,4 +1,4 @@
-"""What users fit, by scikit-learn's contract."""
+"""Estimators that users fit, by the contract of scikit-learn."""
 
 import pkgutil
 

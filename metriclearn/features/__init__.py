@@ -1,4 +1,4 @@
-"""Features: what turns recordings, images and columns into the matrix X."""
+"""Features: from recordings, images and columns to the matrix X."""
 
 import pkgutil
 

@@ -1,4 +1,4 @@
-"""Comparing partitions: every index of the papers, from labels, tables, points or graphs.
+"""Indices that compare partitions, from labels, tables, points or graphs.
 
 The public names stand in ``__init__.pyi`` and load on first use.
 """

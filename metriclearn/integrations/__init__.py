@@ -1,4 +1,4 @@
-"""Learned metrics where others work: adapters for aeon, sktime and skchange, an extra each.
+"""Adapters for aeon, sktime and skchange.
 
 Nothing of metriclearn imports them, and each imports its library alone: ``from
 metriclearn.integrations.aeon import MetricSegmenter``.

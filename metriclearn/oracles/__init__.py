@@ -1,4 +1,4 @@
-"""argmax ⟨A, M⟩: exact programs, relaxations, local search, completions, paths."""
+"""argmax ⟨A, M⟩: exact programs, relaxations, local search and completions."""
 
 import pkgutil
 

@@ -1,4 +1,4 @@
-"""Figures a person reads in five seconds: each function returns a matplotlib Figure.
+"""Figures: every function returns a matplotlib Figure.
 
 The title of a figure says its message. A notebook shows the returned figure. Where pyplot has been
 imported figures are its figures, too, and ``plt.show()`` shows them; nothing here imports it, so

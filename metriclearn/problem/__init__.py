@@ -1,4 +1,4 @@
-"""What is maximized and learned from: partitions, knowledge of them, forms, losses, the hinge."""
+"""The objective: partitions, partial labels, forms ⟨A, M⟩, losses and the hinge."""
 
 import pkgutil
 

@@ -1,4 +1,4 @@
-"""How it runs: executors, stored data, model files, checkpoints, callbacks, parameters."""
+"""Executors, stored data, model files, checkpoints, callbacks and parameters."""
 
 import pkgutil
 

@@ -1,4 +1,4 @@
-"""Similarities that a metric defines between nodes of a graph, for normalized cuts."""
+"""Similarities of graph nodes under a metric, for normalized cuts."""
 
 from metriclearn.similarities.joint import (
     FourierSimilarity,

@@ -1,4 +1,4 @@
-"""Metric cones, regularizers, and minimizers with certificates; they know nothing of partitions."""
+"""Metric cones, regularizers, and solvers with certificates; nothing about partitions."""
 
 import pkgutil
 

@@ -1,0 +1,152 @@
+"""The map of the code, drawn from its imports: every folder stands above the folders it uses."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from html import escape
+from pathlib import Path
+from textwrap import wrap
+from typing import NamedTuple
+
+from experiments.harness.pictures import ROOT
+
+_WIDTH, _MARGIN, _GAP, _LINE = 1180, 16, 10, 17
+_CHARACTER = 6.3  # average width of a letter of 12 px, in px
+_STYLE = (
+    ".bg{fill:#fff}.room{fill:#f3f5f8;stroke:#aab5c3}.name{font:600 15px system-ui,sans-serif;"
+    "fill:#1f2a37}.text{font:12px system-ui,sans-serif;fill:#33404f}@media (prefers-color-scheme:"
+    "dark){.bg{fill:#0f1620}.room{fill:#18222f;stroke:#46586d}.name{fill:#eef3f8}"
+    ".text{fill:#ccd7e2}}"
+)
+
+
+class Room(NamedTuple):
+    """A folder of the code.
+
+    Attributes
+    ----------
+    name : str
+        Its path, such as ``metriclearn/oracles``.
+    purpose : str
+        The first sentence of its docstring.
+    uses : tuple of str
+        Names of the rooms whose files it imports.
+    floor : int
+        0 for rooms that use no others, else one more than the highest room that it uses.
+    inner : tuple of str
+        Names of its own folders.
+    """
+
+    name: str
+    purpose: str
+    uses: tuple[str, ...]
+    floor: int
+    inner: tuple[str, ...]
+
+
+@cache
+def rooms() -> dict[str, Room]:
+    """The rooms of both packages by name, from the import graph."""
+    import grimp
+
+    graph = grimp.build_graph("metriclearn", "experiments", cache_dir=None)
+    top = {"experiments"} | {
+        module
+        for module in graph.find_children("metriclearn")
+        if (ROOT / module.replace(".", "/")).is_dir()
+    }
+    uses: dict[str, set[str]] = {name: set() for name in top}
+    for module in graph.modules:
+        home = _home(module, top)
+        for imported in graph.find_modules_directly_imported_by(module) if home else ():
+            other = _home(imported, top)
+            details = graph.get_import_details(importer=module, imported=imported)
+            if other not in (None, home) and not all(_is_for_types(item) for item in details):
+                uses[str(home)].add(str(other))
+    found = {}
+    for name in sorted(top):
+        folder = ROOT / name.replace(".", "/")
+        inner = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+        floor = _floor(name, uses)
+        below = tuple(sorted(_path(other) for other in uses[name]))
+        found[_path(name)] = Room(_path(name), _purpose(folder), below, floor, tuple(inner))
+    return found
+
+
+def _home(module: str, top: set[str]) -> str | None:
+    """The room of a module; None for files outside of rooms."""
+    return next((name for name in top if f"{module}.".startswith(f"{name}.")), None)
+
+
+def _is_for_types(details: object) -> bool:
+    """Whether an import is only made for the type checker."""
+    line = str(dict(details).get("line_contents", ""))  # type: ignore[call-overload]
+    return line.startswith("if TYPE_CHECKING")
+
+
+def _floor(name: str, uses: dict[str, set[str]], above: tuple[str, ...] = ()) -> int:
+    """How many rooms stand below a room, one on the other."""
+    below = [other for other in uses[name] if other not in above]
+    return max((1 + _floor(other, uses, (*above, name)) for other in below), default=0)
+
+
+def _path(name: str) -> str:
+    return name.replace(".", "/")
+
+
+def _purpose(folder: Path) -> str:
+    """The first line of the docstring of a package."""
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or ""
+    return text.partition("\n")[0].rstrip(".").replace("``", "")
+
+
+def house_table() -> str:
+    """A Markdown table of the rooms, from the top floor down."""
+    lines = ["| folder | contents | uses |", "|---|---|---|"]
+    for room in sorted(rooms().values(), key=lambda room: (-room.floor, room.name)):
+        inner = f" ({', '.join(f'`{name}/`' for name in room.inner)})" if room.inner else ""
+        uses = ", ".join(f"`{name.removeprefix('metriclearn/')}`" for name in room.uses)
+        lines.append(f"| `{room.name}/`{inner} | {room.purpose} | {uses} |")
+    return "\n".join(lines)
+
+
+def house_picture() -> str:
+    """The rooms as an SVG: a room stands higher than all rooms that it uses."""
+    floors: dict[int, list[Room]] = {}
+    for room in rooms().values():
+        floors.setdefault(room.floor, []).append(room)
+    parts, y = [], float(_MARGIN)
+    for floor in sorted(floors, reverse=True):
+        row = sorted(floors[floor])
+        width = (_WIDTH - 2 * _MARGIN - _GAP * (len(row) - 1)) / len(row)
+        texts = [_text(room, int((width - 20) / _CHARACTER)) for room in row]
+        height = 30 + _LINE * max(map(len, texts)) + 8
+        for place, (room, lines) in enumerate(zip(row, texts)):
+            parts.append(_box(room, lines, _MARGIN + place * (width + _GAP), y, width, height))
+        y += height + _GAP
+    title = "Folders of the code: each stands above all folders that it imports from"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {y:.0f}" role="img">'
+        f"<title>{title}</title><style>{_STYLE}</style>"
+        f'<rect class="bg" width="{_WIDTH}" height="{y:.0f}"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+def _text(room: Room, columns: int) -> list[str]:
+    """The purpose of a room and its own folders, as lines."""
+    inner = wrap(" · ".join(f"{name}/" for name in room.inner), columns)
+    return [*wrap(room.purpose, columns), *inner]
+
+
+def _box(room: Room, lines: list[str], x: float, y: float, width: float, height: float) -> str:
+    """One room of the picture."""
+    name = escape(f"{room.name.removeprefix('metriclearn/')}/")
+    texts = "".join(
+        f'<text class="text" x="{x + 10:.1f}" y="{y + 40 + _LINE * i:.1f}">{escape(line)}</text>'
+        for i, line in enumerate(lines)
+    )
+    return (
+        f'<rect class="room" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
+        f'rx="6"/><text class="name" x="{x + 10:.1f}" y="{y + 21:.1f}">{name}</text>{texts}'
+    )
