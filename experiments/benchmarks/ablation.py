@@ -53,7 +53,7 @@ _REMOVED_NOTE = (
 
 
 def rows_of(tiny: bool) -> dict[str, Callable[[], Row]]:
-    """Every row: a function that prepares its data and returns what is timed."""
+    """For every row, a function that prepares its data and returns the call to time."""
     if tiny:
         return {
             "penalized": partial(_penalized, *TINY),
@@ -133,7 +133,7 @@ def _recordings(load: Callable[..., Any], kind: str) -> Row:
 
 
 def switch_off(device: str | None, folder: str) -> None:
-    """Prepare a process: compile without one device, into a cache of its own."""
+    """Prepare a process: compile without one device, into a separate cache."""
     config: Any = importlib.import_module("numba").config
     config.CACHE_DIR = os.path.join(folder, str(device))
     if device is not None:

@@ -3,13 +3,13 @@
     python -m experiments.benchmarks.change_points [--out FOLDER] [--repeats 7] [--skip-slow]
 
 The data are X = Z L⁻¹ with L a random symmetric matrix, B = LLᵀ the metric, and Z piecewise
-constant plus noise of variance one: under the metric the noise is white, which is what fastcpd's
-mean model is told. All programs minimize ‖Z − MZ‖² + penalty · (number of segments), with
+constant plus noise of variance one: under the metric the noise is white, as
+fastcpd's mean model assumes. All programs minimize ‖Z − MZ‖² + penalty · (number of segments), with
 penalty 2 P log T where none is stated; fastcpd's half of it is its ``beta`` with the adjustment
 "BIC". Programs are timed only where their objectives are equal to 1e-9 (relative). Times are
 medians of processor time, taken in turns, one thread: unlike wall time they do not favor short
-programs on a busy machine. Memory is that of ours, measured in a process of its own: the most it
-takes above what is there before the call, X and Z among it.
+programs on a busy machine. Memory is ours, measured in a separate process: the
+peak above the memory in use before the call, which includes X and Z.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def augmented(signal: Signal, repeats: int, ratio: float | None) -> dict[str, An
 def of_length(
     n_features: int, sizes: Sequence[int], counts: Mapping[str, Callable[[int], int]], repeats: int
 ) -> list[dict[str, Any]]:
-    """Seconds against T, Z given, of ours and of peers that a quadratic cost leaves in reach."""
+    """Seconds against T, Z given, for ours and the peers whose quadratic cost is affordable."""
     rows = []
     for words, count in counts.items():
         peers = {"ours", "ruptures KernelCPD", "fastcpd mean", "skchange FPOP"}

@@ -1,11 +1,11 @@
-"""Confidence of change-points: are probabilities right on users never seen, and what they cost.
+"""Confidence of change-points: whether probabilities hold on unseen users, and their cost.
 
     python -m experiments.benchmarks.confidence [--out FOLDER]
 
 HAPT, windows of half a second: the metric is learned and calibrated on the users that the
 experiment hapt trains on, and its probabilities are held against the changes of its test users. A
-predicted change is true where a true one is within the tolerance. Processor seconds are those of
-predict_change_points and of boundary_margins, by turns, on the recordings of the test users and on
+predicted change is true where a true one is within the tolerance. Processor seconds are measured
+for predict_change_points and boundary_margins in turns, on the recordings of the test users and on
 planted steps.
 """
 
@@ -33,7 +33,7 @@ _DRAWN = 1.0
 _CLEAR = (300, 6), (2000, 20), (4000, 40), (20000, 100)  # samples, and segments that are clear
 
 
-def told(
+def probabilities_and_outcomes(
     model: MahalanobisSegmenter, train: LabeledSequences, test: LabeledSequences, tolerance: int
 ) -> tuple[NDArray, NDArray]:
     """Probability of every predicted change of the test data, and whether it is true."""
@@ -65,7 +65,7 @@ def cost(
 
 
 def clear_steps(n_samples: int, n_segments: int) -> tuple[NDArray, int]:
-    """Steps that nothing hides, and how many segments they have."""
+    """Steps far above the noise, and their number of segments."""
     counts = n_segments, n_segments
     steps = make_change_points(1, n_samples, 36, 36, counts, jump=3.0, random_state=0)
     return steps.sequences[0], n_segments
@@ -77,7 +77,7 @@ def cases(
     planted: MahalanobisSegmenter,
     steps: LabeledSequences,
 ) -> list[tuple[str, MahalanobisSegmenter, Sequence[NDArray], Any]]:
-    """What is timed: penalties, and numbers of segments that are right, too small and too large."""
+    """The cases to time: penalties, and right, too small and too large numbers of segments."""
     true = [Partition.from_runs(labels).n_clusters for labels in test.labels]
     n_steps = Partition.from_runs(steps.labels[0]).n_clusters
     clear = [clear_steps(n, K) for n, K in _CLEAR if n <= len(steps.sequences[0])]
@@ -118,7 +118,9 @@ def main() -> None:
     for name, learner in learners.items():
         learner.fit(train.sequences, train.labels)
         for seconds in _SECONDS:
-            given, outcomes = told(learner, train, test, round(seconds * _RATE))
+            given, outcomes = probabilities_and_outcomes(
+                learner, train, test, round(seconds * _RATE)
+            )
             rows.append(
                 {
                     "metric": name,

@@ -1,4 +1,4 @@
-"""Completing a clustering: K-means that keeps what is known."""
+"""Completing a clustering: K-means that keeps the given labels and spans."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class _Groups(NamedTuple):
 class ConstrainedKMeans(BaseEstimator):
     """A good ⟨ZZᵀ + cI, M⟩ over the clusterings that agree with labels and same spans.
 
-    Samples with one label, and those of a same span, are one group and move as one (must-link by
-    label); groups with different labels never share a cluster, each has one of its own and seeds
+    Samples with the same label, or in one span, form a group and move together (must-link by
+    label). Groups with different labels never share a cluster. Each has its own and seeds
     its center (Constrained-KMeans of Basu, Banerjee & Mooney 2002). Lloyd's iterations over group
     means weighted by size, from several starts; the value grows with every iteration, to a local
     maximum. With the number of clusters unknown, clusters are added one at a time from the
@@ -99,7 +99,7 @@ class ConstrainedKMeans(BaseEstimator):
 def spectral_completion(form: Any, n_clusters: int | None, known: PartialPartition) -> Partition:
     """A completion of ``known`` under any form that can be multiplied by, such as a similarity.
 
-    Spectral clustering that keeps what is known: :class:`ConstrainedKMeans` on the K leading
+    Spectral clustering that keeps the labels: :class:`ConstrainedKMeans` on the K leading
     eigenvectors of A, the relaxed maximizer of ⟨A, M⟩. The number of clusters must be given.
 
     Raises

@@ -20,7 +20,7 @@ from metriclearn.running.parameters import Needs, component
 
 # Kernels that allocate nothing count no references.
 _WITHIN: Any = {"nogil": True, "_nrt": False, "forceinline": True}
-_RISE = 1e-10  # of the cluster values involved: smaller rises of ⟨A, M⟩ are rounding
+_RISE = 1e-10  # relative to the cluster values: smaller rises of ⟨A, M⟩ are rounding
 
 
 class Bounds(NamedTuple):
@@ -160,7 +160,7 @@ def _improve(Z, labels, n_clusters, terms, free, max_passes):
 
     A cluster C has the value (‖Σ_C z‖² − κ Σ_d |C∩D_d|²/|D_d|)/|C| + c, with D_d the true clusters.
     We store its sum of factors, its counts |C∩D_d|, its size and the two squares. So each candidate
-    move is O(r), and a sample O(Kr). With ``free`` a sample may leave to a cluster of its own, and
+    move is O(r), and a sample O(Kr). With ``free`` a sample may leave and open a new cluster, and
     a cluster may lose its last sample.
     """
     room = min(len(Z), 2 * n_clusters + 16) if free else n_clusters

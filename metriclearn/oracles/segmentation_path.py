@@ -237,10 +237,10 @@ def best_penalty(
     is too, and its minimum over all penalties is found without a grid. Among equally good
     intervals the widest (in ratio) wins, and its geometric mean is returned.
 
-    A path of a sequence with K* segments is first followed to 4K* + 10 of them. As
-    ‖M − N‖² ≥ K − K* for K segments, smaller penalties can be ruled out, or paths go on. Other
-    losses than ‖M − N‖² have no such bound: the penalties compared are then those at which every
-    path is known.
+    The path of a sequence with K* segments is first computed up to 4K* + 10 segments. As
+    ‖M − N‖² ≥ K − K* for K segments, smaller penalties can then be excluded, or the paths are
+    extended. Other losses than ‖M − N‖² have no such bound. For them we compare only the penalties
+    that all paths cover.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def best_penalty(
     weights : array (N,), optional
     min_size : int
     loss : Loss
-        ℓ; of the truths it gets.
+        ℓ, called with the truths.
 
     Returns
     -------

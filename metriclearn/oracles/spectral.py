@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.problem.partition import check_count
 from metriclearn.problem.projector import Projector
 
-_TIE = 1e-11  # of the largest eigenvalue: closer ones count as equal
+_TIE = 1e-11  # relative to the largest eigenvalue: closer ones count as equal
 _LANCZOS_TIE = 1e-8  # what Lanczos iterations cannot tell apart
 # Tuned by time on two cores. Lanczos iterations for a matrix in memory pay from this size on and up
 # to this share (one in ten) of the spectrum; a full decomposition of a form known through products
@@ -30,7 +30,7 @@ class SpectralRelaxation(BaseEstimator):
     positive eigenvalue. For A = ZZᵀ − κN + cI everything happens in the span of [Y, Z], of at
     most r + K dimensions; outside it A is cI, and M* = UUᵀ + I − QQᵀ where c > 0, or where fewer
     than K eigenvalues inside are nonnegative (then with the weight that makes Tr M* = K).
-    Eigenvalues that tie at the cut share what is left equally, so that M* is unique.
+    Eigenvalues that tie at the cut share the rest of K equally, so that M* is unique.
 
     O(Tr² + (r+K)³), or O((P+K)³) for the forms of samples with a subspace. A dense form takes a
     full eigendecomposition, or when large Lanczos iterations for its leading eigenvectors.
@@ -115,14 +115,14 @@ def _shares(
         cut = 0.0 if count <= positive + outside else float(np.sort(values)[outside - count])
     above, tied = values > cut + tie, np.abs(values - cut) <= tie
     outside_above, outside_tied = cut < -tie, abs(cut) <= tie
-    # What is above the cut counts fully, and what ties with it shares what is left of K.
+    # Eigenvalues above the cut count fully, and those that tie with it share the rest of K.
     left = count - int(np.sum(above)) - outside * outside_above
     share = left / max(1, int(np.sum(tied)) + outside * outside_tied)
     return above + share * tied, float(outside_above) + share * outside_tied
 
 
 def _leading(matrix: NDArray, n_clusters: int | None) -> tuple[NDArray, NDArray]:
-    """Leading eigenpairs, ascending: K of them, or at least all those of positive eigenvalues.
+    """Leading eigenpairs, ascending: K of them, or at least all with positive eigenvalues.
 
     All of the spectrum where Lanczos iterations fail or are not worth it, or where the last
     eigenvalue wanted ties with the next.

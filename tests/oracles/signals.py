@@ -9,7 +9,7 @@ ALPHAS = (0.0, 0.1, 0.5, 1.0, 2.0)
 
 
 def random_segmentation(rng: np.random.Generator, T: int) -> Partition:
-    """Of 1 to 10 segments."""
+    """A segmentation into 1 to 10 segments."""
     K = int(rng.integers(1, min(T, 10) + 1))
     cuts = rng.choice(np.arange(1, T), K - 1, replace=False) if K > 1 else []
     return Partition.from_change_points(cuts, T)

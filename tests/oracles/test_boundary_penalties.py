@@ -16,7 +16,7 @@ from tests.strategies import partial_partitions
 
 
 def draw_penalties(rng: np.random.Generator, T: int) -> np.ndarray:
-    """Of one sign or both, small or large beside the values; integers make ties."""
+    """Penalties of one sign or both, small or large against the values; integers make ties."""
     scale = float(rng.choice([0.1, 1.0, 10.0]))
     low = float(rng.choice([-1.0, 0.0]))
     penalties = rng.uniform(low, low + float(rng.choice([0.5, 1.0, 2.0])), T + 1)
@@ -28,7 +28,7 @@ def of_changes(penalties: np.ndarray, segmentations) -> np.ndarray:
     return np.array([penalties[list(ends[:-1])].sum() for ends in segmentations])
 
 
-@settings(max_examples=examples(700), deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     partial_partitions(9),
     st.integers(0, 10**6),
@@ -111,7 +111,7 @@ def test_equals_the_quadratic_program(seed) -> None:
             assert penalized.at(answer) == pytest.approx(counted[K - 1], **close)
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(2, 9), st.integers(0, 10**6), st.integers(1, 3), st.booleans())
 def test_margins_equal_enumeration(T, seed, min_size, counted) -> None:
     rng = np.random.default_rng(seed)

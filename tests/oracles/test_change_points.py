@@ -55,7 +55,7 @@ def test_equals_algorithm_1(seed, known) -> None:
 
 
 def values_of_every_count(form: LowRankForm, min_size: int) -> list[float]:
-    """V(K) for every possible K, equal to those of Algorithm 1."""
+    """V(K) for every possible K, equal to the values of Algorithm 1."""
     values = []
     for K in range(1, form.n_samples // min_size + 1):
         answer = ChangePoints(min_size)(form, K)
@@ -278,7 +278,7 @@ def test_long_signals_with_few_changes(n_changes, weight, min_size) -> None:
 @pytest.mark.parametrize("n_segments", [1, 6, 60])
 @pytest.mark.parametrize("penalty", [0.5, 1.0, 1.05, 2.0, 4.0])
 def test_penalties_of_the_order_of_the_loss(penalty, n_segments) -> None:
-    """Bounds hold for one true segment and grow within: of changes seen, hidden and elsewhere."""
+    """Bounds grow within a true segment, whether its changes are seen, hidden or elsewhere."""
     rng = np.random.default_rng(n_segments)
     T, r = 500, 4
     for jump, moved in ((0.0, 0), (0.4, 0), (2.0, 0), (2.0, 17)):

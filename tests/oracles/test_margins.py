@@ -28,7 +28,7 @@ def by_enumeration(segmentations, values, T, change_points, tolerance):
     return np.array(losses), np.array([0.0, *gains])
 
 
-@settings(max_examples=examples(600), deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(
     partial_partitions(9),
     st.integers(0, 10**6),

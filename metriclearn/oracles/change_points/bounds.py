@@ -6,9 +6,10 @@ All follow from one inequality. For every split t of (s,u]
 
 with slack(t) = κ − c for true segments: the difference is −vᵀ(ZZᵀ − κN)v − c for a unit vector v,
 and N is a projection. With charges only the pieces around t count. Each function below states its
-claim and the proof. (*) concerns f alone, so every claim holds for each ``min_size``, under each
-rule for segments and with penalties p_t of either sign: with F(t) the best value of the samples
-before t *less p_t*, the best last segment of a longer prefix u is argmax_s F(s) + f(s,u).
+claim and the proof. (*) concerns f alone, so every claim holds for each ``min_size`` and under each
+rule for segments. It holds for penalties p_t of either sign, too: F(t) is the best value of the
+samples before t *less p_t*, and the best last segment of a longer prefix u is still
+argmax_s F(s) + f(s,u).
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class Levels(NamedTuple):
     """Groups of live starts with one checkpoint each, the oldest first; ``number[0]`` are in use.
 
     Level k has the cold starts from first[k] to hot[k] and the hot ones up to first[k + 1].
-    ``largest`` is the largest bound of the cold ones, ``growth`` that of :func:`gain`, ``spent``
-    the work on the level since its checkpoint and ``cost`` what its renewal takes.
+    ``largest`` is the largest bound of the cold ones, ``growth`` an argument of :func:`gain`,
+    ``spent`` the work on the level since its checkpoint, and ``cost`` the work of its renewal.
     """
 
     number: NDArray
@@ -126,7 +127,7 @@ def no_fresh(signal, first):
 
 @njit(**LIGHT)
 def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
-    """Try the fresh starts at the end u, unless one bound excludes them all.
+    """Try the fresh starts at the end u, unless one bound excludes them all; store their values.
 
     Claim: f(s,u) ≤ f(s,t) + Σ|x|² of the samples x from t to u, plus κ if f(s,t) has a loss term.
     Proof: |a+b|²/(m+n) ≤ |a|²/m + |b|²/n for sums a, b of m, n samples, and g/(u−s) is in [0, 1].
@@ -135,6 +136,7 @@ def try_fresh(signal, F, u, allowed, fresh, values, n_live, best):
     newest = u - signal.min_size
     looked, spread, top = newest + 1 - fresh.first, fresh.spread, fresh.top
     if spread >= 0.0:
+        # The newest start is the only one that has no value yet: its own f(s,u) takes its place.
         spread += energy(signal.cumulative, u - 1, u)
         value = energy(signal.cumulative, newest, u) / signal.min_size + signal.c
         top = max(top, F[newest] + value - spread)
@@ -162,13 +164,14 @@ def try_levels(signal, F, u, allowed, live, levels, best):
     """
     n_levels = INTEGER(levels.number[0])
     due, slack = n_levels, split_slack(signal.slack, signal.weight, signal.c, u)
+    # Newest levels first: their starts win most often, and a high incumbent excludes older levels.
     for k in range(n_levels - 1, -1, -1):
         t, work = INTEGER(levels.checkpoint[k]), INTEGER(0)
         common = segment_value(signal, t, u)
         common += gain(signal.truth, signal.weight, levels.growth[k], t, u)
         j = INTEGER(levels.first[k + 1])
         while j > levels.first[k]:
-            if j == levels.hot[k]:
+            if j == levels.hot[k]:  # the hot ones are done
                 if levels.largest[k] + common <= best.value:
                     break
                 work += 1 + (j - levels.first[k]) // 16
@@ -204,6 +207,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     """
     _, _, _, _, slacks, rules, _, min_size, c = signal
     begin, n = INTEGER(levels.first[due]), INTEGER(levels.first[levels.number[0]])
+    # Fresh starts join the live ones. Starts without a segmentation before them never win.
     old = n
     for s in range(max(fresh.first, low), u - min_size + 1):
         if F[s] > -np.inf:
@@ -215,6 +219,8 @@ def renew(signal, F, u, low, fresh, live, levels, due):
     near, slack = split_slack(slacks, at_once, c, u), split_slack(slacks, most, c, u)
     rounding = 1e-14 * abs(F[u])  # without noise there are ties, and their last bits decide
     until, kept = legal_from(rules, u, min_size), begin
+    # Values of fresh starts that were just tried lie where try_fresh put them, behind the old ones.
+    # Kept starts move down only, so that none of these values is overwritten before it is read.
     known = n if fresh.looked == 0 or rules is not None else old
     for j in range(begin, n):
         s, end = INTEGER(live.starts[j]), live.expiry[j]
@@ -247,6 +253,7 @@ def _set_level(k, u, stop, hot_from, growth, live, levels):
             expiry[j], expiry[cold] = expiry[cold], expiry[j]
             cold += 1
     levels.hot[k] = cold
+    # The next level begins with the hot starts and the same checkpoint: no bound changes.
     last = k
     if cold - begin > LEVEL and k + 2 < len(levels.first):
         last = k + 1
@@ -287,7 +294,7 @@ def _growth(truth, kappa, first, t):
     if first >= begin:
         return 0.0
     q, passed, size = begin - first, t - begin, begin - truth[INTEGER(begin), START]
-    if q <= size:
+    if q <= size:  # within the true segment before
         kept = q / (q + passed)  # squares are products: numba takes long to compile **
         return kappa * kept * kept * (1.0 / size + share)
     slope = 1.0 - 2.0 * share * passed  # the bound falls with q once q · slope exceeds passed

@@ -27,6 +27,7 @@ def best_layers(signal, n_segments, positions, rest, floor):
     parent = np.full((n_segments, n), -1, dtype=np.int32)
     value = np.full(n, -np.inf)
     for k in range(n_segments):
+        # The first layer has only the segments that begin at 0.
         following = np.full(n, -np.inf)
         for i in range(-1 if k == 0 else 0, 0 if k == 0 else n - 1):
             s = 0 if k == 0 else positions[i]
@@ -42,6 +43,7 @@ def best_layers(signal, n_segments, positions, rest, floor):
                     if candidate > following[j]:
                         following[j], parent[k, j] = candidate, i
         value = following
+    # Back from T through the places of the ends before.
     ends, j = np.empty(n_segments, dtype=np.int64), n - 1
     if value[j] > -np.inf:
         for k in range(n_segments - 1, -1, -1):

@@ -1,15 +1,15 @@
 """How certain each change-point is, exactly: max-marginals of the program that finds them.
 
-With F(t) the best value of the samples before t and B(t) that of the samples from t on, both less
-the penalty p_t of a change at t, the best segmentation with a change at t has the value
-F(t) + B(t) + p_t, and the best one without any change from t−δ to t+δ
+F(t) is the best value of the samples before t and B(t) the best value of the samples from t on,
+both less the penalty p_t of a change at t. The best segmentation with a change at t has the value
+F(t) + B(t) + p_t, and the best one without any change from t−δ to t+δ has the value
 
     W(t) = max F(s) + f(s,u) + B(u)    over segments (s, u] with s < t − δ or s = 0, and so for u,
 
 f being the value of a segment. One program runs forward and one backward.
 
-With a given number K of segments, F and B are those at a penalty λ that is added again K times: no
-segmentation into K segments is worth more than F(t) + B(t) + p_t + λK. The difference, its deficit,
+With a given number K of segments, we take F and B at a penalty λ and add it again K times: no
+segmentation into K segments has a value above F(t) + B(t) + p_t + λK. The difference, its deficit,
 is a sum over its segments, each at least 0. So we keep only segments whose deficit is at most a
 window, and layers for only the numbers of segments that then occur. A deficit within the window is
 exact. λ is the penalty at which K − 1 segments are as good as K: a change elsewhere mostly replaces
@@ -115,7 +115,7 @@ class BoundaryMargins:
 
     @property
     def typical_score(self) -> float:
-        """Small beside most changes and beside one change more, 0 without any change.
+        """Small against most changes and against one more change, 0 without any change.
 
         A tenth of the median of the finite losses, at most half of what a change at the median
         position costs: for the cost of one change more, every change could move anywhere.
@@ -280,7 +280,7 @@ def _given_count(
             behind = _widened(turned, backward[::-1].copy(), behind, *mirrored, n)
         if not unknown.any():
             without, exact = _without(signal, sides, ends[:-1], tolerance)
-            if exact.all():
+            if exact.all():  # else a boundary needs more than the windows hold
                 return through - lacking + penalty * n, without + penalty * n
         window = max(_WIDER * window, wide)
         if window >= largest:
@@ -319,6 +319,7 @@ def _without(signal, sides, boundaries, tolerance):
     for k in range(n):
         # where no change is; the ends of the samples are none
         first, last = max(1, boundaries[k] - tolerance), min(T - 1, boundaries[k] + tolerance)
+        # Boundaries before and after the gap: changes within the tolerance count as the same.
         i = j = k
         while i >= 0 and boundaries[i] >= first:
             i -= 1
@@ -452,7 +453,7 @@ def _no_layers(T: int) -> Layers:
 
 
 def _turned(layers: Layers) -> Layers:
-    """Layers of the samples from every t on, from those of the reversed samples."""
+    """Layers of the samples from every t on, from the layers of the reversed samples."""
     return Layers(layers.rows[::-1].copy(), layers.deficits, layers.limits[::-1].copy())
 
 
@@ -473,6 +474,7 @@ def _widened(signal, best, layers, needs, lost, n_segments):
             if needs[u] > limits[u] and best[u] > -np.inf:
                 for i in range(_near(signal, best, lost, needs[u], u, near, lacks)):
                     needs[near[i]] = max(needs[near[i]], needs[u] - lacks[i])
+    # Forward, so that the rows of all starts are complete when an end reads them.
     for u in range(1, T + 1):
         if needs[u] > limits[u] and best[u] > -np.inf:
             found = _near(signal, best, lost, needs[u], u, near, lacks)
@@ -534,6 +536,7 @@ def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
         for k in range(min(number, n_segments - fewest)):
             place = fewest + 1 + k - first
             row[place] = min(row[place], deficits[begin + k] + lacks[i])
+    # Deficits beyond the window are not exact and leave the row.
     while last >= first and not row[last - first] <= window:
         last -= 1
     rows[u, 0], rows[u, 1], rows[u, 2] = size, first, max(0, last - first + 1)
@@ -542,9 +545,9 @@ def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
 
 @njit(**LIGHT)
 def _least_deficit(ahead, behind, s, u, n_segments):
-    """Of n segments, some before s and the others after u, and the limit up to which it is exact.
+    """The least deficit of n segments, some before s and the others after u, and its limit.
 
-    Infinite where there are none within the limit; 0 without layers.
+    It is exact up to the limit, infinite where there are none within it, and 0 without layers.
     """
     if ahead is None:
         return 0.0, np.inf
@@ -558,7 +561,7 @@ def _least_deficit(ahead, behind, s, u, n_segments):
 
 @njit(**CALLED)
 def _least_deficits(sides):
-    """Of n segments with a change at every t."""
+    """The least deficit of n segments with a change at every t."""
     least = np.empty(len(sides.forward))
     for t in range(len(least)):
         least[t] = _least_deficit(sides.ahead, sides.behind, t, t, sides.n_segments)[0]

@@ -48,6 +48,7 @@ def best_segmentation(signal):
     for t in range(T + 1):
         F[t], last[t] = -np.inf, -1
     F[0] = 0.0
+    # last[u] is the start of the segment that ends in u; bounds and starts share these arrays.
     live, levels = Live(positions[1], values[1], positions[2]), new_levels()
     fresh, best = no_fresh(signal, INTEGER(0)), Incumbent(-np.inf, INTEGER(0))
     for u in range(min_size, T + 1):
@@ -59,6 +60,7 @@ def best_segmentation(signal):
         if allowed[0] <= s < allowed[1]:
             best = Incumbent(F[s] + segment_value(signal, s, u), s)
         n_live = INTEGER(levels.first[levels.number[0]])
+        # Fresh starts, then live ones: both compare bounds with the incumbent, so order is speed.
         best, fresh = try_fresh(signal, F, u, allowed, fresh, live.bounds, n_live, best)
         best, due = try_levels(signal, F, u, allowed, live, levels, best)
         F[u], last[u] = best.value - penalty_at(signal.penalties, u), best.start

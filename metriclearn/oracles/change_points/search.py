@@ -28,7 +28,7 @@ from metriclearn.problem.partition import Partition, check_count
 
 _LARGEST = 1e280  # penalty or weight: the sum of 2³¹ such segments is still finite
 # Distances are tabulated from this number of features on and up to this number of samples, unless
-# the worths of boundaries have a gap of this many standard deviations between changes and noise.
+# a gap of this many standard deviations separates the boundaries to keep from the others.
 WIDE, _SHORT, _CLEAR = 64, 2048, 0.5
 GUESS = True  # try a penalty between the losses of single mergers
 
@@ -36,11 +36,11 @@ GUESS = True  # try a penalty between the losses of single mergers
 class ChangePoints(BaseEstimator):
     """argmax ⟨A, M⟩ over segmentations for A = ZZᵀ − κN + cI, exactly.
 
-    The number of segments follows from c, or is given. Unknown: one pruned dynamic program.
-    Known: the penalty per segment is moved along secants of the concave hull of (K, V(K)) until
-    the program returns K segments, and only if K is not on the hull a layered program runs over
-    the few positions that the search could not rule out. O(Tr) memory; a handful of microseconds
-    per sample. The pruning rule is (*) above.
+    The number of segments follows from c, or is given. If it is not given, one pruned dynamic
+    program finds the answer. If it is, the penalty of a segment moves along secants of the concave
+    hull of (K, V(K)) until the program returns K segments. Only if K is not on the hull, a layered
+    program runs over the few positions that the search could not exclude. O(Tr) memory and a
+    fraction of a microsecond per sample.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class ChangePoints(BaseEstimator):
 
 
 def segmentation_oracle(oracle: Any, min_size: int) -> Any:
-    """A copy of an oracle with the smallest segment, where it knows one; ChangePoints for None."""
+    """A copy of an oracle with this ``min_size``, if it has one; ChangePoints for None."""
     if oracle is None:
         return ChangePoints(min_size)
     oracle = clone(oracle, safe=False)
@@ -261,8 +261,8 @@ class PenalizedSegmentation:
     def tabulate(self, n_segments: int) -> None:
         """Replace S of a wide signal by a table of all ‖S_u − S_s‖², (T+1, T+1, 1).
 
-        One product makes it. It takes at most twice the memory of S, and pays where many programs
-        are likely: where the worths of single boundaries have no gap at that number of segments.
+        One product makes it. It takes at most twice the memory of S. It pays where many programs
+        are likely: where no gap separates the boundaries to keep from the others.
         """
         S = self.signal.cumulative
         wide = S.ndim == 2 and S.shape[1] >= WIDE and len(S) <= min(_SHORT, 2 * S.shape[1]) + 1
@@ -271,6 +271,7 @@ class PenalizedSegmentation:
         worths = np.sort(boundary_worths(self.signal, self.extremes[1].ends))
         if np.ptp(worths[-n_segments:][:2]) >= _CLEAR * worths.std():
             return
+        # ‖S_u‖² + ‖S_s‖² − 2⟨S_u, S_s⟩, in place.
         table = S @ S.T
         squares = table.diagonal().copy()
         table *= -2.0
@@ -352,7 +353,7 @@ class PenalizedSegmentation:
         positions = np.union1d(order[:count], [T])
         while True:
             value, ends = best_layers(signal, n_segments, positions, backward, floor)
-            if value == -np.inf:
+            if value == -np.inf:  # too few positions for K segments
                 count *= 2
                 positions = np.union1d(order[:count], [T])
                 continue

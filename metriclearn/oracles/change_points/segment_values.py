@@ -24,6 +24,8 @@ from metriclearn.problem.losses import charge
 
 # Python calls the first kind of kernel. Other kernels alone call the second kind, which is compiled
 # with its callers and cannot be called from Python.
+# Numba caches the first kind by the file that it stands in: after a change in another file of this
+# folder, touch recursion.py and margins.py, or set NUMBA_CACHE_DIR to a new folder.
 CALLED: Any = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}
 WITHIN: Any = {
     "nogil": True,
@@ -133,7 +135,7 @@ def energy(S, s, u):
 @njit(**LIGHT)
 def overlap(truth, s, u):
     """g(s,u): interior true segments count their length, the two at the ends their share."""
-    if s >= truth[u, START]:
+    if s >= truth[u, START]:  # both ends in one true segment
         return float((u - s) * (u - s)) * truth[u, SHARE]
     return truth[u, BEFORE] + truth[s, AFTER]
 
@@ -168,7 +170,7 @@ def allowed_starts(rules, u, stop):
     """(low, high): segments (s, u] are allowed for low ≤ s < high, at most ``stop``."""
     if rules is None:
         return 0, stop
-    if rules[_ALLOWED, u] == 0:
+    if rules[_ALLOWED, u] == 0:  # no change may be at u
         return 0, 0
     return rules[_FLOOR, u], min(rules[_CEILING, u], stop)
 
