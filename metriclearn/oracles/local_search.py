@@ -126,6 +126,7 @@ class LocalSearch(ComponentParameters):
                 "SpectralRelaxation for other forms."
             )
         relaxed = self.relaxation(form, n_clusters) if relaxed is None else relaxed
+        # The true partition is a start, so that the hinge is never negative.
         starts = [self.rounding(relaxed, n_clusters)]
         if form.truth is not None and n_clusters in (None, form.truth.n_clusters):
             starts.append(form.truth)
@@ -180,6 +181,7 @@ def _improve(Z, labels, n_clusters, terms, free, max_passes):
         changed = False
         for i in range(len(Z)):
             a, d = labels[i], terms.labels[i]
+            # With K given the last sample of a cluster stays.
             if clusters.sizes[a] == 1.0 and not free:
                 continue
             target = _best_target(Z[i], a, d, clusters, used, terms, free)

@@ -229,6 +229,7 @@ def renew(signal, F, u, low, fresh, live, levels, due):
             value = F[s] + segment_value(signal, s, u)
         if value + slack <= F[u]:
             end = min(end, until)
+        # A start that expires at the next end would not be tried again.
         if s >= low and end > u + 1:
             live.starts[kept], live.expiry[kept] = s, end
             live.bounds[kept], kept = value + near + rounding, kept + 1

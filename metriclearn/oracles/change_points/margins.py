@@ -249,6 +249,7 @@ def _given_count(
         through = np.full(T + 1, -np.inf)
         through[-1] = 0.0  # best of all
         return through, np.empty(0)
+    # Both sides and all deficits are taken at one penalty, at which K segments are about best.
     penalty, window = _tight_penalty(problem, ends)
     signal, turned = (p.signal.penalized(penalty) for p in (problem, problem.mirrored()))
     forward, backward = map(np.ascontiguousarray, problem.both_sides(penalty))
@@ -271,6 +272,7 @@ def _given_count(
                 break
             # A sum of deficits beyond the window belongs to a segmentation, so it is wide enough.
             enough = (lacking < np.inf) & (ahead.limits > window)
+            # Only where the least deficit is not yet certain, at positions that could still lower it.
             more = np.where(enough, 1.01 * lacking, need)
             needs = np.where(unknown, np.maximum(needs, more), needs)
             most, need = np.max((lost + needs)[unknown]) + window, _WIDER * need
@@ -527,6 +529,7 @@ def _add_row(rows, deficits, size, u, near, lacks, n_segments, window):
         if rows[near[i], 2] > 0:
             first = min(first, rows[near[i], 1] + 1)
             last = max(last, min(n_segments, rows[near[i], 1] + rows[near[i], 2]))
+    # The row is written anew at the end of the store: its old place may be too short.
     row = deficits[size : size + max(0, last - first + 1)]
     row[:] = np.inf
     for k in range(number):

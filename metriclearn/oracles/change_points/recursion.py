@@ -84,6 +84,7 @@ def _walk_back(last):
     while t > 0:
         t, n_segments = INTEGER(last[t]), n_segments + 1
     ends, t = np.empty(n_segments, dtype=np.int64), INTEGER(len(last) - 1)
+    # From the last segment to the first.
     for k in range(n_segments - 1, -1, -1):
         ends[k], t = t, INTEGER(last[t])
     return ends

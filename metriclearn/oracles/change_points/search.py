@@ -266,6 +266,7 @@ class PenalizedSegmentation:
         """
         S = self.signal.cumulative
         wide = S.ndim == 2 and S.shape[1] >= WIDE and len(S) <= min(_SHORT, 2 * S.shape[1]) + 1
+        # The table holds energies only, so that no other term may need S.
         if not wide or not self.signal.is_plain:
             return
         worths = np.sort(boundary_worths(self.signal, self.extremes[1].ends))
@@ -329,6 +330,7 @@ class PenalizedSegmentation:
         penalty = slope(low, high)
         vertex = self.solve(penalty)
         gain = (vertex.value - penalty * len(vertex.ends)) - (low.value - penalty * len(low.ends))
+        # Gains that small are rounding: the vertex lies on the chord.
         rounding = 1e-12 * (abs(low.value) + abs(high.value) + abs(penalty) * len(high.ends))
         inside = len(low.ends) < len(vertex.ends) < len(high.ends)
         return vertex if gain > rounding and inside else None
@@ -382,6 +384,7 @@ class PenalizedSegmentation:
             # Ends of true segments are T minus their starts, turned around.
             ends = T - np.append(form.truth.change_points[-2::-1], 0)
             turned = turned.plus(Partition(ends=ends), form.weight)
+        # A change at t is one at T − t of the reversed samples.
         charges = None if charges is None else charges.mirrored()
         penalties = None if penalties is None else penalties[::-1]
         turned = ChargedForm(turned, charges, self.signal.weight, penalties)
