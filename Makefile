@@ -13,7 +13,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 # How long make fuzz tries random cases
 MINUTES ?= 10
 # whose properties make test tries on a quarter of the cases, and make fuzz on four times as many
-BUDGETED := $(shell grep -l 'import examples' tests/*/*.py)
+BUDGETED := $(shell grep -rl --include='*.py' "import examples" tests)
 # those that leave a page; what needs an environment of its own writes none
 BENCHMARKS := $(basename $(notdir $(shell grep -l "= .*Report.*options" experiments/benchmarks/*.py)))
 

@@ -31,8 +31,6 @@ from typing import Any
 import jinja2
 
 from experiments.benchmarks.machine import cell, page_of
-from experiments.harness.house_map import house_picture, house_table
-from experiments.harness.pictures import ROOT, digest, take, texts_of, title_of
 from experiments.harness.report import results_markdown
 from experiments.harness.results import (
     headline,
@@ -41,6 +39,8 @@ from experiments.harness.results import (
     results_table,
     table_markdown,
 )
+from experiments.pages.house_map import house_picture, house_table
+from experiments.pages.pictures import ROOT, digest, take, texts_of, title_of
 
 # pictures of docs/images that are drawn here: what they show, one or several results of which the
 # first has the picture on its page, and the function that draws it from them
@@ -50,7 +50,7 @@ DRAWN = {
     "choose": (
         "results/synthetic results/hapt results/mocap6 results/beedance results/gesture_phase "
         "results/audio results/shows benchmarks/training",
-        "harness.chart.draw",
+        "pages.chart.draw",
     ),
     "convergence": ("benchmarks/convergence", "benchmarks.convergence.draw"),
     "reliability": ("benchmarks/confidence", "benchmarks.confidence.draw"),

@@ -24,7 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 import metriclearn
 from experiments.harness.choosing import compare
 from experiments.harness.command_line import CONFIGS, end_with, from_command_line
-from experiments.harness.finished_fits import Finished
+from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Procedure
 from experiments.harness.report import write_report
 from experiments.harness.results import OURS, markdown_table, read_results, results_table
@@ -61,7 +61,7 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
         raise ValueError("n_jobs needs a number of fits at the same time, or -1 for all, got 0.")
     decisive = _decisive(settings)
     home = _home(folder, settings, json.dumps(decisive, sort_keys=True))
-    finished = Finished(home / _FITS, decisive)
+    finished = FinishedFits(home / _FITS, decisive)
     if count := len(finished):
         _logger.info("Going on with the %d fits in %s", count, finished.folder)
     try:

@@ -22,7 +22,7 @@ from typing import Any
 
 from experiments.benchmarks.machine import Report, Timing, options_of
 from experiments.data.assembled_shows import build_shows
-from experiments.harness.pictures import ROOT, take, title_of
+from experiments.pages.pictures import ROOT, take, title_of
 from metriclearn.__main__ import main as metriclearn
 
 _COMMANDS = {

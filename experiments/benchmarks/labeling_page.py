@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.benchmarks.machine import Report, in_turns, options_of
-from experiments.harness.pictures import take
+from experiments.pages.pictures import take
 from metriclearn.annotate.learning import Group, compile_programs
 from metriclearn.annotate.project import Annotation
 from metriclearn.annotate.signals import Recording

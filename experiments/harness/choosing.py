@@ -18,7 +18,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from experiments.harness.finished_fits import Finished, Task, run_all
+from experiments.harness.finished_fits import FinishedFits, Task, run_all
 from experiments.harness.procedure import (
     Case,
     Choice,
@@ -42,7 +42,7 @@ class _Trial:
     model: Any = None
 
 
-def compare(procedure: Procedure, finished: Finished, n_jobs: int = 1) -> list[Outcome]:
+def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> list[Outcome]:
     """Choose, fit again and score every method in every case; see the top of this module.
 
     Cost: methods × candidates × folds fits for the choices, one or two more per method and case;

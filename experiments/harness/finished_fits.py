@@ -26,7 +26,7 @@ SILENCE = 30  # seconds between lines of progress where there is no terminal
 _logger = logging.getLogger(__name__)
 
 
-class Finished:
+class FinishedFits:
     """Results of calls, each in a file as soon as it is there, and read instead of made again.
 
     Parameters
@@ -61,7 +61,7 @@ class Finished:
 
 
 def run_all(
-    title: str, tasks: Sequence[Task], finished: Finished, backend: str, n_jobs: int
+    title: str, tasks: Sequence[Task], finished: FinishedFits, backend: str, n_jobs: int
 ) -> list[Any]:
     """All results in the order of the tasks; costly methods stand last, and so go first."""
     _logger.info("%s: %d fits", title, len(tasks))
@@ -79,7 +79,7 @@ def run_all(
         return made[::-1]
 
 
-def _call(finished: Finished, backend: str, key: list[str], *call: Any) -> Any:
+def _call(finished: FinishedFits, backend: str, key: list[str], *call: Any) -> Any:
     if backend == "threads":  # which share what the caller has set
         return finished(key, *call)
     with quiet():

@@ -55,7 +55,7 @@ _OF_FIELDS = {  # by the library that defines them
 }
 
 
-class Streams(Comparison):
+class AudioAndVideo(Comparison):
     """The procedure of several streams; a stream that is null in the configuration is left out.
 
     Every stream has a folder with the models that were trained on it. Where ``fields`` of the

@@ -34,7 +34,7 @@ from metriclearn.datasets import LabeledTable
 MOST_PER_CLASS, MOST_FEATURES = 27, 16
 
 
-class Settings(Procedure):
+class DefaultSettings(Procedure):
     """A setting is a method with one candidate, and the column of a case its data set.
 
     ``NAME.md`` has the mean losses on what is held out, every data set in a column.
@@ -71,7 +71,7 @@ class Settings(Procedure):
         return Story(protocol, Artifacts(), told)
 
 
-class SegmenterSettings(Settings, Comparison):
+class SegmenterSettings(DefaultSettings, Comparison):
     """The procedure for segmenters: a case is a fold of the training part of a data set."""
 
     def cases(self) -> list[Case]:
@@ -89,7 +89,7 @@ class SegmenterSettings(Settings, Comparison):
         return ("estimated",)
 
 
-class ClusteringSettings(Settings, Clustering):
+class ClusteringSettings(DefaultSettings, Clustering):
     """The procedure for clusterings: a case is a draw from a table, one half of it held out."""
 
     def cases(self) -> list[Case]:

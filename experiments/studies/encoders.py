@@ -17,11 +17,11 @@ from sklearn.base import clone
 from experiments.harness.comparison import Comparison, sequence_losses
 from experiments.harness.procedure import Case, Outcome, Scores, Story
 from experiments.harness.results import MEASURE, OURS
-from experiments.studies.audio_and_video import Streams
+from experiments.studies.audio_and_video import AudioAndVideo
 from metriclearn import Partition
 
 
-class Encoders(Streams):
+class Encoders(AudioAndVideo):
     """The procedure of a data set or a ``stream``; encoders are fitted from ``seeds`` seeds."""
 
     relative = False  # outputs of encoders are normalized, and seeds compared with one penalty
@@ -34,7 +34,7 @@ class Encoders(Streams):
         super().__init__(config)
         torch.set_num_threads(1)  # the same weights anywhere; fits run side by side
         words = {f"seed_{seed}": (f"‖M − N‖², seed {seed}", "less") for seed in range(config.seeds)}
-        self.measures = {**Streams.measures, **words}
+        self.measures = {**AudioAndVideo.measures, **words}
         self._others: dict[tuple[int, int], Any] = {}  # by the model of seed 0, and the seed
 
     def cases(self) -> list[Case]:

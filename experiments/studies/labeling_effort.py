@@ -199,7 +199,7 @@ def made(seed: int, **options: Any) -> tuple[Any, Any]:
     return parts[0], parts[1]
 
 
-class Active(Procedure):
+class LabelingEffort(Procedure):
     """The procedure: a case is a folder and a seed, a column a labeled part of the folder."""
 
     backend = "threads"

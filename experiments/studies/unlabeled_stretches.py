@@ -27,7 +27,7 @@ _NOTE = (
 )
 
 
-class Readings(Comparison):
+class UnlabeledStretches(Comparison):
     """The procedure: a column is a reading of the training data, an option of the loader.
 
     The first reading is that of the test data, and has the pictures and the models.

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from experiments.harness.choosing import compare
 from experiments.harness.command_line import CONFIGS
-from experiments.harness.finished_fits import Finished
+from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.procedure import Case, Method, Outcome
 
 DATA_REASON = "set METRICLEARN_DATA to the folder of the real data sets"
@@ -54,4 +54,4 @@ def outcomes_of(
     """Outcomes of methods in cases, as an experiment with this procedure has them."""
     given = {"methods": lambda _: methods, "cases": lambda _: cases}
     made = type("Given", (procedure,), given)(OmegaConf.create(config))
-    return compare(made, Finished(folder / f"finished {n_jobs}", {}), n_jobs)
+    return compare(made, FinishedFits(folder / f"finished {n_jobs}", {}), n_jobs)

@@ -11,7 +11,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from experiments.figures import DRAWN, TAKEN, draw, main, other_pages, unmarked
-from experiments.harness.pictures import ROOT, digest, texts_of
+from experiments.pages.pictures import ROOT, digest, texts_of
 
 DIGIT = re.compile(r"\d")
 MADE = re.compile(r"(?<=-->)[^<]*(?=<!-- /made -->)")

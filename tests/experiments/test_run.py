@@ -16,7 +16,7 @@ import pytest
 
 from experiments.harness.command_line import one_sentence
 from experiments.harness.comparison import read_cases, sequence_losses
-from experiments.harness.finished_fits import Finished
+from experiments.harness.finished_fits import FinishedFits
 from experiments.harness.results import Cell, read_results
 from metriclearn import load
 from metriclearn.datasets import make_change_points, save_files
@@ -270,7 +270,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_command(tmp_path: Path) ->
 
 
 def test_a_damaged_fit_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    finished = Finished(tmp_path, {})
+    finished = FinishedFits(tmp_path, {})
     assert finished(["key"], int, "3") == 3
     (file,) = tmp_path.glob("*.joblib")
     for damage in (b"", file.read_bytes()[:-2]):

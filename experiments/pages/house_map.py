@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import NamedTuple
 
-from experiments.harness.pictures import ROOT
+from experiments.pages.pictures import ROOT
 
 _WIDTH, _MARGIN, _GAP, _LINE = 1180, 16, 10, 17
 _CHARACTER = 6.3  # average width of a letter of 12 px, in px
