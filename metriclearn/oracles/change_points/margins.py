@@ -272,7 +272,7 @@ def _given_count(
                 break
             # A sum of deficits beyond the window belongs to a segmentation, so it is wide enough.
             enough = (lacking < np.inf) & (ahead.limits > window)
-            # Only where the least deficit is not yet certain, at positions that could still lower it.
+            # Widen only where the least deficit is uncertain.
             more = np.where(enough, 1.01 * lacking, need)
             needs = np.where(unknown, np.maximum(needs, more), needs)
             most, need = np.max((lost + needs)[unknown]) + window, _WIDER * need
