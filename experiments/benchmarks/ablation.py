@@ -47,9 +47,9 @@ REMOVED = [
     {"device": "functional pruning of one feature", "largest": 1.44, "least": 0.72},
 ]
 _REMOVED_NOTE = (
-    "Ratios of single programs, measured before removal on the rows of the change-points page and on "
-    "recordings, the least of 2 to 15 runs. Left out are rows that a fixed cost of each call of a "
-    "variant dominates. Below 1 the program is faster without the device."
+    "Ratios of single programs, measured before removal on rows of the change-points page and "
+    "on recordings, the least of 2 to 15 runs. Left out are rows that a fixed cost per call "
+    "dominates. Below 1 the program is faster without the device."
 )
 
 
