@@ -1,4 +1,4 @@
-"""Experiments and benchmarks: the commands ``python -m experiments.NAME``.
+"""Experiments and benchmarks: run, evaluate and figures.
 
 Ctrl-C ends each with one sentence and exit status 130.
 """

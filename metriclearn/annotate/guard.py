@@ -31,9 +31,9 @@ class Refusal(Exception):
 class Guard:
     """ASGI middleware that lets only this page in: its host, its origin, its token, small bodies.
 
-    Another page in the same browser may send requests to any port of this computer. It cannot
-    know the token, and the names of host and origin that browsers add keep out those that have
-    pointed a name of theirs at 127.0.0.1 (DNS rebinding).
+    Another page in the same browser may send requests to any port of this computer. It cannot know
+    the token. The host and origin headers that browsers add exclude foreign names that point to
+    127.0.0.1 (DNS rebinding).
     """
 
     app: Any

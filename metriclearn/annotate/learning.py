@@ -1,4 +1,5 @@
-"""After every correction: learn from what is known, segment all recordings, and ask for more."""
+"""After every correction: learn from all labels, segment all recordings, and suggest what to label
+next."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from metriclearn.problem.partition import Partition
 from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.bundle import BundleDual
 
-_CONTEXT = 24  # rows around what is known that are learned from, too
+_CONTEXT = 24  # rows around labeled stretches that are learned from, too
 _N_SUGGESTED = 5
 _JUDGED = 20.0  # seconds that a person judges at once, at most
 _CALIBRATED = 20  # held-out boundaries for probabilities
@@ -68,7 +69,7 @@ class TimeLimit:
         return self.left < 0 and time.monotonic() > self.end
 
     def on_end(self, solution: Solution) -> None:
-        """Nothing is left to do."""
+        """There is no work left."""
 
 
 def segment_known(
@@ -78,7 +79,7 @@ def segment_known(
     known: PartialPartition,
     tolerance: int = 0,
 ) -> tuple[BoundaryMargins, NDArray[np.bool_]]:
-    """The best segmentation that agrees with what is known, and which of its changes are known.
+    """The best segmentation that agrees with the labels, and which of its changes are labeled.
 
     No row is constrained: between known changes programs are apart, and where no change may be
     rows are replaced by their mean. Scores then differ by a constant, and as a segment's value is
@@ -149,7 +150,7 @@ def _by_section(
 
 @dataclass
 class Group:
-    """Recordings with the same features, what was learned of them, and how it was validated."""
+    """Recordings with the same features, the learned model, and its validation."""
 
     recordings: list[Recording]
     solver: WarmStart = field(default_factory=WarmStart)
@@ -163,7 +164,7 @@ class Group:
         return max(1, round(0.5 * self.recordings[0].rate))
 
     def known(self, annotations: Mapping[str, Sequence[Annotation]]) -> list[PartialPartition]:
-        """What is known of the rows of every recording."""
+        """The partial labels of the rows of every recording."""
         return [
             known_rows(annotations.get(one.name, ()), len(one.features), one.rate)
             for one in self.recordings
@@ -172,8 +173,8 @@ class Group:
     def learn(self, known: list[PartialPartition]) -> None:
         """Learn a metric and a penalty from the stretches of which something is known.
 
-        Those of which not all is known are completed by the last metric, as in one turn of
-        learning from partial labels; without one, turns are taken until nothing changes.
+        Partly labeled recordings are completed under the last metric, as in one turn of learning
+        from partial labels; without one, turns are taken until nothing changes.
         """
         windows: list[NDArray] = []
         truths: list[Any] = []
@@ -262,7 +263,7 @@ def _fitted(solver: WarmStart, arrays: list, truths: list) -> Any:
     if not any(_n_changes(truth) for truth in truths):
         return None
     learner = ChangePointMetricLearner(solver=solver, callbacks=[TimeLimit(_LONGEST)])
-    with warnings.catch_warnings():  # of little that is known
+    with warnings.catch_warnings():  # with few labels
         warnings.simplefilter("ignore")
         learner.fit(arrays, truths)
     if not len(learner.components_) or not learner.penalty_:
@@ -338,7 +339,7 @@ class Loop:
             self._changed.notify_all()
 
     def wait(self, serial: int, seconds: float) -> dict[str, Any]:
-        """What was learned last, as soon as it is another than number ``serial``."""
+        """The latest model, as soon as it is newer than number ``serial``."""
         with self._changed:
             self._changed.wait_for(lambda: self.learned["serial"] != serial, seconds)
             return self.learned

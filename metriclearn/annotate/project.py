@@ -27,7 +27,7 @@ from metriclearn.running.atomic import reading, replacing
 
 FILE = "metriclearn.json"
 TABLE = "segments.csv"
-UNKNOWN = "unknown"  # label in segments.csv of what nobody has annotated
+UNKNOWN = "unknown"  # label of unannotated time in segments.csv
 _FORMAT = 1
 _FEATURES = (None, "audio", "video", "both", "tables")
 _KINDS = ("change", "no change", "one change", "segment")
@@ -36,11 +36,11 @@ _MOST = 100_000  # annotations of a recording
 
 
 class Conflict(ValueError):
-    """What was to be changed has been changed elsewhere since it was read."""
+    """The file was changed by another program since it was read."""
 
 
 class Annotation(NamedTuple):
-    """What is known of a stretch of a recording, in seconds; of a change start and end are one."""
+    """A labeled stretch of a recording, in seconds; a change has equal start and end."""
 
     start: float
     end: float
@@ -107,7 +107,7 @@ def known_rows(annotations: Sequence[Annotation], n_rows: int, rate: float) -> P
     """What annotations say of the rows of a recording, ``rate`` of them per second.
 
     Two segments with different labels have a change where they touch, and one or more between them
-    where they do not; those with one label say nothing of what is between.
+    where they do not; equal labels leave the time between them unlabeled.
 
     Raises
     ------
@@ -287,7 +287,7 @@ class Project:
 def segments_of(
     name: str, annotations: Sequence[Annotation], seconds: float, classes: bool
 ) -> list[Segment]:
-    """Segments that cover a recording, those of which nothing is known labeled "unknown".
+    """Segments that cover a recording; unlabeled ones are called "unknown".
 
     With ``classes`` what has no label is unknown, without them segments are numbered.
     """
@@ -338,7 +338,7 @@ def read_project(folder: Path) -> dict[str, Any]:
 
 
 class Said(NamedTuple):
-    """What metriclearn label has been told of a folder, and what its table of segments names."""
+    """The settings of the label page for a folder, and the labels in its table of segments."""
 
     features: Any = None
     rate: float | None = None
@@ -347,7 +347,7 @@ class Said(NamedTuple):
 
 
 def said_of(folder: Path, segments: str, features: str | None) -> Said:
-    """Settings of the page for the features, by default those of recordings that are labeled."""
+    """Settings of the page for the features, by default the features of labeled recordings."""
     project = read_project(folder)
     if not project or segments != TABLE:
         beside = {file.name for file in folder.glob("*.[cC][sS][vV]")} - {segments}

@@ -127,7 +127,7 @@ class Page:
             }
 
     def learned(self, request: Any, body: bytes) -> Any:
-        """What has been learned, as soon as it is news."""
+        """The latest model, as soon as it is new."""
         return self.loop.wait(request.path_params["serial"], _PATIENCE)
 
     def change(self, request: Any, body: bytes) -> Any:
@@ -210,7 +210,7 @@ class Page:
         return {"annotations": [annotation.as_json() for annotation in annotations]}
 
     def _shown(self, one: Recording, known: bool) -> list[Segment]:
-        """Segments predicted, which agree with what is known, or just that."""
+        """Predicted segments, which agree with the labels, or only the labels."""
         learned = self.loop.learned["recordings"].get(one.name)
         if known or learned is None:
             many = self.project.annotations.get(one.name, [])
@@ -284,7 +284,8 @@ def _download(name: str, content: bytes) -> Any:
 def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[Any]:
     """Annotations of segments with changes where they touch; "unknown" says nothing.
 
-    Labels that are just numbers, or this recording's name with one, and never come back, are none.
+    Labels that are numbers, or the recording's name with a number, and that never recur are not
+    names.
     """
     labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
     number = re.compile(rf"({re.escape(name)} )?\d+")
@@ -332,7 +333,7 @@ def _begin_with_table(project: Project) -> None:
 
 
 def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: Any) -> Page:
-    """The page of a folder, with what has been said of it; options of ``open_recordings``.
+    """The page of a folder, with its annotations; options of ``open_recordings``.
 
     Raises
     ------
@@ -408,7 +409,7 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
 
 
 def _check(page: Page, address: str) -> None:
-    """Ask for everything that a page asks for, and say so; nothing is written."""
+    """Request everything that a page requests, and report it; nothing is written."""
 
     def ask(path: str) -> bytes:
         with urlopen(Query(address + quote(path)), timeout=60) as answer:

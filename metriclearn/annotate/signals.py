@@ -91,7 +91,7 @@ class Recording:
 
     @property
     def channels(self) -> list[dict[str, Any]]:
-        """Names and ranges of what is drawn as lines."""
+        """Names and ranges of the signals that are drawn as lines."""
         if self.kind != "table":
             quietest, loudest, _ = self.sound
             if not len(loudest):
@@ -189,7 +189,7 @@ def open_recordings(
     FileNotFoundError
         If there is nothing to label.
     ValueError
-        If a file is damaged, or two are told apart by their endings only.
+        If a file is damaged, or two files differ only in their endings.
     """
     inside = _inside(folder)
     tables = [path for path in inside if path.suffix.lower() in READERS]

@@ -2,9 +2,9 @@
 
 A change-point is worth asking for where the learned metric nearly decided otherwise (margin:
 uncertainty sampling), or where metrics learned on resampled annotations disagree (query by
-committee), and more so where the recording is unlike what has been labeled (diversity: the
-farthest first). A metric of few labels is wrong in ways that it cannot know: unless stretches that
-nobody chose are among those that it learns from, it learns of its own doubts only.
+committee), and more so if the recording is unlike the labeled ones (diversity: the farthest first).
+A metric learned from few labels does not know where it is wrong. So some stretches are chosen at
+random; otherwise it would learn only about its own doubts.
 
 References: B. Settles, Active Learning, Morgan & Claypool 2012; T. Gonzalez, Clustering to minimize
 the maximum intercluster distance, Theoretical Computer Science 38, 1985.
@@ -91,7 +91,7 @@ class _Told(NamedTuple):
 
     @property
     def pieces(self) -> tuple[list[NDArray], list[Partition]]:
-        """The stretches as recordings of their own."""
+        """The stretches as separate recordings."""
         arrays = [self.data.arrays[i][start : ends[-1]] for i, start, ends in self.stretches]
         return arrays, [Partition(ends=ends - start) for _, start, ends in self.stretches]
 
@@ -107,7 +107,7 @@ class _Told(NamedTuple):
 
 
 def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partition]]:
-    """What is known in full, as recordings of their own with their segmentations.
+    """Fully labeled stretches, as separate recordings with their segmentations.
 
     A change-point learner learns from them in milliseconds, while the rest stays out; see
     ``fit`` with partial labels for what learns from the rest, too.
@@ -120,7 +120,7 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     Returns
     -------
     arrays : list of arrays (t_i, P)
-        The stretches, without what is unknown.
+        The stretches, without unlabeled samples.
     truths : list of Partition
 
     Raises
@@ -162,7 +162,7 @@ def suggest(
 ) -> list[Suggestion]:
     """Stretches of recordings that are worth labeling, the best first.
 
-    They overlap neither each other nor what is known. With a fitted learner "margin" costs two
+    They overlap neither each other nor labeled stretches. With a fitted learner "margin" costs two
     pruned programs, "diversity" O(P) for every candidate (four for each ``length``) and known
     stretch, "disagreement" five fits to the known stretches, and as many predictions.
 
@@ -185,10 +185,10 @@ def suggest(
         "disagreement": how metrics learned on resampled stretches differ in their boundaries.
         "diversity": the distance in means and deviations of the features to the nearest stretch
         that is known or suggested. "combined": the square of the margin times the diversity
-        under the learned metric, and every second stretch at random. Where nothing is known of
-        changes, there is no metric to ask: all of these but "diversity" are "random". And without
-        looking at the data, to compare with: "random", "leftmost" (from the first recording on) and
-        "longest" (the middle of the longest gap).
+        under the learned metric, and every second stretch at random. Without labeled changes there
+        is no metric, so all of these but "diversity" are "random". And without looking at the data,
+        to compare with: "random", "leftmost" (from the first recording on) and "longest" (the
+        middle of the longest gap).
     random_state : int, Generator or None
 
     Returns

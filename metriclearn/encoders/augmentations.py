@@ -27,7 +27,7 @@ class Recording(NamedTuple):
     X : array (T, P)
         Samples.
     truth : Partition or PartialPartition
-        What is known of them.
+        Their labels.
 
     See Also
     --------

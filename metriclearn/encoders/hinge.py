@@ -131,7 +131,7 @@ class HingeValue(NamedTuple):
 
 
 class HingeOfForms(torch.autograd.Function):
-    """Hinges (N,) of N recordings, from λ and their outputs; slopes are those of the hinge.
+    """Hinges (N,) of N recordings, from λ and their outputs; slopes are slopes of the hinge.
 
     ``HingeOfForms.apply(evaluate, penalty, *outputs)``: ``evaluate(arrays, λ)`` returns a
     :class:`HingeValue` for each float64 array, and is all that depends on form, loss and oracle.
@@ -191,7 +191,7 @@ class StructuredHingeLoss(nn.Module):
         α > 0, the scale of ℓ inside the margin. Outputs and penalty grow with √α and α.
     penalty : "learned" or float
         Penalty λ > 0 of a segment or cluster; "learned" makes it the parameter ``log_penalty``,
-        the only one, which may have a learning rate of its own.
+        the only one, which may have a separate learning rate.
     n_clusters : None or "given"
         Whether inference knows their number, from the truth; there is no penalty then.
     segments : bool
@@ -215,11 +215,11 @@ class StructuredHingeLoss(nn.Module):
     Notes
     -----
     Where labels are partial (−1, or :class:`~metriclearn.PartialPartition`), N is the best
-    partition that agrees with what is known under the outputs of the moment, chosen in every call.
-    For segments it is exact, by the constrained program, and ℓ is :class:`~metriclearn.KnownLoss`.
-    For clusterings, whose number of clusters is then given and whose oracle is
-    ``TopEigenvectors()``, it has a cluster for every label, by K-means that keeps labels together
-    and apart, and ℓ is :class:`~metriclearn.FrobeniusLoss` on the rows of labeled samples.
+    partition that agrees with the labels under the current outputs, chosen in every call. For
+    segments it is exact, by the constrained program, and ℓ is :class:`~metriclearn.KnownLoss`. For
+    clusterings, whose number of clusters is then given and whose oracle is ``TopEigenvectors()``,
+    it has a cluster for every label, by K-means that keeps labels together and apart, and ℓ is
+    :class:`~metriclearn.FrobeniusLoss` on the rows of labeled samples.
 
     References
     ----------

@@ -69,8 +69,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     loss_scale : float
         α, see :class:`StructuredHingeLoss`.
     retune : bool
-        Whether the penalty is the one of least loss on the training recordings, found exactly, in
-        place of that of the convex problem. Only where all labels are known.
+        Whether the penalty is the one of least loss on the training recordings, found exactly,
+        instead of the penalty of the convex problem. Only where all labels are known.
     n_epochs, batch_size : int
         Passes over the recordings, and recordings in a step.
     learning_rate, penalty_learning_rate, weight_decay : float
@@ -83,7 +83,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     patience : int
         Epochs without improvement there after which training stops.
     checkpoint : path, optional
-        File that holds the state after every epoch, from which the same call goes on.
+        File that holds the state after every epoch, from which the same call resumes.
     callbacks : sequence of callbacks
         As for linear learners; a round is an epoch and the objective the mean hinge.
     device : str

@@ -153,7 +153,7 @@ class TemporalConvolution(nn.Module):
     n_blocks, kernel_size : int
         Of the convolutions over rows; a row sees (kernel_size − 1)(2^n_blocks − 1) other ones.
     dropout : float
-        Share of what blocks add that is left out in training.
+        Share of the output of each block that is dropped in training.
     causal : bool
         Whether a row sees earlier rows only, for signals that are still coming in.
 
@@ -241,7 +241,7 @@ class WindowEncoder(nn.Module):
     context : int
         Rows on each side that are looked at, too; zeros beyond the ends.
     dropout : float
-        Share of hidden units that is left out in training.
+        Share of hidden units that is dropped in training.
 
     Raises
     ------
@@ -504,7 +504,7 @@ class FrozenEncoder(nn.Module):
 
 @dataclass(eq=False, repr=False)
 class FrozenFeatures(StatelessTransformer):
-    """Outputs of a pretrained module as features: of pictures, of sound, of windows of signals.
+    """Outputs of a pretrained module as features of pictures, sound, or windows of signals.
 
     A descriptor for the features of recordings: ``VideoFeatures(descriptors=[…])`` for pictures,
     ``SoundWindows(…)`` for sound. What it returns has no slope; in front of layers that are

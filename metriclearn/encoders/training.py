@@ -31,8 +31,8 @@ _LARGEST_GRADIENT = 1.0  # norm: one recording with a long error must not undo a
 class Training:
     """Epochs of AdamW on the hinge, with everything that a checkpoint needs.
 
-    Every epoch has random numbers of its own, from the seed and its number, so that none of a
-    generator's state has to be kept.
+    Every epoch draws random numbers from the seed and its number, so no generator state has to be
+    saved.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Training:
         return Progress(epoch, objective, 0.0, share, penalty, estimator=self._snapshot)
 
     def _checkpoint(self) -> Checkpoint | None:
-        """The file of this training: of its data, truths, settings and first weights."""
+        """The checkpoint of this training, identified by data, labels, settings and weights."""
         learner = self.learner
         if learner.checkpoint is None:
             return None
@@ -254,7 +254,7 @@ def _warm_up_and_cosine(progress: float) -> float:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """torch's random numbers from a seed; afterwards they go on as before."""
+    """torch's random numbers from a seed; afterwards the old state is restored."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield

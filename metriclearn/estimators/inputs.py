@@ -23,13 +23,13 @@ from metriclearn.running.stored import StoredArrays
 
 Data = TypeVar("Data", bound="DataSets")
 
-_LEAST_WEIGHT = 1e-9  # of the largest: what less does to a sum is rounding
+_LEAST_WEIGHT = 1e-9  # relative to the largest weight; smaller ones change a sum only by rounding
 _NO_LIST = (str, bytes, Mapping, Set, type)  # have a length, but are no list of labels or numbers
 
 
 class Measures(NamedTuple):
-    """What is needed of data sets before any oracle: lengths (N,), and per feature (N, P) the
-    largest absolute value and the standard deviation around the mean.
+    """Lengths (N,) of the data sets, and for each feature (N, P) the largest absolute value and the
+    standard deviation around the mean.
     """
 
     lengths: NDArray[np.int64]
@@ -253,7 +253,7 @@ def check_range(who: str, what: str, values: NDArray, most: float) -> None:
 def keep_features(estimator: Any, data: DataSets) -> None:
     """Keep number and names of the features an estimator is fitted to, as scikit-learn does.
 
-    What was learned of states in an earlier fit belongs to its metric, and is forgotten.
+    States learned in an earlier fit belong to the old metric, so they are removed.
     """
     estimator.n_features_in_ = data.n_features
     vars(estimator).pop("states_", None)
@@ -379,7 +379,7 @@ def _read_labeling(
     if known is None and not partial:
         raise ValueError(
             f"{who} needs every sample of {place} labeled, got {labels!r}, which leaves some of it "
-            "open (−1); drop such samples or give each gap a label of its own."
+            "open (−1); drop such samples or give each gap a different label."
         )
     return known or labels
 

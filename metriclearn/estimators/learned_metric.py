@@ -132,7 +132,8 @@ class LearnedMetric(  # type: ignore[call-arg]
 
 
 def spread(components: NDArray, varies: NDArray) -> NDArray:
-    """Components of the features that vary, (r, Q), as those of all P, of which Q ``varies``."""
+    """Extend components of the Q features that vary, (r, Q), to all P features, of which Q
+    ``varies``."""
     whole = np.zeros((len(components), len(varies)))
     whole[:, varies] = components
     return whole
@@ -141,7 +142,7 @@ def spread(components: NDArray, varies: NDArray) -> NDArray:
 def covariances(
     arrays: Sequence[NDArray], truths: Sequence[Partition], weights: NDArray | None = None
 ) -> tuple[NDArray, NDArray]:
-    """Covariances around the means of data sets, and around those of their clusters, (P, P) each.
+    """Covariances around the means of data sets, and around the means of clusters, (P, P) each.
 
     Pooled over samples, every data set by its weight; O(TP²).
     """

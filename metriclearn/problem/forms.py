@@ -196,7 +196,7 @@ class LowRankForm:
         return form
 
     def shifted(self, shift: float) -> LowRankForm:
-        """A + shift·I, with the factors of A and what has been made of them."""
+        """A + shift·I, sharing the factors of A and the arrays computed from them."""
         form = copy.copy(self)
         form.shift += shift
         return form
@@ -266,7 +266,7 @@ class DenseForm:
         return self.matrix @ V
 
     def compressed(self) -> Compressed:
-        """A itself: nothing is known of its rank."""
+        """A itself, because its rank is unknown."""
         return Compressed(self.matrix, None, 0.0)
 
     def shifted(self, shift: float) -> DenseForm:
@@ -279,7 +279,7 @@ class DenseForm:
 
 
 class Samples:
-    """One data set, with what is computed from it only once.
+    """One data set, with cached sums.
 
     Where the labels of samples without an order are passed, its forms know the subspace of both:
     spectral inference then costs O((P+K)³) however many samples there are.

@@ -1,4 +1,4 @@
-"""What is known of a partition that nobody has given in full: labels, spans, annotated regions."""
+"""Partial labels of a partition: labels of samples, spans without a change, and regions."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Region:
 
 
 class SegmentRules(NamedTuple):
-    """What is known, as rules for a segment (s, u]: int arrays (T+1,).
+    """Constraints as rules for a segment (s, u]: int arrays (T+1,).
 
     It is allowed when ``allowed[u]`` and floor[u] ≤ s < ceiling[u] (and s is a legal end itself).
     ``reach[t]`` is the last position u for which a start at t may be refused although an earlier
@@ -96,7 +96,7 @@ class SegmentRules(NamedTuple):
 
 
 class _Fact(NamedTuple):
-    """A region, and the annotation that it comes from: its sort, and what was given."""
+    """A region, with the kind and the value of the annotation that it comes from."""
 
     region: Region
     sort: str
@@ -104,7 +104,7 @@ class _Fact(NamedTuple):
 
 
 class PartialPartition:
-    """What is known of a partition of samples 0 … T-1.
+    """Partial labels of a partition of samples 0 … T-1.
 
     Everything given must hold at once. For a segmentation all of it is read as regions: two
     neighbors with equal labels have no change between them, with different ones they have; two
@@ -254,7 +254,7 @@ class PartialPartition:
         return Partition(ends=ends) if known else None
 
     def within(self, start: int, stop: int) -> PartialPartition:
-        """What is known of X[start:stop] by annotations that lie inside."""
+        """What is known of X[start:stop] from annotations that lie inside."""
         inside = [
             Region(r.start - start, r.stop - start, r.kind)
             for r in self.constraints
@@ -263,7 +263,7 @@ class PartialPartition:
         return PartialPartition(stop - start, regions=inside)
 
     def mirrored(self) -> PartialPartition:
-        """What is known of the samples in reverse order; labels become constraints."""
+        """The same constraints for the samples in reverse order; labels become constraints."""
         T = self.n_samples
         turned = [Region(T - r.stop, T - r.start, r.kind) for r in self.constraints]
         return PartialPartition(T, regions=turned)
@@ -284,7 +284,7 @@ class PartialPartition:
 
 
 class Pieces(NamedTuple):
-    """What is known or follows from it.
+    """The given constraints and those that follow from them.
 
     Attributes
     ----------

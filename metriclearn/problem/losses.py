@@ -30,7 +30,7 @@ class Loss(Protocol):
 
 
 class FrobeniusLoss:
-    """ℓ(M, N) = ‖D^½(M − N)‖²_F / T, with D the diagonal of what is known of the truth.
+    """ℓ(M, N) = ‖D^½(M − N)‖²_F / T, with D a diagonal that marks the labeled samples.
 
     As M and N are projections,
 
@@ -40,8 +40,8 @@ class FrobeniusLoss:
     loss of the paper (Lajugie, Arlot & Bach, Eq. (8)): zero only for equal partitions, at most
     (K + K′ − 2)/T, O(K + K′) for contiguous partitions. The paper's tables report T ℓ, see
     :meth:`squared_norm`. Where some labels are known, D is 1 on the labeled samples and N a
-    completion: a labeled sample pays for clusters that differ from that of the completion, an
-    unlabeled one never pays for its own row. Samples may be grouped into nodes, see
+    completion: a labeled sample pays if its cluster differs from its cluster in the completion, and
+    an unlabeled sample pays nothing for its row. Samples may be grouped into nodes, see
     :class:`metriclearn.similarities.NodeLabels`; D is then the share of labeled samples.
 
     As N enters, completing labels may raise the objective (``completion_free`` is False);
@@ -179,7 +179,7 @@ def charges(known: PartialPartition) -> Charges:
 
 
 def charge_table(pieces: Pieces, n_samples: int) -> Charges:
-    """Charges of segments on what is known: ‖M|piece − N‖² written as a sum over segments.
+    """Charges of segments on labeled pieces: ‖M|piece − N‖² written as a sum over segments.
 
     On a stretch with the true segments C_k, a segment that meets it is charged 1 − 2ρ(s,u) with
     ρ(s,u) = Σ_k |(s,u] ∩ C_k|² / (|C_k| |(s,u] ∩ stretch|), as
@@ -231,7 +231,7 @@ def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
 
 
 class KnownLoss:
-    """The loss of a segmentation on what is known of the truth.
+    """The loss of a segmentation on the labeled parts of the truth.
 
     Knowledge falls into pieces: maximal stretches in which every position is known to be a change
     or not, and annotated regions whose changes are not located. A segmentation M pays, for every
@@ -248,7 +248,7 @@ class KnownLoss:
     loss-augmented inference stays an exact dynamic program; M|piece is not linear in M, which is
     why this is a loss for segmentations only.
 
-    Truths remember what is known of them; their completed parts do not enter (``completion_free``).
+    Truths keep their partial labels; their completed parts do not enter (``completion_free``).
 
     Examples
     --------
@@ -261,7 +261,7 @@ class KnownLoss:
     completion_free = True
 
     def __call__(self, partition: Partition, truth: Any) -> float:
-        """ℓ of a segmentation, O(K); the truth may be what is known itself."""
+        """ℓ of a segmentation, O(K); the truth may be the partial labels themselves."""
         known = truth if isinstance(truth, PartialPartition) else truth.known
         charged = charges(known)
         total = total_charge(charged.table, partition.change_points) + charged.pieces.n_segments

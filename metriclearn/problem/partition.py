@@ -42,7 +42,7 @@ class Partition:
     labels : int array (T,), optional
         Cluster of every sample; see :meth:`from_labels`.
     known : PartialPartition, optional
-        What is known of it, where that is not all.
+        Its partial labels, if this partition is a completion of them.
 
     Attributes
     ----------
@@ -55,8 +55,8 @@ class Partition:
     ends : int array (K,) or None
         Ends of the segments where it is, see :attr:`change_points`.
     known : PartialPartition or None
-        What is known of the partition where the rest of it is a completion, see
-        :meth:`completing`; None where all of it is known.
+        The partial labels that this partition completes, see :meth:`completing`; None where all of
+        it is known.
 
     Raises
     ------
@@ -163,7 +163,7 @@ class Partition:
         return Partition(ends=self.ends, labels=self._labels, known=known)
 
     def with_completion(self, partition: Partition) -> Partition:
-        """What is known of this partition, completed as in another one."""
+        """The partial labels of this partition, completed as in another one."""
         return partition.completing(self.known)
 
     @property

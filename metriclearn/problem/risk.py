@@ -5,9 +5,9 @@ not: with s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score of a partition, dat
 
     L_i(w) = max_M [ α ℓ(M, N_i) + s_w(M) ] − s_w(N_i)      (Lajugie, Arlot & Bach, Eq. (9)).
 
-The maximum is convex in w where A_w is, and so is −s_w(N_i) where A_w is linear; where it is not,
-:meth:`StructuredHinge.linearized` puts its tangent in its place, which gives the convex majorant
-of a convex-concave procedure. Where labels are only partly known N_i is a completion, which
+The maximum is convex in w where A_w is, and so is −s_w(N_i) where A_w is linear; otherwise
+:meth:`StructuredHinge.linearized` replaces it by its tangent, which gives the convex majorant of a
+convex-concave procedure. Where labels are only partly known N_i is a completion, which
 :meth:`StructuredHinge.complete` chooses anew.
 """
 
@@ -35,8 +35,8 @@ from metriclearn.solvers.base import CutMemory, Cuts
 from metriclearn.solvers.mahalanobis import MetricCone
 
 _LOGGER = logging.getLogger(__name__)
-_ROUNDING = 1e-13  # of the truth's slope and clusters: an answer as near to it is the truth
-_RISE = 1e-12  # of a score: what a new completion must gain to take the old one's place
+_ROUNDING = 1e-13  # relative to the truth: an answer closer than this counts as the truth
+_RISE = 1e-12  # relative gain of score that a new completion needs to replace the old one
 
 
 @runtime_checkable
@@ -87,7 +87,7 @@ class HingeTerms:
     ----------
     features : JointFeatures
     loss : Loss
-        ℓ; of partial labels it charges what is known.
+        ℓ; with partial labels it charges only the labeled parts.
     oracle : Oracle
         Loss-augmented inference.
     cone : MetricCone
@@ -95,11 +95,11 @@ class HingeTerms:
     loss_scale : float
         α.
     penalty : float
-        λ where it is not learned.
+        λ if it is fixed.
     count_known : bool
         Whether inference knows K_i; λ is then 0.
     completion : callable (form, n_clusters, known) -> Partition, optional
-        argmax ⟨A, M⟩ over the partitions that agree with what is known of partial labels.
+        argmax ⟨A, M⟩ over the partitions that agree with the partial labels.
     ramp : bool
         −max_M s_w(M) in place of −s_w(N_i), for counts that are known. L_i is then at most the
         hinge and at least α times the loss of prediction, which it tends to for α → 0.
@@ -161,7 +161,7 @@ class HingeShard:
         return shard
 
     def __sizeof__(self) -> int:
-        """Bytes that Dask reckons with: those of cumulative sums, once they are in memory."""
+        """Size in bytes for Dask: the cumulative sums, once they are in memory."""
         rows = 0 if self.lazy else sum(truth.n_samples for truth in self.truths)
         return 8 * rows * self.terms.cone.n_features + 1000 * len(self.truths)
 
@@ -224,12 +224,12 @@ class HingeShard:
         loss : float
             α T ℓ(M, N_i) over ``unit``.
         more : int
-            Clusters of M beyond those of N_i.
+            Number of clusters of M minus number of clusters of N_i.
         unit : float
             What forms are divided by to be scores: T, or 1 for nodes.
         point : Point
         excess : Line
-            ⟨A, M⟩ − ⟨A, N_i⟩, the latter linearized where it is not linear.
+            ⟨A, M⟩ − ⟨A, N_i⟩, with the second term linearized if needed.
         """
         value = loss + (excess.constant + float(excess.slope @ point.metric)) / unit
         slope = self.terms.cone.join(excess.slope / unit, -more / unit)
@@ -288,7 +288,7 @@ class StructuredHinge:
     ----------
     terms : HingeTerms
     samples, truths : sequences of Samples and Partition, or of Nodes and NodeLabels
-        Truths that are completions remember what is known of them.
+        Truths that are completions keep their partial labels.
     sample_weight : array (N,), optional
         s, once normalized to sum to one; equal by default.
     n_groups : int, optional
@@ -353,8 +353,8 @@ class StructuredHinge:
     def linearized(self, w: NDArray) -> Self:
         """The majorant with −s_w(N_i) replaced by its tangent at w: equal to the risk there.
 
-        The risk itself where forms are linear, and with a ramp: of its two maxima a tangent leaves
-        one, so that with a small α the majorant would rise steeply on all sides.
+        This is the risk itself if forms are linear, and with a ramp: a tangent would keep only one
+        of its two maxima, and with a small α the majorant would rise steeply on all sides.
         """
         if self.terms.features.linear or self.terms.ramp:
             return self

@@ -49,8 +49,7 @@ def reading(path: str | os.PathLike[str], needed: str, *further: type[Exception]
     ValueError
         Naming file and reason; a sentence that begins with the path is raised as it is.
     OSError
-        As it is where the operating system says what is wrong: no such file, no permission, a
-        disk that cannot be read.
+        As raised by the operating system: no such file, no permission, an unreadable disk.
     """
     try:
         yield
@@ -96,8 +95,8 @@ def writable(path: str | os.PathLike[str]) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A stream that becomes the file ``path`` once the block ends without an error.
 
-    Until then it is a hidden file ``.NAME.*.tmp`` beside it, locked while its writer lives: what
-    a killed one has left behind goes when a file of that name is written again.
+    Until then it is a hidden file ``.NAME.*.tmp`` beside it, locked while its writer lives. The
+    file of a killed writer is removed when a file of that name is written again.
 
     Raises
     ------
@@ -168,7 +167,7 @@ class Checkpoint:
         self.identity = digest.hexdigest()
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write the state beside the file, then put it in its place."""
+        """Write the state to a temporary file, then replace the old one."""
         with replacing(self.path) as stream:
             np.savez(stream, **state, identity=self.identity)
 

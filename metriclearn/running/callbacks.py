@@ -79,7 +79,8 @@ class ProgressBar(Callback):
 class EarlyStopping(Callback, BaseEstimator):
     """Stop when the score on held-out data sets has not improved for a while.
 
-    The learner keeps the metric of the least training objective so far, not that of the best score.
+    The learner keeps the metric of the least training objective so far, not the one with the best
+    score.
 
     Parameters
     ----------
@@ -142,7 +143,8 @@ class EarlyStopping(Callback, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class TimeLimit(Callback, BaseEstimator):
-    """Stop a run once it has taken too long; the solution says how far from the optimum it is.
+    """Stop a run once it has taken too long; the gap of the solution bounds its distance from the
+    optimum.
 
     The clock starts when the first round of a run ends, and is read after every further one.
 

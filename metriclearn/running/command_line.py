@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args, get_origin
 
 @contextmanager
 def noting_interruptions(seen: list[int]) -> Iterator[None]:
-    """Append to a list when Ctrl-C is pressed, beside the KeyboardInterrupt.
+    """Append to a list when Ctrl-C is pressed, and raise KeyboardInterrupt.
 
     Libraries that it meets while they are loaded make other errors of it, and lose their origin.
     """
@@ -84,7 +84,7 @@ def command_line(
 
 
 def _argument(name: str, parameter: inspect.Parameter) -> tuple[str, dict[str, Any]]:
-    """What argparse is told of a command's parameter: its flag and the keywords that go with it."""
+    """The flag and the keywords of argparse for a parameter of a command."""
     kind, text, *shown = get_args(parameter.annotation)
     optional = type(None) in get_args(kind)
     plain = get_args(kind)[0] if optional else kind

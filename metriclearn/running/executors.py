@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _FAN_IN = 16  # sums that one task of the tree, or the client, adds up
-_SHARDS_PER_THREAD = 4  # of this process, as data sets may take longer than others
+_SHARDS_PER_THREAD = 4  # shards of this process, because some data sets take longer than others
 
 
 class Sums(NamedTuple):
     """Σ s_i L_i(w) and Σ s_i ∂L_i(w) over the data sets of one shard, per function.
 
-    ``groups`` (G,) says which functions of the risk, in increasing order; ``values`` is (G,),
+    ``groups`` (G,) are the functions of the risk, in increasing order; ``values`` is (G,),
     ``slopes`` (G, n).
     """
 
@@ -67,14 +67,14 @@ class Executor(Protocol):
         """Into how many shards to divide so many data sets."""
 
     def place(self, shards: Sequence[Any]) -> list[Any]:
-        """Bring shards to where they are evaluated; what comes back stands for them."""
+        """Bring shards to where they are evaluated; the returned handles stand for them."""
 
     def each(
         self, placed: list[Any], function: Callable[..., Any], *arguments: Any, total: Any = None
     ) -> list[Any]:
         """``function(shard, *arguments)`` of placed shards, in their order.
 
-        With ``total``, a function of lists of answers, neighboring ones may come back added up.
+        With ``total``, a function that adds up lists of answers, neighboring answers may be added.
         """
 
 
@@ -150,14 +150,14 @@ class DaskExecutor:
 
     Data sets in memory are scattered once. Those that are only named (see
     :class:`metriclearn.datasets.SequenceFolder`) are read by the workers, once, and kept by them.
-    A round sends w, and the workers' sums come back over a tree of additions; tasks are called
-    ``load-shard``, ``value-and-slope`` and ``add-up`` on Dask's dashboard.
+    A round sends w, and the workers' sums are added over a tree; tasks are called ``load-shard``,
+    ``value-and-slope`` and ``add-up`` on Dask's dashboard.
 
     A lost worker costs its shards: Dask has another one read them again, and scattered ones are
-    scattered again from here. The sums, and so the result, are those of one machine. Workers
-    give BLAS one thread, as Dask does, and should have one thread each: Python's lock is held in
-    a good part of the work on short sequences. When the scheduler is lost, the run ends with an
-    error; a solver with a ``checkpoint`` goes on from there under a new one.
+    scattered again from here. The sums, and so the result, are the same as on one machine. Workers
+    give BLAS one thread, as Dask does, and should have one thread each: Python's lock is held in a
+    good part of the work on short sequences. When the scheduler is lost, the run ends with an
+    error; a solver with a ``checkpoint`` resumes from it under a new one.
 
     Parameters
     ----------
@@ -165,8 +165,9 @@ class DaskExecutor:
         A string is the address of a scheduler such as ``"tcp://127.0.0.1:8786"``. Clusters and
         addresses are connected to at first use.
     shards_per_thread : int
-        Shards for every thread of the cluster there is when they are placed; those of a lost
-        worker go to so many others. More take more time of the scheduler, about 1 ms each.
+        Shards for every thread of the cluster there is when they are placed; the shards of a lost
+        worker are spread over as many others. More take more time of the scheduler, about 1 ms
+        each.
     retries : int
         How often in a row a round is repeated after its shards were lost.
     patience : float

@@ -27,8 +27,8 @@ class ShownFigure(Figure):
 def new_figure(size: tuple[float, float]) -> Figure:
     """A figure of so many inches, known to pyplot where that was imported, in the main thread.
 
-    So ``plt.show()`` and ``plt.savefig`` find it, while on servers and in threads, where nobody
-    has imported pyplot, no figure is kept longer than it is used.
+    So ``plt.show()`` and ``plt.savefig`` find it, while on servers and in threads, where pyplot is
+    not imported, figures are freed after use.
     """
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None or threading.current_thread() is not threading.main_thread():

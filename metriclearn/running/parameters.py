@@ -44,8 +44,8 @@ def real_array(
 ) -> NDArray:
     """Finite real numbers as a float64 array of ``ndim`` dimensions; no copy where it is one.
 
-    The one reader of numbers in the package: what has a mask, is complex, a time, a text, too
-    large for a float, NaN or infinite is refused, and never converted on the way.
+    All functions of the package read numbers here. Masked or complex values, times, texts, numbers
+    too large for a float, NaN and infinity are refused and never converted.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def real_array(
 
 
 def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDArray:
-    """Real numbers of any shape as float64, or an error for what is something else."""
+    """Real numbers of any shape as float64, or an error for anything else."""
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values
     if hasattr(values, "toarray"):
@@ -312,7 +312,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def needs(**rows: Needs) -> Callable[[Function], Function]:
     """Let a function check its arguments by rows such as those of a table ``PARAMETERS``.
 
-    What is True or False by default has to be one of them, and some names say what they need.
+    Arguments that are True or False by default must be one of the two, and some names are always
+    checked.
     """
 
     def checking(function: Function) -> Function:

@@ -232,7 +232,7 @@ def _class_at(path: str, kind: str) -> type:
     for module in chain(homes, (entry.name for entry in walk)):
         try:
             cls: Any = getattr(import_module(module), name, None)
-        except ModuleNotFoundError as error:  # of a package that only this module needs
+        except ModuleNotFoundError as error:  # an optional package that only this module imports
             missing = str(error.name) if module == home else missing
             continue
         estimator = isinstance(cls, type) and issubclass(cls, BaseEstimator)

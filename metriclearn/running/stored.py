@@ -86,7 +86,7 @@ class StoredSamples(Sequence[Any]):
     ----------
     arrays : StoredArrays
     truths : sequence of Partition
-        Whose lengths are those of the arrays.
+        With the same lengths as the arrays.
     scale : array (P,)
         What features are divided by.
     make : callable

@@ -152,8 +152,8 @@ class GaussianSimilarity(ComponentParameters):
     neighborhood : Neighborhood, optional
         Which pairs have a similarity other than 0; all by default.
     memory : float
-        Bytes for similarities and for what is computed from them; a neighborhood that needs more
-        is refused.
+        Bytes for similarities and for intermediate arrays; a neighborhood that needs more is
+        refused.
 
     Raises
     ------
@@ -269,7 +269,7 @@ class SimilarityFeatures:
 
     Dividing the similarity by T gives it the eigenvalues of a matrix of trace 1, whatever the
     resolution, so that α is of order 1 or less; the paper's unscaled problem is the same with
-    α_paper = αT, and its α = 1 is invisible beside W_B. The maximum in the hinge is convex in B
+    α_paper = αT, and its α = 1 is negligible against W_B. The maximum in the hinge is convex in B
     as long as M has no negative entries, which a relaxation does not ensure.
 
     Parameters
@@ -277,8 +277,8 @@ class SimilarityFeatures:
     similarity : Similarity
     metric : Metric
     normalized : bool
-        A = D^(-1/2) W_B D^(-1/2) with the degrees D of the same B; in a majorant constant, those of
-        the B where it touches.
+        A = D^(-1/2) W_B D^(-1/2) with the degrees D of the same B; in a majorant they are constant,
+        taken at the B where it touches.
 
     Raises
     ------
@@ -305,7 +305,7 @@ class SimilarityFeatures:
         self.warm_starts = similarity.warm_starts
 
     def at(self, w: NDArray, tangent: NDArray | None = None) -> Callable[[Nodes], SimilarityForm]:
-        """The forms A of data sets under the metric coordinates w, or under those of a tangent."""
+        """The forms A of data sets under the metric coordinates w, or at the point of a tangent."""
         components = self.metric.components(w)
 
         def form(nodes: Nodes) -> SimilarityForm:

@@ -94,7 +94,7 @@ class Nodes:
 
     @property
     def root(self) -> NDArray:
-        """√(n_s / T), shape (S,): scales similarities of nodes to those of samples over T."""
+        """√(n_s / T), shape (S,): scales similarities of nodes to similarities of samples over T."""
         return np.sqrt(self.sizes / np.sum(self.sizes))
 
 
@@ -186,13 +186,13 @@ class NodeLabels:
 
     @cached_property
     def known(self) -> NodeLabels | None:
-        """What is known: the labels themselves, without a completion; None where all is."""
+        """The labels themselves, without a completion; None where all is."""
         complete = self.sizes is None or np.all(self.counts.sum(axis=1) == self.sizes)
         return None if complete else self
 
     @cached_property
     def nodes(self) -> PartialPartition:
-        """What is known of the nodes: the most frequent label of each, and the spans."""
+        """The labels of the nodes: the most frequent label of each, and the spans."""
         most = np.where(self.counts.any(axis=1), np.argmax(self.counts, axis=1), -1)
         return PartialPartition(len(most), most, same=self.same)
 
@@ -215,7 +215,7 @@ class NodeLabels:
         return np.argmax(self.counts, axis=1) if self.clusters is None else self.clusters
 
     def with_completion(self, partition: Partition) -> NodeLabels:
-        """What is known, completed as in a partition of the nodes that agrees with it."""
+        """The labels, completed as in a partition of the nodes that agrees with them."""
         names = np.empty(partition.n_clusters, dtype=np.int64)
         names[partition.labels[self.labeled]] = np.argmax(self.counts[self.labeled], axis=1)
         return replace(self, clusters=names[partition.labels])
@@ -282,11 +282,11 @@ class NodeLabels:
 
 
 def complete_nodes(form: Form, n_clusters: int | None = None, known: Any = None) -> Partition:
-    """A partition of the nodes with a large ⟨A, H⟩ among those that agree with what is known.
+    """A partition of the nodes with a large ⟨A, H⟩ that agrees with the labels.
 
-    Kernel K-means that keeps what is known, from two starts: the most similar cluster of labeled
+    Kernel K-means that keeps the labels, from two starts: the most similar cluster of labeled
     samples, and constrained spectral clustering. O(products with K vectors), to a local maximum.
-    The number of clusters is that of labels that are the most frequent one of some node.
+    The number of clusters is the number of labels that are the most frequent one of some node.
     """
     K = int(known.nodes.labels.max()) + 1
     spectral = spectral_completion(form, K, known.nodes)

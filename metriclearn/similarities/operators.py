@@ -99,7 +99,7 @@ class GaussianOperator(Operator):
         Lᵀ with B = LLᵀ.
     root : array (S,)
     memory : float
-        Bytes for similarities and what is computed from a block of them.
+        Bytes for similarities and intermediate arrays of a block.
     """
 
     def __init__(self, X: NDArray, components: NDArray, root: NDArray, memory: float) -> None:

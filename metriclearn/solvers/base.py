@@ -238,11 +238,11 @@ class Stop(Exception):
 
 
 class Iteration(ABC):
-    """Rounds until there is a reason to stop; a subclass says how to begin and what a round does.
+    """Rounds until there is a reason to stop; a subclass defines the start and one round.
 
     The attributes that are numbers or arrays, and do not begin with an underscore, are the state:
-    a checkpoint keeps them after every round, and a later run of the same problem takes them up
-    and goes on bit for bit.
+    a checkpoint keeps them after every round, and a later run of the same problem resumes from
+    them, bit for bit.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ class Iteration(ABC):
 
     @abstractmethod
     def identity(self) -> Sequence[Any]:
-        """Numbers and arrays that say which problem a checkpoint belongs to."""
+        """Numbers and arrays that identify the problem of a checkpoint."""
 
     def state(self) -> dict[str, Any]:
         """All that changes from round to round."""
@@ -427,7 +427,7 @@ class Minimization(Iteration):
             mixed = (1 - share) * offset + share * self.anchor_offset
             mixed_slope = (1 - share) * slope + share * self.anchor_slope
             metric, rise = self.cone.split(mixed_slope)
-            # the minimum is at most what the best metric has: often nothing is left to be found
+            # the minimum is at most the value at the best metric, so often no search is needed
             met = float(metric @ self.best[: len(metric)]) + self.omega(self.best)
             if rise > 0 and best - mixed - met < rise * self.penalty_limit:
                 left = best - mixed - self.terms.minimum(mixed_slope, self.cone, best)

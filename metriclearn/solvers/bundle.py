@@ -26,9 +26,11 @@ _PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3  # first ν, and its factors, chosen 
 _TRUST, _LEAP = 0.7, 0.2  # the factor when that share of the predicted descent came true
 _STRETCH, _MOST_STRETCH = 0.08, 0.15  # the first, and the most per relative gap, half to once
 _FIRST = 20  # rounds, in which most fits end
-_PENALTY_CURVATURE = 1e-3  # of the proximal term at the penalty, in units of the start's objective
-_WARM = 1e-2  # of the first ν, where an earlier solution's cuts make the model good
-_PENALTY_FLOOR = 1e-4  # of the first curvature at the penalty, below which rounding would rule
+_PENALTY_CURVATURE = (
+    1e-3  # curvature of the proximal term at the penalty, in units of the start's objective
+)
+_WARM = 1e-2  # factor of the first ν if the cuts of an earlier solution make the model good
+_PENALTY_FLOOR = 1e-4  # share of the first curvature at the penalty; below it rounding dominates
 _WORTHWHILE = 0.5  # share of the gap that remembered cuts must close to spare the oracles
 _MOST_HITS = 5  # solutions of the master in one round that only remembered cuts answered
 
@@ -44,9 +46,9 @@ class BundleDual(BaseEstimator):
     model by much of the gap, the master is solved again with them instead. A proximal term keeps
     the query near the best point: halved when a round pays off, raised when it does not. It serves
     every regularizer, squared or linear (L1, trace), and the penalty of a cluster, which no
-    regularizer touches. It does not enter the reported bound, which is that of the original
-    problem; for a diagonal metric with a linear regularizer that is the linear program over the
-    working set (:func:`~metriclearn.solvers.dual_master.linear_master`, HiGHS).
+    regularizer touches. It does not enter the reported bound, which holds for the original problem;
+    for a diagonal metric with a linear regularizer that is the linear program over the working set
+    (:func:`~metriclearn.solvers.dual_master.linear_master`, HiGHS).
 
     Parameters
     ----------
@@ -59,8 +61,8 @@ class BundleDual(BaseEstimator):
     cache_size : int
         Cuts per data set that are remembered after that.
     checkpoint : str or None
-        File that keeps the state after every round; an interrupted ``minimize`` of the same
-        problem goes on from there, with the same result.
+        File that keeps the state after every round; an interrupted ``minimize`` of the same problem
+        resumes from it, with the same result.
 
     Raises
     ------
@@ -99,7 +101,7 @@ class _Bundle(Minimization):
     """
 
     def prepare(self, start: NDArray, cuts: Cuts) -> None:
-        """First cuts, at the start, and those of an earlier solution."""
+        """The first cuts, at the start, and the cuts of an earlier solution."""
         if not np.all(cuts.weights > 0):
             raise ValueError(
                 "BundleDual needs functions of positive weight, got a data set (or a group of "
@@ -114,7 +116,7 @@ class _Bundle(Minimization):
             reach = self.scale / float(np.max(self.terms.slope))
             self.first_proximity = _PROXIMITY * self.scale / reach**2
         self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
-        self.stretch = 0.0  # of the master's solution, where the oracles are asked
+        self.stretch = 0.0  # the master's solution, where the oracles are called
         self.units = np.ones_like(start)
         self._factors: NDArray | None = None  # of the cuts, as far as they are known
         self.cuts = table_of(cuts, start)

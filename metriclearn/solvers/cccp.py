@@ -38,10 +38,10 @@ class CCCP(ComponentParameters):
     max_rounds : int
         Outer steps.
     trial_rounds : int, optional
-        With several starts, outer steps of each before only the one of least objective goes on;
-        all go on to their end by default.
+        With several starts, the number of outer steps after which only the start of least objective
+        continues; by default all continue to the end.
     checkpoint : str or None
-        File that keeps the state after every outer step, from which an interrupted run goes on;
+        File that keeps the state after every outer step, from which an interrupted run resumes;
         with several starts FILE.1, FILE.2, …, one for each.
 
     Raises
@@ -85,7 +85,7 @@ class CCCP(ComponentParameters):
         Returns
         -------
         solution : Solution
-            The one of least objective, with the trace of its own start.
+            The solution of least objective, with the trace of its start.
         objectives : list of float
             Objective reached from every start.
         """

@@ -47,7 +47,7 @@ class CuttingPlane(BaseEstimator):
         Relative gap at which to stop.
     max_rounds : int
     checkpoint : str or None
-        File that keeps the state after every round, from which an interrupted run goes on.
+        File that keeps the state after every round, from which an interrupted run resumes.
 
     Raises
     ------

@@ -47,8 +47,8 @@ def table_of(cuts: Cuts, w: NDArray, units: NDArray | float = 1.0) -> NDArray:
 def combination(table: NDArray, weights: NDArray, masses: NDArray) -> tuple[float, NDArray]:
     """Σ weights_j (cut j), a minorant of Σ masses_i R_i: its offset (less rounding) and slope.
 
-    Weights, however they were found, are made nonnegative, and scaled down where a function's
-    exceed its mass: of hinges it is a minorant then.
+    Weights from any source are made nonnegative and scaled down where their sum for a function
+    exceeds its mass. The result is then a minorant of the hinges.
     """
     weights, groups = np.maximum(weights, 0.0), table["group"]
     totals = np.bincount(groups, weights=weights, minlength=len(masses))
@@ -180,7 +180,7 @@ class DualMaster:
                 # D curves much more where the penalty is positive, which may be a tiny step away
                 _, jacobian = self.cone.linearize(np.append(v[:-1], 1e-300))
                 curved = True
-            else:  # nothing but rounding is left
+            else:  # only rounding remains
                 break
         return a, x, gap
 
@@ -193,9 +193,7 @@ class DualMaster:
         chosen = np.flatnonzero((a > 1e-12) | (gradient >= level[self.groups]))
         H = jacobian(self.rows, chosen, self.factors) / self.curvature
         sizes = H.diagonal()
-        if (
-            self.cone.learns_penalty
-        ):  # in a unit of its own: the ridge is to be small beside the metric's
+        if self.cone.learns_penalty:  # in another unit: the ridge must be small against the metric
             sizes = np.maximum(sizes - self.rows[chosen, -1] ** 2 / self.curvature, 1e-3 * sizes)
         H[np.diag_indices_from(H)] += 1e-10 * max(1e-300, float(np.mean(sizes)))
         c = gradient[chosen] + H @ a[chosen]

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from metriclearn.running.parameters import Needs, number
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 
-_FLOOR = 1e-6  # of the largest eigenvalue: 0 would be stationary for the factor
+_FLOOR = 1e-6  # relative to the largest eigenvalue: 0 would be stationary for the factor
 _MEMORY = 20
 
 

@@ -18,15 +18,15 @@ from sklearn.base import BaseEstimator
 
 Jacobian = Callable[..., NDArray]
 _SKETCHED = 64  # features from which on matrices of low rank are worth being factored
-_NEGLIGIBLE = 1e-12  # of the largest eigenvalue or weight: no component is kept for it
+_NEGLIGIBLE = 1e-12  # relative to the largest eigenvalue or weight; smaller ones give no component
 
 
 @runtime_checkable
 class Metric(Protocol):
     """A family of positive semidefinite matrices and its flat coordinates.
 
-    ``polyhedral`` says whether the cone is that of nonnegative coordinates, where a linear
-    regularizer makes the master problem a linear program.
+    ``polyhedral`` is true if the cone consists of nonnegative coordinates. A linear regularizer
+    then makes the master problem a linear program.
     """
 
     polyhedral: bool
@@ -315,7 +315,7 @@ class MetricCone:
         return self.n_metric + int(self.learns_penalty)
 
     def split(self, w: NDArray) -> tuple[NDArray, float]:
-        """(metric coordinates, penalty); the penalty is NaN where it is not a coordinate."""
+        """(metric coordinates, penalty); the penalty is NaN if it is not a coordinate."""
         return w[: self.n_metric], float(w[-1]) if self.learns_penalty else float("nan")
 
     def join(self, w_metric: NDArray, penalty: float) -> NDArray:

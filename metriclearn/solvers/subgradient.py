@@ -87,7 +87,7 @@ class ProjectedSubgradient(ComponentParameters):
 
     With ``batch_size`` every step uses the subgradient of a random batch of data sets, and a
     round is one epoch of steps followed by one pass that evaluates the average of the epoch. The
-    bound is that of the average of all whole cuts met (weighted by step lengths); it is valid but
+    bound comes from the average of all complete cuts (weighted by step lengths); it is valid but
     slow, so prefer :class:`~metriclearn.solvers.bundle.BundleDual` for a small certified gap.
 
     Parameters
@@ -103,7 +103,7 @@ class ProjectedSubgradient(ComponentParameters):
     max_rounds : int
         Passes over the data, or epochs.
     checkpoint : str or None
-        File that keeps the state after every round, from which an interrupted run goes on.
+        File that keeps the state after every round, from which an interrupted run resumes.
     random_state : int
         Seed of the batches.
 

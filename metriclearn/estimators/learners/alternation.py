@@ -1,18 +1,17 @@
 """Learning from partial labels: complete the labels, learn the metric, repeat.
 
-With known_i what is known of data set i, H_i a completion (a partition that agrees with it) and
-s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score, alternation minimizes
+Let known_i be the partial labels of data set i, H_i a completion (a partition that agrees with
+them), and s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score. Alternation minimizes
 
     F(w, H) = Σ_i s_i { max_M [ α ℓ(M, known_i) + s_w(M) ] − s_w(H_i) } + Ω(w)
 
-over w = (B, λ) and the completions. ℓ(M, known) charges M only where something is known (for
-segmentations :class:`~metriclearn.problem.losses.KnownLoss`, for clusterings the rows of
-labeled samples, :class:`~metriclearn.problem.losses.FrobeniusLoss`), so that missing labels cost
-nothing: where nothing is known, the hinge only asks that H_i be as good as the best M. Given H, F
-is convex in w and is Eq. (9) when everything is known; given w, the best H_i is the partition of
-highest score that agrees with known_i. This is the concave-convex procedure for the latent
-structured hinge max_M [α ℓ + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), of which F is an upper
-bound.
+over w = (B, λ) and the completions. ℓ(M, known) charges M only on labeled parts (for segmentations
+:class:`~metriclearn.problem.losses.KnownLoss`, for clusterings the rows of labeled samples,
+:class:`~metriclearn.problem.losses.FrobeniusLoss`), so missing labels cost nothing. On unlabeled
+parts the hinge only requires that H_i is as good as the best M. Given H, F is convex in w and is
+Eq. (9) when everything is known; given w, the best H_i is the partition of highest score that
+agrees with known_i. This is the concave-convex procedure for the latent structured hinge max_M [α ℓ
++ s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), of which F is an upper bound.
 
 Both steps lower F: the first one exactly when the completion oracle is exact, as it is for
 change-points; a completion that does not raise the score is not taken, and a step that would
@@ -66,7 +65,7 @@ class FirstMetric(Protocol):
     ) -> NDArray:
         """Lᵀ, (r, P); ``fit`` is the learner itself, for other data sets.
 
-        A start that learns from what is known needs ``fit`` and ``cut``.
+        A start that learns from the labeled parts needs ``fit`` and ``cut``.
         """
         ...
 
@@ -96,15 +95,14 @@ class PrincipalStart(BaseEstimator):
 
 
 class KnownStart(BaseEstimator):
-    """The metric learned from what is known alone: annotated stretches, or labeled samples.
+    """The metric learned only from the labeled parts: annotated stretches, or labeled samples.
 
-    Each stretch of a sequence is a data set of its own, and so are the labeled samples of a
-    table. Where labels are known this is the convex problem of full labels, and no wrong first
-    completion leads it astray: on one draw of the synthetic data with 30 % of the labels, the
-    validation loss was 0.25, 0.44 and 1.11 for three regularizers, and 1.32, 1.04 and 1.69 after
-    principal components. Annotated regions are cut out, too, and completed under principal
-    components. Where there are no changes at all in what is known, principal components serve
-    alone.
+    Each stretch of a sequence is a separate data set, and so are the labeled samples of a table.
+    This is the convex problem of full labels, which no wrong completion can mislead. On one draw of
+    the synthetic data with 30 % of the labels, the validation loss was 0.25, 0.44 and 1.11 for
+    three regularizers, against 1.32, 1.04 and 1.69 after principal components. Annotated regions
+    are cut out, too, and completed under principal components. If the labeled parts contain no
+    changes, principal components are used instead.
 
     See Also
     --------
@@ -124,7 +122,7 @@ class KnownStart(BaseEstimator):
         fit: FitKnown,
         cut: CutKnown,
     ) -> NDArray:
-        """Components learned from the stretches; of principal components where that gives none."""
+        """Components learned from the stretches, or principal components if there are none."""
         pieces: list[Piece] = []
         weights: list[float] = []
         for array, known in zip(arrays, knowns):  # all count alike, their parts by their lengths
@@ -163,7 +161,7 @@ class Alternation(BaseEstimator):
         paper.
     checkpoint : str or None
         File that keeps the state after every metric step; an interrupted run of the same problem
-        goes on from there, with the same result.
+        resumes from it, with the same result.
 
     Raises
     ------
@@ -244,7 +242,7 @@ class Turns(Iteration):
         return *cuts, self.hinge.identity, *(truth.labels for truth in self.hinge.truths)
 
     def begin(self) -> None:
-        """Remember the first completions, so that a later round sees whether they come back."""
+        """Remember the first completions, so that a later round detects a repetition."""
         self.seen = {tuple(self.hinge.truths)}
 
     def step(self) -> None:
@@ -282,7 +280,7 @@ class Turns(Iteration):
         return False
 
     def solution(self, reason: str) -> Solution:
-        """That of the last metric step, which says so where all has been interrupted since."""
+        """The solution of the last metric step, marked as interrupted if the alternation was."""
         completed, learned = self.rows[:, :2].T.tolist()
         changed = self.rows[:, 2].astype(int).tolist()
         reason = "max_alternations" if reason == "max_rounds" else reason

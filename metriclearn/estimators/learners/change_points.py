@@ -53,8 +53,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     penalty) are within one standard error of the best setting in 3-fold cross-validation on the
     training parts of the synthetic sequences, HAPT and Gesture Phase:
     ``python -m experiments.run experiment=default_settings``, docs/results/default_settings.md.
-    With few, correlated features, as those of HAPT, ``FullMetric()`` and ``SquaredFrobenius(0.1)``
-    are better.
+    With few, correlated features, such as those of HAPT, ``FullMetric()`` and
+    ``SquaredFrobenius(0.1)`` are better.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class Segmentations(Task):
         learner, arrays, truths = self.learner, training.data.arrays, training.truths
         if not any([truth.constraints for truth in truths]):
             raise ValueError(
-                f"{self.who} needs labels, but nothing is known of any data set (all −1)."
+                f"{self.who} needs labels, but all labels of all data sets are unknown (−1)."
             )
         first = "learned" if isinstance(learner.penalty, FeaturePenalty) else learner.penalty
         learn = partial(fit, min_size=1, penalty=first)
@@ -225,7 +225,7 @@ class Segmentations(Task):
         return segmentation_oracle(self.learner.oracle, self.learner.min_size)
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
-        """With partial labels the loss charges only what is known."""
+        """With partial labels the loss charges only the labeled parts."""
         if truths[0].known is None:
             return super().terms(truths)
         features = LinearFeatures(self.learner.metric)
@@ -233,7 +233,7 @@ class Segmentations(Task):
         return {"features": features, "loss": KnownLoss(), "oracle": oracle, "completion": oracle}
 
 
-WITHOUT_FEATURE_PENALTY = Needs(  # of a learner that sees other sequences than are predicted
+WITHOUT_FEATURE_PENALTY = Needs(  # for learners that are fitted to mapped sequences
     "a {name} such as ChangePointMetricLearner(), with another penalty than FeaturePenalty",
     lambda learner: (
         isinstance(learner, ChangePointMetricLearner)

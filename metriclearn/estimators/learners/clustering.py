@@ -48,10 +48,10 @@ class RelaxableOracle(Oracle, Protocol):
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known of the fitted metric's objective F, the one with the exact hinge.
+    """Bounds on the fitted metric's objective F, with the exact hinge.
 
-    F takes the maximum over partitions, which nobody can compute at scale; the relaxed objective
-    F̄ ≥ F takes it over projections.
+    F takes the maximum over partitions, which is too costly to compute at scale; the relaxed
+    objective F̄ ≥ F takes it over projections.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class Certificate:
         What no metric can be below: in F where ``over_partitions``, else in F̄; with partial
         labels, in the objective of the final completions.
     over_partitions : bool
-        Whether all cuts came from partitions, as those of a local search do. The values of a
-        local search may miss the maximum, and the gap of its ``solution_`` says nothing of F.
+        Whether all cuts came from partitions, as with a local search. The values of a local search
+        may miss the maximum, and the gap of its ``solution_`` says nothing of F.
     """
 
     upper: float

@@ -105,7 +105,7 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
     learner : ChangePointMetricLearner
         The second step; ``penalty="learned"``. ``standardize`` should stay off: representations
         have comparable columns. With ``alternation__checkpoint`` set to FILE an interrupted run
-        goes on from FILE.1, FILE.2, …, one for each turn.
+        resumes from FILE.1, FILE.2, …, one for each turn.
     representation, sequence_features, regression, min_size, max_segments, own_weight
         As in :class:`~metriclearn.baselines.PenaltyLearner`.
     start : FirstMetric

@@ -61,8 +61,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     regularizer : Regularizer
         ``Trace``, ``L1`` or ``SquaredFrobenius``, each with ``strength``.
     solver : CCCP
-        With any solver of this package inside. One outer step from every start decides which goes
-        on (``trial_rounds=1``); with ``CCCP()`` all of them do, at about three times the cost.
+        With any solver of this package inside. One outer step from every start decides which start
+        is continued (``trial_rounds=1``); with ``CCCP()`` all are, at about three times the cost.
     similarity : Similarity
         ``GaussianSimilarity`` (all pairs, or a sparse neighborhood; with a memory budget),
         ``FourierSimilarity`` (random features), or ``GivenSimilarities``, whose data sets are
@@ -88,8 +88,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
         are in the cluster of each. 0 is the paper's; with 1 small regions count more, with −1 all
         regions in proportion to their sizes, as in a covering.
     starts : sequence of float
-        Training begins at each of these multiples of the Euclidean metric of standardized
-        features, and goes on from the one of least objective.
+        Training begins at each of these multiples of the Euclidean metric of standardized features,
+        and continues from the one with the least objective.
     standardize : bool
         Divide features by their pooled within-image standard deviation before learning. If not,
         ``starts`` are for features over the power of 2 that is nearest to the largest of these.
@@ -142,8 +142,8 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
     >>> X = [array + 3.0 * np.outer(labels, (1, 0)) for array in noise]
     >>> learner = NormalizedCutMetricLearner().fit(X, [labels, labels])
 
-    The clusters overlap, so that the score, −‖M − N‖², is not 0; it is that of an error or two more
-    or less than who knows the means, 0 and 3, makes by dividing halfway:
+    The clusters overlap, so the score −‖M − N‖² is not 0. It is about as good as a threshold
+    halfway between the true means, 0 and 3:
 
     >>> from metriclearn.indices import partition_loss
     >>> halfway = [partition_loss(labels, x[:, 0] > 1.5, normalized=False) for x in X]

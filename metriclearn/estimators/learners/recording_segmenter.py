@@ -41,8 +41,8 @@ class RecordingSegmenter(ComponentParameters):
     The metric is learned with large margin from the labelled recordings; strength and shrinkage
     are chosen by cross-validation over their groups. A found segment gets the label with the
     largest mean score over its rows, by linear discriminant analysis with shrinkage (Ledoit &
-    Wolf) of all training rows, and neighbors with one label are joined. Where labels name no
-    classes, as those of shots, it gets none.
+    Wolf) of all training rows, and neighbors with one label are joined. If labels name no classes,
+    as for shots, segments get no labels.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class RecordingSegmenter(ComponentParameters):
             raise ValueError(
                 f"RecordingSegmenter needs a boundary to learn from, but each recording of "
                 f"{data.name!r}, or each stretch of it with known labels, is a single segment; "
-                "give every segment a line of its own, or rows of another kind another label."
+                "give every segment a separate line, or give rows of another kind another label."
             )
         long = [i for i, truth in enumerate(truths) if truth.n_samples > 1]
         if len(long) < len(truths):
@@ -146,7 +146,7 @@ class RecordingSegmenter(ComponentParameters):
             )
             data, truths = data.select(long), [truths[i] for i in long]
         chosen = self._validated(data, truths, progress)
-        # as tables, so that columns are told by their names
+        # as tables, because tables have column names
         tables = [pd.DataFrame(X, columns=data.feature_names) for X in data.sequences]
         self.learner_ = clone(self.learner).set_params(**chosen)
         self.learner_.fit(tables, data.labels)
@@ -173,7 +173,7 @@ class RecordingSegmenter(ComponentParameters):
         for i, (rest, held) in tqdm(list(jobs), desc="learning", disable=hidden):
             train = data.select(rest)
             learner = clone(self.learner).set_params(**candidates[i])
-            with warnings.catch_warnings():  # of the choice made they are told in fit
+            with warnings.catch_warnings():  # fit warns about the chosen learner
                 warnings.simplefilter("ignore", UserWarning)
                 learner.fit(train.sequences, train.labels)
             for j in held:

@@ -41,7 +41,7 @@ class Training:
     Attributes
     ----------
     data : DataSets
-        Only those of positive weight.
+        Only data sets of positive weight.
     truths : list of Partition, PartialPartition or NodeLabels (N,)
     weights : array (N,) or None
         Positive, the largest is 1.

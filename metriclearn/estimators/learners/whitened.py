@@ -51,8 +51,8 @@ _REFERRED = ChangePointMetricLearner(  # cloned
 class MappedLearner(LearnedMetric, ABC):
     """Learn C of B = WᵀCW with large margin from the mapped features X Wᵀ.
 
-    A subclass has the parameter ``learner``, of C, says how labels are read and computes W; it may
-    change the learner before it is fitted.
+    A subclass has the parameter ``learner`` for C, and it defines how labels are read and computes
+    W. It may change the learner before it is fitted.
     """
 
     _segments: ClassVar[bool]  # whether every run of equal labels is a segment
@@ -104,7 +104,7 @@ class MappedLearner(LearnedMetric, ABC):
         return self
 
     def _finish(self, arrays: list[NDArray], truths: list[Partition], components: NDArray) -> None:
-        """Set what is fitted besides the components."""
+        """Set the fitted attributes other than the components."""
         self.penalty_ = self.learner_.penalty_
 
 
@@ -134,8 +134,8 @@ class WhitenedMetricLearner(MappedSegmenter):
     With W the whitening of the covariance within segments (RCA, directions ordered by how much
     they vary between segments), the metric is B = WᵀCW and C is learned with large margin. On
     correlated features, such as those of sound and pictures, a regularized C near a multiple of
-    the identity is a far better start than a regularized B: W takes off what varies for reasons
-    that do not concern the labels. Cost: O(P³) and that of the inner learner.
+    the identity is a far better start than a regularized B: W removes variation that is unrelated
+    to the labels. Cost: O(P³) and that of the inner learner.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class WhitenedMetricLearner(MappedSegmenter):
     n_components : int, optional
         Keep only the directions that vary most between segments, relative to within.
     retune : bool
-        After learning, set the penalty to that of least training loss (exactly).
+        After learning, set the penalty that has the least training loss (exactly).
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class WhitenedMetricLearner(MappedSegmenter):
 
 @dataclass(eq=False, repr=False)
 class ReferenceMetricLearner(MappedSegmenter):
-    """Learn a metric near a reference metric: of PCA, RCA, or of the plain features.
+    """Learn a metric near a reference metric: PCA, RCA, or the plain features.
 
     The objective is Eq. (9) of the paper.
 
@@ -195,8 +195,8 @@ class ReferenceMetricLearner(MappedSegmenter):
     loss, found exactly) and α the scale of the loss. Whatever the units, a large μ gives the
     reference, which is where unsupervised methods stop, and a small one the metric that the labels
     ask for within the span of W. So a strength chosen on held-out sequences does as well as the
-    reference, or better, up to the luck of the choice. Cost: that of the reference, and of the
-    inner learner in r dimensions.
+    reference, or better, up to the luck of the choice. Cost: one fit of the reference, and one of
+    the inner learner in r dimensions.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ class ReferenceMetricLearner(MappedSegmenter):
     strength : float
         μ > 0.
     retune : bool
-        After learning, set the penalty to that of least training loss (exactly), as for the
+        After learning, set the penalty that has the least training loss (exactly), as for the
         reference.
 
     Attributes

@@ -22,7 +22,7 @@ from metriclearn.running.parameters import (
 )
 
 _FEATURE = either(component("transform", "SequenceFeatures()"), component("__call__", "np.ptp"))
-_VARIES = 1e-9  # of the largest value: what deviates less from its mean is constant
+_VARIES = 1e-9  # relative to the largest value: features that deviate less are constant
 
 
 @dataclass(eq=False, repr=False)
@@ -39,9 +39,8 @@ class FeaturePenalty(ComponentParameters):
     regularizer covers v, too: Ω(B, v·strength/T̄) with T̄ the mean length of the training
     segments, because the score of a segment is a sum over its samples and its penalty is not.
 
-    Of new sequences, features beyond what training has seen are those at the end of its range: a
-    penalty goes no further along a feature than it has been learned, and a constant sequence costs
-    as much as the quietest one.
+    Features of new sequences are clipped to their range in training, so penalties are not
+    extrapolated: a constant sequence has the penalty of the quietest training sequence.
 
     Parameters
     ----------
@@ -49,8 +48,8 @@ class FeaturePenalty(ComponentParameters):
         Each an object with ``transform``, from a list of sequences to what it says of each, such as
         :class:`~metriclearn.features.SequenceFeatures` and
         :class:`~metriclearn.features.BoundaryFeatures`, or a function of one sequence (T, P).
-        What is said of a sequence is an array (q,), or (T+1, q) with a row for every position of a
-        change, 0 … T, of which the first and the last are not used.
+        The result for a sequence is an array (q,), or (T+1, q) with a row for every position 0 … T,
+        of which the first and the last are not used.
     nonnegative : bool or sequence of bool
         Whether v ≥ 0, of all columns or of each: a change may only cost more where the feature is
         larger.
@@ -112,7 +111,7 @@ class FeaturePenalty(ComponentParameters):
         Raises
         ------
         ValueError
-            If features are not what is said above, or not the same for all sequences.
+            If features do not have these shapes, or are not the same for all sequences.
         """
         check_parameters(self)
         means, variances, ranges = [], [], []
@@ -178,5 +177,5 @@ class FeaturePenalty(ComponentParameters):
         return penalty
 
     def penalties(self, X: NDArray) -> NDArray[np.float64]:
-        """⟨v, ψ(t)⟩ at every position of one sequence, what changes cost beside λ, (T+1,)."""
+        """⟨v, ψ(t)⟩ at every position of one sequence, to be added to λ, (T+1,)."""
         return (np.clip(self.transform(X), *self.range_) - self.mean_) @ self.coef_

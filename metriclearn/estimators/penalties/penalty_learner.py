@@ -170,8 +170,8 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         ----------
         X : sequence of (T_i, P) arrays, or one
         known : sequence of PartialPartition, or one, optional
-            What is known of these sequences: the segmentation agrees with it (as LOPART's does),
-            and it moves the penalty by ``own_weight``.
+            Annotations of these sequences: the segmentation agrees with them (as in LOPART), and
+            they move the penalty by ``own_weight``.
         paths : sequence of SegmentationPath, optional
             :meth:`paths` of these sequences, where they are known already; used with ``known``.
         """
@@ -193,7 +193,7 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         Parameters
         ----------
         X, known, paths : see :meth:`predict_change_points`
-            Only segmentations that agree with what is known are compared.
+            Only segmentations that agree with the annotations are compared.
         tolerance : int ≥ 0
             Samples by which a change-point may be elsewhere and still be the same.
 
@@ -415,8 +415,8 @@ class BayesianCriterion(PenaltyLearner):
 
     A segment more has r means and one position to estimate, and squared residuals of Gaussian
     noise weigh 1/(2σ²); σ is :func:`~metriclearn.features.hermite.noise_scale`, averaged over
-    columns. Nothing is learned from y; with ``known`` the segmentation agrees with it.
-    Parameters as of :class:`PenaltyLearner`; those of the regression are not used.
+    columns. y is not used; with ``known`` the segmentation agrees with it. Parameters as of
+    :class:`PenaltyLearner`; those of the regression are not used.
 
     Parameters
     ----------

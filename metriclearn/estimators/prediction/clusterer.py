@@ -45,7 +45,7 @@ class MahalanobisClusterer(LearnedMetric):
         ----------
         X : (T, P) array or sequence of them
         n_clusters : int or sequence of int, optional
-            K; by default that of the training sets, or unknown if there is a ``penalty_``.
+            K; by default the K of the training sets, or unknown if there is a ``penalty_``.
         """
         data = self.read_data(X)
         labels = [partition.labels for partition in self._cluster(data, n_clusters)]
@@ -54,8 +54,8 @@ class MahalanobisClusterer(LearnedMetric):
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
 
-        With ``n_clusters="given"`` the numbers of clusters are those of y. Where y has −1, the
-        loss is that of the labeled samples alone.
+        With ``n_clusters="given"`` the numbers of clusters are taken from y. Samples with the label
+        −1 are left out of the loss.
         """
         data = self.read_data(X)
         known: Any = read_labelings(type(self).__name__, y, data, segments=False, partial=True)

@@ -95,7 +95,7 @@ class SampleLabels(NodeLabels):
 
     @property
     def completion(self) -> NDArray:
-        """The labels of the samples, those of the nodes' clusters where they are unknown."""
+        """The labels of the samples; unknown ones are taken from the clusters of the nodes."""
         spread = self.labels if self.segments is None else self.labels[self.segments]
         return self.values[np.where(self.codes < 0, spread, self.codes)]
 
@@ -146,7 +146,7 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
 
 
 def _dimensions(item: Any) -> int | None:
-    """Of an array, or None for what makes none."""
+    """The number of dimensions of an array, or None if the object is no array."""
     try:
         return np.ndim(item)
     except Exception:  # an object fails in whatever way it likes
@@ -322,7 +322,7 @@ class NormalizedCutSegmenter(LearnedMetric):
         return NormalizedCut(self.similarity.operator(scaled, self.components_ * scale))
 
     def scaled(self, nodes: Nodes, scale: NDArray | None = None) -> Nodes:
-        """Features over a scale (P,), that of prediction by default; centered, for accuracy."""
+        """Features over a scale (P,), by default the fitted one; centered, for accuracy."""
         if self.similarity.given:
             return nodes
         mean = nodes.sizes @ nodes.features / np.sum(nodes.sizes)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 
-_LANES = 3  # of features in a picture
-_FEW = 5  # segments: of sequences this short nothing is said
+_LANES = 3  # features shown in a picture
+_FEW = 5  # segments; shorter sequences are not warned about
 _METRIC = component("fit", "ClusteringMetricLearner()", optional=True)
 _UNIT = either(None, "variance")
 
@@ -158,7 +158,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
 
         Two pruned programs and little more with the penalty, two in a narrow window and wider ones
         for what they leave open with given numbers of segments. An ``oracle`` of the estimator is
-        not asked: margins are those of the exact program.
+        not used: margins come from the exact program.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         """Learn probabilities of change-points from labeled data, best from others than training.
 
         A predicted change-point is true where a true one is within the tolerance. With
-        ``n_segments="given"`` the numbers of segments are those of y.
+        ``n_segments="given"`` the numbers of segments are taken from y.
 
         Parameters
         ----------
@@ -226,7 +226,8 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         return self
 
     def tune_penalty(self, X: Any, y: Any, unit: str | None = None) -> Self:
-        """Set the penalty to that of least mean loss on labeled data, best others than training.
+        """Set the penalty that has the least mean loss on labeled data, ideally not the training
+        data.
 
         Exact: optimal segmentations are piecewise constant in λ, and their path has all of them,
         see :func:`~metriclearn.best_penalty`. The metric, and the penalties of positions that a
@@ -240,9 +241,9 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             What partial labels say is what counts, see
             :class:`~metriclearn.problem.losses.KnownLoss`.
         unit : None or "variance"
-            Of the penalty: that of squared distances, or the variance of each sequence under the
-            metric, for sequences of which some have less contrast than others. Scores of
-            :meth:`boundary_margins` are in this unit, too. The next ``fit`` forgets it.
+            The unit of the penalty: squared distances, or the variance of each sequence under the
+            metric, for sequences that differ in contrast. Scores of :meth:`boundary_margins` are in
+            this unit, too. The next ``fit`` forgets it.
 
         Returns
         -------
@@ -271,7 +272,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         return self
 
     def penalty_of_least_loss(self, forms: list[Any], truths: list[Any]) -> tuple[float, float]:
-        """That of least mean loss on what is known of the truths, and the loss."""
+        """The penalty of least mean loss on the labeled parts, and this loss."""
         loss: Any = FrobeniusLoss()
         if isinstance(truths[0], PartialPartition):
             # completed for their numbers of segments, up to a multiple of which paths are known
@@ -285,9 +286,9 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
     ) -> Self:
         """Learn from labels that come back what :meth:`predict_states` calls segments.
 
-        Segmentations were learned with every run of equal labels as a segment of its own, since no
-        other truth is among what the search for change-points may answer. Here equal labels are
-        one cluster wherever they stand.
+        Segmentations are learned with every run of equal labels as a separate segment, because the
+        search for change-points returns only contiguous segments. Here equal labels are one cluster
+        wherever they stand.
 
         Parameters
         ----------
@@ -317,7 +318,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         truths = read_labelings(who, y, data, segments=False, partial=True)
         known = [np.flatnonzero(truth.labels >= 0) for truth in truths]
         if not sum(map(len, known)):
-            raise ValueError(f"{who} needs labels of states, but nothing is known (all −1).")
+            raise ValueError(f"{who} needs labels of states, but all labels are unknown (−1).")
         given = [label_array(getattr(one, "labels", one)) for one in list_labelings(who, y, data)]
         arrays = [array[rows] for array, rows in zip(data.arrays, known) if len(rows)]
         labels = [label[rows] for label, rows in zip(given, known) if len(rows)]

@@ -1,8 +1,8 @@
-"""States: segments that come back, under one name.
+"""States: segments that recur, under one name.
 
-A partition into states is a union of segments, so that its score Tr(XBXᵀM) − λ Tr M and its loss
-against labels that come back need no more of a segment than its mean and its length: they are those
-of K-means, and of DP-means, with weights.
+A state is a union of segments. Its score Tr(XBXᵀM) − λ Tr M and its loss against recurring labels
+depend only on the mean and the length of each segment, so both are objectives of K-means and
+DP-means with weights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _N_PENALTIES = 100  # compared when a penalty is learned
 
 @dataclass(frozen=True)
 class States:
-    """What is known of states.
+    """Learned states: their names and means, or the penalty of one more state.
 
     Attributes
     ----------

@@ -69,14 +69,14 @@ FAMILIES: Mapping[str, Family] = {  # from simple to complex
 
 @dataclass(frozen=True)
 class AutomaticChoice:
-    """What was tried on data left out, and which of it was taken.
+    """The candidates that were tried on left-out data, and the chosen one.
 
     Attributes
     ----------
     names : list of str
-        Of the candidates: family, strength, what was changed of it, and how its penalty came about.
+        One for each candidate: family, strength, changes, and how its penalty was chosen.
     losses : array (candidates, groups)
-        Mean ‖M − N‖²_F, or with partial labels the loss on what is known times T, over the
+        Mean ‖M − N‖²_F, or with partial labels T times the loss on the labeled parts, over the
         sequences of a group, learned from others.
     chosen : int
     left_out : list of str
@@ -136,11 +136,11 @@ def auto_metric_learner(
 
     Every family is tried at its strengths by cross-validation over whole groups of sequences, with
     the penalty tuned on the training part in units of each sequence's variance, see
-    :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. Of every family the best counts,
-    and of families the first, from simple to complex, that is no worse than the best by more than
-    one standard error of their paired differences over groups. Then, one after another, the
-    penalty as it was learned or tuned in the unit of the data, half the shortest labeled segment
-    as ``min_size``, and penalties of the sequence and of the boundary
+    :meth:`~metriclearn.ChangePointMetricLearner.tune_penalty`. Each family is represented by its
+    best candidate. The chosen family is the simplest one that is no worse than the best by more
+    than one standard error of the paired differences over groups. Then, one after another, the
+    penalty as it was learned or tuned in the unit of the data, half the shortest labeled segment as
+    ``min_size``, and penalties of the sequence and of the boundary
     (:class:`~metriclearn.FeaturePenalty`) are taken where the loss falls by more than one standard
     error. Few groups tell their own standard error badly: it counts 1.8-fold for two groups, 1.3-
     and 1.2-fold for three and four, as Student's distribution asks for the normal one's confidence
@@ -298,7 +298,7 @@ def _fitted(learner: Any, X: Any, truths: Sequence[Any], seconds: float) -> Any:
 
 
 def _standard_error(values: NDArray) -> float:
-    """Of the mean, and as much more of it as Student's distribution asks for few values."""
+    """The standard error of the mean, inflated by Student's t for few values."""
     n = len(values)
     return float(stdtrit(n - 1, ndtr(1)) * np.std(values, ddof=1) / np.sqrt(n))
 

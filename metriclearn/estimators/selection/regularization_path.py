@@ -72,7 +72,7 @@ class RegularizationPath:
         Weights of the features (diagonal metrics), or eigenvalues of B in decreasing order, in
         the units in which the regularizer sees them.
     validation_loss : array (S,), array (S, F) or None
-        Mean loss ℓ on the validation data, or on those of every fold.
+        Mean loss ℓ on the validation data, or on the validation data of every fold.
     diagonal : bool
         Whether ``weights`` are of features.
     """
@@ -165,8 +165,8 @@ def regularization_path(
     with μ at the largest eigenvalue (or diagonal entry) of H no B ≠ 0 can pay for μ Tr B.
 
     With partial labels every strength completes and learns in turns from its own start, as ``fit``
-    with that strength does, and its solution is the one of the last metric step; nothing is
-    handed on from the strength before, and the grid comes from first completions. That costs, per
+    with that strength does, and its solution is the one of the last metric step; there is no warm
+    start from the previous strength, and the grid comes from first completions. That costs, per
     strength, what a ``fit`` does.
 
     References
@@ -246,8 +246,8 @@ class ChangePointMetricLearnerCV(ChangePointMetricLearner):
 
     As scikit-learn's ``LassoCV``: one warm-started path of strengths for each fold over whole
     sequences, then one on all of them. With partial labels every fold completes and learns in
-    turns at every strength, as ``fit`` does, and the loss on left-out sequences charges what is
-    known of them; that is as many whole fits as there are pairs of a fold and a strength.
+    turns at every strength, as ``fit`` does, and the loss on left-out sequences charges their
+    labeled parts; that is as many whole fits as there are pairs of a fold and a strength.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
 
     See Also
     --------
-    ChangePointMetricLearner : what is learned, and where it is from.
+    ChangePointMetricLearner : the learner and its references.
     regularization_path : one path without cross-validation.
 
     Examples
