@@ -29,7 +29,7 @@ _COMPOSED = (Pipeline, FeatureUnion)  # of scikit-learn, of estimators of metric
 # records that format 1 wrote without their name: kind in the file -> name of the dataclass
 _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
 # classes and attributes that older versions wrote under another name
-_RENAMED = {"LearnedPrice": "FeaturePenalty"}
+_RENAMED = {"LearnedPrice": "FeaturePenalty", "TorchChangePoints": "ChangePoints"}
 _RENAMED_ATTRIBUTES = {"price_": "feature_penalty_", "price": "penalty"}
 # augmentations, callbacks, executors and tensors on a device served the training, which is over;
 # paths of segmentations and of strengths are large and belong to it, too

@@ -94,7 +94,7 @@ class Nodes:
 
     @property
     def root(self) -> NDArray:
-        """√(n_s / T), shape (S,): scales similarities of nodes to similarities of samples over T."""
+        """√(n_s / T), shape (S,): turns similarities of nodes into those between samples over T."""
         return np.sqrt(self.sizes / np.sum(self.sizes))
 
 

@@ -153,8 +153,8 @@ def test_ours_stands_first_then_its_parts_then_all_others() -> None:
 
 def test_headline_is_about_ours_and_the_best_of_the_others() -> None:
     assert headline(make_results()) == (
-        "ours has ‖M − N‖² = 0.440 ± 0.050 over 3 test users, number of segments estimated; the "
-        "best of the others, rca, has 1.31 ± 0.12, 2.98 times as much."
+        "ours: ‖M − N‖² = 0.440 ± 0.050 (3 test users, number of segments estimated), against "
+        "1.31 ± 0.12 for the best baseline, rca."
     )
 
 
@@ -163,32 +163,32 @@ def test_headline_is_about_ours_and_the_best_of_the_others() -> None:
     [
         (
             [_row("ours", "estimated", 1.04, 0.1), _row("rca", "estimated", 1.0, 0.05)],
-            "; the best of the others, rca, has 1.000 ± 0.050, less by no more than one standard "
-            "error.",
+            ", against 1.000 ± 0.050 for the best baseline, rca; the difference is within one "
+            "standard error.",
         ),
         (
             [_row("ours", "estimated", 2.0, 0.1), _row("rca", "estimated", 1.0, 0.05)],
-            "; the best of the others, rca, has less, 1.000 ± 0.050.",
+            ", against 1.000 ± 0.050 for the best baseline, rca, which is better.",
         ),
         (
             [_row("ours", "estimated", 1.0, 0.1), _row("rca", "estimated", 1.0, 0.1)],
-            "; the best of the others, rca, has the same.",
+            ", the same as the best baseline, rca.",
         ),
         (
             [_row("ours", "estimated", 0.0, 0.0), _row("pca", "estimated", 0.5, 0.1)],
-            "; the best of the others, pca, has 0.50 ± 0.10.",
+            ", against 0.50 ± 0.10 for the best baseline, pca.",
         ),
         (
             [_row("ours", "estimated", 0.0, 0.0)],
-            "0 ± 0 over 3 test users, number of segments estimated.",
+            "0 ± 0 (3 test users, number of segments estimated).",
         ),
         (
             [
                 _row("ours", "estimated", 1.5, None, units=["a"], values=[1.5]),
                 _row("rca", "estimated", 2.0, None, units=["a"], values=[2.0]),
             ],
-            "has ‖M − N‖² = 1.50 over 1 test user, number of segments estimated; the best of the "
-            "others, rca, has 2.00, 1.33 times as much.",
+            ": ‖M − N‖² = 1.50 (1 test user, number of segments estimated), against 2.00 for the best "
+            "baseline, rca.",
         ),
     ],
     ids=["close", "a baseline wins", "tie", "perfect", "no other", "one unit"],
@@ -205,15 +205,14 @@ def test_headline_of_several_tables_counts_them() -> None:
         rows.append(_row("ours/part", "given", 0.1, 0.1, table=name))
         rows.append(_row("rca", "given", rival, 0.1, table=name))
     assert headline(make_results() | {"rows": rows, "tables": tables}) == (
-        "ours is the best or as good in 2, within one standard error of the best in 1, behind in "
-        "1 of 4 tables."
+        "ours is best in 2, within one standard error of the best in 1, behind in 1 of 4 tables."
     )
     behind = {"rows": rows[-3:], "tables": tables[-1:] * 2}
     assert headline(make_results() | behind) == "ours is behind in 2 of 2 tables."
     trivial = [_row("one cluster", "given", 0.1, 0.1, table=name) for name in "acd"]
     assert headline(make_results() | {"rows": rows + trivial, "tables": tables}) == (
-        "ours is the best or as good in 1, behind in 3 of 4 tables, behind a trivial row alone in "
-        "2 of these."
+        "ours is best in 1, behind in 3 of 4 tables; in 2 of them only a trivial baseline is "
+        "better."
     )
 
 
