@@ -286,7 +286,7 @@ def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 
 def headline(results: Mapping[str, Any]) -> str:
-    """The findings in words: given sentences, the main table, or in how many tables ours is best."""
+    """The findings in words: given sentences, the main table, or how often ours is best."""
     if sentences := results.get("sentences"):
         return " ".join(sentences)
     main = [table for table in results["tables"] if table["main"]]

@@ -187,8 +187,8 @@ def test_headline_is_about_ours_and_the_best_of_the_others() -> None:
                 _row("ours", "estimated", 1.5, None, units=["a"], values=[1.5]),
                 _row("rca", "estimated", 2.0, None, units=["a"], values=[2.0]),
             ],
-            ": ‖M − N‖² = 1.50 (1 test user, number of segments estimated), against 2.00 for the best "
-            "baseline, rca.",
+            ": ‖M − N‖² = 1.50 (1 test user, number of segments estimated), against 2.00 for the "
+            "best baseline, rca.",
         ),
     ],
     ids=["close", "a baseline wins", "tie", "perfect", "no other", "one unit"],
