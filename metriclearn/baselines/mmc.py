@@ -15,7 +15,7 @@ from metriclearn.baselines.standardized import StandardizedMetric, check_pairs
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, number
 
-_RIDGE = 1e-9  # of the mean variance: keeps the problem bounded where clusters are flat
+_RIDGE = 1e-9  # share of the mean variance that keeps the problem bounded if clusters are flat
 _SMOOTHING = 1e-10  # of squared distances of order 1: their roots have slopes everywhere
 
 
@@ -65,7 +65,7 @@ class MMC(StandardizedMetric):
     PARAMETERS: ClassVar[Mapping[str, Needs]] = {
         "max_pairs": number(1, whole=True),
         "max_iter": number(1, whole=True),
-        "tol": number(0, 0.5),  # of the largest root: none would be left at 1
+        "tol": number(0, 0.5),  # share of the largest root: 1 would keep none
     }
 
     diagonal: bool = False

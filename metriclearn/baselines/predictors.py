@@ -122,8 +122,8 @@ class TunedSegmenter(MahalanobisSegmenter):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the metric, then choose the penalty on the same labeled sequences.
 
-        Of partial labels the loss counts what is known, as in :meth:`tune_penalty`; the baseline
-        has to take them, too.
+        With partial labels the loss counts only the labeled parts, as in :meth:`tune_penalty`; the
+        baseline has to take them, too.
         """
         needed = y is not None or self.penalty == "tuned"
         data, truths = read_labeled(self, X, y, segments=True if needed else None, partial=True)

@@ -80,7 +80,7 @@ class SimilarityGridSearch(WeighedSimilarity):
     Parameters
     ----------
     first : sequence of int
-        Features that share the first scale, such as those of position.
+        Features that share the first scale, such as the position.
     scales : sequence of float
         Candidates for both scales, as weights of standardized features.
     similarity, features, rounding, balance

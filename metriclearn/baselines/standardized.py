@@ -15,7 +15,7 @@ from metriclearn.problem.partition import Partition
 
 
 class StandardizedMetric(LearnedMetric, ABC):
-    """A metric learned from clusters; a subclass says how, for standardized data sets."""
+    """A metric learned from clusters; a subclass defines how, for standardized data sets."""
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from the clusters of y.

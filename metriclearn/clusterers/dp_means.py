@@ -25,7 +25,7 @@ from metriclearn.running.parameters import Needs, either, number, real_array
 
 Order = Literal["given", "random", "farthest-first"]
 _BLOCK = 1 << 18  # distances of one block of points to clusters: 2 MiB
-_MIN_ROWS, _MAX_ROWS = 64, 2048  # of a block, however many clusters there are
+_MIN_ROWS, _MAX_ROWS = 64, 2048  # size of a block, for any number of clusters
 
 
 def penalized_kmeans_objective(X: ArrayLike, labels: Iterable[Hashable], penalty: float) -> float:
@@ -73,8 +73,7 @@ class DPMeans(ClusterMixin, BaseEstimator):
     pass lowers the objective of :func:`penalized_kmeans_objective`; the result is a local minimum.
 
     Distances are sums of squared differences, taken for blocks of points at once: the labels are
-    exactly those of the point-by-point algorithm. A pass costs O(nKd), and O(block) memory besides
-    X.
+    exactly as in the point-by-point algorithm. A pass costs O(nKd), and O(block) memory besides X.
 
     Parameters
     ----------

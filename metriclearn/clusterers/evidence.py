@@ -208,8 +208,8 @@ def _codes(labelings: Labelings) -> NDArray:
 def _longest_lifetime(distance: NDArray[np.int64], repeated: bool, n_runs: int) -> int:
     """Largest Hamming distance to link across; −1 to link nothing, not even equal signatures.
 
-    ``distance`` holds those of the tree's edges, (u − 1,), and ``repeated`` says whether some
-    samples share a signature, which merge at distance 0.
+    ``distance`` holds the edges of the tree, (u − 1,), and ``repeated`` says whether some samples
+    share a signature, which merge at distance 0.
     """
     merges = np.concatenate([[0] if repeated else [], distance]).astype(np.int64)
     levels = np.unique(np.append(merges, n_runs))

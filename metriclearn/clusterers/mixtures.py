@@ -137,7 +137,7 @@ def assignment_probabilities(
 
 @dataclass(frozen=True)
 class DirichletProcess:
-    """A Dirichlet process of spherical Gaussians with means around 0: what is sampled, and how.
+    """A Dirichlet process of spherical Gaussians with means around 0, and its Gibbs sampler.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ class GibbsDPMixture(ClusterMixin, BaseEstimator):
     """Dirichlet process mixture of spherical Gaussians by Gibbs sampling (Neal's Algorithm 2).
 
     A small reference estimator, in plain numpy: a sweep costs O(nKd) and about 20 µs per sample.
-    Of all sweeps the labels with the largest posterior probability are kept. The prior of the
+    The labels with the largest posterior probability over all sweeps are kept. The prior of the
     means is centered at the sample mean, so shifting X changes nothing.
 
     Parameters

@@ -84,12 +84,12 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
 def row_labels(
     segments: Sequence[Segment], n_rows: int, rate: float, gap: str | None = None
 ) -> NDArray[np.str_]:
-    """Label of every row t: that of the segment which holds the second (t + ½)/rate.
+    """Label of every row t: the label of the segment that contains the second (t + ½)/rate.
 
     Parameters
     ----------
     gap : str, optional
-        Label of rows in no segment; by default they get that of the segment nearest in time.
+        Label of rows in no segment; by default they get the label of the segment nearest in time.
     """
     middles = (np.arange(n_rows) + 0.5) / rate
     starts, ends = (np.array([segment[i] for segment in segments]) for i in (0, 1))

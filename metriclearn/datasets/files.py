@@ -101,7 +101,7 @@ def load_files(
         Only files that match, such as ``"train_*.csv"``; by default all four kinds.
     group : str, optional
         Column (npz: always the array ``group``) that holds the group of the sequence, one value
-        per file; by default every sequence is a group of its own.
+        per file; by default every sequence is a separate group.
     ignore : collection of str
         Columns that are no features, such as a time stamp, of one file or more.
 
@@ -463,7 +463,7 @@ def new_folder(who: str, path: PathLike) -> Path:
 def _write(
     dataset: LabeledSequences, i: int, stream: BinaryIO, format: str, label: str, group: str | None
 ) -> None:
-    """One sequence to a file, with labels that come back as they are."""
+    """Save one sequence to a file, so that labels are read back unchanged."""
     import pandas as pd
 
     labels, separator = dataset.labels[i], SEPARATORS.get(f".{format}")

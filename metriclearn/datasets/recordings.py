@@ -23,7 +23,7 @@ from metriclearn.running.atomic import replacing
 
 _LOGGER = logging.getLogger(__name__)
 _VERSION = 1  # of the cached features; raised when an extractor's results change
-# what lies beside recordings: tables, texts, pictures, projects of programs that label
+# other files next to recordings: tables, texts, pictures, projects of labeling programs
 _OTHER = {".csv", ".tsv", ".txt", ".md", ".json", ".yaml", ".vtt", ".srt", ".npz", ".model"}
 _OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html", ".xml", ".docx", ".xlsx"}
 _OTHER |= {".ods", ".db", ".ini", ".zip", ".parquet", ".aup", ".aup3", ".eaf", ".textgrid", ".rttm"}
@@ -76,8 +76,9 @@ def load_recordings(
     recordings : sequence of str, optional
         Only these, in this order; by default all of the table, by name.
     gap : str, optional
-        Label of time in no segment; by default that of the segment nearest in time. A table with
-        labels that name no classes (:func:`~metriclearn.datasets.sequences.name_classes`) has none.
+        Label of time in no segment; by default the label of the segment nearest in time. A table
+        with labels that name no classes (:func:`~metriclearn.datasets.sequences.name_classes`) has
+        none.
     groups : dict, optional
         Group of every recording; by default each is its own.
     cache : path, optional
@@ -195,7 +196,7 @@ def load_tables(
     tables = read_segments(folder / segments)
     inside = sequence_files("load_tables", folder, None, READERS)
     files = files_by_name("recording", [file for file in inside if file.name != segments])
-    present = {**files, **recording_files(folder)}  # a page may have been told of both
+    present = {**files, **recording_files(folder)}  # a page may have saved both
     if missing := [name for name in sorted(tables) if name not in present]:
         raise FileNotFoundError(
             f"{os.fspath(folder)!r} needs a table for every recording of {segments}, but has none "

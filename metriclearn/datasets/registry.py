@@ -122,7 +122,7 @@ def fetch(
     ConnectionError
         If the download fails.
     ValueError
-        If what was downloaded does not have the registered sha256.
+        If the downloaded file does not have the registered sha256.
 
     See Also
     --------
@@ -170,7 +170,7 @@ def fetch(
 
 
 def existing(name: str, part: str, root: PathLike | None = None) -> Path:
-    """Path of a file or folder of data set ``name``, or an error that says where to get it.
+    """Path of a file or folder of data set ``name``, or an error with the source to get it from.
 
     Raises
     ------

@@ -60,7 +60,7 @@ class Items:
 class LabeledSequences(Items):
     """N sequences with one label per sample, checked when built.
 
-    A segment is a maximal run of equal labels, so a label may come back later in a sequence.
+    A segment is a maximal run of equal labels, so a label may recur later in a sequence.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class LabeledSequences(Items):
 
     See Also
     --------
-    load_files : from files of your own.
+    load_files : from your files.
     make_change_points : made ones.
 
     Examples
@@ -144,10 +144,10 @@ class LabeledSequences(Items):
         return name_classes([runs(labels) for labels in self.labels])
 
     def without(self, label: str) -> Self:
-        """The data set without the samples of a label, such as that of what nobody has labeled.
+        """The data set without the samples of a label, such as the label of unlabeled samples.
 
-        Every stretch between them is a sequence of its own, with the name and the group of the one
-        that it is from: no boundary is learned where the label begins or ends.
+        Every stretch between them becomes a sequence with the name and the group of its source, so
+        no boundary is learned where the label begins or ends.
 
         Raises
         ------
@@ -275,7 +275,7 @@ def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
     numbers = [[name[len(name.rstrip("0123456789")) :] for name in part] for part in labelings]
     counted = all(part == [str(i + 1) for i in range(len(part))] for part in numbers)
     uneven = len({len(labels) for labels in labelings}) > 1
-    worded = not any(name.isdigit() for name in names)  # bare numbers are often those of classes
+    worded = not any(name.isdigit() for name in names)  # bare numbers are often classes
     return not (all(map(all, numbers)) and (len(names) > 8 or (counted and uneven and worded)))
 
 
@@ -287,7 +287,7 @@ def of_parts(
 ) -> LabeledSequences:
     """A data set from the features and labels of every sequence, by its name.
 
-    Every sequence is a group of its own where no ``groups`` are given, which are in the same order.
+    Every sequence is a separate group if no ``groups`` are given, which are in the same order.
     """
     names = list(parts)
     sequences, labels = ([part[i] for part in parts.values()] for i in (0, 1))

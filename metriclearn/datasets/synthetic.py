@@ -1,4 +1,4 @@
-"""Synthetic change-points: few relevant features among many that change at times of their own."""
+"""Synthetic change-points: few relevant features among many that change at other times."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def make_change_points(
     feature_seed: int | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> SyntheticSequences:
-    """Series whose relevant features change at common times and the others at times of their own.
+    """Series whose relevant features change at common times, and the others at other times.
 
     X[t, p] = jump · m[p, segment of t] + noise · e[t, p] with m and e standard normal. The
     relevant features share the change-points that the labels give; every group of
@@ -90,8 +90,8 @@ def make_change_points(
     Returns
     -------
     SyntheticSequences
-        Labels are segment numbers 0 … K−1, every series is a group of its own, and ``relevant``
-        holds the columns of the relevant features.
+        Labels are segment numbers 0 … K−1, every series is a separate group, and ``relevant`` holds
+        the columns of the relevant features.
 
     Raises
     ------

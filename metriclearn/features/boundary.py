@@ -64,8 +64,8 @@ class BoundaryFeatures(StatelessTransformer):
     def transform(self, X: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
         """Features of N sequences (T_i, P), each (T_i+1, q), O(T P) for each window.
 
-        Columns are the statistics of the first window, then those of the next; rows 0 and T, where
-        there is no sample on one side, are 0.
+        Columns are the statistics of the first window, then of the next; rows 0 and T, where there
+        is no sample on one side, are 0.
         """
         return [self._rows(real_array("BoundaryFeatures", "a sequence", one)) for one in X]
 

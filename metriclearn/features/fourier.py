@@ -83,7 +83,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> RandomFourierFeatures:
-        """Draw the frequencies; of X only the number of features matters."""
+        """Draw the frequencies; only the number of features of X matters."""
         check_parameters(self)
         X = real_array(type(self).__name__, "X", X)
         validate_data(self, X, skip_check_array=True)

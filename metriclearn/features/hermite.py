@@ -145,7 +145,7 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
 
     @abstractmethod
     def _names(self) -> list[str]:
-        """Names of the features of one column, before that of the column."""
+        """Names of the features of one column, without the name of the column."""
 
     @abstractmethod
     def _features(self, X: NDArray) -> NDArray:
@@ -182,8 +182,8 @@ class HermiteMoments(_PerSeries):
     normalization : "orthonormal" or "paper"
         See :func:`hermite_functions`.
     width : float > 0
-        Widens σ: beyond √(2n+1) · width · σ from the median all functions fade to 0, so that
-        larger deviations are no longer told apart.
+        Widens σ: beyond √(2n+1) · width · σ from the median all functions fade to 0, so larger
+        deviations are no longer distinguished.
 
     Attributes
     ----------
@@ -232,7 +232,7 @@ class HermiteMoments(_PerSeries):
 
 @dataclass(eq=False, repr=False)
 class SlidingMoments(_PerSeries):
-    """Median in a sliding window: signals without lone outliers, in units of their own noise.
+    """Median in a sliding window: signals without single outliers, in units of their noise level.
 
     Column p becomes its moving median over ``window`` samples, minus the moving median over
     ``trend`` samples where that is given (slow waves are no changes), with the ends of the series
@@ -297,8 +297,8 @@ class SoftThresholds(_PerSeries):
     """sign(x) · (|x| − t)₊ of every column, for several thresholds t.
 
     What exceeds t: deviations below it, such as slow waves, vanish. A nonnegative combination is a
-    piecewise linear transformation of x that grows faster the larger |x| is, so that a learned
-    metric on these features says how much the size of a change counts against its length.
+    piecewise linear transformation of x that grows faster the larger |x| is, so a learned metric on
+    these features weighs the size of a change against its length.
 
     With a ``saturation`` s the excess e = (|x| − t)₊ becomes s·log(1 + e/s), which is e where e is
     small and grows as its logarithm beyond s: far outliers, and the largest changes, count less.

@@ -46,7 +46,8 @@ class RecordingTransformer(StatelessTransformer, ABC):
 class JoinedFeatures(RecordingTransformer):
     """Several extractors side by side: the columns of all, for the audio *and* the pictures.
 
-    The rows are those of the shortest; tracks of one recording may end up to ``slack`` rows apart.
+    The shortest one sets the number of rows; tracks of one recording may end up to ``slack`` rows
+    apart.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ class StandardizedRecordings(StatelessTransformer):
     """Every column divided by its standard deviation within its own recording, mean taken off.
 
     Makes recordings of other microphones, levels and cameras comparable. A constant column of a
-    recording becomes zero. Nothing is learned: every recording has its own scale. O(T P).
+    recording becomes zero. There is no fitted state: every recording has a separate scale. O(T P).
     """
 
     def transform(self, X: Any) -> Any:

@@ -235,8 +235,8 @@ def f_measure(
     F = 2PR/(P + R), where precision P counts the predicted change-points that some annotator has
     marked, and recall R is the mean over annotators of the share that is predicted, both within the
     margin. As in the Turing benchmark 0 is a change-point of everybody, so F is in (0, 1], and each
-    true change-point takes the nearest prediction that is left: greedy, where
-    :func:`precision_recall` has the best matching. O(A (r + s) log s + A s²/64) for A annotators.
+    true change-point takes the nearest unused prediction: greedy, where :func:`precision_recall`
+    has the best matching. O(A (r + s) log s + A s²/64) for A annotators.
 
     Parameters
     ----------

@@ -210,7 +210,7 @@ def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def choice(who: str, what: str, value: str, allowed: Iterable[str]) -> str:
-    """The value, or a ValueError that names what is allowed."""
+    """The value, or a ValueError with the allowed values."""
     either(*allowed).check(who, what, value)
     return value
 

@@ -117,7 +117,7 @@ def _by_centroids(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str
     from scipy.spatial.distance import cdist
 
     sizes = clusters.sizes
-    sums = np.zeros((len(sizes), len(sizes)))  # of distances from the points of p to centroid q
+    sums = np.zeros((len(sizes), len(sizes)))  # distances from the points of p to centroid q
     for p, _, distances in clusters.distances_to(clusters.centroids):
         sums[p] += distances.sum(axis=0)
     separations = {
@@ -131,7 +131,7 @@ def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]
     """Smallest separation and largest diameter of every kind."""
     sizes, starts = clusters.sizes, clusters.starts
     shape = len(sizes), len(sizes)
-    # of the distances from the points of p to those of q; nearest is max_i min_j, one-sided
+    # of the distances from the points of p to the points of q; nearest is max_i min_j, one-sided
     low = np.full(shape, np.inf)
     high = np.zeros(shape)
     total = np.zeros(shape)

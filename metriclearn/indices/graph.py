@@ -84,7 +84,7 @@ def vi_with_neighbors(
     the triangle inequality. In [0, ln n], symmetric; VI on a complete or an empty graph.
 
     Types are found by hashing: A times two random 64-bit words per label, modulo 2⁶⁴. O(edges)
-    time, O(n) memory beside A, wrong with probability below (n d)²/2¹²⁸ for degrees up to d.
+    time, O(n) memory besides A, wrong with probability below (n d)²/2¹²⁸ for degrees up to d.
 
     Deviations from the paper: it is a pseudo-metric (path of 3: VIN(000, 010) = 0). The listing
     multiplies labels by A, so that label 0 and weights break it; here A is binarized (non-zero =

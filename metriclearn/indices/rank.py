@@ -117,7 +117,7 @@ def weighted_goodman_kruskal(
     Parameters
     ----------
     denominator : "signs" or "weights"
-        What is summed below: the weights with their signs, or their sizes.
+        The sum in the denominator: the weights with their signs, or their sizes.
     a, b : sequences of n finite numbers
     ties : "agree" (default) or "ignore"
         Whether pairs tied in both count as full agreement.

@@ -29,7 +29,7 @@ class Stability:
     ----------
     distances : float array, shape (n_bootstrap,) or one entry per pair of replicates
     labelings : int array, shape (n_bootstrap, n), −1 for points a replicate left out
-        Clusters are numbered from 0; noise (−1 in scikit-learn) counts as a cluster of its own.
+        Clusters are numbered from 0; noise (−1 in scikit-learn) counts as one cluster.
     reference : int array, shape (n,), or None when replicates were compared with each other
     distance : str, name of the distance
 

@@ -1,9 +1,9 @@
 """Comparing two sequences of states: the label of every sample, in the order of time.
 
-A segment is a maximal run of equal labels, and a label may come back. Where names matter, those of
-labels count; the clusters of a :class:`~metriclearn.problem.partition.Partition` have none, so
-that predicted ones first get the names of the true ones which they overlap most, one to one
-(linear assignment), and new names beyond these. Segmentations come in as
+A segment is a maximal run of equal labels, and a label may recur. Where names matter, those of
+labels count; the clusters of a :class:`~metriclearn.problem.partition.Partition` have none, so that
+predicted ones first get the names of the true ones which they overlap most, one to one (linear
+assignment), and new names beyond these. Segmentations come in as
 ``Partition.from_change_points(ends)``, and each segment is a cluster.
 """
 
@@ -86,9 +86,9 @@ def segmental_f1(
 def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashable = None) -> float:
     """Edit score of action segmentation, 1 − d / max(K, K′), from the order of segments alone.
 
-    d is the least number of segments to insert, delete or rename (Levenshtein) that makes the names
-    of the K′ predicted segments those of the K true ones. In [0, 1], where papers print percent; 1
-    where neither side has a segment. Where boundaries lie does not matter. O(n + K K′).
+    d is the least number of segments to insert, delete or rename (Levenshtein) that turns the names
+    of the K′ predicted segments into the names of the K true ones. In [0, 1], where papers print
+    percent; 1 where neither side has a segment. Where boundaries lie does not matter. O(n + K K′).
 
     Parameters
     ----------
@@ -235,9 +235,9 @@ def weighted_normalized_mutual_info_score(
     """Mutual information of weighted samples over the mean of the two entropies, unweighted.
 
     Weights, parameters and reference are those of :func:`weighted_adjusted_rand_score`. At least 0.
-    Because the entropies are those of plain samples, as in tsseg-eval, equal partitions do not have
-    1 but where segments are even (lengths 50 and 10: .72); 1 where both partitions have one
-    cluster. O(n log n).
+    Because the entropies are computed from single samples, as in tsseg-eval, equal partitions do
+    not have 1 but where segments are even (lengths 50 and 10: .72); 1 where both partitions have
+    one cluster. O(n log n).
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ def silhouette_score(
 
     See Also
     --------
-    silhouette_samples : of every point, and where they are from.
+    silhouette_samples : values of single points, and the reference.
     """
     samples = silhouette_samples(X, labels, kind=kind, metric=metric, epsilon=epsilon)
     return float(samples.mean())

@@ -32,7 +32,7 @@ def fit_segmenter(adapter: Any, arrays: Sequence[NDArray], labels: Sequence[Any]
         ``learner`` : a :class:`~metriclearn.ChangePointMetricLearner` or another segmenter of
         metriclearn; by default the former with its defaults. ``penalty`` : penalty ≥ 0 of a segment
         where there are neither labels nor a fitted learner, in units of squared standard
-        deviations; by default that of the BIC.
+        deviations; by default the penalty of the BIC.
     arrays : sequence of (T_i, P) arrays
     labels : sequence of (T_i,) labels, optional
         −1 where unknown.

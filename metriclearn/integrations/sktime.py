@@ -106,7 +106,7 @@ class MetricChangePointDetector(BaseDetector):
         return labels.set_axis(index) if isinstance(index, pd.MultiIndex) else labels
 
     def _each(self, method: Callable[[Any], pd.DataFrame], X: Any) -> pd.DataFrame:
-        """What a method of sktime, which takes a single series, gives for those of a panel."""
+        """Apply a method of sktime that takes a single series to all series of a panel."""
         panel = self._check_X(X)
         if not isinstance(panel.index, pd.MultiIndex):
             return method(X)

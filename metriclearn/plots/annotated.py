@@ -18,9 +18,9 @@ from metriclearn.running.parameters import component, needs, real_array, several
 
 _BLUE, _ORANGE, _ERROR = draw.PALETTE[5], draw.PALETTE[4], draw.PALETTE[1]
 _MOST_POINTS = 4000
-_NARROWEST = 0.004  # of the width: narrower regions would not be seen
-_NARROW = 6.0  # inches below which the legend has no room beside the name of a segmentation
-_CLOSE = 0.1  # of the width: words nearer than that would overlap
+_NARROWEST = 0.004  # share of the width: narrower regions would be invisible
+_NARROW = 6.0  # inches below which the legend does not fit next to the name of a segmentation
+_CLOSE = 0.1  # share of the width: closer words would overlap
 
 
 @needs(regions=several(component(Region, "Region(0, 9, NO_CHANGE)"), "a list of {name}"))
@@ -64,8 +64,8 @@ def plot_annotations(
 
     See Also
     --------
-    metriclearn.Region : what is drawn.
-    metriclearn.indices.annotation_error : what is counted.
+    metriclearn.Region : the annotations. metriclearn.indices.annotation_error : the error that is
+    counted.
     """
     x = real_array("plot_annotations", "signal", signal, None).ravel()
     strips = {name: Partition.from_change_points(ends) for name, ends in segmentations.items()}
@@ -141,7 +141,7 @@ def _draw_regions(
         if middle - written < _CLOSE * n_samples:
             continue  # the frame says it; words would cover each other
         written = middle
-        # beside the frame, on the side where there is room
+        # outside the frame, on the side with room
         left = middle + half > 0.85 * n_samples
         place = middle + (-1 if left else 1) * (half + 0.006 * n_samples)
         style = {"ha": "right" if left else "left", "va": "top", "color": _ERROR, "weight": "bold"}

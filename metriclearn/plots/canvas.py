@@ -30,7 +30,7 @@ STRIP, LABEL = 0.62, 0.38  # heights of a strip of segments and of the label abo
 def canvas(
     ax: Axes | None, size: tuple[float, float], message: str, title: str | None = None
 ) -> Axes:
-    """The given axes, or those of a new figure of so many inches, under a title or the message."""
+    """The given axes, or axes of a new figure of so many inches, under a title or the message."""
     if ax is None:
         ax = new_figure(size).add_subplot()
     say(ax, message if title is None else title)
@@ -141,7 +141,7 @@ def envelope(
 
 
 def bars(ax: Axes, values: ArrayLike, names: Sequence[str], colors: Any) -> BarContainer:
-    """Horizontal bars from the top down, named beside them, or above them where it is narrow."""
+    """Horizontal bars from the top down, with names on the left, or above in narrow figures."""
     places, narrow = np.arange(len(names)), width_of(ax) < 5  # inches: a phone's
     drawn = ax.barh(places + 0.2 * narrow, values, 0.36 if narrow else 0.72, color=colors)
     if narrow:

@@ -60,7 +60,7 @@ def plot_margins(
 
     See Also
     --------
-    metriclearn.boundary_margins : what is drawn.
+    metriclearn.boundary_margins : the margins.
     """
     who = "plot_margins"
     ends = Partition.from_change_points(change_points).change_points
@@ -108,7 +108,7 @@ def plot_reliability(
     *,
     title: str | None = None,
 ) -> Figure:
-    """Reliability diagram: how often what was given a probability came true, in equal bins.
+    """Reliability diagram: observed frequency against given probability, in equal bins.
 
     Points on the diagonal are calibrated; bars are one binomial standard error, and the title has
     :func:`expected_calibration_error`. O(n).

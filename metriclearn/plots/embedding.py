@@ -28,7 +28,7 @@ def plot_embeddings(
     Parameters
     ----------
     panels : dict of str to array (T, 2)
-        What is over a panel → coordinates of the samples.
+        Title of a panel → coordinates of the samples.
     labels : array (T,)
         Classes, each named in the legend while they are ten at most.
     title : str, optional

@@ -119,7 +119,7 @@ def plot_learned_scales(
 ) -> Figure:
     """Learned scales of a Gaussian similarity: bars of how much each feature counts.
 
-    A bar is √b σ, the standard deviation over the learned scale; the number beside it is the scale
+    A bar is √b σ, the standard deviation over the learned scale; the number next to it is the scale
     1/√b, the distance in this feature alone at which exp(−b d²) falls to 1/e, in the feature's
     unit. Features of weight 0 are left out.
 

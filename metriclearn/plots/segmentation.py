@@ -50,7 +50,7 @@ def plot_segmentation(
         Drawn above the strips, every feature scaled to its own range: as lines up to six
         features, as a heat map beyond.
     losses : dict of str to float, optional
-        ‖M − N‖²_F of a strip to the truth, written beside its name.
+        ‖M − N‖²_F of a strip to the truth, written next to its name.
     sampling_step : float
         Time between two samples, in ``unit``.
     unit : str

@@ -137,8 +137,8 @@ def plot_regularization_path(
 ) -> Figure:
     """Weights along the strengths of regularization, over the validation loss that chose one.
 
-    At most six features are colored and named: those of largest weight at the strength that
-    validates best, or on the whole path where nothing is validated. The others are gray.
+    At most six features are colored and named: the largest weights at the strength with the best
+    validation loss, or on the whole path without validation. The others are gray.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def plot_regularization_path(
 
     See Also
     --------
-    metriclearn.regularization_path : what is drawn.
+    metriclearn.regularization_path : the path.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def plot_regularization_path(
     kept, leading = np.count_nonzero(path, axis=1), np.abs(path).max(axis=0)
     message = f"From {kept[0]} to {kept[-1]} of {path.shape[1]} {noun} as the strength grows"
     if losses is not None:
-        # of the least mean losses, that of the strongest regularization
+        # the strongest regularization among the least mean losses
         best = len(losses) - 1 - int(np.argmin(losses.mean(axis=1)[::-1]))
         subject = f"Strength {draw.number(strength[best])} validates best"
         message = f"{subject} and keeps {kept[best]} of {path.shape[1]} {noun}"

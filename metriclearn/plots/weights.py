@@ -17,7 +17,7 @@ from metriclearn.running.parameters import needs, number, real_array
 
 _MOST_NAMES = 30
 _SHARE = 0.95
-_SHOWN = 0.995  # of the entries of a large matrix set its color scale: a few would hide the rest
+_SHOWN = 0.995  # share of entries that set the color scale of a large matrix
 
 
 @needs(top=number(1, whole=True))
@@ -60,7 +60,7 @@ def plot_weights(
 
     See Also
     --------
-    metriclearn.DiagonalMetric : what is drawn.
+    metriclearn.DiagonalMetric : the metric.
     """
     if hasattr(weights, "get_mahalanobis_matrix"):
         matrix, feature_names = _learned(weights, feature_names)
@@ -125,10 +125,10 @@ def plot_metric_matrix(
     *,
     title: str | None = None,
 ) -> Figure:
-    """Heat map of a full metric beside its eigenvalues; O(P³) for the spectrum.
+    """Heat map of a full metric, and its eigenvalues; O(P³) for the spectrum.
 
-    Columns run in the order of the rows, so that only rows are named. Of more than 30 features
-    the 30 with the largest weights are drawn, in their order.
+    Columns run in the order of the rows, so that only rows are named. With more than 30 features,
+    the 30 with the largest weights are drawn, in the given order.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def plot_metric_matrix(
 
     See Also
     --------
-    metriclearn.FullMetric : what is drawn.
+    metriclearn.FullMetric : the metric.
     """
     if hasattr(B, "get_mahalanobis_matrix"):
         B, feature_names = _learned(B, feature_names)

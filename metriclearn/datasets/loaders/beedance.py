@@ -23,7 +23,7 @@ def load_beedance(
     """Dancing bees, frame by frame, one segment per regime of the dance.
 
     Labels are segment numbers 0 … K−1 in order of time, for the files do not name the regimes.
-    Every bee is a group of its own. Positions and heading are scaled to [0, 1] per bee.
+    Every bee is a separate group. Positions and heading are scaled to [0, 1] per bee.
 
     Data: Oh, Rehg, Balch & Dellaert, Learning and inferring motion patterns using parametric
     segmental switching linear dynamic systems, IJCV 77, 2008. Files: ``sequences.npz`` and
@@ -34,13 +34,13 @@ def load_beedance(
     root : path, optional
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     derived : bool
-        Add what tells the regimes apart, over a centered window: of every channel the natural
-        logarithm of the mean absolute step from frame to frame and of the root mean square of
-        the change of the step (waggling shakes); of the heading, which moves around one value as
-        a change of heading does, the mean and the logarithm of its size; of the smoothed path
-        the mean turn of its direction in radians per frame (left and right differ in sign) and
-        the logarithm of its mean speed. Directions themselves are left out: a bee turns left
-        towards everywhere. 13 features.
+        Add features that separate the regimes, over a centered window: of every channel the natural
+        logarithm of the mean absolute step from frame to frame and of the root mean square of the
+        change of the step (waggling shakes); of the heading, which moves around one value as a
+        change of heading does, the mean and the logarithm of its size; of the smoothed path the
+        mean turn of its direction in radians per frame (left and right differ in sign) and the
+        logarithm of its mean speed. Directions themselves are left out: a bee turns left towards
+        everywhere. 13 features.
     window : int
         Frames, odd.
 

@@ -67,7 +67,7 @@ def load_hapt(
     """Recordings of everyday activities as windows of features, one segment per activity.
 
     A recording (50 Hz; acceleration in g, angular velocity in rad/s) is cut into windows of
-    ``window`` samples that do not overlap; an incomplete last one is left out. A window belongs
+    ``window`` samples that do not overlap; an incomplete last window is dropped. A window belongs
     to the segment, or to the unlabelled gap, that holds most of its samples. Groups are users
     (``user01``), names recordings (``exp01_user01``).
 
@@ -92,12 +92,12 @@ def load_hapt(
         ``acc_x_0``; ``"both"``: those, then the basic ones.
     unlabeled : {"drop", "keep", "unknown"}
         ``"drop"`` leaves out windows that belong to a gap and joins the rest; ``"keep"`` makes
-        every gap a segment of its own, ``"unknown"`` labels its windows −1: partial labels.
+        every gap a separate segment, ``"unknown"`` labels its windows −1: partial labels.
     labels : {"segments", "activities"}
         ``"segments"``: numbers 0 … K−1 in order of time, so that two neighbors with the same
         activity stay two segments. ``"activities"``: 1 walking, 2 upstairs, 3 downstairs,
         4 sitting, 5 standing, 6 laying, 7 to 12 the transitions between the last three, which
-        come back, and −1 in gaps.
+        recur, and −1 in gaps.
 
     Returns
     -------

@@ -37,7 +37,7 @@ class LabeledImages(Items):
 
     See Also
     --------
-    load_images : from files of your own.
+    load_images : from your files.
 
     Examples
     --------
@@ -78,11 +78,10 @@ def load_images(
 ) -> LabeledImages:
     """A folder of images and one of label maps, in any format that Pillow reads.
 
-    The label maps of ``horse.jpg`` are ``horse.png`` and all ``horse_*.png`` (any format) that do
-    not have an image of their own: gray values, palette indices or colors are labels. Save them
-    without loss, so that equal labels are equal values. Images become 8-bit RGB: 16-bit ones are
-    divided by 257, and an alpha channel is dropped. Label maps without an image are left out, with
-    a warning.
+    The label maps of ``horse.jpg`` are ``horse.png`` and all ``horse_*.png`` (any format) without a
+    matching image: gray values, palette indices or colors are labels. Save them without loss, so
+    that equal labels are equal values. Images become 8-bit RGB: 16-bit ones are divided by 257, and
+    an alpha channel is dropped. Label maps without an image are left out, with a warning.
 
     Parameters
     ----------
@@ -92,7 +91,7 @@ def load_images(
     names : sequence of str, optional
         Which images, without their endings; all by default.
     unlabeled : int, optional
-        The value of pixels that nobody has labeled, such as 255: their label becomes −1.
+        The value of unlabeled pixels, such as 255: their label becomes −1.
 
     Returns
     -------
@@ -108,7 +107,7 @@ def load_images(
 
     See Also
     --------
-    LabeledImages : what is returned.
+    LabeledImages : the returned object.
 
     Examples
     --------

@@ -24,8 +24,8 @@ def load_mocap6(
 ) -> LabeledSequences:
     """Exercise routines at 10 time steps per second, one segment per exercise.
 
-    Labels are the exercises, which may come back later in a sequence; names are
-    ``SUBJECT_TRIAL``, and every sequence is a group of its own (there are only two subjects).
+    Labels are the exercises, which may recur later in a sequence; names are ``SUBJECT_TRIAL``, and
+    every sequence is a separate group (there are only two subjects).
 
     Data: CMU Graphics Lab Motion Capture Database; labels of Fox, Hughes, Sudderth & Jordan,
     Joint modeling of multiple time series via the beta process with application to motion

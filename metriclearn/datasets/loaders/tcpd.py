@@ -22,7 +22,7 @@ class AnnotatedSeries:
     ----------
     name, long_name : str
     values : array (T, d)
-        The series; d = 1 except for a few. Units are those of the source.
+        The series; d = 1 except for a few. Units are as in the source.
     missing : bool array (T,)
         Samples without a value in the file, where ``values`` is interpolated linearly.
     feature_names : list of d str

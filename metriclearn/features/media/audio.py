@@ -40,7 +40,7 @@ class AudioFeatures(RecordingTransformer):
     Every ``hop`` samples a Hann window of ``window`` samples, centered there, gives a power
     spectrum; librosa computes from it the descriptors that are asked for. Row t of the result
     holds mean and standard deviation over the frames centered in [t/rate, (t+1)/rate) seconds. A
-    last row may cover less. Cost O(samples · log window), memory that of a few seconds of sound.
+    last row may cover less. Cost O(samples · log window), memory for a few seconds of sound.
 
     Parameters
     ----------

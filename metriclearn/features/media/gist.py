@@ -66,7 +66,7 @@ class Gist(StatelessTransformer):
 
     Attributes
     ----------
-    None: nothing is learned.
+    None: the transformation has no fitted state.
     """
 
     orientations: tuple[int, ...] = (8, 8, 8, 8)

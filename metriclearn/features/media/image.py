@@ -350,7 +350,7 @@ class ImageFeatures(ComponentParameters):
 
 
 def read_rgb(who: str, image: ArrayLike) -> NDArray:
-    """An image as (H, W, 3) uint8 or floats from 0 to 1, or a sentence on what is wrong."""
+    """An image as (H, W, 3) uint8 or floats from 0 to 1, or an error with one sentence."""
     kept = getattr(image, "dtype", None) == np.uint8
     pixels = np.asarray(image) if kept else real_array(who, "image", image, None)
     if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.size == 0:

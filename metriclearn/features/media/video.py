@@ -23,8 +23,8 @@ class ColorHistogram(StatelessTransformer):
     """Square roots of the shares of hues, saturations and values, on a grid of cells.
 
     Each of the three gets ``bins`` equal bins over its range; the hue of a pixel counts as much as
-    its saturation, so that gray pixels have none. Square roots make Euclidean distances those of
-    Hellinger. O(pixels).
+    its saturation, so that gray pixels have none. With square roots Euclidean distances are
+    Hellinger distances. O(pixels).
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class VideoFeatures(RecordingTransformer):
     """Descriptors of the pictures of a video, ``rate`` rows per second.
 
     Row t describes the picture on screen at (t + ½)/rate seconds, scaled to ``size``. Files are
-    streamed: memory is that of a few pictures, time that of decoding and of the descriptors.
+    streamed: memory for a few pictures, time for decoding and descriptors.
 
     Parameters
     ----------
