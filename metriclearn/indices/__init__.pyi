@@ -1,4 +1,4 @@
-"""The public names of metriclearn.indices, each told once."""
+"""The public names of metriclearn.indices."""
 
 from .boundaries import AnnotationError as AnnotationError
 from .boundaries import PrecisionRecall as PrecisionRecall

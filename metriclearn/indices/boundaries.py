@@ -1,9 +1,9 @@
-"""Comparing segmentations through the places of their change-points.
+"""Compare two segmentations by the positions of their change-points.
 
-A change-point is the index of the first sample after a segment. As in ruptures a list ends with
-the number of samples n; with ``n_samples`` given, the list may leave it out (and may be empty).
-Order does not matter; repeated or out-of-range change-points raise ValueError. A contiguous
-:class:`~metriclearn.problem.partition.Partition` may stand in place of a list, so labels come in as
+A change-point is the index of the first sample after a segment. As in ruptures, a list ends with
+the number of samples n; with ``n_samples`` given, the list may omit it (and may be empty). Order
+does not matter; repeated or out-of-range change-points raise ValueError. A contiguous
+:class:`~metriclearn.problem.partition.Partition` can replace a list; for labels, pass
 ``Partition.from_runs(labels)``. The indices of two partitions compare segmentations too, in
 O(r + s) for r and s change-points:
 ``rand_score(Partition.from_change_points(true), Partition.from_change_points(pred))``.
@@ -27,7 +27,7 @@ Annotations = Mapping[Hashable, ArrayLike | Partition]  # by annotator
 
 
 class PrecisionRecall(NamedTuple):
-    """Share of predicted change-points that are true, and of true ones that are predicted.
+    """Share of predicted change-points that are true, and share of true ones that are predicted.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class PrecisionRecall(NamedTuple):
 
     See Also
     --------
-    precision_recall : what makes it.
+    precision_recall : returns it.
 
     Examples
     --------
@@ -50,21 +50,19 @@ class PrecisionRecall(NamedTuple):
 
 
 class AnnotationError(NamedTuple):
-    """Annotated regions that a segmentation contradicts.
-
-    ``rate`` is (false_positives + false_negatives) / n_regions.
+    """How many annotated regions a segmentation contradicts.
 
     Parameters
     ----------
-    rate : float
-        In [0, 1].
+    rate : float in [0, 1]
+        (false_positives + false_negatives) / n_regions.
     false_positives, false_negatives : int
-        Regions with too many, and with too few change-points.
+        Regions with too many change-points, and regions with too few.
     n_regions : int
 
     See Also
     --------
-    annotation_error : what makes it.
+    annotation_error : returns it.
 
     Examples
     --------
@@ -89,9 +87,9 @@ def hausdorff(
 ) -> float:
     """Hausdorff distance of two sets of change-points, O((r + s) log(r + s)) time, O(r + s) memory.
 
-    The largest distance from a change-point of one segmentation to the nearest of the other, in
-    samples, or as a share of n (``normalized=True``). The end n is no change-point. In [0, ∞]: 0
-    when neither has one, inf when only one does.
+    The largest distance from a change-point of one segmentation to the nearest one of the other, in
+    samples, or as a share of n (``normalized=True``). The end n is not a change-point. 0 when
+    neither segmentation has a change-point, inf when only one has.
 
     Parameters
     ----------
@@ -134,9 +132,10 @@ def precision_recall(
     """Precision and recall of change-points by the largest one-to-one matching, O(r + s).
 
     A true and a predicted change-point match when they are at most ``margin`` samples apart
-    (ruptures: less than). Peers match greedily and lose pairs: true [50, 55], predicted [48, 53],
-    margin 10 give (1, 1) here. Nothing predicted has precision 1 (no false alarm), nothing true
-    has recall 1 (nothing missed). The end n is no change-point. :func:`f_measure` is greedy.
+    (ruptures: less than). Other packages match greedily and lose pairs: true [50, 55], predicted
+    [48, 53] and margin 10 give (1, 1) here. Precision is 1 when no change-point is predicted (no
+    false alarm); recall is 1 when there is no true one (none missed). The end n is not a
+    change-point. :func:`f_measure` matches greedily.
 
     Parameters
     ----------
@@ -179,17 +178,17 @@ def covering(
     """Covering of the true segments by the predicted ones, Σ_k |A_k| max_l J(A_k, B_l) / n.
 
     J is the Jaccard index |A ∩ B| / |A ∪ B|. In (0, 1], 1 for equal segmentations only; not
-    symmetric. The mean over annotators where there are several. O(r + s) after sorting, for each.
-    Regions of images are covered, too: clusters of a Partition need not be contiguous here.
+    symmetric. With several annotators, the mean over them. O(r + s) after sorting, per annotator.
+    A Partition need not be contiguous, so the index also applies to regions of images.
 
     Parameters
     ----------
+    true : change-points, Partition, or mapping of annotators to one of these
+        The true segmentation, or one per annotator.
     pred : sequence of change-points, or Partition
         The segmentation that covers.
     n_samples : int, optional
         n, where the lists do not end with it.
-    true : change-points, Partition, or mapping of annotators to one of these
-        What a person has marked, or several persons.
 
     Returns
     -------
@@ -230,22 +229,23 @@ def f_measure(
     *,
     margin: float = 5,
 ) -> float:
-    """F1 of change-points, of which one or several persons have marked the true ones.
+    """F1 of change-points against the true ones of one or several annotators.
 
-    F = 2PR/(P + R), where precision P counts the predicted change-points that some annotator has
-    marked, and recall R is the mean over annotators of the share that is predicted, both within the
-    margin. As in the Turing benchmark 0 is a change-point of everybody, so F is in (0, 1], and each
-    true change-point takes the nearest unused prediction: greedy, where :func:`precision_recall`
-    has the best matching. O(A (r + s) log s + A s²/64) for A annotators.
+    F = 2PR/(P + R). Precision P is the share of predicted change-points that some annotator has
+    marked; recall R is the share of an annotator's change-points that are predicted, averaged over
+    annotators; both within the margin. As in the Turing benchmark, every segmentation has a
+    change-point at 0, so F is in (0, 1], and each true change-point takes the nearest unused
+    prediction: a greedy matching, unlike :func:`precision_recall`. O(A (r + s) log s + A s²/64)
+    for A annotators.
 
     Parameters
     ----------
+    true : change-points, Partition, or mapping of annotators to one of these
+        The true segmentation, or one per annotator.
     pred : sequence of change-points, or Partition
-        The segmentation that is judged.
+        The predicted segmentation.
     n_samples : int, optional
         n, where the lists do not end with it.
-    true : change-points, Partition, or mapping of annotators to one of these
-        What a person has marked, or several persons.
     margin : float ≥ 0
         Allowed error, in samples.
 
@@ -266,7 +266,7 @@ def f_measure(
     pairs = [_change_points(one, pred, n_samples) for one in _annotations("f_measure", true)]
     marked, predicted = [_starts(ends) for ends, _, _ in pairs], sorted(_starts(pairs[0][1]))
     every: set[int] = set()
-    for start in chain(*marked):  # one by one: an update orders a set in another way
+    for start in chain(*marked):  # one by one: set.update would order the set differently
         every.add(start)
     precision = _detected(every, predicted, margin) / len(predicted)
     shares = [_detected(one, predicted, margin) / len(one) for one in marked]
@@ -285,14 +285,14 @@ def annotation_error(
 
     Parameters
     ----------
-    n_samples : int, optional
-        n, where the change-points do not end with it.
     change_points : sequence of integers
         The segmentation.
     regions : sequence of (start, end, changes) or (start, end, at_least, at_most)
         Samples start … end−1 (0-based, end excluded) hold exactly ``changes`` change-points, or
         from ``at_least`` to ``at_most`` (None: any number). A change-point c lies in the region
         when both samples it separates do, start < c < end.
+    n_samples : int, optional
+        n, where the change-points do not end with it.
 
     Returns
     -------
@@ -302,7 +302,7 @@ def annotation_error(
     Raises
     ------
     ValueError
-        For change-points as above that cannot be used, or regions outside the samples.
+        For repeated or out-of-range change-points, or regions outside the samples.
 
     References
     ----------
@@ -327,7 +327,7 @@ def annotation_error(
         )
     start, end, least = (np.array([row[i] for row in rows], dtype=np.int64) for i in range(3))
     most = np.array([math.inf if row[-1] is None else row[-1] for row in rows], dtype=float)
-    # start < c < end; a one-sample region on a change-point would count −1
+    # start < c < end; without the maximum, a one-sample region on a change-point counts −1
     count = np.searchsorted(ends, end, side="left") - np.searchsorted(ends, start, side="right")
     count = np.maximum(count, 0)
     positives, negatives = int(np.sum(count > most)), int(np.sum(count < least))
@@ -336,7 +336,7 @@ def annotation_error(
 
 
 def _annotations(who: str, true: Any) -> list[Any]:
-    """What every annotator has marked."""
+    """The change-points of every annotator."""
     marked = list(true.values()) if isinstance(true, Mapping) else [true]
     if not marked:
         raise ValueError(f"{who} needs the change-points of at least one annotator, got none.")
@@ -344,17 +344,17 @@ def _annotations(who: str, true: Any) -> list[Any]:
 
 
 def _starts(change_points: NDArray[np.int64]) -> set[int]:
-    """First samples of all segments, 0 among them, from change-points without the end."""
+    """First samples of all segments, including 0, from change-points without the end."""
     starts = set(change_points.tolist())
     starts.add(0)
     return starts
 
 
 def _detected(true: set[int], pred: list[int], margin: float) -> int:
-    """Number of true starts that take a predicted one: the nearest left, within the margin.
+    """Number of true starts that find an unused predicted one, the nearest, within the margin.
 
-    They choose in the order in which Python keeps a set of integers, as in the benchmark's
-    program: it decides who comes first where two true ones are near the same prediction.
+    When two true starts are near the same prediction, the first one takes it. "First" is in the
+    order of a Python set of integers, as in the benchmark's program.
     """
     left = pred.copy()
     for start in true:
@@ -367,7 +367,7 @@ def _detected(true: set[int], pred: list[int], margin: float) -> int:
 
 
 def _farthest(a: NDArray[np.int64], b: NDArray[np.int64]) -> int:
-    """Largest distance from a point of a to its nearest in b, both sorted."""
+    """Largest distance from a point of a to the nearest point of b, both sorted."""
     right = np.searchsorted(b, a)
     after = np.abs(b[np.minimum(right, len(b) - 1)] - a)
     before = np.abs(a - b[np.maximum(right - 1, 0)])

@@ -18,7 +18,7 @@ _ENUMERATED_TABLES = 5000
 
 
 class Estimate(float):
-    """A number that knows how it was obtained.
+    """A float with its standard error and the method that computed it.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Estimate(float):
 
     See Also
     --------
-    expected_under_permutation, adjusted : what makes it.
+    expected_under_permutation, adjusted : return it.
 
     Examples
     --------
@@ -68,9 +68,9 @@ def adjusted(
 ) -> Estimate:
     """Any index corrected for chance, (i − E[i]) / (maximum − E[i]).
 
-    0 on average for random labels with the given cluster sizes, 1 at the optimum. The standard
-    error of a sampled expectation is carried through the ratio to first order. When every
-    relabeling gives the maximum (0/0) the value is 1. Costs one expectation, see
+    0 on average for random labels with the given cluster sizes, 1 for equal partitions. The
+    standard error of a sampled expectation is propagated through the ratio to first order. When
+    every relabeling gives the maximum (0/0), the value is 1. Costs one expectation, see
     :func:`expected_under_permutation`.
 
     Parameters
@@ -117,10 +117,10 @@ def expected_under_permutation(
 ) -> Estimate:
     """Mean of an index over all relabelings of the samples that keep the cluster sizes.
 
-    Closed form for Rand, Fowlkes–Mallows, mutual information, variation of information and ℓ. For
-    any other index all tables with these margins are enumerated while there are at most 5 000
-    (exact, hypergeometric weights); beyond that, seeded random tables with a standard error,
-    O(n_permutations (n + K K′)).
+    Rand, Fowlkes–Mallows, mutual information, variation of information and ℓ have a closed form.
+    For any other index, all tables with these margins are enumerated when there are at most 5 000
+    (exact, with hypergeometric weights); otherwise seeded random tables are drawn, which gives a
+    standard error, O(n_permutations (n + K K′)).
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def expected_under_permutation(
     index : callable
         An index of this package, or any function of two labelings.
     n_permutations : int ≥ 2
-        Random tables, when sampling.
+        Number of random tables, when sampling.
     random_state : int, Generator or None
         Seed of the sampling; the default makes the result reproducible.
 
@@ -197,7 +197,7 @@ def _expected_variation(table: ContingencyTable) -> float:
 
 
 def _expected_loss(table: ContingencyTable) -> float:
-    """E Tr MN = 1 + (K−1)(K′−1)/(n−1), the mean and variance of the hypergeometric counts."""
+    """E Tr MN = 1 + (K−1)(K′−1)/(n−1), from mean and variance of the hypergeometric counts."""
     rows, columns, n = len(table.row_sizes), len(table.column_sizes), table.n_samples
     inner = 1.0 + (rows - 1) * (columns - 1) / max(n - 1, 1)
     return (rows + columns - 2.0 * inner) / n
@@ -224,7 +224,7 @@ def _all_tables(rows: list[int], columns: list[int]) -> Iterator[list[list[int]]
 
 
 def _splits(total: int, caps: list[int]) -> Iterator[list[int]]:
-    """Every way to spread a total over cells with the given capacities, which suffice."""
+    """Every way to spread a total over cells whose capacities sum to at least the total."""
     if not caps:
         yield []
         return

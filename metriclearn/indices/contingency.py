@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.problem.partition import Partition, label_array
-from metriclearn.running.parameters import either, real_array, shown
+from metriclearn.running.parameters import real_array, shown
 
 Labels = Iterable[Hashable] | Partition
 Value = TypeVar("Value")
@@ -33,7 +33,7 @@ class ContingencyTable:
 
     See Also
     --------
-    contingency_table : what makes it.
+    contingency_table : returns it.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class ContingencyTable:
         n_rows, n_columns = int(a.max()) + 1, int(b.max()) + 1
         cells = a * n_columns
         cells += b
-        # counting into all K K′ cells beats sorting while they are not many more than the samples
+        # counting into all K K′ cells is faster than sorting unless they far outnumber the samples
         if n_rows * n_columns <= 8 * len(a) + 65536:
             table = np.bincount(cells, minlength=n_rows * n_columns)
             return cls._of_array(table.reshape(n_rows, n_columns))
@@ -96,7 +96,7 @@ class ContingencyTable:
         row_sizes: NDArray[np.int64],
         column_sizes: NDArray[np.int64],
     ) -> ContingencyTable:
-        """Table of sorted cells, rows and columns without samples left out."""
+        """Table of sorted cells; drops rows and columns without samples."""
         if not (row_sizes.all() and column_sizes.all()):
             rows = (np.cumsum(row_sizes > 0) - 1)[rows]
             columns = (np.cumsum(column_sizes > 0) - 1)[columns]
@@ -110,7 +110,7 @@ class ContingencyTable:
         return table
 
     def to_labels(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """One pair of labelings with this table, two arrays of shape (n,)."""
+        """A pair of labelings with this table, two arrays of shape (n,)."""
         return np.repeat(self.rows, self.counts), np.repeat(self.columns, self.counts)
 
     @property
@@ -126,7 +126,7 @@ def contingency_table(
     contingency: Any = None,
     ignore_label: Hashable = None,
 ) -> ContingencyTable:
-    """Contingency table of two labelings, or the one given.
+    """Contingency table of two labelings, or the given table.
 
     O(n) for integer labels, O(n log n) for others, O(K + K′) for two contiguous
     :class:`~metriclearn.problem.partition.Partition` objects.
@@ -134,8 +134,8 @@ def contingency_table(
     Parameters
     ----------
     labels_true, labels_pred : sequences of n hashable labels, or Partition
-        The two partitions; the names of the labels do not matter. Segmentations are quickest as
-        ``Partition.from_change_points(ends)``: two of them take O(K + K′), whatever n is.
+        The two partitions; the names of the labels do not matter. Segmentations are fastest as
+        ``Partition.from_change_points(ends)``: O(K + K′), whatever n is.
     contingency : ContingencyTable or dense or sparse (K, K′) array of counts, optional
         The table itself, instead of the labels.
     ignore_label : hashable, optional
@@ -160,8 +160,8 @@ def contingency_table(
     table_only = not labelings and contingency is not None and ignore_label is None
     if not (both or table_only):
         raise ValueError(
-            "Comparing partitions needs either labels_true and labels_pred or contingency=, which "
-            "has no labels left to compare or to ignore; pass both labelings or one table."
+            "Comparing partitions needs either labels_true and labels_pred or contingency= without "
+            "labels or ignore_label; pass both labelings or one table."
         )
     if contingency is not None:
         counted = isinstance(contingency, ContingencyTable)
@@ -186,11 +186,11 @@ def contingency_table(
 
 
 def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
-    """Let a function of a table be called with the arguments of :func:`contingency_table`.
+    """Let a function of a table take the arguments of :func:`contingency_table`.
 
     ``index(table, *, options)`` becomes ``index(labels_true, labels_pred, *, options,
-    contingency, ignore_label)``, which is also what ``help`` and ``inspect`` then show; arguments
-    before ``table`` stay first.
+    contingency, ignore_label)``, which ``help`` and ``inspect`` also show; arguments before
+    ``table`` stay first.
     """
     shared = signature(contingency_table).parameters
     true, pred, *rest = shared.values()
@@ -209,14 +209,8 @@ def of_partitions(index: Callable[..., Value]) -> Callable[..., Value]:
     return of_labels
 
 
-def choice(who: str, what: str, value: str, allowed: Iterable[str]) -> str:
-    """The value, or a ValueError with the allowed values."""
-    either(*allowed).check(who, what, value)
-    return value
-
-
 def label_codes(labels: Labels) -> NDArray[np.int64]:
-    """Integers ≥ 0, equal exactly where the labels are: O(n) for integers in a small range."""
+    """Integers ≥ 0, equal exactly where the labels are equal; O(n) for integers of small range."""
     values = label_array(labels)
     if values.ndim == 1 and values.size and values.dtype.kind in "biu":
         low, high = int(values.min()), int(values.max())
@@ -238,7 +232,7 @@ def label_arrays(labels_true: Labels, labels_pred: Labels) -> tuple[NDArray, NDA
 
 
 def differs(values: NDArray, label: Hashable) -> NDArray[np.bool_]:
-    """Where the values are not the label, NaN being equal to NaN."""
+    """Where the values differ from the label; NaN equals NaN."""
     if not isinstance(label, Hashable) or isinstance(label, type) or hasattr(label, "__array__"):
         raise ValueError(
             f"Comparing partitions needs a label to ignore, got ignore_label={shown(label)}."

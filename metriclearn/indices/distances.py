@@ -61,7 +61,7 @@ class ClusteredPoints:
 
 
 def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> ClusteredPoints:
-    """Check and sort points by cluster; ValueError unless there are at least two clusters.
+    """Check the points and sort them by cluster; ValueError for fewer than two clusters.
 
     Parameters
     ----------
@@ -79,14 +79,14 @@ def clustered_points(X: ArrayLike, labels: Labels, metric: Any = None) -> Cluste
             f"An internal index needs one label per point, got {len(codes)} labels for "
             f"{len(points)} points."
         )
-    narrow = codes.astype(np.uint16) if codes.max() < 2**16 else codes  # sorted by radix
+    narrow = codes.astype(np.uint16) if codes.max() < 2**16 else codes  # numpy sorts it by radix
     order = np.argsort(narrow, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     if len(starts) < 2:
         raise ValueError("An internal index needs at least two clusters, got one.")
     points = points.take(order, axis=0)
     sizes = np.diff(starts, append=len(points))
-    # relative to a point of the cluster: equal points then have exactly zero spread
+    # relative to a point of the cluster, so that equal points have exactly zero spread
     origin = points[starts]
     offsets = np.add.reduceat(_relative(points, origin, sizes), starts, axis=0)
     return ClusteredPoints(points, order, starts, sizes, origin + offsets / sizes[:, None])
@@ -101,6 +101,6 @@ def _relative(points: NDArray, origins: NDArray, sizes: NDArray) -> NDArray[np.f
 def _transformed(points: NDArray[np.float64], metric: Any) -> NDArray[np.float64]:
     if metric is None:
         return points
-    if hasattr(metric, "transform") and not hasattr(metric, "iloc"):  # as data frames have, too
+    if hasattr(metric, "transform") and not hasattr(metric, "iloc"):  # data frames have both
         return np.asarray(metric.transform(points), dtype=np.float64)
     return points @ metric_factor("An internal index", metric, points.shape[1])

@@ -1,4 +1,4 @@
-"""Dunn's index and its variants: six separations of clusters times three diameters."""
+"""Dunn's index and its variants: six separations and three diameters of clusters."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.indices.contingency import Labels, choice
+from metriclearn.indices.contingency import Labels
 from metriclearn.indices.distances import ClusteredPoints, clustered_points
+from metriclearn.running.parameters import either, needs
 
 SEPARATIONS = ("single", "complete", "average", "centroid", "average_to_centroids", "hausdorff")
 DIAMETERS = ("complete", "average", "centroid")
 
 
+@needs(separation=either(*SEPARATIONS), diameter=either(*DIAMETERS))
 def dunn_score(
     X: ArrayLike,
     labels: Labels,
@@ -25,8 +27,8 @@ def dunn_score(
     """Dunn's index min_{p≠q} δ(p, q) / max_l Δ(l); large is good.
 
     6 × 3 = 18 indices: Dunn's own and the 17 variants that Vendramin, Campello and Hruschka
-    compare. In [0, ∞]: inf when every diameter is 0. O(n² d) time, O(n K d) for centroid-only
-    choices; see :func:`dunn_scores`.
+    compare. inf when every diameter is 0. O(n² d) time, O(n K d) when both choices need centroids
+    only; see :func:`dunn_scores`.
 
     Parameters
     ----------
@@ -35,12 +37,13 @@ def dunn_score(
     labels : n hashables
         Their clusters, two at least.
     separation : str
-        δ: "single" (min), "complete" (max), "average" or "hausdorff" over the distances of points
-        across; "centroid" for the distance of centroids; "average_to_centroids" for the mean
-        distance of the points of both to the centroid of the other.
+        δ of two clusters: "single" (min), "complete" (max), "average" or "hausdorff" over the
+        distances from points of one to points of the other; "centroid", the distance of the
+        centroids; "average_to_centroids", the mean distance from the points of each cluster to the
+        centroid of the other.
     diameter : str
-        Δ: "complete" (max) or "average" (mean over pairs; 0 for a single point) distance inside,
-        or "centroid", twice the mean distance to the centroid.
+        Δ of a cluster: "complete" (max) or "average" (mean over pairs; 0 for a single point)
+        distance of its points; "centroid", twice the mean distance to the centroid.
     metric : see :func:`~metriclearn.indices.davies_bouldin_score`
 
     Returns
@@ -60,8 +63,6 @@ def dunn_score(
     "Relative clustering validity criteria: a comparative overview", Statistical Analysis and Data
     Mining 3, 2010.
     """
-    choice("dunn_score", "separation", separation, SEPARATIONS)
-    choice("dunn_score", "diameter", diameter, DIAMETERS)
     clusters = clustered_points(X, labels, metric)
     separations, diameters = _by_centroids(clusters)
     if separation not in separations or diameter not in diameters:
@@ -72,11 +73,9 @@ def dunn_score(
 def dunn_scores(
     X: ArrayLike, labels: Labels, *, metric: Any = None
 ) -> dict[tuple[str, str], float]:
-    """All 18 indices by (separation, diameter), from one pass over the distances.
+    """All 18 indices of :func:`dunn_score` by (separation, diameter), in one pass over distances.
 
-    They are those of :func:`dunn_score`, where references stand.
-
-    O(n² d) time; O(block + K²) memory, the n × n distances are never held.
+    O(n² d) time; O(block + K²) memory: the n × n distances are never held at once.
 
     Parameters
     ----------
@@ -98,7 +97,7 @@ def dunn_scores(
 
     See Also
     --------
-    dunn_score : one of them, and where they are from.
+    dunn_score : one of them, and the references.
     """
     separations, diameters = _all(clustered_points(X, labels, metric))
     return {
@@ -131,7 +130,7 @@ def _all(clusters: ClusteredPoints) -> tuple[dict[str, float], dict[str, float]]
     """Smallest separation and largest diameter of every kind."""
     sizes, starts = clusters.sizes, clusters.starts
     shape = len(sizes), len(sizes)
-    # of the distances from the points of p to the points of q; nearest is max_i min_j, one-sided
+    # entry (p, q) is over distances from points of p to points of q; nearest is max_i min_j
     low = np.full(shape, np.inf)
     high = np.zeros(shape)
     total = np.zeros(shape)

@@ -1,76 +1,74 @@
-"""What each field reports of two segmentations of one recording; its own library computes it."""
+"""The measures that each field reports for two segmentations of one recording.
+
+The measures of speech and music come from the libraries of these fields.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metriclearn.indices import boundaries, state_sequences
-from metriclearn.indices.contingency import Labels, choice, label_arrays
+from metriclearn.indices.contingency import Labels, label_arrays
 from metriclearn.running.extras import optional
+from metriclearn.running.parameters import either
 
 LOWER_IS_BETTER = ("diarization_error_rate",)
 _FRAME = 0.1  # seconds, of mir_eval
+_KINDS = ("precision", "recall", "f")
 Measures = dict[str, float]
+Pair = tuple[Labels, Labels]  # true and predicted labels
 
 
-def measures_of(
-    field: str, labels_true: Labels, labels_pred: Labels, rate: float, ignore_label: Hashable
-) -> Measures:
+def measures_of(field: str, pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
     """The measures of a field by name, see :func:`~metriclearn.indices.compare`."""
-    choice("compare", "field", field, _FIELDS)
+    either(*_FIELDS).check("compare", "field", field)
     if ignore_label is not None and field not in ("speech", "video"):
         raise ValueError(
             f"compare needs every sample for field={field!r}, got ignore_label={ignore_label!r}; "
-            "leave it out, or these samples out of both labelings."
+            "leave it out, or remove these samples from both labelings."
         )
-    label_arrays(labels_true, labels_pred)  # of the same samples
-    return _FIELDS[field](labels_true, labels_pred, rate, ignore_label)
+    label_arrays(*pair)  # raises unless they have one length
+    return _FIELDS[field](pair, rate, ignore_label)
 
 
-def _change_points(
-    labels_true: Labels, labels_pred: Labels, rate: float, ignore_label: Hashable
-) -> Measures:
-    of_segments = boundaries.covering, boundaries.f_measure
+def _change_points(pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
+    segments = [state_sequences.runs(labels)[0] for labels in pair]
     of_states = (
         state_sequences.weighted_adjusted_rand_score,
         state_sequences.weighted_normalized_mutual_info_score,
         state_sequences.state_matching_score,
     )
-    true, pred = (state_sequences.runs(labels)[0] for labels in (labels_true, labels_pred))
-    values = {measure.__name__: measure(true, pred) for measure in of_segments}
-    return values | {measure.__name__: measure(labels_true, labels_pred) for measure in of_states}
-
-
-def _video(
-    labels_true: Labels, labels_pred: Labels, rate: float, ignore_label: Hashable
-) -> Measures:
-    both = labels_true, labels_pred
     return {
+        "covering": boundaries.covering(*segments),
+        "f_measure": boundaries.f_measure(*segments),
+        **{measure.__name__: measure(*pair) for measure in of_states},
+    }
+
+
+def _video(pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
+    values = {
         f"segmental_f1@{percent}": state_sequences.segmental_f1(
-            *both, overlap=percent / 100, ignore_label=ignore_label
+            *pair, overlap=percent / 100, ignore_label=ignore_label
         )
         for percent in (10, 25, 50)
-    } | {"edit_score": state_sequences.edit_score(*both, ignore_label=ignore_label)}
+    }
+    return values | {"edit_score": state_sequences.edit_score(*pair, ignore_label=ignore_label)}
 
 
-def _speech(
-    labels_true: Labels, labels_pred: Labels, rate: float, ignore_label: Hashable
-) -> Measures:
+def _speech(pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
     core = optional("pyannote.core", "measures")
     diarization = optional("pyannote.metrics.diarization", "measures")
     segmentation = optional("pyannote.metrics.segmentation", "measures")
     annotations = []
-    for labels in (labels_true, labels_pred):
-        segments, names = state_sequences.runs(labels, ignore_label)
-        ends = segments.change_points
-        annotation = core.Annotation()
-        for start, end, name in zip(ends - segments.sizes, ends, names):
+    for intervals, names in _timed(pair, rate, ignore_label):
+        annotations.append(core.Annotation())
+        for interval, name in zip(intervals, names):
             if name >= 0:
-                annotation[core.Segment(start / rate, end / rate)] = str(name)
-        annotations.append(annotation)
-    whole = core.Timeline([core.Segment(0.0, ends[-1] / rate)])
+                annotations[-1][core.Segment(*interval)] = str(name)
+    whole = core.Timeline([core.Segment(0.0, intervals[-1, 1])])
     metrics = {
         "diarization_error_rate": diarization.DiarizationErrorRate(),
         "diarization_purity": diarization.DiarizationPurity(),
@@ -81,26 +79,20 @@ def _speech(
     return {name: float(metric(*annotations, uem=whole)) for name, metric in metrics.items()}
 
 
-def _music(
-    labels_true: Labels, labels_pred: Labels, rate: float, ignore_label: Hashable
-) -> Measures:
+def _music(pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
     segment = optional("mir_eval.segment", "measures")
-    intervals, structure = [], []
-    for labels in (labels_true, labels_pred):
-        segments, names = state_sequences.runs(labels)
-        ends = segments.change_points
-        intervals.append(np.column_stack([ends - segments.sizes, ends]) / rate)
-        structure += [intervals[-1], names.astype(str).tolist()]
-    if ends[-1] / rate < 2.0 * _FRAME:
+    (true, true_names), (pred, pred_names) = _timed(pair, rate, None)
+    if true[-1, 1] < 2.0 * _FRAME:
         raise ValueError(
-            f"compare needs two frames of {_FRAME} s for field='music', got {ends[-1]} samples at "
-            f"{rate} per second; pass a longer recording, or its rate."
+            f"compare needs two frames of {_FRAME} s for field='music', got {true[-1, 1]:g} s at "
+            f"{rate} samples per second; pass a longer recording, or its rate."
         )
+    structure = true, true_names.astype(str).tolist(), pred, pred_names.astype(str).tolist()
     values: Measures = {}
     for window in (0.5, 3.0):
-        hits = segment.detection(*intervals, window=window)
+        hits = segment.detection(true, pred, window=window)
         values |= {f"hit_{kind}@{window:g}": float(hit) for kind, hit in zip(_KINDS, hits)}
-    with np.errstate(divide="ignore", invalid="ignore"):  # no pair of frames is together
+    with np.errstate(divide="ignore", invalid="ignore"):  # if no two frames are together
         pairs = np.nan_to_num(segment.pairwise(*structure, frame_size=_FRAME))
     entropies = segment.nce(*structure, frame_size=_FRAME)
     values |= {f"pairwise_{kind}": float(share) for kind, share in zip(_KINDS, pairs)}
@@ -108,8 +100,15 @@ def _music(
     return values | {f"nce_{kind}": float(score) for kind, score in zip(kinds, entropies)}
 
 
-_KINDS = ("precision", "recall", "f")
-_FIELDS: dict[str, Callable[[Labels, Labels, float, Hashable], Measures]] = {
+def _timed(pair: Pair, rate: float, ignore_label: Hashable) -> Iterator[tuple[NDArray, NDArray]]:
+    """Start and end of every segment in seconds, and its state, for both sides."""
+    for labels in pair:
+        segments, names = state_sequences.runs(labels, ignore_label)
+        ends = segments.change_points
+        yield np.column_stack([ends - segments.sizes, ends]) / rate, names
+
+
+_FIELDS: dict[str, Callable[[Pair, float, Hashable], Measures]] = {
     "speech": _speech,
     "music": _music,
     "video": _video,

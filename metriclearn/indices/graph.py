@@ -1,6 +1,6 @@
-"""Indices that know the positions of the samples: random walk index and VI with neighbors.
+"""Indices that use the positions of the samples: random walk index and VI with neighbors.
 
-Both compare two labelings of the nodes of a graph. Helpers build the graph from points or for the
+Both compare two labelings of the nodes of a graph. Helpers build the graph from points or from the
 pixels of an image.
 
 References
@@ -26,15 +26,15 @@ def random_walk_index(
 ) -> float:
     """Random walk index H(k_t | k′_t, k_{t−1}) + H(k′_t | k_t, k′_{t−1}), Eq. (12).
 
-    Uncertainty of a label given the other labeling there and the label of the node before, for a
-    random walk on S in its stationary distribution (Eqs. (8)–(11); Eq. (10) conditions on C_k).
-    ≥ 0, symmetric in the labelings, unchanged when S is scaled. O(edges) for sparse S, O(n²) for
-    dense; memory of the same order, also for thousands of clusters.
+    Uncertainty of a node's label given its label in the other labeling and the label of the
+    previous node, for a random walk on S in its stationary distribution (Eqs. (8)–(11); Eq. (10)
+    conditions on C_k). Symmetric in the labelings, unchanged when S is scaled. O(edges) for sparse
+    S, O(n²) for dense; memory of the same order, also for thousands of clusters.
 
-    Deviations from the paper: it is no metric, 0 does not imply equal partitions (path of 4, 0000
-    against 0101), and it can exceed VI on irregular graphs. It equals VI on the complete graph
+    Deviations from the paper: it is not a metric, 0 does not imply equal partitions (path of 4,
+    0000 against 0101), and it can exceed VI on irregular graphs. It equals VI on the complete graph
     with self-loops and is 0 with self-loops only. Nodes of degree 0 carry no weight. The RWI row
-    of the table in section 5.2 does not follow from the definition, which is followed here.
+    of the table in section 5.2 contradicts the definition; this function follows the definition.
 
     Parameters
     ----------
@@ -58,18 +58,18 @@ def random_walk_index(
 
     a, b = map(label_codes, label_arrays(labels_true, labels_pred))
     S = _similarities(S, len(a))
-    # the number of the pair (a_i, b_i) of every node, and a node that shows each pair
+    # joint: number of the pair (a_i, b_i) of every node; first: a node with each pair
     _, first, joint = np.unique(a * (int(b.max()) + 1) + b, return_index=True, return_inverse=True)
     if isinstance(S, np.ndarray):
         to_pairs = S @ _indicator(joint)
-    else:  # renaming the columns is the same without the product
+    else:  # renaming the columns gives the same matrix without a product
         shape = len(a), len(first)
         to_pairs = csr_array((S.data, joint[S.indices], S.indptr), shape=shape)
     total = 0.0
     for before, given in ((a, b[first]), (b, a[first])):
         flow = csr_array(_indicator(before).T @ to_pairs)
         flow /= flow.data.sum()  # P(k_{t−1}, (k, k′)_t)
-        to_given = flow @ _indicator(given)  # P(k_{t−1}, k′_t): pairs replaced by the other label
+        to_given = flow @ _indicator(given)  # P(k_{t−1}, k′_t): pairs merged by the other label
         total += entr(flow.data).sum() - entr(to_given.data).sum()  # H(all) − H(condition)
     return max(0.0, float(total)) / log_base(base)
 
@@ -79,16 +79,16 @@ def vi_with_neighbors(
 ) -> float:
     """Variation of information between the neighborhood types of two labelings, Eq. (13).
 
-    Two nodes have the same type when their labels, and how often each label occurs among their
-    neighbors, are equal; VIN is the VI of the two partitions into types (Eq. (21)), so it obeys
-    the triangle inequality. In [0, ln n], symmetric; VI on a complete or an empty graph.
+    Two nodes have the same type when they have the same label and each label occurs equally often
+    among their neighbors. VIN is the VI of the two partitions into types (Eq. (21)), so it obeys
+    the triangle inequality. Symmetric; equal to VI on a complete or an empty graph.
 
     Types are found by hashing: A times two random 64-bit words per label, modulo 2⁶⁴. O(edges)
     time, O(n) memory besides A, wrong with probability below (n d)²/2¹²⁸ for degrees up to d.
 
     Deviations from the paper: it is a pseudo-metric (path of 3: VIN(000, 010) = 0). The listing
-    multiplies labels by A, so that label 0 and weights break it; here A is binarized (non-zero =
-    edge), its diagonal ignored, and labels are arbitrary.
+    multiplies labels by A, which fails for label 0 and for weights; here A is binarized (non-zero =
+    edge), its diagonal is ignored, and labels are arbitrary.
 
     Parameters
     ----------
@@ -119,10 +119,10 @@ def vi_with_neighbors(
 
 @needs(radius=number())
 def epsilon_graph(X: ArrayLike, radius: float) -> Any:
-    """Sparse 0/1 graph linking points at most ``radius`` apart, no self-loops, (n, n).
+    """Sparse 0/1 graph that links points at most ``radius`` apart, without self-loops.
 
-    About O(n log n + edges) in few dimensions. For similarities exp(−d²) above a threshold s, the
-    graph of section 5.2, pass ``radius = sqrt(−log s)``.
+    About O(n log n + edges) in few dimensions. The graph of section 5.2 links points whose
+    similarity exp(−d²) exceeds a threshold s: pass ``radius = sqrt(−log s)``.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
     Raises
     ------
     ValueError
-        If X is not finite, or the second argument out of range.
+        If X is not finite, or the radius is negative.
     """
     from sklearn.neighbors import radius_neighbors_graph
 
@@ -147,9 +147,9 @@ def epsilon_graph(X: ArrayLike, radius: float) -> Any:
 
 
 def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
-    """Sparse symmetric 0/1 graph linking points when one is among the nearest of the other.
+    """Sparse symmetric 0/1 graph that links two points if one is a nearest neighbor of the other.
 
-    About O(n log n) in few dimensions (scikit-learn's trees). For :func:`vi_with_neighbors`.
+    About O(n log n) in few dimensions (scikit-learn's trees).
 
     Parameters
     ----------
@@ -165,11 +165,11 @@ def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
     Raises
     ------
     ValueError
-        If X is not finite, or the second argument out of range.
+        If X is not finite, or n_neighbors is out of range.
 
     See Also
     --------
-    vi_with_neighbors : what it is for.
+    vi_with_neighbors : compares labelings on the graph.
     epsilon_graph, grid_graph
     """
     from sklearn.neighbors import kneighbors_graph
@@ -186,29 +186,29 @@ def knn_graph(X: ArrayLike, n_neighbors: int) -> Any:
     reach=number(0, whole=True),
 )
 def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) -> Any:
-    """Sparse symmetric graph on the pixels of a grid, those at most ``reach`` apart in each axis.
+    """Sparse symmetric graph that links pixels of a grid at most ``reach`` apart on every axis.
 
-    ``reach=2`` is the 5×5 neighborhood of section 5.3; with ``weighted=True`` edges weigh
-    exp(−d²), d the distance in pixels, as there. No self-loops. O(pixels (2 reach + 1)^axes).
+    ``reach=2`` is the 5×5 neighborhood of section 5.3. No self-loops.
+    O(pixels (2 reach + 1)^axes).
 
     Parameters
     ----------
+    shape : sequence of int
+        Grid shape, e.g. ``image.shape[:2]``; nodes are numbered in C order, as by ``ravel()``.
     reach : int ≥ 0
         Pixels.
     weighted : bool
-        Whether edges weigh exp(−d²), else 1.
-    shape : sequence of int
-        Grid shape, e.g. ``image.shape[:2]``; nodes are numbered in C order, as by ``ravel()``.
+        Whether edges weigh exp(−d²), d the distance in pixels, as in section 5.3; 1 otherwise.
 
     Returns
     -------
-    sparse 0/1 array (n, n)
-        With weights if ``weighted``; n pixels.
+    sparse array (n, n)
+        For n pixels.
 
     Raises
     ------
     ValueError
-        For a shape or a reach that is not of positive whole numbers.
+        If the shape is not made of positive integers, or the reach is negative.
     """
     from scipy.sparse import diags_array, eye_array, kron
 
@@ -225,7 +225,7 @@ def grid_graph(shape: Sequence[int], reach: int = 2, *, weighted: bool = False) 
 
 
 def _square(matrix: Any, n: int) -> Any:
-    """The matrix as a canonical sparse CSR array or a dense float array, checked."""
+    """Check the matrix and return it as a canonical sparse CSR array or a dense float array."""
     if hasattr(matrix, "tocsr"):
         from scipy.sparse import csr_array
 
@@ -247,14 +247,14 @@ def _square(matrix: Any, n: int) -> Any:
 
 
 def _similarities(S: Any, n: int) -> Any:
-    """The similarities, checked to be symmetric, non-negative and not all 0."""
+    """Check that the similarities are symmetric, non-negative and not all 0."""
     S = _square(S, n)
     if S.min() < 0:
         raise ValueError("random_walk_index needs similarities of at least 0, got negative ones.")
     degrees = S.sum(axis=1, dtype=np.float64)
     if not degrees.sum() > 0:
         raise ValueError("random_walk_index needs a graph with edges; every similarity is 0.")
-    probe = np.random.default_rng(0).random((n, 2))  # S = Sᵀ, tested on random vectors
+    probe = np.random.default_rng(0).random((n, 2))  # tests S = Sᵀ by products with random vectors
     if not np.allclose(S @ probe, S.T @ probe, rtol=1e-6, atol=1e-9 * degrees.max()):
         raise ValueError(
             "random_walk_index needs a symmetric similarity matrix; pass (S + S.T) / 2."
@@ -271,10 +271,10 @@ def _indicator(codes: NDArray) -> Any:
 
 
 def _neighborhood_types(A: Any, codes: NDArray, generator: np.random.Generator) -> NDArray:
-    """Equal numbers exactly for equal (label, label counts among the neighbors), shape (n,)."""
+    """Numbers (n,), equal exactly for equal labels and equal label counts among the neighbors."""
     words = generator.integers(0, 2**64, size=(int(codes.max()) + 1, 4), dtype=np.uint64)[codes]
-    hashes = (A @ words[:, :2]) - A.diagonal()[:, None] * words[:, :2]  # nobody's own neighbor
-    hashes += words[:, 2:]  # the label of the node itself, by words that no neighbor has
+    # no node is its own neighbor, and a node's own label has other words than its neighbors' labels
+    hashes = A @ words[:, :2] - A.diagonal()[:, None] * words[:, :2] + words[:, 2:]
     order = np.lexsort(hashes.T)
     changes = np.any(np.diff(hashes[order], axis=0) != 0, axis=1)
     types = np.empty(len(codes), dtype=np.int64)

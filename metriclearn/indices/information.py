@@ -1,9 +1,9 @@
 """Indices of information theory: entropy, mutual information, variation of information.
 
-A sample drawn at random has cluster k with probability a_k / n in the truth, l with b_l / n in the
-prediction and both with n_kl / n. Natural logarithms unless a ``base`` is given. Every function
-takes labels or partitions, or ``contingency=``, and ``ignore_label=``; each costs O(n) for labels,
-O(cells) for a table and O(K + K′) for two segmentations.
+A random sample is in true cluster k with probability a_k / n, in predicted cluster l with
+probability b_l / n, and in both with probability n_kl / n. Logarithms are natural unless a ``base``
+is given. Every function takes labels or partitions, or ``contingency=``, and ``ignore_label=``;
+each costs O(n) for labels, O(cells) for a table and O(K + K′) for two segmentations.
 
 References
 ----------
@@ -26,11 +26,10 @@ from numpy.typing import NDArray
 from metriclearn.indices.contingency import (
     ContingencyTable,
     Labels,
-    choice,
     contingency_table,
     of_partitions,
 )
-from metriclearn.running.parameters import number, real_array
+from metriclearn.running.parameters import either, number, real_array
 
 _NORMALIZERS: dict[str, Callable[[float, float, float], float]] = {
     "arithmetic": lambda h, g, joint: (h + g) / 2.0,
@@ -40,7 +39,7 @@ _NORMALIZERS: dict[str, Callable[[float, float, float], float]] = {
     "min": lambda h, g, joint: min(h, g),
     "max": lambda h, g, joint: max(h, g),
 }
-_ROUNDING = 1e-12  # of an entropy difference, relative
+_ROUNDING = 1e-12  # relative rounding error of a difference of entropies
 
 
 def entropy(
@@ -70,7 +69,7 @@ def entropy(
     ValueError
         As of :func:`contingency_table`, and for a base that is not above 1.
     """
-    if labels_pred is None and contingency is None:  # cells of C with itself are its clusters
+    if labels_pred is None and contingency is None:  # the cells of (C, C) are the clusters of C
         labels_pred = labels_true
     table = contingency_table(
         labels_true, labels_pred, contingency=contingency, ignore_label=ignore_label
@@ -108,9 +107,9 @@ def normalized_mutual_info_score(
 ) -> float:
     """Mutual information over a normalizer, 2 I / (H + H′) by default.
 
-    Range [0, 1] (``"sum"``: [0, 1/2]). Symmetric. When the normalizer is 0: 1 for equal
-    partitions, 0 otherwise. scikit-learn lacks "joint" and "sum". Vinh, Epps & Bailey
-    2010 list the variants.
+    In [0, 1] (``"sum"``: [0, 1/2]). Symmetric. When the normalizer is 0, the value is 1 for equal
+    partitions and 0 otherwise. scikit-learn lacks "joint" and "sum". Vinh, Epps & Bailey 2010 list
+    the variants.
 
     Parameters
     ----------
@@ -139,10 +138,10 @@ def adjusted_mutual_info_score(
 ) -> float:
     """Mutual information corrected for chance, (I − E[I]) / (normalizer − E[I]).
 
-    0 on average for random labels of the same sizes, 1 for equal partitions (except with "sum").
-    Symmetric. Vinh, Epps & Bailey 2010. E[I] visits every *distinct* pair of cluster sizes once:
-    O(n + d d′ w), w the width of the hypergeometric distribution. 0 when the normalizer equals
-    E[I] and the partitions differ (0/0).
+    0 on average for random labels with the same cluster sizes, 1 for equal partitions (except with
+    "sum"). Symmetric. Vinh, Epps & Bailey 2010. E[I] visits every *distinct* pair of cluster sizes
+    once: O(n + d d′ w), where w is the width of the hypergeometric distribution. 0 when the
+    normalizer equals E[I] and the partitions differ (0/0).
 
     Parameters
     ----------
@@ -200,9 +199,9 @@ def normalized_variation_of_information(
 ) -> float:
     """Variation of information over a normalizer, VI / H(C, C′) by default, in [0, 1].
 
-    With "joint" it is 1 − I / H(C, C′) and still a metric, and so it is with "log_n"; "sum" keeps
-    [0, 1] too, the other normalizers go up to 2 or more. 0 for equal partitions. Symmetric.
-    Vinh, Epps & Bailey 2010 (the joint variant).
+    With "joint" it equals 1 − I / H(C, C′). It is a metric with "joint" and "log_n". With "sum" it
+    stays in [0, 1], with the other normalizers it can reach 2 or more. 0 for equal partitions.
+    Symmetric. Vinh, Epps & Bailey 2010 (the joint variant).
 
     Parameters
     ----------
@@ -229,9 +228,9 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
     """E[I] over random relabelings with the given cluster sizes (hypergeometric model).
 
     Vinh, Epps & Bailey 2010, Eq. (24a). The weights of each hypergeometric distribution are built
-    by recurrence from its mode and divided by their sum, so no factorial is ever computed and the
-    error stays near 1e-16 for any n. In [0, min(H, H′)]. O(d d′ w) for d and d′ distinct
-    sizes and windows of width w, at most 2e5: wider ones have a series.
+    by recurrence from its mode and divided by their sum: no factorial is computed, and the error
+    stays near 1e-16 for any n. In [0, min(H, H′)]. O(d d′ w) for d and d′ distinct sizes and
+    windows of width w ≤ 2e5; wider distributions use a series.
 
     Parameters
     ----------
@@ -265,7 +264,7 @@ def expected_mutual_information(row_sizes: NDArray, column_sizes: NDArray) -> fl
 
 
 def log_base(base: float | None) -> float:
-    """The logarithm of a base, 1 for None: what nats are divided by."""
+    """The logarithm of a base, by which nats are divided; 1 for None."""
     if base is None:
         return 1.0
     number(1.0).check("An entropy", "logarithm base", base)
@@ -295,6 +294,6 @@ def _variation(table: ContingencyTable) -> float:
 
 
 def _normalizer(table: ContingencyTable, average_method: str) -> float:
-    choice("An index of information", "average_method", average_method, _NORMALIZERS)
+    either(*_NORMALIZERS).check("An index of information", "average_method", average_method)
     h, g = entropy_of(table.row_sizes), entropy_of(table.column_sizes)
     return _NORMALIZERS[average_method](h, g, entropy_of(table.counts))

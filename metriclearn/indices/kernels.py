@@ -1,4 +1,4 @@
-"""Numba kernels of the indices; imported where used, so that importing the package stays light."""
+"""Numba kernels of the indices, imported only where used to keep the package's import fast."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-_NEGLIGIBLE = 1e-20  # a hypergeometric weight relative to the one at the mode
-_WIDE = 1e8  # variance from which on two terms of a series are exact to rounding
+_NEGLIGIBLE = 1e-20  # smallest hypergeometric weight that counts, relative to their sum
+_WIDE = 1e8  # variance above which two terms of a series are exact to rounding
 
 
 @njit(nogil=True, cache=True)
@@ -26,7 +26,7 @@ def expected_information(a: Ints, a_times: Ints, b: Ints, b_times: Ints, n: int)
 def _expected_cell(a: int, b: int, n: int) -> float:
     mean = a / n * b
     variance = mean * ((n - a) / n) * ((n - b) / max(n - 1.0, 1.0))
-    if variance > _WIDE:  # Taylor's series of m ln(m / mean): each term is 1/mean of the one before
+    if variance > _WIDE:  # Taylor series of m ln(m / mean): terms shrink by a factor of 1/mean
         skewed = variance * ((n - 2.0 * a) / n) * ((n - 2.0 * b) / (n - 2.0))
         rest = (variance / mean) ** 2 / 4.0 - skewed / mean / 6.0
         return (variance / 2.0 + rest) / mean / n
@@ -72,7 +72,7 @@ def disagreements(a: Ints, b: Ints) -> tuple[np.uint64, np.uint64]:
 
 @njit(nogil=True, cache=True)
 def _multiply(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """The 128 bits of x·y by 32-bit halves."""
+    """The product x·y as two 64-bit words, from 32-bit halves."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     x1, x0, y1, y0 = x >> half, x & mask, y >> half, y & mask
     bottom = x0 * y0
@@ -83,9 +83,9 @@ def _multiply(x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @njit(nogil=True, cache=True)
 def margin_matches(a: Ints, b: Ints, margin: float) -> int:
-    """Largest one-to-one matching of two sorted lists with |a − b| ≤ margin, O(r+s).
+    """Size of the largest one-to-one matching of two sorted lists with |a − b| ≤ margin, O(r + s).
 
-    Taking the first pair that fits is optimal: all points have the same reach.
+    Matching the first pair that fits is optimal, because all points have the same margin.
     """
     i = j = matches = 0
     while i < len(a) and j < len(b):
@@ -104,9 +104,9 @@ def margin_matches(a: Ints, b: Ints, margin: float) -> int:
 def chain_matching(rows: Ints, columns: Ints, counts: Ints) -> np.int64:
     """Heaviest one-to-one matching of the cells of two segmentations, O(cells).
 
-    Cells come sorted by row, and so by column: a staircase. What shares a row or a column with
-    cell t, and comes before it, are all cells from the first of its row or of its column on. So
-    the best of the first t + 1 cells leaves out t, or joins it to the best before that first one.
+    Cells are sorted by row, and hence by column: a staircase. The earlier cells in the row or the
+    column of cell t are consecutive and end at t. So the best matching of the first t + 1 cells
+    either omits t, or adds t to the best matching of the cells before that block.
     """
     best = np.zeros(len(counts) + 1, dtype=np.int64)
     row_start = column_start = 0
@@ -121,7 +121,7 @@ def chain_matching(rows: Ints, columns: Ints, counts: Ints) -> np.int64:
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def weighted_concordance(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float]:
-    """Σ ŵ and Σ |ŵ| over pairs i < j that are not tied in both; ŵ = ± smaller / larger."""
+    """Σ ŵ and Σ |ŵ| over pairs i < j not tied in both; ŵ = ± smaller / larger difference."""
     value = weight = 0.0
     for i in range(len(a)):
         part, size = 0.0, 0.0

@@ -1,4 +1,4 @@
-"""Misclassification error: the disagreement left by the best one-to-one matching of clusters."""
+"""Misclassification error: disagreement after the best one-to-one matching of clusters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from metriclearn.indices.contingency import ContingencyTable, of_partitions
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_DENSE_CELLS = 1_000_000  # larger tables are matched, faster, through their non-empty cells
+_DENSE_CELLS = 1_000_000  # larger tables are matched faster through their non-empty cells
 _DRAWN_CELLS = 4_000_000
 
 
@@ -21,8 +21,8 @@ def misclassification_error(table: ContingencyTable) -> float:
     """Misclassification error 1 − max_π Σ_k n_{k,π(k)} / n over one-to-one matchings π, a metric.
 
     Symmetric, 0 for equal partitions only, at most 1 − 1/max(K, K′). The matching is exact (linear
-    assignment), O(K³) at worst. The overlaps of two segmentations form a staircase, which needs no
-    assignment: dynamic programming takes O(K + K′).
+    assignment), O(K³) at worst. For two segmentations, whose overlaps form a staircase, dynamic
+    programming takes O(K + K′).
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ def misclassification_error(table: ContingencyTable) -> float:
 def plot_contingency(table: ContingencyTable) -> Figure:
     """Heat map of the table, ordered by the best matching so that agreement is on the diagonal.
 
-    Shades are shares of the true cluster; counts are written in while the table is small.
-    Returns a matplotlib figure that belongs to no window. O(K³) at worst; at most 4 million cells.
+    Shades are shares of the true cluster; small tables also show the counts. O(K³) at worst; at
+    most 4 million cells.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def plot_contingency(table: ContingencyTable) -> Figure:
             f"plot_contingency draws at most {_DRAWN_CELLS} cells, got {n_rows} × {n_columns} "
             "clusters; merge or leave out small ones."
         )
-    # matched rows and columns first, in the same order, then those without a partner
+    # matched rows and columns first, in the same order, then rows and columns without a partner
     matched_rows, matched_columns = assignment(table.to_array())
     rows = np.append(matched_rows, np.setdiff1d(np.arange(n_rows), matched_rows))
     columns = np.append(matched_columns, np.setdiff1d(np.arange(n_columns), matched_columns))
@@ -104,16 +104,16 @@ def plot_contingency(table: ContingencyTable) -> Figure:
 
 
 def _matched(table: ContingencyTable) -> int:
-    """Samples in the cells of the heaviest matching."""
-    if np.all(table.columns[1:] >= table.columns[:-1]):  # a staircase: cells are sorted by row
+    """Number of samples in the cells of the heaviest matching."""
+    if np.all(table.columns[1:] >= table.columns[:-1]):  # a staircase, as cells are sorted by row
         from metriclearn.indices.kernels import chain_matching
 
         return int(chain_matching(table.rows, table.columns, table.counts))
     if len(table.row_sizes) * len(table.column_sizes) <= _DENSE_CELLS:
         return _matched_densely(table.to_array())
-    # clusters that overlap, directly or through others, are matched apart from the rest
+    # clusters linked by overlaps are matched separately from the rest
     counts, rows, columns, starts = _by_component(table)
-    # where all cells share a row or a column, only the largest can be matched
+    # if all cells of a component share a row or a column, only the largest cell can be matched
     lone = np.minimum(_spread(rows, starts), _spread(columns, starts)) == 0
     total = int(np.maximum.reduceat(counts, starts)[lone].sum())
     stops = np.append(starts[1:], len(counts))
@@ -160,7 +160,7 @@ def _matched_component(rows: NDArray, columns: NDArray, counts: NDArray) -> int:
     n_rows, n_columns = int(rows.max()) + 1, int(columns.max()) + 1
     if n_rows * n_columns <= _DENSE_CELLS:
         return _matched_densely(coo_array((counts, (rows, columns))).toarray())
-    # a private spare column per row makes a full matching exist; every row then gains exactly 1
+    # with a spare column per row, a full matching exists; adding 1 to all weights keeps the optimum
     spare = np.arange(n_rows)
     weights = np.concatenate([counts + 1.0, np.ones(n_rows)])
     cells = (np.concatenate([rows, spare]), np.concatenate([columns, spare + n_columns]))

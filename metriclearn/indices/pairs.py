@@ -23,18 +23,18 @@ _SAFE_SIZE = 3_000_000_000  # largest n whose square fits in 64 bits
 
 
 class PairCounts(NamedTuple):
-    """Unordered pairs that are together in both, in the truth only, in the prediction only, never.
+    """Unordered pairs of samples by whether two partitions put them into one cluster.
 
     Python integers, exact for any number of samples; n11 + n10 + n01 + n00 = n(n−1)/2.
 
     Parameters
     ----------
     n11, n10, n01, n00 : int
-        Pairs together in both, in the truth only, in the prediction only, in none.
+        Pairs together in both, in the truth only, in the prediction only, in neither.
 
     See Also
     --------
-    pair_counts : what makes it.
+    pair_counts : returns it.
 
     Examples
     --------
@@ -51,10 +51,10 @@ class PairCounts(NamedTuple):
 
 @of_partitions
 def pair_counts(table: ContingencyTable) -> PairCounts:
-    """Pairs of samples by whether the two partitions put them together (N11, N10, N01, N00).
+    """Count pairs of samples by whether each partition puts them together (N11, N10, N01, N00).
 
-    Each is at least 0; they sum to C(n, 2). N11 = Σ_kl C(n_kl, 2), and the same sum over the
-    margins gives N11 + N10 and N11 + N01.
+    The four counts sum to C(n, 2). N11 = Σ_kl C(n_kl, 2), and the same sum over the margins gives
+    N11 + N10 and N11 + N01.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def pair_counts(table: ContingencyTable) -> PairCounts:
 def pair_confusion_matrix(table: ContingencyTable) -> NDArray[np.int64]:
     """Ordered pairs [[2 N00, 2 N01], [2 N10, 2 N11]], laid out as in scikit-learn.
 
-    Shape (2, 2), the sum is n(n − 1); integers of 64 bits while they fit, exact Python integers
+    The entries sum to n(n − 1). They are 64-bit integers while they fit and exact Python integers
     (dtype object) beyond, where scikit-learn's overflow.
 
     Parameters
@@ -122,10 +122,9 @@ def rand_score(
     """Rand index (N11 + N00) / C(n, 2), the share of pairs on which two partitions agree.
 
     In [0, 1], 1 for equal partitions only; 1 when there are no pairs (n = 1). Symmetric. Not
-    corrected for chance. Two segmentations, given as
-    :class:`~metriclearn.problem.partition.Partition`, are compared through their change-points
-    c and c*, 1 − Σ_ij n_ij |c_{i+1} − c*_{j+1}| / C(n, 2), in one merge of O(K + K′) time and O(1)
-    memory, in integers of 128 bits, divided once.
+    corrected for chance. For two contiguous :class:`~metriclearn.problem.partition.Partition`
+    objects with segment ends c and c*, it is 1 − Σ_ij n_ij |c_{i+1} − c*_{j+1}| / C(n, 2). One
+    merge of the ends sums it in O(K + K′) time and O(1) memory, exactly, in 128-bit integers.
 
     Parameters
     ----------
@@ -145,7 +144,7 @@ def rand_score(
     W. M. Rand, "Objective criteria for the evaluation of clustering methods", Journal of the
     American Statistical Association 66, 1971. L. Prates, "A more efficient algorithm to compute
     the Rand index for change-point problems", arXiv, 2021: Eq. (1), Theorem 3.1 and Algorithm 1
-    (there begj has to start at 1, and |A_x| in the last step of the proof counts disagreements).
+    (where begj must start at 1, and |A_x| in the last step of the proof counts disagreements).
     """
     pair = labels_true, labels_pred
     if contingency is None and ignore_label is None and all(map(_is_segmentation, pair)):
@@ -153,7 +152,7 @@ def rand_score(
 
         ends = [partition.change_points for partition in pair]  # type: ignore[union-attr]
         n = int(ends[0][-1])
-        if n == int(ends[1][-1]):  # otherwise the table below explains what is wrong
+        if n == int(ends[1][-1]):  # otherwise the table below raises the error
             high, low = disagreements(*ends)
             total = n * (n - 1) // 2
             return (total - (int(high) << 64) - int(low)) / total if total else 1.0
@@ -163,10 +162,10 @@ def rand_score(
 
 @of_partitions
 def adjusted_rand_score(table: ContingencyTable) -> float:
-    """Rand index corrected for chance: 0 on average for random labels of given sizes, 1 if equal.
+    """Rand index corrected for chance: 0 on average for random labels, 1 for equal partitions.
 
     2(N11 N00 − N10 N01) / ((N11+N10)(N10+N00) + (N11+N01)(N01+N00)), in [−1/2, 1]. Symmetric.
-    1 when there are no pairs.
+    The random labels keep the cluster sizes. 1 when there are no pairs.
 
     Parameters
     ----------
@@ -185,7 +184,11 @@ def adjusted_rand_score(table: ContingencyTable) -> float:
     ----------
     L. Hubert and P. Arabie, "Comparing partitions", Journal of Classification 2, 1985, Eq. (5).
     """
-    n11, n10, n01, n00 = pair_counts(contingency=table)
+    return corrected_for_chance(*pair_counts(contingency=table))
+
+
+def corrected_for_chance(n11: int, n10: int, n01: int, n00: int) -> float:
+    """The adjusted Rand index of the four pair counts."""
     if n10 == 0 and n01 == 0:
         return 1.0
     chance = (n11 + n10) * (n10 + n00) + (n11 + n01) * (n01 + n00)
@@ -194,7 +197,7 @@ def adjusted_rand_score(table: ContingencyTable) -> float:
 
 @of_partitions
 def jaccard_score(table: ContingencyTable) -> float:
-    """Jaccard index of the pairs put together, N11 / (N11 + N10 + N01), in [0, 1]. Symmetric.
+    """Jaccard index of the pairs that are together, N11 / (N11 + N10 + N01), in [0, 1]. Symmetric.
 
     1 when both partitions are all singletons, where the formula is 0/0. Pairs that neither
     partition puts together do not count: N11 over all C(n, 2) pairs is Russell and Rao's index.

@@ -12,17 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.indices.contingency import (
     ContingencyTable,
-    choice,
     contingency_table,
     label_arrays,
 )
 from metriclearn.indices.pairs import pair_counts
 from metriclearn.problem.partition import label_values
-from metriclearn.running.parameters import Needs, needs, number, real_array
+from metriclearn.running.parameters import Needs, either, needs, number, real_array
 
 Ties = Literal["agree", "ignore"]
 _COUNTABLE = 4_000_000_000  # pairs fit in 63 bits
-_EXACT_SIZE = 60  # samples in all, up to which the permutation distribution is computed
+_EXACT_SIZE = 60  # largest total number of samples with an exact permutation distribution
 
 
 class MannWhitney(NamedTuple):
@@ -38,7 +37,7 @@ class MannWhitney(NamedTuple):
 
     See Also
     --------
-    mann_whitney_u : what makes it.
+    mann_whitney_u : returns it.
 
     Examples
     --------
@@ -60,9 +59,9 @@ def goodman_kruskal_gamma(
     ties: Ties = "ignore",
     contingency: Any = None,
 ) -> float:
-    """Goodman–Kruskal γ = (S₊ − S₋) / (S₊ + S₋), concordant against discordant pairs.
+    """Goodman–Kruskal γ = (S₊ − S₋) / (S₊ + S₋), from concordant and discordant pairs.
 
-    In [−1, 1]; nan when no pair counts (0/0). O(n log n); counts are exact integers.
+    nan when every pair is tied (0/0). O(n log n); the counts are exact integers.
 
     Parameters
     ----------
@@ -100,6 +99,7 @@ def goodman_kruskal_gamma(
     return (total - 2 * _discordant(table)) / total if total else float("nan")
 
 
+@needs(denominator=either("signs", "weights"))
 def weighted_goodman_kruskal(
     a: ArrayLike,
     b: ArrayLike,
@@ -109,18 +109,17 @@ def weighted_goodman_kruskal(
 ) -> float:
     """Weighted Goodman–Kruskal index Σ ŵ_ij / Σ |w_ij|, between rank and Pearson correlation.
 
-    ŵ is the smaller of the two scaled differences over the larger, with the sign of their product.
-    In [−1, 1]; ±1 exactly when b is an affine function of a. For that the denominator must sum the
-    *sign* weights |w|, not |ŵ| (``denominator="weights"`` gives that). nan when no pair counts
-    (0/0). O(n²) time, O(n) memory.
+    ŵ is the smaller of the two scaled differences over the larger, with the sign of their product;
+    w is that sign. ±1 exactly when b is an affine function of a. nan when every pair is tied (0/0).
+    O(n²) time, O(n) memory.
 
     Parameters
     ----------
-    denominator : "signs" or "weights"
-        The sum in the denominator: the weights with their signs, or their sizes.
     a, b : sequences of n finite numbers
     ties : "agree" (default) or "ignore"
         Whether pairs tied in both count as full agreement.
+    denominator : "signs" or "weights"
+        Σ |w_ij|, or Σ |ŵ_ij|, for which the index can be ±1 without an affine function.
 
     Returns
     -------
@@ -140,21 +139,21 @@ def weighted_goodman_kruskal(
 
     a, b = _finite(a), _finite(b)
     untied, agreeing = _untied_and_agreeing(_ordered_table(a, b), ties)
-    choice("weighted_goodman_kruskal", "denominator", denominator, ("signs", "weights"))
     value, weight = weighted_concordance(a / (np.ptp(a) or 1.0), b / (np.ptp(b) or 1.0))
     total = agreeing + (weight if denominator == "weights" else untied)
     return float((value + agreeing) / total) if total else float("nan")
 
 
+@needs(method=either("auto", "exact", "asymptotic"))
 def mann_whitney_u(
     x: ArrayLike, y: ArrayLike, *, method: Literal["auto", "exact", "asymptotic"] = "auto"
 ) -> MannWhitney:
-    """Wilcoxon–Mann–Whitney test of two independent samples, U and a two-sided p-value.
+    """Wilcoxon–Mann–Whitney test of two independent samples: U and a two-sided p-value.
 
-    U1 counts, for every x, the smaller y, ties half. "exact" is the permutation distribution given
-    the ties, P(|U − n1 n2/2| ≥ observed), by dynamic programming over the groups of tied values,
-    O((n1+n2)² n1 n2) at most; "asymptotic" is scipy's, tie-corrected, with continuity correction.
-    "auto" is exact up to 60 samples in all. scipy's own exact method ignores ties.
+    U1 is the number of pairs with y < x; ties count half. "exact" takes P(|U − n1 n2/2| ≥ observed)
+    from the permutation distribution given the ties, by dynamic programming over groups of tied
+    values, O((n1+n2)² n1 n2) at most. "asymptotic" is scipy's, tie-corrected, with continuity
+    correction. "auto" is exact up to 60 samples in total. scipy's exact method ignores ties.
 
     Parameters
     ----------
@@ -177,7 +176,6 @@ def mann_whitney_u(
     H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables is
     stochastically larger than the other", Annals of Mathematical Statistics 18, 1947.
     """
-    choice("mann_whitney_u", "method", method, ("auto", "exact", "asymptotic"))
     x, y, ranks, u1 = _ranked(x, y)
     u2 = len(x) * len(y) - u1
     if method == "exact" or (method == "auto" and len(ranks) <= _EXACT_SIZE):
@@ -190,11 +188,10 @@ def mann_whitney_u(
 
 @needs()
 def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> float:
-    """Normal score (U − n1 n2/2) / σ of the smaller U, σ² corrected for ties; at most 0.
+    """Normal score (U − n1 n2/2) / σ of the smaller U of :func:`mann_whitney_u`; at most 0.
 
-    Of :func:`mann_whitney_u`.
-    σ² = n1 n2/12 · (N + 1) (1 − Σ(t³ − t)/(N³ − N)) for groups of t tied values.
-    ``continuity=True`` moves U by 1/2 towards its mean. 0 when all values are tied. O(N log N).
+    σ² = n1 n2/12 · (N + 1) (1 − Σ(t³ − t)/(N³ − N)) for groups of t tied values. 0 when all values
+    are tied. O(N log N).
 
     Parameters
     ----------
@@ -214,7 +211,7 @@ def mann_whitney_z(x: ArrayLike, y: ArrayLike, *, continuity: bool = False) -> f
 
     See Also
     --------
-    mann_whitney_u : which has the reference.
+    mann_whitney_u : the test, and the reference.
     """
     from scipy.stats import tiecorrect
 
@@ -230,10 +227,9 @@ _SIZE = number(1, 1000, whole=True)  # exact counts take n1 · n1 n2 steps on lo
 
 @needs(n1=_SIZE, n2=_SIZE, u=number())
 def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
-    """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) without ties.
+    """Two-sided exact p-value min(1, 2 P(U ≤ min(u, n1 n2 − u))) of a U without ties.
 
-    Of :func:`mann_whitney_u`, in (0, 1].
-    Integer counts, one division: correct to the last bit. O(n1 · n1 n2).
+    Integer counts and one division: correct to the last bit. O(n1 · n1 n2).
 
     Parameters
     ----------
@@ -253,7 +249,7 @@ def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
 
     See Also
     --------
-    mann_whitney_u : which has the reference.
+    mann_whitney_u : the test, and the reference.
     """
     counts = _u_counts(n1, n2)
     if not 0 <= u <= n1 * n2:
@@ -268,18 +264,17 @@ def mann_whitney_exact_p(u: float, n1: int, n2: int) -> float:
     alpha=Needs("an alpha between 0 and 1", lambda alpha: 0 < Fraction(str(alpha)) < 1),
 )
 def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | None:
-    """Largest U that is significant at two-sided level alpha, None when no U is.
+    """Largest U that is significant at two-sided level alpha; None when no U is.
 
-    Of :func:`mann_whitney_u`.
-    Exact rational comparison, for any sizes; from 0 to n1 n2, O(n1 · n1 n2). Printed tables err: a
-    common one is wrong at level .05 for sizes (4, 20), (9, 10), (14, 17) and (17, 14).
+    Compares exact rational numbers, O(n1 · n1 n2). A common printed table is wrong at level .05 for
+    sizes (4, 20), (9, 10), (14, 17) and (17, 14).
 
     Parameters
     ----------
     n1, n2 : int
         Sizes of the samples, from 1 to 1000.
     alpha : float or str
-        Level between 0 and 1, read as the decimal that is written.
+        Level between 0 and 1, read as the decimal number it prints as.
 
     Returns
     -------
@@ -292,7 +287,7 @@ def mann_whitney_critical(n1: int, n2: int, alpha: float | str = 0.05) -> int | 
 
     See Also
     --------
-    mann_whitney_u : which has the reference.
+    mann_whitney_u : the test, and the reference.
     """
     level = Fraction(str(alpha)) * comb(n1 + n2, n1)
     tail = 0
@@ -321,17 +316,18 @@ def _ordered_table(a: ArrayLike | None, b: ArrayLike | None) -> ContingencyTable
 
 
 def _untied_and_agreeing(table: ContingencyTable, ties: Ties) -> tuple[int, int]:
-    """Pairs that differ in both sequences, and those tied in both if these agree."""
-    choice("A Goodman–Kruskal index", "ties", ties, ("agree", "ignore"))
+    """Number of pairs that differ in both sequences, and of pairs that agree by a tie in both."""
+    either("agree", "ignore").check("A Goodman–Kruskal index", "ties", ties)
     counts = pair_counts(contingency=table)
     return counts.n00, counts.n11 if ties == "agree" else 0
 
 
 def _discordant(table: ContingencyTable) -> int:
-    """Pairs of samples in opposite orders, O(cells log cells).
+    """Number of pairs of samples in opposite orders, O(cells log cells).
 
-    They are the inversions of the columns of the cells, which come sorted by row: every cell of
-    the left half of a block is late by the samples of the right half that are merged before it.
+    Cells are sorted by row, so these pairs are the inversions of their columns. A merge sort counts
+    them: a cell of the left half of a block is inverted with all samples of the right half that
+    are merged before it.
     """
     n_cells = len(table.counts)
     size = 1 << (n_cells - 1).bit_length()

@@ -1,4 +1,4 @@
-"""Stability of a clustering method: how far its answers move when the data are resampled."""
+"""Stability of a clustering method: how much its clusterings of resampled data differ."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.indices.contingency import choice, differs, label_arrays, label_codes
+from metriclearn.indices.contingency import differs, label_arrays, label_codes
 from metriclearn.indices.information import variation_of_information
-from metriclearn.running.parameters import component, needs, number, real_array
+from metriclearn.running.parameters import component, either, needs, number, real_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,19 +23,19 @@ _ABSENT = -1
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """Distances between clusterings of resampled data; all small means a stable method.
+    """Distances between clusterings of resampled data; a stable method has small ones.
 
     Attributes
     ----------
     distances : float array, shape (n_bootstrap,) or one entry per pair of replicates
-    labelings : int array, shape (n_bootstrap, n), −1 for points a replicate left out
+    labelings : int array, shape (n_bootstrap, n), −1 for points that a replicate did not draw
         Clusters are numbered from 0; noise (−1 in scikit-learn) counts as one cluster.
     reference : int array, shape (n,), or None when replicates were compared with each other
     distance : str, name of the distance
 
     See Also
     --------
-    stability : what makes it.
+    stability : returns it.
 
     Examples
     --------
@@ -86,7 +86,11 @@ class Stability:
         return figure
 
 
-@needs(estimator=component("fit_predict", "KMeans()"), n_bootstrap=number(2, whole=True))
+@needs(
+    estimator=component("fit_predict", "KMeans()"),
+    n_bootstrap=number(2, whole=True),
+    compare=either("reference", "pairwise"),
+)
 def stability(
     estimator: Any,
     X: ArrayLike,
@@ -99,18 +103,18 @@ def stability(
 ) -> Stability:
     """Bootstrap stability of a clustering method.
 
-    Each replicate clusters n points drawn with replacement; it is compared, on the points it
-    holds, with the clustering of all points, or with every other replicate on the points both
-    hold. n_bootstrap + 1 fits; O(n) per comparison.
+    Each replicate clusters n points drawn with replacement. On these points, it is compared with
+    the clustering of all points; or every two replicates are compared on the points that both drew.
+    n_bootstrap + 1 fits; O(n) per comparison.
 
     Parameters
     ----------
     estimator : clusterer with ``fit_predict`` that scikit-learn can clone
-        Its ``random_state`` parameters, if any, are seeded anew in every replicate.
+        Its ``random_state`` parameters, if any, get a new seed in every replicate.
     X : array of shape (n, d)
     n_bootstrap : int ≥ 2
     distance : callable
-        Any index of two labelings of this package.
+        Any index of this package that compares two labelings.
     compare : "reference" or "pairwise"
     n_jobs : int, optional
         Parallel fits, as in scikit-learn. The result does not depend on it.
@@ -136,7 +140,6 @@ def stability(
     X = real_array("stability", "X", X)
     if len(X) < 2:
         raise ValueError(f"stability needs at least 2 points, got {len(X)}.")
-    choice("stability", "compare", compare, ("reference", "pairwise"))
     generators = np.random.default_rng(random_state).spawn(n_bootstrap + 1)
     fits = (delayed(_replicate)(estimator, X, generator) for generator in generators[1:])
     labelings = np.array(Parallel(n_jobs=n_jobs)(fits))
@@ -157,17 +160,17 @@ def stability_pairwise(
     *,
     absent: Hashable = None,
 ) -> list[float]:
-    """Distances between all pairs of labelings, (0,1), (0,2), …, on the points both have.
+    """Distances between all pairs of labelings, (0,1), (0,2), …, on the points that both label.
 
-    What :func:`stability` does with ``compare="pairwise"``.
+    :func:`stability` calls it for ``compare="pairwise"``.
 
     Parameters
     ----------
-    distance : callable
-        Of two labelings of equal length.
     labelings : sequences of n labels each
+    distance : callable
+        Distance of two labelings of equal length.
     absent : hashable
-        The label of a point that a labeling lacks, None by default.
+        Marks points that a labeling omits, None by default.
 
     Returns
     -------
@@ -181,7 +184,7 @@ def stability_pairwise(
 
     See Also
     --------
-    stability : which has the reference.
+    stability : the whole procedure, and the reference.
     """
     return [distance(*_common(a, b, absent)) for a, b in combinations(labelings, 2)]
 
@@ -194,19 +197,18 @@ def stability_reference(
     *,
     absent: Hashable = None,
 ) -> list[float]:
-    """Distance of every labeling to a reference, on the points both have.
+    """Distance of every labeling to a reference, on the points that both label.
 
-    What :func:`stability` does with ``compare="reference"``.
+    :func:`stability` calls it for ``compare="reference"``.
 
     Parameters
     ----------
     reference : n labels
-        What the others are compared with.
     labelings : sequences of n labels each
     distance : callable
-        Of two labelings of equal length.
+        Distance of two labelings of equal length.
     absent : hashable
-        The label of a point that a labeling lacks, None by default.
+        Marks points that a labeling omits, None by default.
 
     Returns
     -------
@@ -220,15 +222,13 @@ def stability_reference(
 
     See Also
     --------
-    stability : which has the reference.
+    stability : the whole procedure, and the reference.
     """
     return [distance(*_common(reference, labels, absent)) for labels in labelings]
 
 
 def stability_summary(values: ArrayLike) -> dict[str, float]:
     """Mean, median and 90 % quantile ("q90", linear interpolation) of distances.
-
-    Those of :func:`stability`, or of your own.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def stability_summary(values: ArrayLike) -> dict[str, float]:
 
     See Also
     --------
-    stability : which has the reference.
+    stability : the whole procedure, and the reference.
     """
     distances = real_array("stability_summary", "values", values, None)
     return {
@@ -257,7 +257,7 @@ def stability_summary(values: ArrayLike) -> dict[str, float]:
 
 
 def _replicate(estimator: Any, X: NDArray, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Labels of the points drawn in one bootstrap sample, −1 for the others."""
+    """Cluster one bootstrap sample: labels of the drawn points, −1 for the others."""
     drawn = generator.integers(0, len(X), size=len(X))
     labels = np.full(len(X), _ABSENT)
     labels[drawn] = label_codes(_reseeded(estimator, generator).fit_predict(X[drawn]))
@@ -273,7 +273,7 @@ def _reseeded(estimator: Any, generator: np.random.Generator) -> Any:
 
 
 def _common(a: Any, b: Any, absent: Hashable) -> tuple[NDArray, NDArray]:
-    """The labels of two labelings on the points that both have."""
+    """Two labelings on the points that both label."""
     a, b = label_arrays(a, b)
     if a.ndim != 1 or b.ndim != 1:
         raise ValueError(

@@ -1,10 +1,10 @@
-"""Comparing two sequences of states: the label of every sample, in the order of time.
+"""Compare two sequences of states: the label of every sample, in the order of time.
 
-A segment is a maximal run of equal labels, and a label may recur. Where names matter, those of
-labels count; the clusters of a :class:`~metriclearn.problem.partition.Partition` have none, so that
-predicted ones first get the names of the true ones which they overlap most, one to one (linear
-assignment), and new names beyond these. Segmentations come in as
-``Partition.from_change_points(ends)``, and each segment is a cluster.
+A segment is a maximal run of equal labels, and a label may recur. Some indices compare names of
+states. Labels have names. The clusters of a :class:`~metriclearn.problem.partition.Partition` have
+none, so each predicted cluster first gets the name of the true one that it overlaps most, one to
+one (linear assignment), or a new name. For segmentations, pass
+``Partition.from_change_points(ends)``: each segment is a cluster.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from metriclearn.indices.contingency import Labels, differs, label_arrays
 from metriclearn.indices.information import entropy
 from metriclearn.indices.matching import assignment
+from metriclearn.indices.pairs import corrected_for_chance
 from metriclearn.problem.partition import Partition, factorize, label_values
 from metriclearn.running.parameters import needs, number
 
@@ -37,18 +38,18 @@ def segmental_f1(
 ) -> float:
     """F1 of segments: F1@10, F1@25, F1@50 of action segmentation at ``overlap`` .1, .25, .5.
 
-    A predicted segment is right when the true segment of its name with which it shares most, by
-    |A ∩ B| / |A ∪ B|, shares at least ``overlap``, and each true one counts once. In [0, 1], where
-    papers print percent; 1 where neither side has a segment. Boundaries may be off a little,
-    splitting a segment costs much. O(n) for labels; for partitions see the top of the module, the
-    assignment is O(K³) at worst.
+    A predicted segment is correct when |A ∩ B| / |A ∪ B| is at least ``overlap`` for the true
+    segment of the same name with the largest such share; each true segment counts once. In [0, 1],
+    where papers print percent; 1 when neither side has a segment. Small errors of boundaries cost
+    nothing, splitting a segment costs much. O(n) for labels; the assignment that names the clusters
+    of partitions takes O(K³) at worst.
 
     Parameters
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     overlap : float in (0, 1]
     ignore_label : hashable, optional
-        Segments of this name count on neither side: the background.
+        Name of the background, whose segments count on neither side.
 
     Returns
     -------
@@ -76,7 +77,7 @@ def segmental_f1(
     alike = (true_names[rows] == pred_names[columns]) & (true_names[rows] >= 0)
     rows, columns, counts = rows[alike], columns[alike], counts[alike]
     shares = counts / (true.sizes[rows] + pred.sizes[columns] - counts)
-    # the best true segment of every predicted one, the first among equals
+    # the best true segment of every predicted one, the first among ties
     order = np.lexsort((rows, -shares, columns))
     best = order[np.flatnonzero(np.diff(columns[order], prepend=-1))]
     hits = np.unique(rows[best[shares[best] >= overlap]])
@@ -86,15 +87,16 @@ def segmental_f1(
 def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashable = None) -> float:
     """Edit score of action segmentation, 1 − d / max(K, K′), from the order of segments alone.
 
-    d is the least number of segments to insert, delete or rename (Levenshtein) that turns the names
-    of the K′ predicted segments into the names of the K true ones. In [0, 1], where papers print
-    percent; 1 where neither side has a segment. Where boundaries lie does not matter. O(n + K K′).
+    d is the Levenshtein distance: the least number of segments to insert, delete or rename so that
+    the names of the K′ predicted segments become the names of the K true ones. In [0, 1], where
+    papers print percent; 1 when neither side has a segment. The positions of boundaries do not
+    matter. O(n + K K′).
 
     Parameters
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     ignore_label : hashable, optional
-        Segments of this name count on neither side: the background.
+        Name of the background, whose segments count on neither side.
 
     Returns
     -------
@@ -113,7 +115,7 @@ def edit_score(labels_true: Labels, labels_pred: Labels, *, ignore_label: Hashab
     (_, true), (_, pred) = _named(labels_true, labels_pred, ignore_label)
     true, pred = true[true >= 0], pred[pred >= 0]
     steps = np.arange(len(pred) + 1)
-    distances = steps  # from no true segment to the first predicted ones
+    distances = steps  # from an empty list to the first l predicted names
     for name in true:
         changed = distances + 1
         changed[1:] = np.minimum(changed[1:], distances[:-1] + (pred != name))
@@ -135,22 +137,22 @@ def state_matching_score(
 ) -> float:
     """State matching score, 1 − Σ (1 + penalty) |error| / n over stretches of error, in [−1, 1].
 
-    Predicted states are matched with true ones, whatever their names are. A stretch is the longest
-    one with errors only and one predicted state, and its penalty
+    Predicted states are first matched with true ones, whatever their names are. A stretch is a
+    maximal run of wrong samples within one predicted segment. Its penalty is
 
-    * ``delay``, where it lies within one true segment and its predicted one goes on beside it,
-    * ``isolation`` · 2d/n, where it lies within one and is a whole predicted segment,
-    * ``transition`` · 2d/n, where the true state changes once in it,
-    * ``missing`` · (1 + 3 (missing − 1) / m), where it has m > 2 true segments,
+    * ``delay``, when it lies in one true segment and is part of a predicted segment,
+    * ``isolation`` · 2d/n, when it lies in one true segment and is a whole predicted segment,
+    * ``transition`` · 2d/n, when the true state changes once in it,
+    * ``missing`` · (1 + 3 (missing − 1) / m), when it spans m > 2 true segments,
 
-    with d the distance of its middle from the nearest true change-point, 0 and n among them. 1 for
+    where d is the distance of its middle from the nearest true change-point, or from 0 or n. 1 for
     equal partitions only. O(n) for labels, O(K³) at worst for the matching.
 
     Parameters
     ----------
     labels_true, labels_pred : sequences of n labels in the order of time, or Partition
     delay, transition, missing, isolation : float in [0, 1]
-        How much worse than an error of its length each kind is.
+        Extra weight of the errors of each kind.
 
     Returns
     -------
@@ -168,7 +170,8 @@ def state_matching_score(
     (true, true_names), (pred, pred_names) = _matched(runs(labels_true), runs(labels_pred))
     rows, columns, counts = true.intersections(pred)
     wrong = true_names[rows] != pred_names[columns]
-    opens = wrong.copy()  # where a stretch begins: its last piece was right or in another segment
+    # a stretch begins where the piece before is right or in another predicted segment
+    opens = wrong.copy()
     opens[1:] &= ~(wrong[:-1] & (columns[1:] == columns[:-1]))
     if not opens.any():
         return 1.0
@@ -193,9 +196,9 @@ def weighted_adjusted_rand_score(
     """Adjusted Rand index in which samples weigh more the farther they are from a true boundary.
 
     A sample weighs 1 + slope·d, where d is the number of samples between it and the nearer end of
-    its true segment; the formula of :func:`adjusted_rand_score` then takes the weighted pairs,
-    their four sums cut to whole numbers as in tsseg-eval. At most 1, its value for equal
-    partitions; 0 by luck. Errors near boundaries cost less. O(n log n).
+    its true segment. The formula is that of :func:`adjusted_rand_score` with weighted pairs, whose
+    four sums are truncated to integers as in tsseg-eval. At most 1, the value for equal
+    partitions; near 0 for random labels. Errors near boundaries cost less. O(n log n).
 
     Parameters
     ----------
@@ -221,23 +224,18 @@ def weighted_adjusted_rand_score(
     squares = np.sum(table.data**2)
     pred_only, true_only = (table @ columns).sum() - squares, (table.T @ rows).sum() - squares
     sums = squares - weight, true_only, pred_only, weight**2 - pred_only - true_only - squares
-    n11, n10, n01, n00 = map(int, sums)
-    if n10 == 0 and n01 == 0:
-        return 1.0
-    chance = (n11 + n10) * (n10 + n00) + (n11 + n01) * (n01 + n00)
-    return 2.0 * (n11 * n00 - n10 * n01) / chance
+    return corrected_for_chance(*map(int, sums))
 
 
 @needs(slope=number(0, 1e9))
 def weighted_normalized_mutual_info_score(
     labels_true: Labels, labels_pred: Labels, *, slope: float = 0.1
 ) -> float:
-    """Mutual information of weighted samples over the mean of the two entropies, unweighted.
+    """Mutual information of weighted samples over the mean of the two unweighted entropies.
 
-    Weights, parameters and reference are those of :func:`weighted_adjusted_rand_score`. At least 0.
-    Because the entropies are computed from single samples, as in tsseg-eval, equal partitions do
-    not have 1 but where segments are even (lengths 50 and 10: .72); 1 where both partitions have
-    one cluster. O(n log n).
+    Samples weigh as in :func:`weighted_adjusted_rand_score`. At least 0. The entropies ignore the
+    weights, as in tsseg-eval, so equal partitions score 1 only if their segments have one length
+    (.72 for lengths 50 and 10). 1 when both partitions have one cluster. O(n log n).
 
     Parameters
     ----------
@@ -256,7 +254,7 @@ def weighted_normalized_mutual_info_score(
 
     See Also
     --------
-    weighted_adjusted_rand_score : which has the reference.
+    weighted_adjusted_rand_score : the same weights, and the reference.
     """
     from sklearn.metrics import mutual_info_score
 
@@ -269,7 +267,7 @@ def weighted_normalized_mutual_info_score(
 
 
 def runs(labels: Labels, ignore_label: Hashable = None) -> Runs:
-    """The segments of a labeling and their states, in the order of the labels; −1 to ignore."""
+    """The segments of a labeling and their states, numbered as labels sort; −1 is ignored."""
     if isinstance(labels, Partition):
         if ignore_label is not None:
             raise ValueError(
@@ -285,7 +283,7 @@ def runs(labels: Labels, ignore_label: Hashable = None) -> Runs:
 
 
 def _named(labels_true: Labels, labels_pred: Labels, ignore_label: Hashable) -> tuple[Runs, Runs]:
-    """Both sides with names in common, −1 for those to ignore."""
+    """Both sides with states numbered alike; −1 is ignored."""
     if isinstance(labels_true, Partition) or isinstance(labels_pred, Partition):
         return _matched(runs(labels_true, ignore_label), runs(labels_pred, ignore_label))
     true, pred = label_arrays(labels_true, labels_pred)
@@ -301,7 +299,7 @@ def _runs(codes: NDArray[np.int64]) -> Runs:
 
 
 def _matched(true: Runs, pred: Runs) -> tuple[Runs, Runs]:
-    """The same with the predicted states named as the true ones which they overlap most."""
+    """Give every predicted state the number of the true state that it overlaps most."""
     (segments, names), (others, old) = true, pred
     rows, columns, counts = segments.intersections(others)
     n_true = int(names.max()) + 1
@@ -316,10 +314,10 @@ def _matched(true: Runs, pred: Runs) -> tuple[Runs, Runs]:
 def _weighted_table(
     labels_true: Labels, labels_pred: Labels, slope: float
 ) -> tuple[csr_array, float]:
-    """Weights of samples by true and predicted state, and the weight of all."""
+    """Sums of sample weights by true and predicted state, and the total weight."""
     from scipy.sparse import coo_array
 
-    label_arrays(labels_true, labels_pred)  # of the same samples
+    label_arrays(labels_true, labels_pred)  # raises unless they have one length
     sides = runs(labels_true), runs(labels_pred)
     true, pred = (np.repeat(names, segments.sizes) for segments, names in sides)
     ends, sizes = sides[0][0].change_points, sides[0][0].sizes

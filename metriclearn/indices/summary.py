@@ -1,4 +1,4 @@
-"""All external indices of two partitions at once, or what a field reports."""
+"""All external indices of two partitions at once, or the measures of a field."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def compare(
     contingency: Any = None,
     ignore_label: Hashable = None,
 ) -> Any:
-    """Every external index of two partitions, or what a field reports of two segmentations.
+    """Every external index of two partitions, or the measures that a field reports.
 
-    Without ``field``, one pass over the samples, O(n), and the indices. With it, labels are read in
-    the order of time, a segment being a run of equal labels:
+    Without ``field``, all indices from one pass over the samples, O(n). With ``field``, labels are
+    in the order of time, and a segment is a run of equal labels:
 
     =============== ===================================================================
-    field           what it reports
+    field           measures
     =============== ===================================================================
     "change_points" covering, F, weighted indices, state matching
     "video"         F1 of segments at three overlaps, edit score
@@ -52,8 +52,8 @@ def compare(
     Parameters
     ----------
     labels_true, labels_pred, contingency, ignore_label : see :func:`contingency_table`
-        Segmentations also as ``Partition.from_change_points(ends)``. With a field no contingency;
-        and ``ignore_label``, for speech and video, is what is silence or background on either side.
+        Segmentations can be ``Partition.from_change_points(ends)``. A field takes no contingency;
+        for speech and video, ``ignore_label`` is the label of silence or background.
     field : "change_points", "video", "speech" or "music", optional
     rate : float > 0
         Samples per second, for speech and music.
@@ -91,7 +91,7 @@ def compare(
                 f"compare needs labels_true and labels_pred for field={field!r}, because a table "
                 "has no order of time; pass both labelings."
             )
-        values = fields.measures_of(field, labels_true, labels_pred, rate, ignore_label)
+        values = fields.measures_of(field, (labels_true, labels_pred), rate, ignore_label)
         better = ["lower" if name in fields.LOWER_IS_BETTER else "higher" for name in values]
     if not as_frame:
         return values

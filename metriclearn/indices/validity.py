@@ -1,15 +1,15 @@
 """Internal validity: Davies–Bouldin, Calinski–Harabasz and four silhouettes.
 
-They judge a clustering by the points alone. All raise ValueError for fewer than two clusters and
-take ``metric=``: None, a learned matrix B or its diagonal, or anything with ``transform``.
-Compared with scikit-learn's, degenerate clusters have exact values, and nothing cancels far from
-the origin.
+They judge a clustering by its points, without a true one. All raise ValueError for fewer than two
+clusters and take ``metric=``: None, a learned matrix B or its diagonal, or anything with
+``transform``. Unlike scikit-learn's, they give exact values for degenerate clusters and lose no
+digits far from the origin.
 
 References
 ----------
 L. Vendramin, R. J. G. B. Campello and E. R. Hruschka, "Relative clustering validity criteria: a
 comparative overview", Statistical Analysis and Data Mining 3, 2010, define all of them; each
-function names where its index comes from.
+function cites the origin of its index.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from metriclearn.indices.contingency import Labels, choice
+from metriclearn.indices.contingency import Labels
 from metriclearn.indices.distances import clustered_points
+from metriclearn.running.parameters import either, needs
 
 SilhouetteKind = Literal["original", "simplified", "alternative", "hybrid"]
 
@@ -28,8 +29,8 @@ SilhouetteKind = Literal["original", "simplified", "alternative", "hybrid"]
 def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) -> float:
     """Davies–Bouldin index (1/K) Σ_i max_{j≠i} (s_i + s_j) / ‖c_i − c_j‖; small is good.
 
-    s_i is the mean distance to the centroid c_i. In [0, ∞]: inf when two centroids coincide
-    (scikit-learn drops such pairs and returns 0). O(n d + K² d).
+    s_i is the mean distance to the centroid c_i. inf when two centroids coincide (scikit-learn
+    drops such pairs and returns 0). O(n d + K² d).
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def davies_bouldin_score(X: ArrayLike, labels: Labels, *, metric: Any = None) ->
 def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None) -> float:
     """Variance ratio criterion (tr B / tr W) · (n − K) / (K − 1); large is good. O(n d).
 
-    In [0, ∞]: inf when W = 0 (scikit-learn: 1).
+    inf when W = 0 (scikit-learn: 1).
 
     Parameters
     ----------
@@ -88,8 +89,8 @@ def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None)
     Raises
     ------
     ValueError
-        If X is not finite, labels are not one per point, there is one cluster only, or every point
-        is its own cluster, where the ratio is 0/0.
+        If X is not finite, labels are not one per point, there is one cluster only, or every
+        cluster is a single point, where the ratio is 0/0.
 
     References
     ----------
@@ -103,7 +104,7 @@ def calinski_harabasz_score(X: ArrayLike, labels: Labels, *, metric: Any = None)
             "calinski_harabasz_score needs fewer clusters than points, got one cluster per point."
         )
     within = clusters.squared_spreads.sum()
-    origin = clusters.points[0]  # far from 0, sums of offsets keep more digits
+    origin = clusters.points[0]  # sums of offsets from it keep more digits when X is far from 0
     mean = origin + clusters.sizes @ (clusters.centroids - origin) / n
     between = np.sum(clusters.sizes[:, None] * (clusters.centroids - mean) ** 2)
     return float(between / within * (n - K) / (K - 1)) if within > 0 else float("inf")
@@ -118,8 +119,6 @@ def silhouette_score(
     epsilon: float = 1e-6,
 ) -> float:
     """Mean silhouette of all points; large is good.
-
-    Kinds, ranges and costs: see :func:`silhouette_samples`.
 
     Parameters
     ----------
@@ -143,6 +142,7 @@ def silhouette_score(
     return float(samples.mean())
 
 
+@needs(kind=either("original", "simplified", "alternative", "hybrid"))
 def silhouette_samples(
     X: ArrayLike,
     labels: Labels,
@@ -151,9 +151,7 @@ def silhouette_samples(
     metric: Any = None,
     epsilon: float = 1e-6,
 ) -> NDArray[np.float64]:
-    """Silhouette of every point: distance a to its own cluster against b to the nearest other.
-
-    b is over the *other* clusters only.
+    """Silhouette of every point: distance a to its cluster against distance b to the nearest other.
 
     ============= ============================ ================= ==================
     kind          distance to a cluster        value             range, cost
@@ -164,7 +162,7 @@ def silhouette_samples(
     "hybrid"      to its centroid              b/(a+ε)           [0, b/ε], O(n K d)
     ============= ============================ ================= ==================
 
-    Points alone in their cluster score 0 (so all do when K = n, where scikit-learn raises), and
+    Points alone in their cluster score 0 (all points when K = n, where scikit-learn raises), and
     so do points with a = b = 0. Memory beyond X: about 100 MB, or O(n) if larger.
 
     Parameters
@@ -195,7 +193,6 @@ def silhouette_samples(
     analysis", Journal of Computational and Applied Mathematics 20, 1987 (the original); Vendramin,
     Campello and Hruschka 2010 (the others).
     """
-    choice("silhouette_samples", "kind", kind, ("original", "simplified", "alternative", "hybrid"))
     clusters = clustered_points(X, labels, metric)
     sizes, by_centroids = clusters.sizes, kind in ("simplified", "hybrid")
     values = np.zeros(len(clusters.points))

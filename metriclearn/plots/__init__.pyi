@@ -1,4 +1,4 @@
-"""The public names of metriclearn.plots, each told once."""
+"""The public names of metriclearn.plots."""
 
 from .annotated import plot_annotations as plot_annotations
 from .curves import plot_convergence as plot_convergence
