@@ -35,15 +35,15 @@ def measures_of(field: str, pair: Pair, rate: float, ignore_label: Hashable) -> 
 
 
 def _change_points(pair: Pair, rate: float, ignore_label: Hashable) -> Measures:
-    segments = [state_sequences.runs(labels)[0] for labels in pair]
+    true, pred = (state_sequences.runs(labels)[0] for labels in pair)
     of_states = (
         state_sequences.weighted_adjusted_rand_score,
         state_sequences.weighted_normalized_mutual_info_score,
         state_sequences.state_matching_score,
     )
     return {
-        "covering": boundaries.covering(*segments),
-        "f_measure": boundaries.f_measure(*segments),
+        "covering": boundaries.covering(true, pred),
+        "f_measure": boundaries.f_measure(true, pred),
         **{measure.__name__: measure(*pair) for measure in of_states},
     }
 
