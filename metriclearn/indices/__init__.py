@@ -1,6 +1,6 @@
 """Indices that compare partitions, from labels, tables, points or graphs.
 
-The public names stand in ``__init__.pyi`` and load on first use.
+The public names are listed in ``__init__.pyi`` and load on first use.
 """
 
 import lazy_loader

@@ -1,10 +1,10 @@
 """Figures: every function returns a matplotlib Figure.
 
-The title of a figure says its message. A notebook shows the returned figure. Where pyplot has been
-imported figures are its figures, too, and ``plt.show()`` shows them; nothing here imports it, so
-the functions work on servers and in threads; save with ``figure.savefig("name.png")``.
+The title of a figure states its message. A notebook shows the returned figure. If pyplot has been
+imported, ``plt.show()`` shows the figures too. No module here imports pyplot, so the functions work
+on servers and in threads; ``figure.savefig("name.png")`` saves a figure.
 
-The public names stand in ``__init__.pyi`` and load on first use.
+The public names are listed in ``__init__.pyi`` and load on first use.
 """
 
 import lazy_loader

@@ -1,18 +1,18 @@
 """The public names of metriclearn.plots."""
 
-from .annotated import plot_annotations as plot_annotations
+from .annotated_regions import plot_annotations as plot_annotations
+from .certainty import expected_calibration_error as expected_calibration_error
+from .certainty import plot_margins as plot_margins
+from .certainty import plot_reliability as plot_reliability
 from .curves import plot_convergence as plot_convergence
+from .curves import plot_kernel_error as plot_kernel_error
 from .curves import plot_scaling as plot_scaling
-from .doubt import expected_calibration_error as expected_calibration_error
-from .doubt import plot_margins as plot_margins
-from .doubt import plot_reliability as plot_reliability
 from .embedding import plot_embeddings as plot_embeddings
-from .label_maps import plot_image_segmentations as plot_image_segmentations
-from .label_maps import plot_kernel_error as plot_kernel_error
-from .label_maps import plot_learned_scales as plot_learned_scales
 from .segmentation import plot_segmentation as plot_segmentation
+from .segmented_images import plot_image_segmentations as plot_image_segmentations
 from .selection import plot_elbow as plot_elbow
 from .selection import plot_regularization_path as plot_regularization_path
 from .timeline import plot_timeline as plot_timeline
+from .weights import plot_learned_scales as plot_learned_scales
 from .weights import plot_metric_matrix as plot_metric_matrix
 from .weights import plot_weights as plot_weights

@@ -1,4 +1,4 @@
-"""What all figures share: colors, axes without clutter, titles that fit, numbers that read well."""
+"""Shared by all figures: colors, plain axes, titles that fit, short numbers."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from numpy.typing import ArrayLike, NDArray
 from metriclearn.running.figures import new_figure
 
 INK, MUTED, GRID = "#1f2328", "#6a737d", "#e4e7eb"
-# Okabe & Ito (2008): eight colors that stay apart for color-blind readers (black is INK).
+# Okabe & Ito (2008): eight colors that color-blind readers can distinguish (black is INK).
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 TEXT_SIZE, TITLE_SIZE = 9.0, 11.0
-_CHARACTERS_PER_INCH = 10.8  # of the bold title font, cautiously
-_LABEL_PER_INCH = 13  # characters of the font of labels
-# a name with dollar signs is no formula
+_CHARACTERS_PER_INCH = 10.8  # in the bold font of titles, a low estimate
+_LABEL_PER_INCH = 13  # characters in the font of labels
+# parse_math: dollar signs in a name do not make it a formula
 _TEXT: dict[str, Any] = {"size": TEXT_SIZE, "color": INK, "parse_math": False}
 _TITLE: dict[str, Any] = {**_TEXT, "size": TITLE_SIZE, "weight": "bold"}
-STRIP, LABEL = 0.62, 0.38  # heights of a strip of segments and of the label above it, one per row
+STRIP, LABEL = 0.62, 0.38  # in each row of height 1: a strip of segments, the label above it
 
 
 def canvas(
     ax: Axes | None, size: tuple[float, float], message: str, title: str | None = None
 ) -> Axes:
-    """The given axes, or axes of a new figure of so many inches, under a title or the message."""
+    """The given axes, or axes of a new figure of ``size`` inches, with the title or the message."""
     if ax is None:
         ax = new_figure(size).add_subplot()
     say(ax, message if title is None else title)
@@ -54,7 +54,7 @@ def say(ax: Axes, text: str) -> None:
     figure = figure_of(ax)
     width = int(width_of(ax) * _CHARACTERS_PER_INCH)
     if len(figure.axes) == 1 and width < 54:
-        width -= 2  # a short line has more wide letters than the average more easily
+        width -= 2  # in short lines, the share of wide letters varies more
     text = textwrap.fill(text, max(width, 16))
     if len(figure.axes) == 1 and figure.get_layout_engine() is not None:
         headline(figure, text)
@@ -63,7 +63,7 @@ def say(ax: Axes, text: str) -> None:
 
 
 def headline(figure: Figure | SubFigure, text: str | None) -> None:
-    """Write a title over the whole figure, bold and left-aligned, or nothing."""
+    """Write a title over the whole figure, bold and left-aligned, unless it is empty."""
     if text:
         figure.suptitle(text, x=0.012, ha="left", **_TITLE)
 
@@ -74,9 +74,9 @@ def tidy(
     ylabel: str = "",
     grid: Literal["x", "y", "both"] | None = None,
 ) -> None:
-    """Drop the frame, mute the ticks, name the axes, and lay an optional grid under the data.
+    """Drop the frame, mute the ticks, name the axes and draw an optional grid below the data.
 
-    A name longer than the horizontal axis is wrapped.
+    Names longer than the horizontal axis are wrapped.
     """
     for side, spine in ax.spines.items():
         spine.set_visible(side in ("left", "bottom"))
@@ -91,19 +91,19 @@ def tidy(
 
 
 def words(ax: Axes, x: float, y: float, text: str, **style: Any) -> None:
-    """Text in the size and color of all text, vertically centered at a place."""
+    """Write text in the common size and color, vertically centered at (x, y)."""
     ax.text(x, y, text, **{"va": "center", **_TEXT, **style})
 
 
 def legend(ax: Axes, **style: Any) -> None:
-    """A legend without a frame, in the size and color of the text."""
+    """Add a legend without a frame, in the common size and color."""
     made = ax.legend(**{"frameon": False, "fontsize": TEXT_SIZE, "labelcolor": INK, **style})
     for text in made.get_texts():
         text.set_parse_math(False)
 
 
 def panels(ax: Axes, ratios: Sequence[float], *, stacked: bool, sharex: bool = False) -> list[Axes]:
-    """Panels in place of the axes, left to right or top to bottom, under the title of the axes."""
+    """Replace the axes by panels, left to right or top to bottom, below the title of the axes."""
     place = ax.get_subplotspec() or GridSpec(1, 1, figure_of(ax), *ax.get_position().extents)[0]
     part = ax.figure.add_subfigure(place)
     headline(part, ax.get_title(loc="left"))
@@ -118,13 +118,13 @@ def panels(ax: Axes, ratios: Sequence[float], *, stacked: bool, sharex: bool = F
 def strip(
     ax: Axes, row: int, starts: ArrayLike, widths: ArrayLike, faces: Sequence[str], **style: Any
 ) -> None:
-    """Segments as colored bars of row 0, 1, …, which run downwards."""
+    """Draw segments as colored bars in a row; row 0 is at the top."""
     rows = np.full(len(faces), row)
     ax.barh(rows, widths, STRIP, starts, align="edge", color=faces, **style)
 
 
 def strip_axes(ax: Axes, n_rows: int, end: float, top: float, xlabel: str) -> None:
-    """Axes of strips from 0 to ``end``: what stands above the rows begins at height ``top``."""
+    """Set axes for strips from 0 to ``end``; content above the rows reaches up to ``top``."""
     ax.set(xlim=(0, end), ylim=(n_rows - LABEL + 0.08, top))
     tidy(ax, xlabel)
     ax.spines["left"].set_visible(False)
@@ -134,7 +134,7 @@ def strip_axes(ax: Axes, n_rows: int, end: float, top: float, xlabel: str) -> No
 def envelope(
     samples: NDArray, end: float, most: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Times, minima and maxima of at most ``most`` stretches: a figure shows no more."""
+    """Times, minima and maxima of at most ``most`` stretches; a figure cannot show more."""
     starts = np.unique(np.linspace(0, len(samples), most, endpoint=False).astype(int))
     times = (starts + 0.5) * end / len(samples)
     return times, np.minimum.reduceat(samples, starts), np.maximum.reduceat(samples, starts)
@@ -142,7 +142,7 @@ def envelope(
 
 def bars(ax: Axes, values: ArrayLike, names: Sequence[str], colors: Any) -> BarContainer:
     """Horizontal bars from the top down, with names on the left, or above in narrow figures."""
-    places, narrow = np.arange(len(names)), width_of(ax) < 5  # inches: a phone's
+    places, narrow = np.arange(len(names)), width_of(ax) < 5  # inches, as on a phone
     drawn = ax.barh(places + 0.2 * narrow, values, 0.36 if narrow else 0.72, color=colors)
     if narrow:
         ax.set_yticks([])
@@ -156,7 +156,7 @@ def bars(ax: Axes, values: ArrayLike, names: Sequence[str], colors: Any) -> BarC
 
 
 def name_ticks(ax: Axes, names: Sequence[str], size: float = TEXT_SIZE) -> None:
-    """Name the places 0, 1, … of the vertical axis, names cut to fit if they stay distinct."""
+    """Label the places 0, 1, … of the vertical axis; names are shortened if they stay distinct."""
     length = max(12, int(width_of(ax) * 5))
     short = [shorten(name, length) for name in names]
     if len(set(short)) < len(set(names)):
@@ -166,15 +166,20 @@ def name_ticks(ax: Axes, names: Sequence[str], size: float = TEXT_SIZE) -> None:
 
 
 def shorten(name: str, length: int) -> str:
-    """The name, its middle replaced by … when it is longer than ``length`` characters."""
+    """The name; if longer than ``length`` characters, … replaces its middle."""
     if len(name) <= length:
         return name
     head = (length - 1) // 2
     return f"{name[:head]}…{name[len(name) - (length - 1 - head) :]}"
 
 
+def counted(count: int, noun: str) -> str:
+    """The count and the noun, in the plural unless the count is 1."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def number(value: float) -> str:
-    """Three significant digits, without an exponent where a person would not write one."""
+    """Three significant digits; an exponent only below 0.001 and from 100,000 on."""
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         digits = 0 if value == 0 else max(0, 2 - int(np.floor(np.log10(abs(value)))))
         return f"{value:,.{digits}f}"
@@ -182,7 +187,7 @@ def number(value: float) -> str:
 
 
 def aligned(who: str, **columns: NDArray | None) -> list[Any]:
-    """Columns by name, None or in the order of the first one; ValueError if lengths differ."""
+    """Columns by name, sorted by the first one, None kept; ValueError if lengths differ."""
     given = [column for column in columns.values() if column is not None]
     if len({len(column) for column in given}) > 1:
         lengths = [f"{len(c)} {name}" for name, c in columns.items() if c is not None]

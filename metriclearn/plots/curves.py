@@ -1,4 +1,4 @@
-"""Curves of training (best objective and certified lower bound) and of run time against size."""
+"""Curves: objective and lower bound of training, run time against size, error of features."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 import metriclearn.plots.canvas as draw
 from metriclearn.running.parameters import Needs, either, needs, number, real_array
 
-_ROUNDING = 1e-6  # a bound may pass the objective by this much of it, and no more
-_COLORS = (*draw.PALETTE[:-1], draw.INK)  # names in yellow could not be read
+_ROUNDING = 1e-6  # a bound may exceed the objective by this share of it
+_COLORS = (*draw.PALETTE[:-1], draw.INK)  # without yellow, in which names are illegible
 _DASHED: dict[str, Any] = {"color": draw.MUTED, "lw": 1.6, "ls": (0, (4, 1.5))}
-_WIDE = 3.0  # longest over shortest curve, from which on the axis is logarithmic
+_WIDE = 3.0  # ratio of the longest to the shortest curve above which the axis is logarithmic
 
 
 class _Curve(NamedTuple):
-    """One method: place on the x axis, best objective, best bound (−∞ at first), unit of a gap."""
+    """One method: position on the x axis, best objective, best bound (−∞ at first), gap's unit."""
 
     x: NDArray[np.float64]
     best: NDArray[np.float64]
@@ -54,23 +54,22 @@ def plot_convergence(
 ) -> Figure:
     """Best objective and certified lower bound against passes over the data, the gap shaded.
 
-    The optimum lies in the shaded band. Values are made monotone first (best so far).
+    The optimum lies in the shaded band. The curves show the best values so far.
 
     Parameters
     ----------
     traces : fitted learner, or dict of str to learner or table
-        Method → a fitted learner, whose ``solution_`` has a trace, or arrays by name, one entry per
-        round (one pass over the data): ``objective``,
-        ``lower_bound`` (optional; NaN or −∞ while there is none), ``passes`` over the data since
-        the start (optional, where a round is not one pass) and, if ``seconds``, the ``seconds``
-        since the start. A pandas DataFrame is such a table. A number ``scale`` (optional) makes
-        the gap relative to it instead of to the best objective.
+        Method → a fitted learner, or a table with one entry per round (one pass over the data):
+        ``objective``, ``lower_bound`` (optional; NaN or −∞ while there is none), ``passes`` over
+        the data since the start (optional, if a round is not one pass) and, if ``seconds``, the
+        ``seconds`` since the start. A table is a dict of arrays or a pandas DataFrame. A number
+        ``scale`` (optional) makes the gap relative to it instead of to the best objective.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     gap : bool
-        Draw the relative gap (best − bound) / \\|best\\| on a logarithmic axis instead, which
-        compares methods whose objectives differ. Several curves are named at their ends, and the
-        horizontal axis is logarithmic too where their lengths differ much.
+        Draw the relative gap (best − bound) / \\|best\\| on a logarithmic axis instead. It compares
+        methods whose objectives differ. Several curves have their names at their ends, and the
+        horizontal axis is logarithmic too if their lengths differ by more than a factor of 3.
     seconds : bool
         Put seconds on the horizontal axis instead of passes.
     title : str, optional
@@ -84,12 +83,12 @@ def plot_convergence(
     Raises
     ------
     ValueError
-        If there is no trace, a column is missing or of another length, seconds or passes
-        decrease, or a lower bound lies above the best objective, which no true bound does.
+        If there is no trace, a column is missing or has another length, seconds or passes
+        decrease, or a lower bound exceeds the best objective, so that it is not a bound.
 
     See Also
     --------
-    metriclearn.BundleDual : which certifies the bound.
+    metriclearn.BundleDual : certifies a lower bound.
     """
     if hasattr(traces, "solution_"):
         traces = {type(traces).__name__: traces}
@@ -135,7 +134,8 @@ def _curve(name: str, table: Any, seconds: bool) -> _Curve:
     x = real_array(who, horizontal, table.get(horizontal, np.arange(1.0, len(best) + 1)), 1)
     if np.any(np.diff(x) < 0):
         raise ValueError(
-            f"{who} needs {horizontal} since the start; pass numpy.cumsum of those of every round."
+            f"{who} needs {horizontal} since the start; pass numpy.cumsum of the {horizontal} of "
+            "every round."
         )
     x, best, raw = draw.aligned(who, **{horizontal: x}, objectives=best, bounds=raw)
     bound = np.maximum.accumulate(np.where(np.isnan(raw), -np.inf, raw))
@@ -166,20 +166,17 @@ def _message(curves: Mapping[str, _Curve]) -> str:
 
 
 def _draw_band(ax: Axes, prefix: str, curve: _Curve, color: str) -> None:
-    known = np.isfinite(curve.bound)
+    bounded = np.isfinite(curve.bound)
     ax.step(curve.x, curve.best, where="post", color=color, lw=2, label=f"{prefix}best objective")
-    if known.any():
-        x, best, bound = curve.x[known], curve.best[known], curve.bound[known]
+    if bounded.any():
+        x, best, bound = curve.x[bounded], curve.best[bounded], curve.bound[bounded]
         ax.fill_between(x, bound, best, step="post", color=color, alpha=0.15, linewidth=0)
         label = None if prefix else "certified lower bound"
         ax.step(x, bound, where="post", label=label, **{**_DASHED, "color": color})
 
 
 def _name_ends(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
-    """Write the name of every curve behind its last point, names moved apart where they meet.
-
-    From the highest to the lowest end, each name goes as high as those before it allow.
-    """
+    """Write the name of every curve after its last point, and move overlapping names apart."""
     lines = [np.asarray(line.get_xydata()) for line in ax.lines]
     drawn = [curve for curve in zip(names, lines, colors) if len(curve[1])]
     if len(names) == 1 or not drawn:
@@ -198,7 +195,7 @@ def _name_ends(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
     else:
         ax.set_xlim(0, last / (1 - room))
     low, high = ax.get_ylim()
-    ax.set_ylim(low * (low / high) ** 0.05, high)  # room for names below the lowest end
+    ax.set_ylim(low * (low / high) ** 0.05, high)  # space for names below the lowest end
     at = (ax.transScale + ax.transLimits).transform(ends) + (0.012, 0.0)  # shares of the axes
     height = ax.get_position().height * draw.figure_of(ax).get_figheight()
     ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
@@ -209,21 +206,21 @@ def _name_ends(ax: Axes, names: Sequence[str], colors: Sequence[str]) -> None:
 
 
 def _apart(at: NDArray, width: float, height: float) -> NDArray:
-    """Heights of labels that begin at ``at`` (n, 2): lowered where they would meet, not below 0."""
+    """Heights of labels at ``at`` (n, 2): moved down until none overlap, then up from below 0."""
     y = at[:, 1].copy()
-    beside = np.abs(at[:, :1] - at[:, 0]) < width
+    near = np.abs(at[:, :1] - at[:, 0]) < width
     order = np.argsort(-y, kind="stable")
     for place, i in enumerate(order):
-        above = [j for j in order[:place] if beside[i, j]]
+        above = [j for j in order[:place] if near[i, j]]
         y[i] = min([y[i], *(y[above] - height)])
     for place, i in enumerate(order[::-1]):
-        below = [j for j in order[::-1][:place] if beside[i, j]]
+        below = [j for j in order[::-1][:place] if near[i, j]]
         y[i] = max([y[i], height / 2, *(y[below] + height)])
     return y
 
 
 def _limits(curves: list[_Curve]) -> tuple[float, float]:
-    """The range of the objectives, and of bounds not much further below: first ones are poor."""
+    """Limits that show all objectives, and bounds only if not far below: first bounds are poor."""
     high = max(curve.best[0] for curve in curves)
     low = min(curve.best[-1] for curve in curves)
     bounds = [curve.bound[np.isfinite(curve.bound)] for curve in curves]
@@ -245,16 +242,16 @@ def plot_scaling(
     xlabel: str = "number of samples T",
     title: str | None = None,
 ) -> Figure:
-    """Seconds against size on logarithmic axes, with the power that fits them best.
+    """Seconds against size on logarithmic axes, with the exponent that fits best in the title.
 
-    Call it again with the same ``ax`` to compare a second program; titles then want ``title``.
+    To compare a second program, call it again with the same ``ax`` and a ``title``.
 
     Parameters
     ----------
     sizes, seconds : (S,) arrays
         Positive sizes and run times; two different sizes at least.
     slope : float, optional
-        Expected power (1 for linear time), drawn as a dashed line through the largest size.
+        Expected exponent (1 for linear time), drawn as a dashed line through the largest size.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     label : str
@@ -276,7 +273,7 @@ def plot_scaling(
 
     See Also
     --------
-    metriclearn.running.executors.DaskExecutor : for what takes too long.
+    metriclearn.running.executors.DaskExecutor : distributes long computations.
     """
     size = real_array("plot_scaling", "sizes", sizes, 1)
     time = real_array("plot_scaling", "seconds", seconds, 1)
@@ -298,4 +295,57 @@ def plot_scaling(
         ax.loglog(size, line, color=draw.MUTED, lw=1.4, ls=(0, (4, 2)), label=f"power {slope:g}")
     draw.tidy(ax, xlabel, "seconds", grid="both")
     draw.legend(ax, loc="upper left")
+    return draw.figure_of(ax)
+
+
+@needs()
+def plot_kernel_error(
+    counts: Sequence[int], errors: NDArray, quantity: str, title: str | None = None
+) -> Figure:
+    """Error of random features against their number, with a guide of slope O(1/√D).
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Numbers of random features, D.
+    errors : array (len(counts), runs)
+        Relative errors, one column per draw of the features.
+    quantity : str
+        Name of the approximated quantity.
+    title : str, optional
+        Replaces the message.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
+    Raises
+    ------
+    ValueError
+        If counts or errors are not positive, or their lengths differ.
+
+    References
+    ----------
+    Rahimi & Recht, Random features for large-scale kernel machines, NIPS 2007.
+    """
+    numbers = real_array("plot_kernel_error", "counts", counts, 1)
+    errors = real_array("plot_kernel_error", "errors", errors)
+    if len(numbers) < 2 or len(errors) != len(numbers) or min(numbers.min(), errors.min()) <= 0:
+        raise ValueError(
+            "plot_kernel_error needs two or more positive counts and a row of positive errors for "
+            f"each, got {len(counts)} counts and errors of shape {errors.shape}."
+        )
+    middle = np.sqrt(np.mean(errors**2, axis=1))
+    slope = np.polyfit(np.log(counts), np.log(middle), 1)[0]
+    message = f"Random features: error of {quantity} ~ D^{slope:.2f}"
+    ax = draw.canvas(None, (6.0, 3.6), message, title)
+    ax.plot(counts, errors, ".", color=draw.PALETTE[0], alpha=0.35, markersize=5)
+    ax.plot(counts, middle, color=draw.PALETTE[0], linewidth=2)
+    guide = middle[0] * np.sqrt(numbers[0] / numbers)
+    ax.plot(counts, guide, "--", color=draw.PALETTE[1], linewidth=1.5)
+    ax.set(xscale="log", yscale="log")
+    ax.text(counts[-1], middle[-1], "  root mean square", va="center", color=draw.PALETTE[0])
+    ax.text(counts[-2], guide[-2] * 1.15, "1/√D", va="bottom", color=draw.PALETTE[1])
+    draw.tidy(ax, "random features D", f"relative error of {quantity}", grid="y")
     return draw.figure_of(ax)

@@ -30,11 +30,11 @@ def plot_embeddings(
     panels : dict of str to array (T, 2)
         Title of a panel → coordinates of the samples.
     labels : array (T,)
-        Classes, each named in the legend while they are ten at most.
+        Classes; the legend names them if there are at most ten.
     title : str, optional
         The message.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default. Panels stand below each other where it is narrow.
+        Where to draw; a new figure by default. Panels are stacked if it is narrow.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def plot_embeddings(
 
     See Also
     --------
-    metriclearn.ClusteringMetricLearner : whose ``transform`` gives such panels.
+    metriclearn.ClusteringMetricLearner : its ``transform`` returns such coordinates.
     """
     values = label_values(labels).tolist()  # type: ignore[arg-type]
     classes = sorted(set(values), key=lambda label: (str(type(label)), label))

@@ -37,20 +37,20 @@ def plot_segmentation(
 ) -> Figure:
     """Colored strips of several segmentations of one sequence, compared with the first one.
 
-    A segment takes the color of the true segment it covers most, so that equal colors mean
-    agreement; solid lines are a strip's own boundaries, and dashed lines continue the true
-    boundaries through all rows: a dashed line without a solid one is a missed boundary, a solid
-    one without a dashed one is wrong. O(T P) for the signal, O(K) per strip.
+    A segment has the color of the true segment that it overlaps most, so equal colors mean
+    agreement. Solid lines are the boundaries of a strip. Dashed lines continue the true boundaries
+    through all rows: a dashed line without a solid one is a missed boundary, a solid line without a
+    dashed one is a wrong boundary. O(T P) for the signal, O(K) per strip.
 
     Parameters
     ----------
     segmentations : dict of str to sequence of int
         Name → change-points as in ruptures (the last one is T), the truth first.
     signal : (T, P) or (T,) array, optional
-        Drawn above the strips, every feature scaled to its own range: as lines up to six
-        features, as a heat map beyond.
+        Drawn above the strips, with every feature scaled to [0, 1]: as lines for up to six
+        features, as a heat map for more.
     losses : dict of str to float, optional
-        ‖M − N‖²_F of a strip to the truth, written next to its name.
+        ‖M − N‖²_F between a strip and the truth, written next to its name.
     sampling_step : float
         Time between two samples, in ``unit``.
     unit : str
@@ -58,8 +58,8 @@ def plot_segmentation(
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     bands : dict of str to (K−1, 2) int array, optional
-        First and last position to which each boundary of a strip may move, drawn pale, as
-        :meth:`~metriclearn.BoundaryMargins.intervals` gives them.
+        First and last position to which each boundary of a strip may move, drawn pale;
+        :meth:`~metriclearn.BoundaryMargins.intervals` returns them.
     title : str, optional
         Replaces the message.
 
@@ -76,7 +76,7 @@ def plot_segmentation(
 
     See Also
     --------
-    metriclearn.ChangePointMetricLearner : whose ``plot`` calls it.
+    metriclearn.ChangePointMetricLearner : its ``plot`` calls this function.
     """
     strips = {n: Partition.from_change_points(c) for n, c in segmentations.items()}
     lengths = {strip.n_samples for strip in strips.values()}
@@ -118,8 +118,8 @@ def _scaled(signal: ArrayLike, n_samples: int) -> NDArray[np.float64]:
     X = X.reshape(len(X), -1)
     if len(X) != n_samples:
         raise ValueError(
-            f"plot_segmentation needs a signal of T={n_samples} rows as the change-points say, "
-            f"got {len(X)} rows."
+            f"plot_segmentation needs a signal of T={n_samples} rows, the last change-point, got "
+            f"{len(X)} rows."
         )
     low, span = X.min(axis=0), np.ptp(X, axis=0)
     return np.where(span > 0, (X - low) / np.where(span > 0, span, 1), 0.5)
@@ -134,11 +134,11 @@ def _message(strips: Mapping[str, Partition], losses: Mapping[str, float]) -> st
         verb = "are" if len(closest) > 1 else "is"
         return f"{' and '.join(closest)} {verb} closest to {first}: loss {draw.number(best)}"
     counts = [f"{strips[name].n_clusters} in {name}" for name in others]
-    return ", ".join([f"{_count(strips[first])} in {first}", *counts])
+    return ", ".join([f"{draw.counted(strips[first].n_clusters, 'segment')} in {first}", *counts])
 
 
 def _count(strip: Partition) -> str:
-    return f"{strip.n_clusters} segment{'s' if strip.n_clusters > 1 else ''}"
+    return draw.counted(strip.n_clusters, "segment")
 
 
 def _label(ax: Axes, y: float, text: str) -> None:
@@ -148,10 +148,10 @@ def _label(ax: Axes, y: float, text: str) -> None:
 
 
 def _draw_strip(ax: Axes, row: int, strip: Partition, truth: Partition, step: float) -> None:
-    mine, true, counts = strip.intersections(truth)
+    segments, true, counts = strip.intersections(truth)
     matched = np.zeros(strip.n_clusters, dtype=int)
-    order = np.argsort(counts, kind="stable")  # the largest overlap is written last
-    matched[mine[order]] = true[order]
+    order = np.argsort(counts, kind="stable")  # the largest overlap is written last, and stays
+    matched[segments[order]] = true[order]
     widths, ends = strip.sizes * step, strip.change_points * step
     faces = [draw.PALETTE[k % len(draw.PALETTE)] for k in matched]
     draw.strip(ax, row, ends - widths, widths, faces, lw=0)
@@ -160,7 +160,7 @@ def _draw_strip(ax: Axes, row: int, strip: Partition, truth: Partition, step: fl
 
 
 def _draw_signal(ax: Axes, scaled: NDArray[np.float64], end: float) -> float:
-    """Draw the signal above row 0 and return the vertical place of its label."""
+    """Draw the signal above row 0 and return the vertical position of its label."""
     n_features = scaled.shape[1]
     bottom = -draw.LABEL - 0.12
     if n_features > _MOST_LINES:

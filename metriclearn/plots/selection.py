@@ -1,4 +1,4 @@
-"""How a number of segments or a strength of regularization was chosen."""
+"""Choice of a number of segments, or of a strength of regularization."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def plot_elbow(
     n_segments : (S,) array of int
         Numbers of segments, for instance those on a CROPS path.
     costs : (S,) array
-        Residual cost of the best segmentation with so many segments.
+        Residual cost of the best segmentation with each number of segments.
     penalties : (S, 2) array, optional
-        Smallest and largest penalty per segment at which each number is optimal (∞ allowed): the
-        longer its bar, the more robust the choice.
+        Smallest and largest penalty per segment at which each number is optimal (∞ allowed). A
+        longer bar means a more robust choice.
     chosen : int, optional
         The number to mark, one of ``n_segments``.
     ax : matplotlib Axes, optional
@@ -102,7 +102,7 @@ def _elbow_message(
     if chosen is None:
         fall = f"from {draw.number(cost[0])} to {draw.number(cost[-1])}"
         return f"Residual cost falls {fall} between {numbers[0]} and {numbers[-1]} segments"
-    subject = f"{chosen} segment{'s' if chosen > 1 else ''} chosen"
+    subject = f"{draw.counted(chosen, 'segment')} chosen"
     if intervals is None:
         return f"{subject}: residual cost {draw.number(float(cost[numbers == chosen][0]))}"
     low, high = intervals[numbers == chosen][0]
@@ -112,7 +112,7 @@ def _elbow_message(
 
 
 def _draw_intervals(ax: Axes, numbers: NDArray, intervals: NDArray, chosen: int | None) -> None:
-    """Horizontal bars over a logarithmic penalty; open ends run to the edge of the axes."""
+    """Draw horizontal bars over a logarithmic penalty; open ends extend to the edge of the axes."""
     inner = intervals[np.isfinite(intervals) & (intervals > 0)]
     low, high = (inner.min() / 2, inner.max() * 2) if inner.size else (0.5, 2.0)
     ends = np.clip(intervals, low, high)
@@ -135,10 +135,10 @@ def plot_regularization_path(
     noun: str = "features",
     title: str | None = None,
 ) -> Figure:
-    """Weights along the strengths of regularization, over the validation loss that chose one.
+    """Weights against the strength of regularization, above the validation loss.
 
-    At most six features are colored and named: the largest weights at the strength with the best
-    validation loss, or on the whole path without validation. The others are gray.
+    At most six features have a color and a name: the largest weights at the strength with the
+    least validation loss, or on the whole path without validation. The others are gray.
 
     Parameters
     ----------
@@ -147,13 +147,13 @@ def plot_regularization_path(
     weights : (S, P) array
         Diagonal of the metric learned at each strength.
     validation_loss : (S,) or (S, F) array, optional
-        Loss on validation data, per fold in the second form (drawn as mean ± standard error).
+        Loss on validation data; with one column per fold, drawn as mean ± standard error.
     feature_names : sequence of P str, optional
         "feature 0", "feature 1", … by default.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     noun : str
-        What a column of ``weights`` is of.
+        What the columns of ``weights`` stand for, in the plural.
     title : str, optional
         Replaces the message.
 
@@ -165,11 +165,11 @@ def plot_regularization_path(
     Raises
     ------
     ValueError
-        If a strength is negative or repeated, or lengths do not fit.
+        If a strength is negative or repeated, or lengths differ.
 
     See Also
     --------
-    metriclearn.regularization_path : the path.
+    metriclearn.regularization_path : computes the path.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def plot_regularization_path(
     kept, leading = np.count_nonzero(path, axis=1), np.abs(path).max(axis=0)
     message = f"From {kept[0]} to {kept[-1]} of {path.shape[1]} {noun} as the strength grows"
     if losses is not None:
-        # the strongest regularization among the least mean losses
+        # the strongest regularization with the least mean loss
         best = len(losses) - 1 - int(np.argmin(losses.mean(axis=1)[::-1]))
         subject = f"Strength {draw.number(strength[best])} validates best"
         message = f"{subject} and keeps {kept[best]} of {path.shape[1]} {noun}"
@@ -233,7 +233,7 @@ def _draw_path(
     for color, p in zip(draw.PALETTE, order[:count]):
         ax.plot(strength, path[:, p], color=color, lw=2, label=draw.shorten(names[p], length))
     draw.tidy(ax, "", "weight", grid="y")
-    # on the right all weights are small
+    # the legend is on the right, where all weights are small
     style = {"fontsize": draw.TEXT_SIZE - 1, "handlelength": 1.2, "labelspacing": 0.3}
     draw.legend(ax, loc="upper right", **style)
 

@@ -1,4 +1,4 @@
-"""The time-line of a recording: sound or pictures above, labelled strips below, a clock under."""
+"""The timeline of a recording: sound or pictures above, labeled strips and a clock below."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import metriclearn.plots.canvas as draw
 from metriclearn.running.parameters import Needs, either, needs, real_array, several
 
 Segment = tuple[float, float, str]
-_ABOVE = 1.5  # height of sound or pictures, one unit per strip
+_ABOVE = 1.5  # height of sound or pictures; a strip has height 1
 _POINTS = 1500
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 
@@ -43,20 +43,20 @@ def plot_timeline(
     *,
     title: str | None = None,
 ) -> Figure:
-    """Strips of labelled segments under the sound or the pictures of a recording.
+    """Strips of labeled segments below the sound or the pictures of a recording.
 
-    Equal labels have one color in all strips and are written into segments that are wide enough;
-    a legend names the colors. Where labels are empty two colors take turns. The clock below is in
-    seconds, or minutes:seconds beyond two minutes. O(samples + segments).
+    Equal labels have one color in all strips and are written into wide segments; a legend names the
+    colors. Segments without labels alternate between two colors. The clock is in seconds, or in
+    minutes:seconds for recordings longer than two minutes. O(samples + segments).
 
     Parameters
     ----------
     strips : dict of str to list of (start, end, label)
-        Seconds; the truth first, if it is known.
+        Name → segments, in seconds; the truth first, if there is one.
     waveform : array (n,), optional
         The sound over the whole length of the strips; its envelope is drawn.
     thumbnails : sequence of (H, W, 3) pictures, optional
-        Evenly spread over the whole length.
+        Pictures at equal distances over the whole length.
     ax : matplotlib Axes, optional
     title : str, optional
         Replaces the message.
@@ -69,11 +69,11 @@ def plot_timeline(
     Raises
     ------
     ValueError
-        If there is no strip, or an empty one.
+        If there is no strip, or a strip is empty.
 
     See Also
     --------
-    metriclearn.RecordingSegmenter : segments of recordings.
+    metriclearn.RecordingSegmenter : segments recordings.
     """
     if not strips or not all(len(segments) for segments in strips.values()):
         raise ValueError(
@@ -99,7 +99,7 @@ def plot_timeline(
         _draw_strip(ax, row, segments, colors, end)
         draw.words(ax, 0, row - draw.LABEL / 2, name)
     draw.strip_axes(ax, len(strips), end, top, "minutes:seconds" if end > 120 else "seconds")
-    # the shortest step a person would write that leaves at most 12 ticks
+    # the shortest customary step with at most 12 ticks
     step = next((step for step in _STEPS if end / step <= 12), 3600 * np.ceil(end / 43200))
     ax.xaxis.set_major_locator(MultipleLocator(step))
     if end > 120:
@@ -114,16 +114,16 @@ def plot_timeline(
 
 
 def _taking_turns(segments: Sequence[Segment]) -> Sequence[Segment]:
-    """Segments without labels with two blank ones in turn, others as they are."""
+    """Give unlabeled segments two blank labels in turn, so that neighbors differ in color."""
     if any(label for _, _, label in segments):
         return segments
     return [(start, end, " " * (1 + i % 2)) for i, (start, end, _) in enumerate(segments)]
 
 
 def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
-    """Agreement of the last strip with the first in time, or what there is most of.
+    """Share of time in which the last strip agrees with the first, or the longest labels of one.
 
-    Without labels the boundaries of the first that the last has within a second, both ends aside.
+    Without labels, the number of inner boundaries of the first that the last has within a second.
     """
     names = list(strips)
     first, last = strips[names[0]], strips[names[-1]]
@@ -144,11 +144,12 @@ def _message(strips: Mapping[str, Sequence[Segment]]) -> str:
         longest = lengths.most_common(5)
         parts = [f"{100 * length / total:.0f} % {label}" for label, length in longest]
         return f"{len(first)} segments: {', '.join(parts)}"
-    shared = 0.0  # seconds with the same label
-    for start, end, label in first:
-        for other_start, other_end, other_label in last:
-            if label == other_label:
-                shared += max(0.0, min(end, other_end) - max(start, other_start))
+    shared = sum(  # seconds with the same label
+        max(0.0, min(end, other_end) - max(start, other_start))
+        for start, end, label in first
+        for other_start, other_end, other_label in last
+        if label == other_label
+    )
     return (
         f"{names[-1]} agrees with {names[0]} in {100 * shared / total:.0f} % of the time "
         f"({len(last)} segments against {len(first)})"

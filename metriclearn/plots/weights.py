@@ -1,4 +1,4 @@
-"""What a learned metric looks at: its largest weights, or its matrix and spectrum."""
+"""A learned metric: its largest weights, its scales, or its matrix and spectrum."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 import metriclearn.plots.canvas as draw
 from metriclearn.running.parameters import needs, number, real_array
 
 _MOST_NAMES = 30
 _SHARE = 0.95
-_SHOWN = 0.995  # share of entries that set the color scale of a large matrix
+_SHOWN = 0.995  # share of the entries of a large matrix within its color scale
 
 
 @needs(top=number(1, whole=True))
@@ -35,14 +35,15 @@ def plot_weights(
     Parameters
     ----------
     weights : (P,) array, or a fitted learner
-        Diagonal of the metric; that of a learner in the units in which it learned, standard
-        deviations where it standardizes (of a full metric see :func:`plot_metric_matrix`, too).
+        Diagonal of the metric. The weights of a learner are in the units in which it learned:
+        standard deviations if it standardizes. For a full metric, see also
+        :func:`plot_metric_matrix`.
     feature_names : sequence of P str, optional
-        Those that a learner has seen, or "feature 0", "feature 1", … by default.
+        By default, the names that a learner has seen, or "feature 0", "feature 1", …
     top : int
-        How many bars at most; zero weights get none.
+        Largest number of bars; zero weights have none.
     highlight : collection of str, optional
-        Features drawn in a second color, for instance those known to matter.
+        Features to draw in a second color.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
@@ -60,7 +61,7 @@ def plot_weights(
 
     See Also
     --------
-    metriclearn.DiagonalMetric : the metric.
+    metriclearn.DiagonalMetric : learns such weights.
     """
     if hasattr(weights, "get_mahalanobis_matrix"):
         matrix, feature_names = _learned(weights, feature_names)
@@ -112,7 +113,7 @@ def _weights_message(values: NDArray[np.float64]) -> str:
 
 
 def _carriers(values: NDArray[np.floating]) -> int:
-    """How many of the largest magnitudes make up nearly all of their sum."""
+    """How many of the largest magnitudes make up 95 % of the sum."""
     magnitudes = np.sort(np.abs(values))[::-1]
     return int(np.searchsorted(np.cumsum(magnitudes), (_SHARE - 1e-12) * magnitudes.sum())) + 1
 
@@ -127,15 +128,15 @@ def plot_metric_matrix(
 ) -> Figure:
     """Heat map of a full metric, and its eigenvalues; O(P³) for the spectrum.
 
-    Columns run in the order of the rows, so that only rows are named. With more than 30 features,
-    the 30 with the largest weights are drawn, in the given order.
+    Only rows have names; columns are in the same order. With more than 30 features, only the 30
+    with the largest weights are drawn, in the given order.
 
     Parameters
     ----------
     B : (P, P) symmetric array, or a fitted learner
-        The learned matrix; that of a learner in the units in which it learned.
+        The learned matrix. The matrix of a learner is in the units in which it learned.
     feature_names : sequence of P str, optional
-        Those that a learner has seen, or "feature 0", "feature 1", … by default.
+        By default, the names that a learner has seen, or "feature 0", "feature 1", …
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
@@ -153,7 +154,7 @@ def plot_metric_matrix(
 
     See Also
     --------
-    metriclearn.FullMetric : the metric.
+    metriclearn.FullMetric : learns such a matrix.
     """
     if hasattr(B, "get_mahalanobis_matrix"):
         B, feature_names = _learned(B, feature_names)
@@ -215,3 +216,83 @@ def _draw_spectrum(ax: Axes, eigenvalues: NDArray[np.floating]) -> None:
     ax.bar(places, shown, 0.72 if len(shown) <= _MOST_NAMES else 1.0, color=draw.PALETTE[0])
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     draw.tidy(ax, label, "eigenvalue", grid="y")
+
+
+@needs()
+def plot_learned_scales(
+    weights: ArrayLike,
+    deviations: ArrayLike,
+    feature_names: Sequence[str] | None = None,
+    title: str | None = None,
+    ax: Axes | None = None,
+) -> Figure:
+    """Learned scales of a Gaussian similarity: one bar per feature, longer for more influence.
+
+    A bar is √b σ, the standard deviation over the learned scale. The number next to it is the scale
+    1/√b in the unit of the feature: the distance in this feature alone at which exp(−b d²) falls to
+    1/e. Features of weight 0 are omitted.
+
+    Parameters
+    ----------
+    weights : array (P,)
+        b, the diagonal of the metric, in the units of the features.
+    deviations : array (P,)
+        Standard deviations σ of the features.
+    feature_names : sequence of P str, optional
+        With units in brackets, such as "x [px]"; the unit is written after the scale.
+    title : str, optional
+        Replaces the message.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Figure
+        Of matplotlib.
+
+    Raises
+    ------
+    ValueError
+        If weights are negative, deviations are not positive, or lengths differ.
+
+    See Also
+    --------
+    metriclearn.GaussianSimilarity : the similarity.
+
+    Examples
+    --------
+    >>> from metriclearn.plots import plot_learned_scales
+    >>> figure = plot_learned_scales([4.0, 0.25], [1.0, 1.0], ["x [px]", "y [px]"])
+    """
+    who = "plot_learned_scales"
+    b = real_array(who, "weights", weights, 1)
+    spread = real_array(who, "deviations", deviations, 1)
+    names = draw.named(who, feature_names, len(b))
+    if b.min() < 0 or b.shape != spread.shape or not spread.min() > 0:
+        raise ValueError(
+            f"{who} needs weights of at least 0 and a positive deviation for each, got {len(b)} "
+            f"weights from {b.min():g} and {len(spread)} deviations from {spread.min():g}."
+        )
+    shares = np.sqrt(b) * spread
+    order = np.argsort(-shares, kind="stable")[: np.count_nonzero(b)]
+    unused = f" ({len(b) - len(order)} not used)" if len(order) < len(b) else ""
+    message = f"Learned scales{unused}: where the similarity falls to 1/e"
+    ax = draw.canvas(ax, (9.0, 1.3 + 0.22 * max(len(order), 3)), message, title)
+    draw.tidy(ax, "standard deviation of the feature over its learned scale", grid="x")
+    titles, texts = [], []
+    for p in order:
+        title, unit = _title_and_unit(names[p])
+        titles.append(title)
+        texts.append(f"{draw.number(float(b[p] ** -0.5))} {unit}".rstrip())
+    bars = draw.bars(ax, shares[order], titles, draw.PALETTE[0])
+    ax.bar_label(bars, texts, padding=5, size=draw.TEXT_SIZE - 1, color=draw.INK)
+    ax.margins(x=0.15)
+    return draw.figure_of(ax)
+
+
+def _title_and_unit(name: str) -> tuple[str, str]:
+    """("row", "pixel") for "row [pixel]"; the unit is "" for [1] and without brackets."""
+    title, bracket, unit = name.rpartition(" [")
+    if not bracket:
+        return name, ""
+    return title, unit.removesuffix("]").removesuffix("1")

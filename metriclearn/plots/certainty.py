@@ -1,4 +1,4 @@
-"""How sure change-points are, and whether probabilities of them can be believed."""
+"""How certain change-points are, and whether their probabilities are calibrated."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def plot_margins(
     words: str = "loss",
     title: str | None = None,
 ) -> Figure:
-    """Change-points over the gains of changes everywhere, with bands where they may move.
+    """Change-points, the gain of a change at every sample, and bands of possible shifts.
 
-    The curve is the gain of the best segmentation with a change there: it touches 0 at the
-    change-points, and the closer it comes to 0 elsewhere the nearer is another answer. Numbers
-    above the dashed lines are the confidences. O(T + K).
+    The curve is the gain of the best segmentation with a change at that sample. It is 0 at the
+    change-points; elsewhere, values close to 0 mark alternatives that are nearly as good. The
+    numbers above the dashed lines are the confidences. O(T + K).
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ def plot_margins(
     confidences : (K−1,) array
         Loss (infinite where a change-point cannot be removed) or probability of each.
     gains : (T,) array
-        At most 0, −inf where no change may be.
+        At most 0, −inf where no change is allowed.
     intervals : (K−1, 2) int array
         First and last position to which each may move.
     ax : matplotlib Axes, optional
     words : str
-        What the confidences are.
+        Name of the confidences.
     title : str, optional
         Replaces the message.
 
@@ -83,7 +83,7 @@ def plot_margins(
         )
     ax = draw.canvas(ax, (9.0, 2.8), message, title)
     below = -curve[np.isfinite(curve)]
-    depth = float(np.quantile(below, 0.95)) or 1.0  # what is deeper tells nothing more
+    depth = float(np.quantile(below, 0.95)) or 1.0  # lower gains are cut off
     lowered = np.maximum(curve, -depth)
     times, low, high = draw.envelope(lowered[:, None], len(curve), _POINTS)
     for first, last in bands:
@@ -110,7 +110,7 @@ def plot_reliability(
 ) -> Figure:
     """Reliability diagram: observed frequency against given probability, in equal bins.
 
-    Points on the diagonal are calibrated; bars are one binomial standard error, and the title has
+    Points on the diagonal are calibrated. Bars are one binomial standard error. The title states
     :func:`expected_calibration_error`. O(n).
 
     Parameters
@@ -118,7 +118,7 @@ def plot_reliability(
     probabilities : (n,) array in [0, 1]
     outcomes : (n,) array of bool
     n_bins : int
-        Of equal width.
+        Number of bins of equal width.
     ax : matplotlib Axes, optional
     title : str, optional
         Replaces the message.
@@ -157,15 +157,15 @@ def expected_calibration_error(
 ) -> float:
     """Expected calibration error, Σ n_b/n |share that came true − mean probability|, in [0, 1].
 
-    Over bins b of equal width; 0 is perfect. O(n).
+    The sum is over bins b of equal width; 0 is perfect. O(n).
 
     Parameters
     ----------
     probabilities : array (n,) in [0, 1]
     outcomes : array (n,) of bool
-        What came true.
+        Whether each prediction came true.
     n_bins : int
-        Of equal width.
+        Number of bins of equal width.
 
     Returns
     -------
@@ -174,8 +174,8 @@ def expected_calibration_error(
     Raises
     ------
     ValueError
-        If there is none, a probability is outside [0, 1], an outcome neither True nor False, or
-        lengths differ.
+        If there are no probabilities, one is outside [0, 1], an outcome is neither True nor False,
+        or lengths differ.
 
     References
     ----------
@@ -188,7 +188,7 @@ def expected_calibration_error(
 
 
 def _bins(who: str, probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int) -> tuple:
-    """Mean probability, share that came true and number of predictions of every filled bin."""
+    """Mean probability, share that came true, and number of predictions in every filled bin."""
     given = real_array(who, "probabilities", probabilities, 1)
     came = real_array(who, "outcomes", outcomes, 1)
     number(1, 10_000, whole=True).check(who, "n_bins", n_bins)
@@ -200,7 +200,7 @@ def _bins(who: str, probabilities: ArrayLike, outcomes: ArrayLike, n_bins: int) 
     if not np.isin(came, (0, 1)).all():
         raise ValueError(
             f"{who} needs outcomes that are True or False, 1 or 0, got "
-            f"{came[~np.isin(came, (0, 1))][0]:g}; say of each prediction whether it came true."
+            f"{came[~np.isin(came, (0, 1))][0]:g}; pass whether each prediction came true."
         )
     places = np.minimum((given * n_bins).astype(int), n_bins - 1)
     counts = np.bincount(places, minlength=n_bins)

@@ -1,4 +1,4 @@
-"""A sequence, its segmentations, and the annotated regions they agree with or contradict."""
+"""A sequence, its segmentations, and the annotated regions that they contradict."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ def plot_annotations(
 ) -> Figure:
     """One panel per segmentation: the signal, its segment means, and annotated regions in color.
 
-    A region in which no change is allowed is blue, one in which there must be one is orange; a
-    region that the segmentation contradicts is framed, and says whether a change is missing or
-    one too many. O(T) per panel.
+    Regions without a change are blue, regions that need a change are orange. A region that the
+    segmentation contradicts has a frame with the words "missed" or "too many". O(T) per panel.
 
     Parameters
     ----------
@@ -64,8 +63,8 @@ def plot_annotations(
 
     See Also
     --------
-    metriclearn.Region : the annotations. metriclearn.indices.annotation_error : the error that is
-    counted.
+    metriclearn.Region : an annotation.
+    metriclearn.indices.annotation_error : the share of contradicted regions.
     """
     x = real_array("plot_annotations", "signal", signal, None).ravel()
     strips = {name: Partition.from_change_points(ends) for name, ends in segmentations.items()}
@@ -76,14 +75,14 @@ def plot_annotations(
         )
     wrong = {name: [_verdict(r, strip) for r in regions] for name, strip in strips.items()}
     counts = {name: sum(map(bool, verdicts)) for name, verdicts in wrong.items()}
-    many = f"{len(regions)} annotated region{'s' if len(regions) != 1 else ''}"
+    many = draw.counted(len(regions), "annotated region")
     message = f"{' against '.join(map(str, counts.values()))} of {many} contradicted"
     ax = draw.canvas(ax, (9.0, 0.9 + 1.9 * len(strips)), message, title)
     rows = draw.panels(ax, [1.0] * len(strips), stacked=True, sharex=True)
     for row, (name, strip) in zip(rows, strips.items()):
         _draw_signal(row, x, strip)
         _draw_regions(row, len(x), regions, wrong[name])
-        changes = f"{strip.n_clusters - 1} change{'s' if strip.n_clusters != 2 else ''}"
+        changes = draw.counted(strip.n_clusters - 1, "change")
         text = f"{name}: {changes}, {counts[name]} of {len(regions)} contradicted"
         style: Any = {"color": _ERROR, "weight": "bold"} if counts[name] else {"color": draw.INK}
         text = draw.shorten(text, int(draw.width_of(row) * 13))
@@ -104,7 +103,7 @@ def plot_annotations(
 
 
 def _verdict(region: Region, strip: Partition) -> str:
-    """Empty where a segmentation agrees with the region."""
+    """How a segmentation contradicts the region, or "" if it agrees."""
     count = region.count(strip.change_points[:-1])
     if region.kind.allows(count):
         return ""
@@ -112,7 +111,7 @@ def _verdict(region: Region, strip: Partition) -> str:
 
 
 def _draw_signal(ax: Axes, x: NDArray, strip: Partition) -> None:
-    """Samples, the means of the segments and their boundaries, with room for words above."""
+    """Draw samples, means of segments and boundaries, with space for words above."""
     shown = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MOST_POINTS)).astype(int))
     size = float(np.clip(2400 / len(shown), 1.2, 8))
     ax.scatter(shown, x[shown], s=size, color=draw.MUTED, lw=0, zorder=2)
@@ -128,7 +127,7 @@ def _draw_signal(ax: Axes, x: NDArray, strip: Partition) -> None:
 def _draw_regions(
     ax: Axes, n_samples: int, regions: Sequence[Region], wrong: Sequence[str]
 ) -> None:
-    written = -np.inf  # where the last word stands
+    written = -np.inf  # position of the last word
     for region, verdict in sorted(zip(regions, wrong), key=lambda pair: pair[0].start):
         middle = (region.start + region.stop - 1) / 2
         half = max((region.stop - region.start) / 2, _NARROWEST * n_samples)
@@ -139,7 +138,7 @@ def _draw_regions(
             continue
         ax.axvspan(middle - half, middle + half, fill=False, edgecolor=_ERROR, lw=1.8, zorder=4)
         if middle - written < _CLOSE * n_samples:
-            continue  # the frame says it; words would cover each other
+            continue  # words would overlap, and the frame shows the error
         written = middle
         # outside the frame, on the side with room
         left = middle + half > 0.85 * n_samples
