@@ -453,7 +453,7 @@ NOTHING_KNOWN = [np.full(120, -1)] * 5
         (with_first(edited(XS[0], 7, 3, np.nan)), YS, "got NaN at row 7, feature 3 of data set 0"),
         (with_first(XS[0][:-1]), YS, "got 120 labels for the 119 samples of data set 0"),
         (with_first(XS[0][:1]), [YS[0][:1], *YS[1:]], "at least 2 samples in .*data set 0"),
-        (XS, NOTHING_KNOWN, "nothing is known of any data set"),
+        (XS, NOTHING_KNOWN, "all labels of all data sets are unknown"),
         (
             [X * 0.0 for X in XS],
             YS,

@@ -63,7 +63,7 @@ def test_unknown_labels_are_left_out_and_a_metric_for_states_is_learned(learner)
     expected = ml.ClusteringMetricLearner().fit([x[:85] for x in X[:2]], [codes[:85]] * 2)
     np.testing.assert_allclose(learner.states_.components, expected.components_)
     np.testing.assert_array_equal(learner.predict_states(X[4]), codes)
-    with pytest.raises(ValueError, match="needs labels of states, but nothing is known"):
+    with pytest.raises(ValueError, match="needs labels of states, but all labels are unknown"):
         learner.fit_states(X[:1], [unknown])
 
 

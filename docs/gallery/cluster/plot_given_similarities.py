@@ -2,7 +2,7 @@
 Which similarity counts?
 ========================
 
-Four matrices say how alike the nodes of a picture are: by color, by place, and twice by chance.
+Four matrices hold similarities of the nodes of a picture: by color, by place, and twice by chance.
 The weights are learned, a convex problem (section 5.1 of the paper).
 """
 

@@ -2,8 +2,8 @@
 Above and below the best clustering
 ===================================
 
-To find the best of all partitions is hard. The spectral relaxation is never below it, local
-search never above, and what lies between them is what nobody knows.
+To find the best of all partitions is hard. The spectral relaxation is never below it, local search
+never above, and the maximum lies between them.
 """
 
 import matplotlib.pyplot as plt

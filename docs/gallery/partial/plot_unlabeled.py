@@ -2,8 +2,8 @@
 Labels for a part only
 ======================
 
-Nobody labels everything. Samples nobody has looked at are −1; the learner completes them and
-learns from its completion, in turns, and charges a metric only for what is known.
+Nobody labels everything. Unlabeled samples are −1; the learner completes them and learns from its
+completion, in turns, and charges a metric only for the labeled parts.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,8 @@
 Better than what costs nothing
 ==============================
 
-Twenty of a hundred features tell the segments; the others change at times of their own. All
-methods use the same exact search, and each has the penalty that suits it best on the training
-sequences.
+Twenty of a hundred features tell the segments; the others change at other times. All methods use
+the same exact search, and each has the penalty that suits it best on the training sequences.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ A first metric
 ==============
 
 Thirty features, three of which change where the labels change. The learner finds which three, and
-what one more segment costs; on a new sequence its segments are those of the labels.
+what one more segment costs; on a new sequence it finds the labeled segments.
 """
 
 from metriclearn import ChangePointMetricLearner
@@ -16,5 +16,6 @@ learner = ChangePointMetricLearner().fit(train.sequences, train.labels)
 figure = learner.plot(test.sequences[0], test.labels[0])
 
 # %%
-# The penalty of a segment was learned, too, and every fit says how far it can be from the optimum.
+# The penalty of a segment was learned, too, and every fit has a certified bound on its distance
+# from the optimum.
 print(learner.penalty_, learner.solution_.relative_gap)

@@ -23,7 +23,7 @@ learner.path_.plot()
 print(learner.strength_, learner.get_mahalanobis_matrix().diagonal().argsort()[-3:])
 
 # %%
-# The path alone, with a validation set of your own, of any large-margin learner:
+# The path alone, with your validation set, of any large-margin learner:
 path = regularization_path(
     ChangePointMetricLearner(regularizer=L1()),
     data.sequences[:6],
