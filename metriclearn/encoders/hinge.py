@@ -36,13 +36,13 @@ from metriclearn.similarities.operators import SimilarityForm
 
 
 class OutputForms(Protocol):
-    """What makes a form A_Z of outputs Z, and the derivative of its values.
+    """Makes a form A_Z of outputs Z, and differentiates its values.
 
-    Another one needs these two methods to be learned from by :class:`StructuredHingeLoss`.
+    :class:`StructuredHingeLoss` learns through any object with these two methods.
     """
 
     def at(self, Z: NDArray, truth: Any) -> tuple[Any, float]:
-        """The form of outputs (T, r), and what its values are divided by to be scores."""
+        """The form of outputs (T, r), and the number that turns its values into scores."""
 
     def slope(self, form: Any, Z: NDArray, partition: Any) -> NDArray:
         """d⟨A_Z, M⟩/dZ at fixed M, (T, r)."""
@@ -53,7 +53,7 @@ class InnerProducts:
 
     See Also
     --------
-    GaussianSimilarities : the other form of outputs.
+    GaussianSimilarities : the form for normalized cuts.
 
     Examples
     --------
@@ -71,20 +71,20 @@ class InnerProducts:
 class GaussianSimilarities:
     """A_Z = W/T with W_ij = exp(−‖z_i − z_j‖²) of the nodes of a graph: normalized cuts.
 
-    With M = FFᵀ and G = W∘M the slope is 4(GZ − Diag(G1)Z)/T, at fixed M: for the leading
-    eigenvectors of loss-augmented inference that is the slope through their projector. It takes
+    With M = FFᵀ and G = W∘M the slope at fixed M is 4(GZ − Diag(G1)Z)/T. For the leading
+    eigenvectors of loss-augmented inference it is the slope through their projector. It takes
     one product of W with K(r + 1) columns. Truths are
     :class:`~metriclearn.similarities.NodeLabels`, whose nodes may stand for several samples.
 
     Parameters
     ----------
     similarity : GaussianSimilarity, optional
-        How W is kept: all pairs, in blocks beyond its ``memory``.
+        How W is stored: all pairs, in blocks beyond its ``memory``.
 
     Raises
     ------
     ValueError
-        From the loss, where nodes do not fit into the memory of the similarity.
+        From the loss, if the nodes do not fit into the memory of the similarity.
 
     References
     ----------
@@ -131,20 +131,20 @@ class HingeValue(NamedTuple):
 
 
 class HingeOfForms(torch.autograd.Function):
-    """Hinges (N,) of N recordings, from λ and their outputs; slopes are slopes of the hinge.
+    """Hinges (N,) of N recordings as a function of λ and their outputs, for autograd.
 
-    ``HingeOfForms.apply(evaluate, penalty, *outputs)``: ``evaluate(arrays, λ)`` returns a
-    :class:`HingeValue` for each float64 array, and is all that depends on form, loss and oracle.
+    Call ``HingeOfForms.apply(evaluate, penalty, *outputs)``. ``evaluate(arrays, λ)`` returns a
+    :class:`HingeValue` for each float64 array; only it depends on form, loss and oracle.
     Memory O(Σ T_i r).
 
     Parameters
     ----------
     *args, **kwargs
-        Of torch; call ``HingeOfForms.apply``.
+        Passed to torch; call ``HingeOfForms.apply``.
 
     See Also
     --------
-    StructuredHingeLoss : what calls it.
+    StructuredHingeLoss : the loss that uses it.
 
     Examples
     --------
@@ -163,7 +163,7 @@ class HingeOfForms(torch.autograd.Function):
         penalty: Tensor,
         *outputs: Tensor,
     ) -> Tensor:
-        """Values of the hinges, for each output."""
+        """The value of the hinge for each output."""
         arrays = [Z.detach().to("cpu", torch.float64).numpy() for Z in outputs]
         found = evaluate(arrays, float(penalty))
         ctx.save_for_backward(*(Z.new_tensor(hinge.slope) for Z, hinge in zip(outputs, found)))
@@ -173,7 +173,7 @@ class HingeOfForms(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, weights: Tensor) -> tuple[Any, ...]:
-        """Slopes of the hinges, times the weights that come back."""
+        """Slopes of the hinges, times the incoming weights."""
         slopes = (weight * slope for weight, slope in zip(weights, ctx.saved_tensors))
         return None, (weights.to(ctx.penalty_slopes) @ ctx.penalty_slopes), *slopes
 
@@ -181,27 +181,25 @@ class HingeOfForms(torch.autograd.Function):
 class StructuredHingeLoss(nn.Module):
     """The mean structured hinge of outputs (T_i, r) against partitions, as a torch loss.
 
-    Inference is exact and runs on the processor, in threads over recordings outside Python's lock.
-    The backward pass takes O(T r): means
-    of the outputs over segments or clusters.
+    Inference is exact and runs on the processor, one recording per thread, without Python's lock.
+    The backward pass takes O(T r): means of the outputs over segments or clusters.
 
     Parameters
     ----------
     loss_scale : float
         α > 0, the scale of ℓ inside the margin. Outputs and penalty grow with √α and α.
     penalty : "learned" or float
-        Penalty λ > 0 of a segment or cluster; "learned" makes it the parameter ``log_penalty``,
-        the only one, which may have a separate learning rate.
+        Penalty λ > 0 of a segment or cluster; "learned" makes it the only parameter of the module,
+        ``log_penalty``, which may have a separate learning rate.
     n_clusters : None or "given"
-        Whether inference knows their number, from the truth; there is no penalty then.
+        Whether inference is given their number, from the truth; then there is no penalty.
     segments : bool
-        Whether every run of equal labels is a cluster, else equal labels are one.
+        True if every run of equal labels is a cluster; False if all equal labels are.
     min_size : int
         Smallest number of samples in a segment.
     oracle : Oracle, optional
-        argmax ⟨A, M⟩. For segments ``ChangePoints`` by default (which other knows partial labels,
-        it is constrained to them); for clusterings ``SpectralRelaxation()`` or ``LocalSearch()``,
-        for similarities ``TopEigenvectors()``.
+        argmax ⟨A, M⟩. For segments ``ChangePoints`` by default; for clusterings
+        ``SpectralRelaxation()`` or ``LocalSearch()``, for similarities ``TopEigenvectors()``.
     forms : OutputForms, optional
         ``InnerProducts()`` by default, or ``GaussianSimilarities()`` for normalized cuts.
     n_jobs : int, optional
@@ -214,12 +212,12 @@ class StructuredHingeLoss(nn.Module):
 
     Notes
     -----
-    Where labels are partial (−1, or :class:`~metriclearn.PartialPartition`), N is the best
-    partition that agrees with the labels under the current outputs, chosen in every call. For
-    segments it is exact, by the constrained program, and ℓ is :class:`~metriclearn.KnownLoss`. For
-    clusterings, whose number of clusters is then given and whose oracle is ``TopEigenvectors()``,
-    it has a cluster for every label, by K-means that keeps labels together and apart, and ℓ is
-    :class:`~metriclearn.FrobeniusLoss` on the rows of labeled samples.
+    If labels are partial (−1, or :class:`~metriclearn.PartialPartition`), N is the best partition
+    that agrees with them under the current outputs, and is found again in every call. For segments
+    the constrained program finds it exactly, and ℓ is :class:`~metriclearn.KnownLoss`. Partial
+    clusterings need ``n_clusters="given"`` and ``TopEigenvectors()``. There N has one cluster per
+    label, from K-means that respects the labels, and ℓ is :class:`~metriclearn.FrobeniusLoss` on
+    the rows of labeled samples.
 
     References
     ----------
@@ -258,7 +256,7 @@ class StructuredHingeLoss(nn.Module):
         component("__call__", "ChangePoints()", optional=True).check(who, "oracle", oracle)
         if not segments and oracle is None:
             raise ValueError(
-                f"{who} needs an oracle for clusters that are no segments, got None; pass "
+                f"{who} needs an oracle for clusters that are not segments, got None; pass "
                 "SpectralRelaxation(), LocalSearch() or, for similarities, TopEigenvectors()."
             )
         self.loss_scale, self.n_clusters, self.segments = loss_scale, n_clusters, segments
@@ -268,7 +266,7 @@ class StructuredHingeLoss(nn.Module):
             self.completion = ConstrainedChangePoints(min_size)
         self.forms = InnerProducts() if forms is None else forms
         self.executor = ThreadExecutor(n_jobs)
-        # a penalty that begins at α leaves no gain to segments beyond those of the truth
+        # at λ = α more segments than in the truth bring no gain, so training begins there
         learned = penalty == "learned"
         first = torch.tensor(float(loss_scale if learned else penalty), dtype=torch.float64).log()
         if learned and n_clusters is None:
@@ -278,7 +276,7 @@ class StructuredHingeLoss(nn.Module):
 
     @property
     def penalty(self) -> Tensor:
-        """λ, or 0 where the number of clusters is known."""
+        """λ, or 0 if the number of clusters is given."""
         return self.log_penalty.exp() * (self.n_clusters is None)
 
     def forward(self, outputs: Sequence[Tensor], truths: Sequence[Any]) -> Tensor:
@@ -292,9 +290,8 @@ class StructuredHingeLoss(nn.Module):
         Raises
         ------
         ValueError
-            If outputs are no such tensors of finite numbers, if there are not as many truths, or
-            not of as many samples, or if clusterings are known in part and inference cannot look at
-            some rows only.
+            If outputs are not such tensors of finite numbers, if truths do not match them in number
+            or length, or if labels of clusterings are partial and the oracle cannot use them.
         """
         if not len(outputs) or not all(map(_is_output, outputs)):
             raise ValueError(
@@ -314,34 +311,28 @@ class StructuredHingeLoss(nn.Module):
         return HingeOfForms.apply(evaluate, self.penalty, *outputs).mean()
 
     def _check_partial(self, clusterings: list[PartialPartition]) -> None:
-        """Refuse clusterings known in part where their loss cannot be part of inference."""
+        """Refuse partial labels of clusterings if the oracle cannot include their loss."""
         who, given = type(self).__name__, self.n_clusters == "given"
         if clusterings and not (given and isinstance(self.oracle, TopEigenvectors)):
             raise ValueError(
-                f"{who} needs oracle=TopEigenvectors() and n_clusters='given' for clusterings of "
-                f"which only some labels are known, got {self.oracle!r} and {self.n_clusters!r}; "
-                "set both, or pass all labels."
+                f"{who} needs oracle=TopEigenvectors() and n_clusters='given' for partial labels "
+                f"of clusterings, got {self.oracle!r} and {self.n_clusters!r}; set both, or pass "
+                "all labels."
             )
         if any(np.all(known.labels < 0) for known in clusterings):
             raise ValueError(
-                f"{who} needs some labels of every clustering to know the number of its clusters; "
-                "leave out those without."
+                f"{who} needs some labels of every clustering, because they determine its number "
+                "of clusters; leave out clusterings without labels."
             )
 
     def evaluate(
         self, arrays: Sequence[NDArray], truths: Sequence[Any], penalty: float
     ) -> list[HingeValue]:
         """The hinge of every recording, with its slopes, from float64 outputs (T_i, r)."""
-        posed = self.executor.each(list(zip(arrays, truths)), self._posed, penalty)
-        forms, counts = [item.augmented for item in posed], [item.n_clusters for item in posed]
-        if hasattr(self.oracle, "many"):  # together, on a device
-            answers = self.oracle.many(forms, counts)
-        else:
-            answers = self.executor.each(list(zip(forms, counts)), lambda ask: self.oracle(*ask))
-        return self.executor.each(list(zip(posed, answers)), self._valued, penalty)
+        return self.executor.each(list(zip(arrays, truths)), self._hinge, penalty)
 
-    def _posed(self, item: tuple[NDArray, Any], penalty: float) -> _Posed:
-        """Loss-augmented inference of one recording: max_M ⟨A + loss, M⟩ − λ Tr M."""
+    def _hinge(self, item: tuple[NDArray, Any], penalty: float) -> HingeValue:
+        """Find M̂, the maximizer of ⟨A + loss, M⟩ − λ Tr M, and compare it with the truth."""
         outputs, truth = item
         Z = center(outputs)  # changes no value of a partition, and keeps digits
         form, unit = self.forms.at(Z, truth)
@@ -352,31 +343,15 @@ class StructuredHingeLoss(nn.Module):
             truth = self.completion(form.shifted(-penalty), count, truth).completing(truth)
         augmented, _ = loss.augment(form, truth, self.loss_scale)
         count = truth.n_clusters if self.n_clusters == "given" else None
-        return _Posed(Z, form, unit, loss, truth, augmented.shifted(-penalty), count)
-
-    def _valued(self, item: tuple[_Posed, Any], penalty: float) -> HingeValue:
-        """Value and slopes from the maximizer M̂."""
-        (Z, form, unit, loss, truth, _, _), answer = item
+        answer = self.oracle(augmented.shifted(-penalty), count)
         more = answer.n_clusters - truth.n_clusters
         charge = self.loss_scale * loss(answer, truth) * truth.n_samples
         value = charge + form.at(answer) - form.at(truth) - penalty * more
         slope = self.forms.slope(form, Z, answer) - self.forms.slope(form, Z, truth)
-        slope -= slope.mean(axis=0)  # of the centering
+        slope -= slope.mean(axis=0)  # centering the outputs centers the slope
         return HingeValue(max(value, 0.0) / unit, slope / unit, -more / unit, answer)
 
 
 def _is_output(Z: Any) -> bool:
     two = isinstance(Z, Tensor) and Z.ndim == 2 and Z.is_floating_point()
     return two and Z.numel() > 0 and bool(torch.isfinite(Z).all())
-
-
-class _Posed(NamedTuple):
-    """A recording's centered outputs, its form and unit, loss and truth, and what to maximize."""
-
-    Z: NDArray
-    form: Any
-    unit: float
-    loss: Any
-    truth: Any
-    augmented: Any
-    n_clusters: int | None

@@ -7,6 +7,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,12 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from metriclearn.encoders.augmentations import JoinedStretches, Recording
 from metriclearn.encoders.networks import Standardization, WindowEncoder
-from metriclearn.encoders.training import Training, features, packed
+from metriclearn.encoders.training import Training, encoded, packed, seeded
 from metriclearn.estimators.inputs import DataSets, check_features, read_data_sets, read_labeled
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner
 from metriclearn.estimators.prediction.segmenter import MahalanobisSegmenter
@@ -46,52 +48,52 @@ from metriclearn.solvers.regularizers import SquaredFrobenius
 class EncoderMetricLearner(MahalanobisSegmenter):
     """Learn features f_θ, a metric of them and the penalty of a segment from segmented recordings.
 
-    The hinge of :class:`StructuredHingeLoss` is minimized over θ and λ by AdamW, with exact
-    loss-augmented inference; then the last layer, a metric B of f_θ(X) and λ, is learned again as
-    the convex problem that it is, so that every model has a certificate for both in ``solution_``.
-    Recordings may have any lengths; the encoder sees each as a whole. ``transform`` returns
-    f_θ(X)L; whatever else the linear learners predict is predicted from it.
+    AdamW minimizes the hinge of :class:`StructuredHingeLoss` over θ and λ, with exact
+    loss-augmented inference. Then the last layer, a metric B of f_θ(X) and λ, is learned again as
+    a convex problem, so ``solution_`` has a certificate for both. Recordings may have any lengths;
+    the encoder sees each as a whole. ``transform`` returns f_θ(X)L, and all predictions of the
+    linear learners are made from it.
 
     Parameters
     ----------
     encoder : callable (n_features) -> nn.Module, or nn.Module
-        From (N, T, P) to (N, T, r): a class such as ``WindowEncoder``, or a ``functools.partial``
-        of one, which is made anew in every fit and can be saved; a module that is there already
-        is copied, and its weights are where training begins.
+        From (N, T, P) to (N, T, r). A class such as ``WindowEncoder``, or a ``functools.partial``
+        of one, makes a new module in every fit and can be saved. A module is copied, and training
+        begins from its weights.
     last_layer : ChangePointMetricLearner
-        Learns B and λ on f_θ(X); by default a full metric, regularized towards the identity, for
-        which the encoder was trained: outputs fit the training recordings better than others, and
-        a free metric would make more of that. What both have, as ``loss_scale``, it gets from here.
+        Learns B and λ on f_θ(X). By default it is a full metric, regularized towards the identity
+        that the encoder was trained for, because a free metric would add to the overfit of the
+        outputs. Parameters that both have, such as ``loss_scale``, are set to the encoder's.
     n_segments : None or "given"
-        Whether inference knows the number of segments, in training from the labels.
+        Whether inference is given the number of segments; in training it is that of the labels.
     min_size : int
         Smallest number of samples in a segment.
     loss_scale : float
         α, see :class:`StructuredHingeLoss`.
     retune : bool
-        Whether the penalty is the one of least loss on the training recordings, found exactly,
-        instead of the penalty of the convex problem. Only where all labels are known.
+        Whether to replace the penalty of the convex problem by the one with the least loss on the
+        training recordings, found exactly. Only if all labels are given.
     n_epochs, batch_size : int
         Passes over the recordings, and recordings in a step.
     learning_rate, penalty_learning_rate, weight_decay : float
-        Of AdamW at their largest, for θ and for log λ, which does not decay.
+        Largest rates of AdamW for θ and for log λ, and the decay of θ.
     augmentations : sequence of callables (recordings, random) -> recordings
         Applied to every batch in turn, see :mod:`metriclearn.encoders.augmentations`.
     validation : float
         Share of the groups that is held out of the epochs; the epoch with the least loss on them is
-        kept. 0: none, and the last epoch is kept. The last layer learns from all.
+        kept. With 0 the last epoch is kept. The last layer learns from all recordings.
     patience : int
-        Epochs without improvement there after which training stops.
+        Training stops after so many epochs without a lower loss on held-out groups.
     checkpoint : path, optional
         File that holds the state after every epoch, from which the same call resumes.
     callbacks : sequence of callbacks
         As for linear learners; a round is an epoch and the objective the mean hinge.
     device : str
-        Where the network is, such as "cuda"; inference runs on the processor.
+        Device of the network, such as "cuda"; inference runs on the processor.
     n_jobs : int, optional
         Threads of inference over recordings, as in joblib.
     random_state : int, RandomState or None
-        Of first weights, order, dropout and augmentations.
+        For first weights, order, dropout and augmentations.
     verbose : bool, optional
         Progress bar at once (True), never (False), or in a terminal when fitting takes long (None).
 
@@ -117,7 +119,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     ValueError
         For parameters, data or labels that cannot be used, and for predictions before ``fit``.
     TypeError
-        From ``pair_distance``: single samples have no recording to be seen in.
+        From ``pair_distance``, because single samples have no context.
 
     Notes
     -----
@@ -194,9 +196,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         ----------
         X : sequence of (T_i, P) arrays, or one
         y : sequence of (T_i,) labels, Partition or PartialPartition, or one
-            Every run of equal labels is a segment, −1 is unknown.
+            Every run of equal labels is a segment; −1 means unlabeled.
         groups : sequence of N labels, optional
-            Recordings of one group are held out together; each is its own by default.
+            Recordings of one group are held out together; by default each is a separate group.
 
         Raises
         ------
@@ -211,51 +213,56 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             )
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
-                "EncoderMetricLearner needs a random_state with a checkpoint, as a call goes on "
-                "only from the same first weights, got None; pass random_state=0."
+                "EncoderMetricLearner needs a random_state with a checkpoint, because training "
+                "resumes only from the same first weights, got None; pass random_state=0."
             )
         shared = ("n_segments", "min_size", "loss_scale", "n_jobs", "verbose")
         last = clone(self.last_layer).set_params(**{name: getattr(self, name) for name in shared})
         self._check(data, truths)
         recordings = list(map(Recording, data.arrays, truths))
-        held = self._held_out(len(recordings), groups)
-        rest = [i for i in range(len(recordings)) if i not in held]
-        training = Training(self, [recordings[i] for i in rest], [recordings[i] for i in held])
-        self.keep_network(training.run())
+        is_held = self._held_out(len(recordings), groups)
+        held, rest = (list(compress(recordings, chosen)) for chosen in (is_held, ~is_held))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with seeded(seed):
+            standardization, network = self._made_network()
+        standardization.fit([X for X, _ in rest], type(self).__name__)
+        training = Training(self, network, seed, rest, held, self._snapshot)
+        self.kept_ = training.run()
         self.history_, self.best_epoch_ = training.history, training.best_epoch
-        self.weights_ = packed(self.encoder_)
-        outputs = self.encode(data.arrays)
+        self.weights_ = packed(self.kept_)
+        outputs = encoded(self.kept_, data.arrays, self.device)
         last.fit(outputs, truths)
         self.components_, self.penalty_ = last.components_, last.penalty_
         self.solution_ = last.solution_
-        known = all(isinstance(truth, Partition) for truth in truths)
-        if self.retune and self.penalty_ is not None and known and len(self.components_):
+        complete = all(isinstance(truth, Partition) for truth in truths)
+        if self.retune and self.penalty_ is not None and complete and len(self.components_):
             forms = [LowRankForm(center(Z) @ self.components_.T) for Z in outputs]
             self.penalty_, _ = best_penalty(forms, truths, min_size=self.min_size)
         return self
 
     @property
     def encoder_(self) -> nn.Module:
-        """The trained encoder; after loading a model it is made again from its weights."""
+        """The trained encoder; a loaded model makes it again from its weights."""
         if not hasattr(self, "kept_"):
             from safetensors.torch import load
 
-            check_parameters(self)  # of a model from elsewhere, whose device may not be here
-            network = self.make_network()
+            check_parameters(self)  # the file may name a device that this machine lacks
+            _, network = self._made_network()
             network.load_state_dict(load(self.weights_.tobytes()))
-            self.keep_network(network)
+            self.kept_ = network  # model files leave it out, as they have ``weights_``
         return self.kept_
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
-        """Refused: an encoder sees samples in their context.
+        """Not supported, because an encoder sees samples in their context.
 
         Raises
         ------
         TypeError
+            Always.
         """
         raise TypeError(
-            "EncoderMetricLearner needs whole recordings, for it sees samples in their context; "
-            "use Euclidean distances between rows of transform(X)."
+            "EncoderMetricLearner needs whole recordings, because it sees samples in their "
+            "context; use Euclidean distances between rows of transform(X)."
         )
 
     def export_onnx(self, path: str | os.PathLike[str]) -> Path:
@@ -266,7 +273,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         Raises
         ------
         ImportError
-            Where onnxscript is missing.
+            If onnxscript is missing.
         """
         check_is_fitted(self)
         optional("onnxscript", "onnx")
@@ -281,7 +288,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
             input_names=["recording"],
             output_names=["features"],
             dynamic_shapes=({1: torch.export.Dim("T", min=2)},),
-            optimize=False,  # which takes 1e-8 for 0, and means of squares are divided by
+            optimize=False,  # it would replace 1e-8 by 0, and divisions need it
             verbose=False,
         )
         assert program is not None
@@ -290,38 +297,33 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return Path(path)
 
     def read_data(self, X: Any) -> DataSets:
-        """The outputs of the encoder for data as in fitting."""
+        """Check data against the training data, and return the outputs of the encoder for them."""
         data = check_features(self, read_data_sets(type(self).__name__, X, single_precision=True))
-        return replace(data, arrays=self.encode(data.arrays), feature_names=None)
-
-    def encode(self, arrays: Any) -> list[NDArray[np.float64]]:
-        """f_θ of every recording, (T, r) each."""
-        network = self.encoder_.eval()
-        with torch.no_grad():
-            return [features(network, X, self.device).cpu().double().numpy() for X in arrays]
+        outputs = encoded(self.encoder_, data.arrays, self.device)
+        return replace(data, arrays=outputs, feature_names=None)
 
     def _check(self, data: DataSets, truths: list[Any]) -> None:
-        """What the last layer would refuse, asked before and not after hours of training."""
+        """Refuse before training whatever the last layer would refuse after it."""
         who = type(self).__name__
-        known = [truth for truth in truths if isinstance(truth, Partition)]
-        if len(known) < len(truths) and self.n_segments == "given":
+        complete = [truth for truth in truths if isinstance(truth, Partition)]
+        if len(complete) < len(truths) and self.n_segments == "given":
             raise ValueError(
-                f"{who} needs n_segments=None for partial labels, as they do not tell the number "
-                "of segments, got 'given'."
+                f"{who} needs n_segments=None for partial labels, as they do not determine the "
+                "number of segments, got 'given'."
             )
-        least = min((truth.sizes.min() for truth in known), default=self.min_size)
+        least = min((truth.sizes.min() for truth in complete), default=self.min_size)
         if least < self.min_size or data.lengths.min() < 2:
             raise ValueError(
                 f"{who} needs 2 samples or more in every recording and labeled segments of at "
                 f"least min_size={self.min_size}, got {data.lengths.min()} and {least}; leave out "
-                "short recordings, or lower min_size, which may be raised after fitting to predict."
+                "short recordings, or lower min_size (it may be raised again after fitting)."
             )
-        if not known and not any(truth.constraints for truth in truths):
-            raise ValueError(f"{who} needs labels, but nothing is known of any recording (all −1).")
-        data.pooled_deviation(who)  # that something varies
+        if not complete and not any(truth.constraints for truth in truths):
+            raise ValueError(f"{who} needs labels, but all labels of all recordings are −1.")
+        data.pooled_deviation(who)  # raises if nothing varies
 
-    def make_network(self) -> nn.Module:
-        """The encoder behind the standardization, untrained."""
+    def _made_network(self) -> tuple[Standardization, nn.Module]:
+        """An untrained standardization, and the network of it and the encoder."""
         first = Standardization(self.n_features_in_)
         given = isinstance(self.encoder, nn.Module)
         encoder = copy.deepcopy(self.encoder) if given else self.encoder(self.n_features_in_)
@@ -330,14 +332,17 @@ class EncoderMetricLearner(MahalanobisSegmenter):
                 f"EncoderMetricLearner needs an encoder that is, or makes, an nn.Module, got "
                 f"{shown(self.encoder)}."
             )
-        parts = OrderedDict(standardization=first, encoder=encoder)
-        return nn.Sequential(parts).to(self.device, torch.float32)
+        network = nn.Sequential(OrderedDict(standardization=first, encoder=encoder))
+        return first, network.to(self.device, torch.float32)
 
-    def keep_network(self, network: nn.Module) -> None:
-        self.kept_ = network  # is left out of model files, which have ``weights_``
+    def _snapshot(self, network: nn.Module, components: NDArray, penalty: float | None) -> Self:
+        """A copy with a network in training, for callbacks and validation."""
+        learner = copy.copy(self)
+        learner.kept_, learner.components_, learner.penalty_ = network, components, penalty
+        return learner
 
-    def _held_out(self, count: int, groups: ArrayLike | None) -> set[int]:
-        """Recordings of the groups that validation takes, drawn at random."""
+    def _held_out(self, count: int, groups: ArrayLike | None) -> NDArray[np.bool_]:
+        """Which recordings validation holds out: those of groups drawn at random."""
         names = np.arange(count) if groups is None else Partition.from_labels(groups).labels  # type: ignore[arg-type]
         if len(names) != count:
             raise ValueError(
@@ -347,8 +352,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         taken = int(np.ceil(self.validation * len(present)))
         if taken >= len(present):
             raise ValueError(
-                f"EncoderMetricLearner needs groups to train on beside those of validation="
-                f"{self.validation}, got {len(present)}; set validation=0, or pass more."
+                f"EncoderMetricLearner needs a group to train on when validation="
+                f"{self.validation} of them are held out, got {len(present)}; set validation=0, or "
+                "pass more groups."
             )
         chosen = np.random.default_rng(0).permutation(present)[:taken]
-        return set(np.flatnonzero(np.isin(names, chosen)).tolist())
+        return np.isin(names, chosen)

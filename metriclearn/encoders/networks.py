@@ -77,6 +77,28 @@ class Standardization(nn.Module):
         self.register_buffer("mean", torch.zeros(n_features))
         self.register_buffer("scale", torch.ones(n_features))
 
+    def fit(self, arrays: Sequence[NDArray], who: str) -> None:
+        """Set means and deviations of all samples; constant columns keep their unit.
+
+        Raises
+        ------
+        ValueError
+            If single precision cannot hold a column, in one sentence about ``who``.
+        """
+        count = sum(map(len, arrays))
+        mean = sum(X.sum(axis=0) for X in arrays) / count
+        deviation = np.sqrt(sum(((X - mean) ** 2).sum(axis=0) for X in arrays) / count)
+        deviation[deviation <= 1e-12 * np.abs(mean)] = 0.0
+        far = np.flatnonzero((deviation > 0) & (deviation < 1e-5 * np.abs(mean)))
+        if len(far):
+            raise ValueError(
+                f"{who} computes in single precision, and needs columns whose mean is at most "
+                f"100 000 times their deviation, got a mean of {mean[far[0]]:.3g} and a deviation "
+                f"of {deviation[far[0]]:.3g} in column {far[0]}; subtract the mean."
+            )
+        self.mean.copy_(torch.as_tensor(mean))
+        self.scale.copy_(torch.as_tensor(np.where(deviation > 0, deviation, 1.0)))
+
     def forward(self, X: Tensor) -> Tensor:
         return (X - self.mean) / self.scale
 

@@ -1,4 +1,4 @@
-"""Epochs of AdamW on the structured hinge of an encoder, which can be killed and resumed."""
+"""Epochs of AdamW on the structured hinge of an encoder; training can be killed and resumed."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ import copy
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from metriclearn.encoders.augmentations import Recording
 from metriclearn.encoders.hinge import StructuredHingeLoss
 from metriclearn.running.atomic import Checkpoint
 from metriclearn.running.callbacks import Progress, ProgressBar
-
-if TYPE_CHECKING:
-    from metriclearn.encoders.learner import EncoderMetricLearner
 
 _WARM_UP = 0.15  # share of all steps in which the learning rate rises; then it falls like a cosine
 _LARGEST_GRADIENT = 1.0  # norm: one recording with a long error must not undo an epoch
@@ -33,89 +29,93 @@ class Training:
 
     Every epoch draws random numbers from the seed and its number, so no generator state has to be
     saved.
+
+    Parameters
+    ----------
+    settings : EncoderMetricLearner
+        Whose parameters are read.
+    network : nn.Module
+        Untrained, with its inputs standardized.
+    seed : int
+    recordings, held : list of Recording
+        To train on, and to choose the best epoch by (possibly none).
+    snapshot : callable (network, components, penalty) -> estimator
+        Makes the estimator that callbacks and validation see.
     """
 
     def __init__(
-        self, learner: EncoderMetricLearner, recordings: list[Recording], held: list[Recording]
+        self,
+        settings: Any,
+        network: nn.Module,
+        seed: int,
+        recordings: list[Recording],
+        held: list[Recording],
+        snapshot: Callable[[nn.Module, NDArray, float | None], Any],
     ) -> None:
-        self.learner, self.recordings, self.held = learner, recordings, held
-        self.seed = int(check_random_state(learner.random_state).randint(2**31 - 1))
-        names = ("n_segments", "min_size", "loss_scale", "n_jobs")
-        with seeded(self.seed):
-            self.network = learner.make_network()
-        self._standardize()
-        options = {name: getattr(learner, name) for name in names}
-        options["n_clusters"] = options.pop("n_segments")
-        self.loss = StructuredHingeLoss(**options).to(learner.device)
+        self.settings, self.network, self.seed = settings, network, seed
+        self.recordings, self.held, self.snapshot = recordings, held, snapshot
+        self.loss = StructuredHingeLoss(
+            loss_scale=settings.loss_scale,
+            n_clusters=settings.n_segments,
+            min_size=settings.min_size,
+            n_jobs=settings.n_jobs,
+        ).to(settings.device)
         fast: Any = {"params": list(self.loss.parameters()), "weight_decay": 0.0}
-        self.rates = [learner.learning_rate, learner.penalty_learning_rate]
+        self.rates = [settings.learning_rate, settings.penalty_learning_rate]
         self.optimizer = torch.optim.AdamW(
-            [{"params": list(self.network.parameters())}, fast], weight_decay=learner.weight_decay
+            [{"params": list(network.parameters())}, fast], weight_decay=settings.weight_decay
         )
         self.history = {name: np.zeros(0) for name in ("hinge", "penalty", "validation")}
-        self.best, self.best_epoch = self.network.state_dict(), 0
+        self.best, self.best_epoch = network.state_dict(), 0
 
     def run(self) -> nn.Module:
-        """The network with the weights that are kept."""
-        learner, n_epochs = self.learner, self.learner.n_epochs
+        """The network with the weights of the best epoch."""
+        settings, epoch = self.settings, 0
         checkpoint = self._checkpoint()
-        epoch = self._resume(checkpoint.load()) if checkpoint else 0
-        with closing(ProgressBar(type(learner).__name__, learner.verbose)) as bar:
-            watchers = [*learner.callbacks] + ([bar] if learner.verbose is not False else [])
-            while epoch < n_epochs and not self._is_over(epoch):
+        if checkpoint:
+            epoch = self._resume(checkpoint.load())
+        with closing(ProgressBar(type(settings).__name__, settings.verbose)) as bar:
+            watchers = [*settings.callbacks] + ([bar] if settings.verbose is not False else [])
+            while epoch < settings.n_epochs:
+                if self.held and epoch - self.best_epoch >= settings.patience:
+                    break
                 with seeded(self.seed + 1 + epoch):
                     hinge = self._epoch(epoch)
                 epoch += 1
                 self._record(epoch, hinge)
                 if checkpoint:
                     checkpoint.save(self._state(epoch))
-                progress = self._progress(epoch)
+                # hinges are never negative, and the first epoch has the scale of all
+                share = hinge / (self.history["hinge"][0] or 1.0)
+                penalty = self.history["penalty"][-1:]
+                progress = Progress(epoch, hinge, 0.0, share, penalty, estimator=self._snapshot)
                 if any([watcher.on_round(progress) for watcher in watchers]):
                     break
         self.network.load_state_dict(self.best)
-        for watcher in learner.callbacks:
+        for watcher in settings.callbacks:
             watcher.on_end(None)
         return self.network.eval()
 
-    def _standardize(self) -> None:
-        """Means and deviations of all training samples; constant columns keep their unit."""
-        first: Any = self.network[0]  # type: ignore[index]
-        arrays = [recording.X for recording in self.recordings]
-        count = sum(map(len, arrays))
-        mean = sum(X.sum(axis=0) for X in arrays) / count
-        deviation = np.sqrt(sum(((X - mean) ** 2).sum(axis=0) for X in arrays) / count)
-        deviation[deviation <= 1e-12 * np.abs(mean)] = 0.0
-        far = np.flatnonzero((deviation > 0) & (deviation < 1e-5 * np.abs(mean)))
-        if len(far):
-            raise ValueError(
-                f"{type(self.learner).__name__} computes in single precision, and needs columns "
-                f"whose mean is at most 100 000 times their deviation, got a mean of "
-                f"{mean[far[0]]:.3g} and a deviation of {deviation[far[0]]:.3g} in column {far[0]};"
-                " subtract the mean."
-            )
-        first.mean.copy_(torch.as_tensor(mean))
-        first.scale.copy_(torch.as_tensor(np.where(deviation > 0, deviation, 1.0)))
-
     def _epoch(self, epoch: int) -> float:
-        """One pass over the recordings in random order; the mean hinge met on the way."""
-        learner, total = self.learner, 0.0
+        """One pass over the recordings in random order; returns the mean hinge of its batches."""
+        settings, total = self.settings, 0.0
         random = np.random.default_rng([self.seed, epoch])
         order = random.permutation(len(self.recordings))
-        starts = range(0, len(order), learner.batch_size)
+        starts = range(0, len(order), settings.batch_size)
         self.network.train()
         for step, start in enumerate(starts):
-            batch: Any = [self.recordings[i] for i in order[start : start + learner.batch_size]]
-            for augmentation in learner.augmentations:
+            batch: Any = [self.recordings[i] for i in order[start : start + settings.batch_size]]
+            for augmentation in settings.augmentations:
                 batch = augmentation(batch, random)
-            outputs = [features(self.network, r.X, learner.device) for r in batch]
-            hinge = self.loss(outputs, [r.truth for r in batch])
+            outputs = [outputs_of(self.network, X, settings.device) for X, _ in batch]
+            hinge = self.loss(outputs, [truth for _, truth in batch])
             if not any(Z.requires_grad for Z in outputs):
                 raise ValueError(
-                    f"{type(learner).__name__} needs an encoder with weights that its outputs have "
-                    "slopes in, got outputs without (detached, or of frozen layers only); learn "
-                    "from features that stay as they are by ChangePointMetricLearner."
+                    f"{type(settings).__name__} needs an encoder with weights to train, got "
+                    "outputs without gradients (detached, or from frozen layers only); fit "
+                    "ChangePointMetricLearner to such features."
                 )
-            progress = (epoch + (step + 1) / len(starts)) / learner.n_epochs
+            progress = (epoch + (step + 1) / len(starts)) / settings.n_epochs
             for group, rate in zip(self.optimizer.param_groups, self.rates):
                 group["lr"] = rate * _warm_up_and_cosine(progress)
             self.optimizer.zero_grad()
@@ -126,7 +126,7 @@ class Training:
         return total / len(order)
 
     def _record(self, epoch: int, hinge: float) -> None:
-        """Extend the history, and keep the weights where they are the best so far."""
+        """Extend the history, and keep the weights if they are the best so far."""
         loss = np.nan
         if self.held:
             loss = -self._snapshot().score(*map(list, zip(*self.held)))
@@ -137,31 +137,18 @@ class Training:
             self.best = copy.deepcopy(self.network.state_dict())
             self.best_epoch = epoch
 
-    def _is_over(self, epoch: int) -> bool:
-        return bool(self.held) and epoch - self.best_epoch >= self.learner.patience
-
-    def _snapshot(self) -> EncoderMetricLearner:
-        """A learner with the network of the moment, B = I and the penalty of the hinge."""
-        learner = copy.copy(self.learner)
-        learner.keep_network(self.network)
-        X = self.recordings[0].X[: max(2, self.learner.min_size)]
-        width = learner.encode([X])[0].shape[1]
-        learner.components_ = np.eye(width)
-        known = learner.n_segments == "given"
-        learner.penalty_ = None if known else float(self.loss.penalty.detach())
-        return learner
-
-    def _progress(self, epoch: int) -> Progress:
-        """What callbacks see: hinges are never negative, and the first epoch's is the scale."""
-        objective, first = self.history["hinge"][-1], self.history["hinge"][0]
-        penalty = self.history["penalty"][-1:]
-        share = objective / first if first > 0 else 0.0
-        return Progress(epoch, objective, 0.0, share, penalty, estimator=self._snapshot)
+    def _snapshot(self) -> Any:
+        """An estimator with the current network, B = I and the penalty of the hinge."""
+        settings, learned = self.settings, float(self.loss.penalty.detach())
+        few = self.recordings[0].X[: max(2, settings.min_size)]
+        (outputs,) = encoded(self.network, [few], settings.device)
+        penalty = None if settings.n_segments == "given" else learned
+        return self.snapshot(self.network, np.eye(outputs.shape[1]), penalty)
 
     def _checkpoint(self) -> Checkpoint | None:
-        """The checkpoint of this training, identified by data, labels, settings and weights."""
-        learner = self.learner
-        if learner.checkpoint is None:
+        """The checkpoint, identified by data, labels, settings and first weights."""
+        settings = self.settings
+        if settings.checkpoint is None:
             return None
         digest = hashlib.sha256()
         for X, truth in [*self.recordings, *self.held]:
@@ -170,14 +157,18 @@ class Training:
             digest.update(repr(getattr(truth, "constraints", "")).encode())  # of partial labels
         digest.update(packed(self.network).tobytes())
         names = ("n_segments", "min_size", "loss_scale", "patience", "augmentations")
-        words = repr([self.network, *(getattr(learner, name) for name in names)])
-        digest.update(re.sub(" at 0x[0-9a-f]+", "", words).encode())  # of functions, by chance
-        settings = (learner.batch_size, learner.n_epochs, learner.weight_decay, *self.rates)
+        words = repr([self.network, *(getattr(settings, name) for name in names)])
+        digest.update(
+            re.sub(" at 0x[0-9a-f]+", "", words).encode()
+        )  # addresses change from run to run
+        numbers = (settings.batch_size, settings.n_epochs, settings.weight_decay, *self.rates)
         identity = np.frombuffer(digest.digest(), dtype=np.uint8)
-        return Checkpoint(os.fspath(learner.checkpoint), type(learner).__name__, identity, settings)
+        return Checkpoint(
+            os.fspath(settings.checkpoint), type(settings).__name__, identity, numbers
+        )
 
     def _state(self, epoch: int) -> dict[str, Any]:
-        """All that decides what follows, as arrays."""
+        """All arrays that the next epochs depend on."""
         state: dict[str, Any] = {"epoch": epoch, "best_epoch": self.best_epoch}
         state |= {f"history.{name}": values for name, values in self.history.items()}
         for part, tensors in self._parts().items():
@@ -194,7 +185,7 @@ class Training:
         }
 
     def _resume(self, state: dict[str, NDArray]) -> int:
-        """Go back to a saved state; how many epochs it has seen."""
+        """Restore a saved state; returns the number of its epochs."""
         if not state:
             return 0
         tensors: dict[str, dict[str, Any]] = {}
@@ -217,7 +208,7 @@ class Training:
         return int(state["epoch"])
 
 
-def features(network: nn.Module, X: NDArray, device: str) -> Tensor:
+def outputs_of(network: nn.Module, X: NDArray, device: str) -> Tensor:
     """The outputs (T, r) for one recording, checked."""
     given = torch.as_tensor(np.ascontiguousarray(X), dtype=torch.float32, device=device)[None]
     outputs = network(given)
@@ -233,6 +224,13 @@ def features(network: nn.Module, X: NDArray, device: str) -> Tensor:
             "learning_rate, or change the unit of the data."
         )
     return outputs[0]
+
+
+@torch.no_grad()
+def encoded(network: nn.Module, arrays: Sequence[Any], device: str) -> list[NDArray[np.float64]]:
+    """f_θ of every recording, (T, r) each, without dropout."""
+    network.eval()
+    return [outputs_of(network, X, device).cpu().double().numpy() for X in arrays]
 
 
 def packed(network: nn.Module) -> NDArray[np.uint8]:
@@ -254,7 +252,7 @@ def _warm_up_and_cosine(progress: float) -> float:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """torch's random numbers from a seed; afterwards the old state is restored."""
+    """Draw torch's random numbers from a seed inside, and restore its state afterwards."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield

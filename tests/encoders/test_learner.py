@@ -127,7 +127,7 @@ def test_the_best_epoch_on_held_out_groups_is_kept() -> None:
     losses = fitted.history_["validation"]
     assert fitted.best_epoch_ == np.argmin(losses) + 1
     assert len(losses) in (8, fitted.best_epoch_ + 2)
-    with pytest.raises(ValueError, match="groups to train on beside"):
+    with pytest.raises(ValueError, match="a group to train on when"):
         learner(validation=0.5).fit(XS, YS, groups=["a"] * 5)
 
 
@@ -359,7 +359,7 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> No
     ("X", "y", "sentence"),
     [
         ([X[:1] for X in XS], [y[:1] for y in YS], "needs 2 samples or more in every recording"),
-        (XS, [np.full(len(y), -1) for y in YS], "nothing is known of any recording"),
+        (XS, [np.full(len(y), -1) for y in YS], "all labels of all recordings are −1"),
         ([X + 1e9 for X in XS], YS, "computes in single precision"),
         ([0.0 * X for X in XS], YS, "needs features that vary"),
     ],
