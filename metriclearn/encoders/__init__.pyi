@@ -1,4 +1,4 @@
-"""The public names of metriclearn.encoders, each told once."""
+"""The public names of metriclearn.encoders."""
 
 from .augmentations import ChannelDropout as ChannelDropout
 from .augmentations import Channels as Channels

@@ -1,8 +1,8 @@
-"""Augmentations: callables from a batch of recordings to another, drawn anew for every batch.
+"""Augmentations: callables that change a batch of recordings at random.
 
-A recording is a pair of its samples (T, P) and its truth; ``augmentation(recordings, random)``
-returns as many, with a ``numpy.random.Generator`` for what is drawn. Rows may be windows: columns
-are then sample by sample, all channels of each, see :class:`Channels`.
+A recording is a pair of samples (T, P) and their truth. ``augmentation(recordings, random)``
+returns as many recordings and draws from a ``numpy.random.Generator``. Rows may be windows; then
+columns hold one sample after the other, each with all channels, see :class:`Channels`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Recording(NamedTuple):
 
     See Also
     --------
-    EncoderMetricLearner : whose ``augmentations`` get and return lists of them.
+    EncoderMetricLearner : its ``augmentations`` take and return lists of recordings.
 
     Examples
     --------
@@ -58,7 +58,7 @@ _LIMITS = {
 
 
 class _Checked:
-    """An augmentation whose parameters are checked when it is made."""
+    """An augmentation that checks its parameters when it is made."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -66,25 +66,25 @@ class _Checked:
 
 
 def _ends(who: str, recording: Recording) -> NDArray:
-    """Change-points of a truth that is known in full."""
+    """Change-points of a truth without unlabeled samples."""
     if not isinstance(recording.truth, Partition):
         raise ValueError(
-            f"{who} needs recordings whose labels are all known, got {recording.truth!r}; leave "
-            "this augmentation out."
+            f"{who} needs recordings with all labels, got {recording.truth!r}; leave this "
+            "augmentation out."
         )
     return recording.truth.change_points
 
 
 @dataclass(frozen=True)
 class Channels(_Checked):
-    """What augmentations of raw signals know: which columns are samples, and of which channel.
+    """The layout of raw signals in columns: which are samples, and of which channel.
 
     Parameters
     ----------
     n_channels : int
         C; a row holds whole samples of all channels.
     n_given : int
-        Columns at the end that are no raw samples, and stay as they are.
+        Columns at the end that are not raw samples; they stay unchanged.
 
     Raises
     ------
@@ -112,14 +112,14 @@ class Channels(_Checked):
         Raises
         ------
         ValueError
-            If the columns are no whole samples.
+            If the columns are not whole samples.
         """
         T, n_raw = len(X), X.shape[1] - self.n_given
         if not 1 <= self.n_channels <= n_raw or n_raw % self.n_channels:
             raise ValueError(
                 f"{type(self).__name__} needs rows of whole samples of n_channels="
                 f"{self.n_channels} channels before n_given={self.n_given} other columns, got "
-                f"{X.shape[1]} columns; set both as the data are."
+                f"{X.shape[1]} columns; set both to match the data."
             )
         samples = X[:, :n_raw].reshape(T, -1, self.n_channels)
         return np.hstack([change(samples).reshape(T, n_raw), X[:, n_raw:]])
@@ -127,7 +127,7 @@ class Channels(_Checked):
 
 @dataclass(frozen=True)
 class Scaling(Channels):
-    """Every channel of a recording times exp(s), s normal with a standard deviation.
+    """Multiply every channel of a recording by exp(s), s normal with a standard deviation.
 
     Parameters
     ----------
@@ -164,10 +164,10 @@ class Scaling(Channels):
 
 @dataclass(frozen=True)
 class Rotation(Channels):
-    """The axes of a device turned in space, for all of a recording.
+    """Turn the axes of a device in space, alike for all samples of a recording.
 
-    Channels come in threes, x, y and z of one sensor each, and all sensors turn alike, around a
-    random axis by an angle that is normal with a standard deviation.
+    Channels come in threes, x, y and z of each sensor. All sensors turn together around a random
+    axis, by a normal angle with a standard deviation.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class Rotation(Channels):
         """The recordings, turned."""
         if self.n_channels % 3:
             raise ValueError(
-                f"Rotation needs channels in threes, x, y and z of one sensor each, got "
+                f"Rotation needs channels in threes, x, y and z of each sensor, got "
                 f"{self.n_channels}; leave this augmentation out."
             )
         vectors = random.normal(size=(len(recordings), 3))
@@ -214,7 +214,7 @@ class Rotation(Channels):
 
 @dataclass(frozen=True)
 class Noise(_Checked):
-    """Normal noise on every sample, as a share of the standard deviation of its column.
+    """Add normal noise to every sample, as a share of the standard deviation of its column.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class Noise(_Checked):
 
 @dataclass(frozen=True)
 class ChannelDropout(Channels):
-    """Channels of a recording replaced by 0, each with a probability.
+    """Replace channels of a recording by 0, each with a probability.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ class ChannelDropout(Channels):
 
 @dataclass(frozen=True)
 class TimeReversal(Channels):
-    """Recordings that run backwards, inside windows too, each with a probability.
+    """Reverse recordings in time, inside windows too, each with a probability.
 
     Parameters
     ----------
@@ -316,10 +316,10 @@ class TimeReversal(Channels):
 
 @dataclass(frozen=True)
 class JoinedStretches(_Checked):
-    """The beginning of a recording and the end of the next one of the batch, with a probability.
+    """Join the beginning of a recording to the end of the next in its batch, with a probability.
 
-    Each is cut between a quarter and three quarters of its length; where they meet is a change.
-    A recording that is alone in its batch stays as it is: ``batch_size`` needs to be 2 at least.
+    Each is cut between a quarter and three quarters of its length, and a change lies where they
+    meet. A recording that is alone in its batch stays unchanged, so ``batch_size`` is at least 2.
 
     Parameters
     ----------

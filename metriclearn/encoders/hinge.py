@@ -1,12 +1,12 @@
 """The structured hinge of any network's outputs, with its exact slope, for torch.
 
-With Z = f_θ(X) the outputs for a recording of T samples and A_Z a form of them, the hinge is that
-of the linear learners (Lajugie, Arlot & Bach, Eq. (9)),
+With outputs Z = f_θ(X) for a recording of T samples and a form A_Z of them, the hinge is the same
+as for the linear learners (Lajugie, Arlot & Bach, Eq. (9)),
 
     L(Z, λ) = (1/T) { max_M [ ⟨A_Z, M⟩ + αT ℓ(M, N) − λ Tr M ] − ⟨A_Z, N⟩ + λ K }.
 
-Its maximum is found by the same oracles, exactly and without a T×T array. Wherever the maximizer
-M̂ is unique its slope is (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T, by Danskin's theorem, and (K − Tr M̂)/T
+The same oracles find its maximum, exactly and without a T×T array. Wherever the maximizer M̂ is
+unique, its slope is (d⟨A_Z, M̂⟩/dZ − d⟨A_Z, N⟩/dZ) / T, by Danskin's theorem, and (K − Tr M̂)/T
 for the penalty λ.
 """
 

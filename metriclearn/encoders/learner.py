@@ -65,7 +65,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         that the encoder was trained for, because a free metric would add to the overfit of the
         outputs. Parameters that both have, such as ``loss_scale``, are set to the encoder's.
     n_segments : None or "given"
-        Whether inference is given the number of segments; in training it is that of the labels.
+        Whether inference is given the number of segments; in training it comes from the labels.
     min_size : int
         Smallest number of samples in a segment.
     loss_scale : float
@@ -342,7 +342,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         return learner
 
     def _held_out(self, count: int, groups: ArrayLike | None) -> NDArray[np.bool_]:
-        """Which recordings validation holds out: those of groups drawn at random."""
+        """Which recordings validation holds out; it draws whole groups at random."""
         names = np.arange(count) if groups is None else Partition.from_labels(groups).labels  # type: ignore[arg-type]
         if len(names) != count:
             raise ValueError(

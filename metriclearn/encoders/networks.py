@@ -1,7 +1,7 @@
-"""Encoders from samples with context to features: plain modules, to be used, copied and changed.
+"""Encoders from samples with context to features: plain torch modules to use, copy and change.
 
-Every module here takes the number of input features first, so that a learner can make it, and maps
-a batch (N, T, P) of N recordings to (N, T, r), one row of features for every row of the input.
+The first argument of every module is the number of input features, so that a learner can make it.
+A module maps a batch (N, T, P) of N recordings to (N, T, r), a row of features for every input row.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _SIZES |= {"kernel_size": _COUNT, "n_channels": either(None, _COUNT), "dropout":
 
 
 class Standardization(nn.Module):
-    """(X − mean) / scale of every column, with numbers that are saved with the weights.
+    """(X − mean) / scale of every column; both are saved with the weights.
 
     Parameters
     ----------
     n_features : int
-        P. Until ``mean`` and ``scale`` are set, nothing is changed.
+        P. Until ``fit`` sets ``mean`` and ``scale``, inputs stay unchanged.
 
     Raises
     ------
@@ -58,7 +58,7 @@ class Standardization(nn.Module):
 
     See Also
     --------
-    EncoderMetricLearner : which puts it in front of its encoder.
+    EncoderMetricLearner : puts it in front of its encoder.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class TemporalBlock(nn.Module):
         Rows between neighboring entries of the kernel.
     dropout : float
     causal : bool
-        Whether row t sees rows up to t only.
+        Whether row t sees only rows up to t.
 
     Raises
     ------
@@ -124,7 +124,7 @@ class TemporalBlock(nn.Module):
 
     See Also
     --------
-    TemporalConvolution : an encoder of such blocks, for raw signals.
+    TemporalConvolution : an encoder made of such blocks, for raw signals.
 
     Examples
     --------
@@ -154,30 +154,30 @@ class TemporalBlock(nn.Module):
 class TemporalConvolution(nn.Module):
     """Features of windows of raw signals: convolutions inside every window, then over windows.
 
-    A row of the input is a window of raw samples, sample by sample with all channels of each, and
-    after them any columns that are features already. Two convolutions over the samples of a window
-    are pooled to their mean, their largest value and the logarithm of their standard deviation;
-    residual dilated convolutions over the rows, 1, 2, 4 … rows apart, add context. Without
-    ``n_given`` and with one row per sample (P channels) this is a temporal convolution alone.
+    An input row is a window of raw samples, each with all channels, followed by any columns that
+    are already features. Two convolutions run over the samples of a window, and are pooled to their
+    mean, their maximum and the logarithm of their standard deviation. Residual convolutions over
+    the rows, dilated 1, 2, 4 … rows, add context. With one sample per row (P channels) and without
+    ``n_given`` only these remain.
 
     Parameters
     ----------
     n_features : int
-        P, columns of the input: samples × channels, and those given.
+        P, columns of the input: samples × channels + ``n_given``.
     n_channels : int, optional
-        Channels of the raw signals; by default every column is one, so that a row is one sample.
+        Channels of the raw signals; by default every column is a channel and a row is one sample.
     n_given : int
-        Columns at the end that are no raw samples.
+        Columns at the end that are not raw samples.
     n_outputs : int
         r.
     width : int
         Channels of all convolutions.
     n_blocks, kernel_size : int
-        Of the convolutions over rows; a row sees (kernel_size − 1)(2^n_blocks − 1) other ones.
+        Of the convolutions over rows; a row sees (kernel_size − 1)(2^n_blocks − 1) other rows.
     dropout : float
         Share of the output of each block that is dropped in training.
     causal : bool
-        Whether a row sees earlier rows only, for signals that are still coming in.
+        Whether a row sees only earlier rows, for live signals.
 
     Raises
     ------
@@ -242,7 +242,7 @@ class TemporalConvolution(nn.Module):
         if self.n_raw > self.n_channels:
             windows = raw.unflatten(2, (-1, self.n_channels)).flatten(0, 1).transpose(1, 2)
             inside = self.window(windows)
-            # of two samples one column is left, which has no spread
+            # a window of two samples leaves one column, which has no spread
             spread = torch.log(inside.std(2, correction=int(inside.shape[2] > 1)) + 1e-2)
             pooled = torch.cat([inside.mean(2), inside.amax(2), spread], 1)
             raw = pooled.unflatten(0, X.shape[:2])
@@ -250,7 +250,7 @@ class TemporalConvolution(nn.Module):
 
 
 class WindowEncoder(nn.Module):
-    """A perceptron over every row and its neighbors, for features that are there already.
+    """A perceptron over every row and its neighbors, for inputs that are already features.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ class WindowEncoder(nn.Module):
     width : int
         Units of the two hidden layers.
     context : int
-        Rows on each side that are looked at, too; zeros beyond the ends.
+        Neighboring rows on each side that it sees, too; zeros beyond the ends.
     dropout : float
         Share of hidden units that is dropped in training.
 
@@ -301,7 +301,7 @@ class WindowEncoder(nn.Module):
 
 
 class Columns(nn.Module):
-    """An encoder that reads the first columns of its input only.
+    """An encoder that reads only the first columns of its input.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ class Columns(nn.Module):
     encoder : callable (n_features) -> nn.Module
         A class such as ``WindowEncoder``, or a ``functools.partial`` of one; called with ``stop``.
     stop : int
-        The column after the last that it reads, P at most.
+        Number of columns that it reads, at most P.
 
     Raises
     ------
@@ -335,7 +335,7 @@ class Columns(nn.Module):
         super().__init__()
         if stop > n_features:
             raise ValueError(
-                f"Columns needs stop ≤ {n_features}, the columns there are, got {stop}."
+                f"Columns needs stop ≤ {n_features}, the number of columns, got {stop}."
             )
         self.stop = stop
         self.encoder = encoder(stop)
@@ -346,19 +346,18 @@ class Columns(nn.Module):
 
 
 class Normalized(nn.Module):
-    """Outputs of one size in every recording: centered, with a learned mean square of its rows.
+    """Give the outputs the same mean square in every recording, so that one penalty suits all.
 
-    Devices, rooms and people make recordings whose features differ little or much throughout; a
-    penalty of a segment suits all of them only at one scale. Rows are (z_t − z̄) s / σ with the mean
-    z̄ and σ² = Σ_t ‖z_t − z̄‖² / T of the recording, and s learned.
+    Features of different devices, rooms and people differ in scale. Rows become (z_t − z̄) s / σ,
+    with the mean z̄ and σ² = Σ_t ‖z_t − z̄‖² / T of the recording, and a learned s.
 
     Parameters
     ----------
     n_features : int
         P, columns of the input.
     encoder : callable (n_features) -> nn.Module
-        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. It may look ahead: so
-        does σ.
+        A class such as ``WindowEncoder``, or a ``functools.partial`` of one. It may look ahead,
+        as σ does too.
 
     Raises
     ------
@@ -367,8 +366,8 @@ class Normalized(nn.Module):
 
     References
     ----------
-    Ulyanov, Vedaldi & Lempitsky, Instance normalization, arXiv:1607.08022, 2016, which has a σ for
-    each feature.
+    Ulyanov, Vedaldi & Lempitsky, Instance normalization, arXiv:1607.08022, 2016 (with a σ for each
+    feature).
 
     Examples
     --------
@@ -393,11 +392,11 @@ class Normalized(nn.Module):
 
 
 class Ensemble(nn.Module):
-    """Encoders from other first weights side by side, whose form is the mean of their forms.
+    """Encoders with different first weights, whose form is the mean of their forms.
 
-    Outputs stand side by side, divided by √n, so that ⟨ZZᵀ, M⟩ is the mean over the n encoders. In
-    training every recording is seen by one of them, drawn at random, so that they learn apart and
-    err apart; it takes n times the epochs of one.
+    Outputs are concatenated and divided by √n, so that ⟨ZZᵀ, M⟩ is the mean over the n encoders. In
+    training one encoder, drawn at random, sees each recording, so their errors are independent.
+    Training takes n times the epochs of one encoder.
 
     Parameters
     ----------
@@ -434,7 +433,7 @@ class Ensemble(nn.Module):
         self.encoders = nn.ModuleList(encoder(n_features) for _ in range(n_encoders))
 
     def forward(self, X: Tensor) -> Tensor:
-        """(N, T, P) -> (N, T, nr); of one encoder, (N, T, r), in training."""
+        """(N, T, P) -> (N, T, nr); in training (N, T, r), from one encoder."""
         if self.training:
             return self.encoders[int(torch.randint(len(self.encoders), ()))](X)
         outputs = torch.cat([encoder(X) for encoder in self.encoders], 2)
@@ -442,20 +441,19 @@ class Ensemble(nn.Module):
 
 
 class FrozenEncoder(nn.Module):
-    """Features of a pretrained module, which stays as it is, in front of layers that are trained.
+    """Features of a pretrained module, which stays fixed, in front of trainable layers.
 
     Parameters
     ----------
     n_features : int
         P, columns of the input.
     module : nn.Module, or callable () -> nn.Module
-        From a batch of windows ``(n, *shape)`` to features, any shape (n, …). A class, or a
-        ``functools.partial`` of one, can be saved with a model; a module that is there already
-        cannot.
+        From a batch of windows ``(n, *shape)`` to features of any shape (n, …). A class, or a
+        ``functools.partial`` of one, can be saved with a model; a module cannot.
     shape : sequence of int
-        Shape of the window that a row holds, row-major; (P,) by default.
+        Shape of the window in a row, row-major; (P,) by default.
     head : callable (n_features) -> nn.Module, optional
-        Layers that are trained, such as ``partial(WindowEncoder, n_outputs=8)``.
+        Trainable layers, such as ``partial(WindowEncoder, n_outputs=8)``.
     batch_size : int
         Windows at a time.
 
@@ -499,14 +497,14 @@ class FrozenEncoder(nn.Module):
         if prod(self.shape) != n_features:
             raise ValueError(
                 f"FrozenEncoder needs a shape of {n_features} values, got {shown(shape)}; pass the "
-                "shape of the window that a row holds."
+                "shape of the window in a row."
             )
         self.batch_size = batch_size
         self.width = self._features(torch.zeros(1, 1, n_features)).shape[2]
         self.head = nn.Identity() if head is None else head(self.width)
 
     def train(self, mode: bool = True) -> FrozenEncoder:
-        """Training mode, of the head only."""
+        """Set the training mode of the head; the module stays in evaluation mode."""
         super().train(mode)
         self.module.eval()
         return self
@@ -514,7 +512,7 @@ class FrozenEncoder(nn.Module):
     @torch.no_grad()
     def _features(self, X: Tensor) -> Tensor:
         windows = X.reshape(-1, *self.shape)
-        # an exported program takes all at once, as the number of batches would not be free
+        # exported programs take one batch, as they would fix the number of batches
         batches = [windows] if torch.compiler.is_exporting() else windows.split(self.batch_size)
         features = torch.cat([self.module(batch).flatten(1) for batch in batches])
         return features.unflatten(0, X.shape[:2])
@@ -528,9 +526,9 @@ class FrozenEncoder(nn.Module):
 class FrozenFeatures(StatelessTransformer):
     """Outputs of a pretrained module as features of pictures, sound, or windows of signals.
 
-    A descriptor for the features of recordings: ``VideoFeatures(descriptors=[…])`` for pictures,
-    ``SoundWindows(…)`` for sound. What it returns has no slope; in front of layers that are
-    trained stands :class:`FrozenEncoder`.
+    Use it as a descriptor: ``VideoFeatures(descriptors=[…])`` for pictures, ``SoundWindows(…)``
+    for sound. Its outputs have no gradient; :class:`FrozenEncoder` goes in front of trainable
+    layers.
 
     Parameters
     ----------
@@ -575,28 +573,28 @@ class FrozenFeatures(StatelessTransformer):
         Raises
         ------
         ValueError
-            If windows are of another shape or no finite numbers, or features are not finite.
+            If windows have another shape or are not finite numbers, or features are not finite.
         """
         self.fit()
         given = real_array(type(self).__name__, "windows", X, None, single_precision=True)
-        with np.errstate(over="ignore"):  # features are not finite then
-            windows = np.array(given, dtype=np.float32)  # torch does not read arrays that are views
+        with np.errstate(over="ignore"):  # the check below refuses infinite features
+            windows = np.array(given, dtype=np.float32)  # a copy, as torch cannot read some views
         if windows.shape[1:] != tuple(self.shape) or not len(windows):
             raise ValueError(
                 f"FrozenFeatures needs windows (n, {', '.join(map(str, self.shape))}), got shape "
-                f"{windows.shape}; set shape as the data are."
+                f"{windows.shape}; set shape to match the data."
             )
         with torch.no_grad():
             rows = self._encoder()(torch.as_tensor(windows).flatten(1)[None])[0]
         if not torch.isfinite(rows).all():
             raise ValueError(
                 "FrozenFeatures needs a module with finite outputs, got NaN or infinity; scale the "
-                "data as those that it was trained on."
+                "data like the data it was trained on."
             )
         return rows.double().numpy()
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """``frozen0`` …, as many as the module has outputs."""
+        """``frozen0`` …, one name for each output of the module."""
         return np.array([f"frozen{i}" for i in range(self._encoder().width)], dtype=object)
 
     def _encoder(self) -> FrozenEncoder:

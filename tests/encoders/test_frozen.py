@@ -78,5 +78,5 @@ def test_windows_of_signals_and_what_is_refused() -> None:
 
 
 def test_columns_that_are_not_there_are_refused() -> None:
-    with pytest.raises(ValueError, match="Columns needs stop ≤ 5, the columns there are, got 9"):
+    with pytest.raises(ValueError, match="Columns needs stop ≤ 5, the number of columns, got 9"):
         Columns(5, WindowEncoder, 9)
