@@ -64,7 +64,7 @@ def test_a_linear_encoder_reaches_the_certified_optimum() -> None:
     loss = StructuredHingeLoss()
     truths = [Partition.from_runs(y) for y in YS]
     optimizer = torch.optim.Adam([*layer.parameters(), *loss.parameters()])
-    best, n_steps = np.inf, 250
+    best, n_steps = np.inf, 400
     for step in range(n_steps):
         optimizer.param_groups[0]["lr"] = 0.2 * (1.0 - step / n_steps) ** 2 + 1e-4
         metric = layer.weight.T @ layer.weight
