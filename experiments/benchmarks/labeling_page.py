@@ -112,9 +112,9 @@ def corrections(tiny: bool, repeats: int) -> list[dict[str, Any]]:
         said = {one.name: known_of(e, T // 20, count) for one, e in zip(recordings, ends)}
 
         def answer(group: Group = group, said: dict = said) -> Any:
-            known = group.known(said)
-            group.learn(known)
-            return group.segment(known)
+            labels = group.labels(said)
+            group.learn(labels)
+            return group.segment(labels)
 
         answer()  # the first correction; later ones begin with its metric
         timing = in_turns({"answer": answer}, repeats)["answer"]

@@ -1,4 +1,6 @@
-"""Tests of metriclearn.annotate.learning: what is known holds, and the rest is best."""
+"""Learning on the label page: segments agree with the labels, and the rest is the best."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,14 +8,16 @@ import pytest
 from metriclearn import (
     EXACTLY_ONE,
     NO_CHANGE,
+    ChangePointMetricLearner,
     LowRankForm,
     PartialPartition,
     Partition,
     Region,
     boundary_margins,
 )
-from metriclearn.annotate.learning import segment_known
+from metriclearn.annotate.learning import Group
 from metriclearn.annotate.project import Annotation, known_rows, read_annotations, segments_of
+from metriclearn.annotate.signals import Recording
 
 
 def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, PartialPartition]:
@@ -31,26 +35,24 @@ def _random_case(seed: int) -> tuple[np.ndarray, np.ndarray, PartialPartition]:
     return X, generator.normal(size=(2, 2)), known
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_best_segmentation_and_margins_of_the_constrained_program(seed: int) -> None:
-    X, components, known = _random_case(seed)
-    form = LowRankForm(X @ components.T)
-    margins, sure = segment_known(X, components, 2.0, known)
-    exact = boundary_margins(form.shifted(-2.0), known=known)
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("one_change", [False, True])
+def test_segments_agree_with_labels_and_are_best(seed: int, one_change: bool) -> None:
+    X, components, labels = _random_case(seed)
+    if one_change:
+        labels = PartialPartition(len(X), regions=[Region(10, 26, EXACTLY_ONE)])
+    learner = ChangePointMetricLearner()
+    learner.components_, learner.penalty_ = components, 2.0
+    recording = Recording("x", "table", Path("x.csv"), X, ["a", "b"], 1.0, float(len(X)))
+    (margins,) = Group([recording], learner).segment([labels])
+    form = LowRankForm(X @ components.T).shifted(-2.0)
+    exact = boundary_margins(form, known=labels, tolerance=1)
     np.testing.assert_array_equal(margins.change_points, exact.change_points)
-    assert np.all(np.isinf(margins.losses[sure]))
-    borders = [t for region in known.constraints for t in (region.start, region.stop)]
-    free = ~sure & ~np.isin(margins.change_points[:-1], borders)
+    labeled = [r.start + 1 for r in labels.constraints if r.stop - r.start == 2 and r.kind.fewest]
+    ends = margins.change_points[:-1]
+    assert np.all(np.isinf(margins.losses[np.isin(ends, labeled)]))
+    free = [all(abs(t - other) > 1 for other in labeled) for t in ends]
     np.testing.assert_allclose(margins.losses[free], exact.losses[free], rtol=1e-6, atol=1e-8)
-    assert np.all(margins.losses[~sure] <= exact.losses[~sure] + 1e-8)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_region_with_one_change_has_one(seed: int) -> None:
-    X, components, _ = _random_case(seed)
-    known = PartialPartition(len(X), regions=[Region(10, 26, EXACTLY_ONE)])
-    margins, _ = segment_known(X, components, 2.0, known)
-    assert known.allows(Partition(ends=margins.change_points))
 
 
 def test_rows_of_annotations() -> None:
