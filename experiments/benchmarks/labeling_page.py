@@ -166,8 +166,8 @@ class Visit:
         """Until all is saved and learned from."""
         status = "return document.getElementById('status').textContent"
         while not (text := self.browser.execute_script(status)).startswith(
-            ("Saved,", "Nothing")
-        ) or ("learning" in text or "checking" in text):
+            ("Saved.", "No labels")
+        ) or ("Learning" in text or "checking" in text):
             time.sleep(0.1)
 
     def size(self, width: int, height: int, scheme: str) -> None:

@@ -87,7 +87,7 @@ class Page:
 
     def saved(self) -> None:
         """Wait until all is saved and learned from."""
-        words = ("Saved, learned", "Saved, nothing to learn", "Nothing said yet, nothing")
+        words = ("Saved. Learned", "Saved. The model needs", "No labels yet")
         self.until(lambda: self.browser.execute_script(STATUS).startswith(words))
         self.until(lambda: "checking" not in self.browser.execute_script(STATUS))
 

@@ -1,4 +1,4 @@
-// The page: what is known, sent to the server with every change; what it has learned, shown.
+// The page: it sends every change of labels to the server, and shows what the model has learned.
 
 /* global uPlot */
 
@@ -9,25 +9,25 @@ const find = (id) => document.getElementById(id);
 const COLORS = 9;
 const LANES = 6;
 const KEYS = [
-  ["Click", "a boundary there (near one of the model: exactly that one)"],
-  ["Drag", "across: mark a stretch; a boundary: move it"],
-  ["Click below", "beside You or Model: mark the segment there"],
-  ["1 – 9", "label the stretch, or the segment at the cursor"],
-  ["N", "no change in the stretch"],
-  ["O", "one change in the stretch, somewhere"],
-  ["U", "nothing known of the stretch"],
-  ["A", "accept what the model says of the stretch, or of all that is shown"],
-  ["Delete", "the chosen boundary"],
-  ["Enter", "next question"],
-  ["← →", "move the cursor (Shift: further; Alt: the chosen boundary)"],
-  ["B", "a boundary at the cursor"],
-  ["[  ]", "begin and end of a stretch at the cursor"],
-  [",  .", "choose the boundary before or after"],
-  ["↑ ↓", "other recordings"],
-  ["+  −  0", "zoom in, out, all (wheel; Shift+wheel moves along)"],
-  ["Space", "play and stop"],
-  ["Ctrl+Z", "undo; Ctrl+Shift+Z or Ctrl+Y: do it again"],
-  ["Esc", "choose nothing"],
+  ["Click", "set a boundary (near a boundary of the model: exactly there)"],
+  ["Drag", "select a stretch; on a boundary: move it"],
+  ["Click below", "in the rows You and Model: select the segment there"],
+  ["1 – 9", "label the selection, or the segment at the cursor"],
+  ["N", "mark the selection: no change"],
+  ["O", "mark the selection: exactly one change, anywhere"],
+  ["U", "remove all labels from the selection"],
+  ["A", "accept the model's segments in the selection, or in view"],
+  ["Delete", "delete the selected boundary"],
+  ["Enter", "go to the next question"],
+  ["← →", "move the cursor (Shift: faster; Alt: move the selected boundary)"],
+  ["B", "set a boundary at the cursor"],
+  ["[  ]", "start and end a selection at the cursor"],
+  [",  .", "select the previous or next boundary"],
+  ["↑ ↓", "open the previous or next recording"],
+  ["+  −  0", "zoom in, zoom out, show all (wheel: zoom; Shift+wheel: scroll)"],
+  ["Space", "play or pause"],
+  ["Ctrl+Z", "undo; Ctrl+Shift+Z or Ctrl+Y: redo"],
+  ["Esc", "clear the selection"],
 ];
 
 const state = {
@@ -38,7 +38,7 @@ const state = {
 };
 let timeline, curve, media, saving = Promise.resolve();
 
-// ---- what is known
+// ---- labels
 
 const known = (name = state.current.name) => state.annotations[name] ?? [];
 const shownList = () => state.dragged ?? known();
@@ -47,7 +47,7 @@ const color = (label) => {
   return index < 0 ? timeline.color("known") : timeline.color(`c${(index % COLORS) + 1}`);
 };
 
-// Change annotations ({name: list}) or labels: shown at once, saved in the background, undoable.
+// Change annotations ({name: list}) or labels: show at once, save in the background, allow undo.
 function commit(annotations, labels = state.labels, record = true) {
   const before = { annotations: {}, labels: state.labels };
   for (const name of Object.keys(annotations)) before.annotations[name] = known(name);
@@ -76,7 +76,7 @@ async function save(annotations, labels, before) {
       [state.done, state.undone] = [answer.status === 409 ? [] : state.done.slice(0, -1), []];
     }
   } catch {
-    toast("The server does not answer: start metriclearn label again and open the address it prints. The last change is not saved.");
+    toast("The server does not answer, so the last change is not saved. Run metriclearn label again and open the address it prints.");
     Object.assign(state.annotations, before.annotations);
     state.labels = before.labels;
     state.done.pop();
@@ -86,13 +86,13 @@ async function save(annotations, labels, before) {
   refresh();
 }
 
-// What can be undone outlives a reload of this window, as long as nobody else has changed anything.
+// Undo survives a reload of this window, unless the annotations were changed elsewhere.
 function remember() {
   const { revision, done, undone } = state;
   try {
     sessionStorage.setItem("undo", JSON.stringify({ revision, done: done.slice(-100), undone }));
   } catch {
-    sessionStorage.removeItem("undo"); // too much to be kept
+    sessionStorage.removeItem("undo"); // too large to store
   }
 }
 
@@ -136,7 +136,7 @@ function replay({ annotations, labels }) {
 
 const edit = (list) => commit({ [state.current.name]: list });
 
-// The stretch that a mark is for: the chosen one, or the segment around the cursor.
+// The stretch to mark: the selection, or the segment around the cursor.
 function target() {
   if (state.selection) return state.selection;
   const ends = [0, ...boundaries().map((one) => one.time), state.current.seconds];
@@ -150,10 +150,10 @@ function say(kind, label) {
   edit(kind ? edits.mark(known(), start, end, kind, label) : edits.erase(known(), start, end));
 }
 
-// What the model says becomes what is known.
+// Turn the model's segments into labels.
 function accept() {
   const said = state.learned.recordings[state.current.name];
-  if (!said) return toast("There is nothing to accept yet: set a boundary, and say what lies around it.");
+  if (!said) return toast("The model has no segments yet: set a boundary, and label the stretches around it.");
   const [start, end] = state.selection ?? [timeline.from, timeline.to];
   const inside = said.boundaries.map(edits.rounded).filter((t) => t > start && t < end);
   let list = edits.erase(known(), start, end);
@@ -164,7 +164,7 @@ function accept() {
     list = edits.mark(list, ends[i], ends[i + 1], label ? "segment" : "no change", label);
     if (i) list = edits.part(list, ends[i]);
   }
-  // equal neighbors were joined before their boundary was set
+  // after the loop, as setting a boundary divides neighbors that mark() has joined
   edit(list);
 }
 
@@ -177,14 +177,14 @@ function label(number) {
 function addLabel(text) {
   const name = text.trim();
   if (!name) return;
-  if (name === "unknown") return toast("“unknown” stands for what nobody has annotated; use another word.");
+  if (name === "unknown") return toast("“unknown” is reserved for unlabeled stretches; use another word.");
   if (!state.labels.includes(name)) commit({}, [...state.labels, name]);
   if (state.selection) say("segment", name);
 }
 
 function rename(index) {
   const was = state.labels[index];
-  const name = prompt(`Another word for “${was}” everywhere:`, was)?.trim();
+  const name = prompt(`Rename “${was}” in all recordings to:`, was)?.trim();
   if (!name || name === was) return;
   const renamed = {};
   for (const [recording, list] of Object.entries(state.annotations)) {
@@ -195,7 +195,7 @@ function rename(index) {
   commit(renamed, labels.filter((one, i) => labels.indexOf(one) === i));
 }
 
-// ---- what is drawn
+// ---- drawing
 
 function boundaries() {
   const mine = edits.changes(shownList());
@@ -251,27 +251,32 @@ function refresh() {
 }
 
 function hint() {
-  if (state.chosen !== null) return "A boundary is chosen: drag it, or press Delete.";
+  if (state.chosen !== null) return "Boundary selected: drag it, or press Delete.";
   if (state.selection) {
     const [start, end] = state.selection;
-    const also = state.learned.recordings[state.current.name] ? ", or accept what the model says" : "";
-    return `${clock(start, 1)} to ${clock(end, 1)}: say what it is${also}.`;
+    const also = state.learned.recordings[state.current.name] ? ", or accept the model's segments" : "";
+    return `${clock(start, 1)} to ${clock(end, 1)} selected: label it${also}.`;
   }
   const anything = Object.values(state.annotations).some((list) => list.length);
-  if (!anything) return "Click where something changes. Drag across a stretch, or click below it, and say what it is.";
-  if (!Object.keys(state.learned.recordings).length) return "Say of a stretch beside a boundary what it is; then the model begins.";
-  return "Click sets a boundary, dragging marks a stretch. Then: Next question.";
+  if (!anything) return "Click where something changes. Then drag across a stretch, or click below it, and label it.";
+  if (!Object.keys(state.learned.recordings).length) return "Label a stretch next to a boundary; then the model starts.";
+  return "Click to set a boundary, drag to select a stretch. “Next question” shows where a label helps most.";
 }
 
 function showStatus() {
   const { learned } = state;
-  const saved = state.unsaved ? "Saving" : state.revision ? "Saved" : Object.keys(state.annotations).length ? "As in segments.csv" : "Nothing said yet";
+  const isEmpty = !state.revision && !state.unsaved && !Object.keys(state.annotations).length;
+  const isLearned = Object.keys(learned.recordings).length > 0;
+  const saved = state.unsaved ? "Saving" : state.revision ? "Saved" : "Loaded from segments.csv";
   const learning = learned.error ? learned.error
     : learned.revision === undefined ? "Opening"
-    : learned.revision !== state.revision || state.unsaved ? "learning"
-    : Object.keys(learned.recordings).length ? `learned in ${learned.seconds.toFixed(1)} s${learned.busy ? ", still checking" : ""}`
-    : "nothing to learn from yet";
-  find("status").textContent = `${saved}, ${learning}.`;
+    : learned.revision !== state.revision || state.unsaved ? "Learning"
+    : isLearned ? `Learned in ${learned.seconds.toFixed(1)} s${learned.busy ? ", still checking" : ""}`
+    : "The model needs more labels to begin";
+  const isReady = !learned.error && learned.revision === state.revision;
+  find("status").textContent = isEmpty && isReady ? "No labels yet. Mark a boundary to begin."
+    : isEmpty ? `${learning}.`
+    : `${saved}. ${learning}.`;
 }
 
 function showList() {
@@ -296,7 +301,7 @@ function showList() {
   find("overview").style.background = strip(state.current);
 }
 
-// What is known and asked of a recording, as a background.
+// Labeled and suggested stretches of a recording, as a background.
 function strip(one) {
   const layers = [];
   const layer = (start, end, fill) => {
@@ -318,13 +323,13 @@ function showLabels() {
     button.innerHTML = `<kbd>${i + 1}</kbd>`;
     button.append(name);
     button.style.setProperty("--color", `var(--c${(i % COLORS) + 1})`);
-    button.title = "Double click: another word";
+    button.title = "Double-click to rename";
     button.onclick = () => say("segment", name);
     button.ondblclick = () => rename(i);
     return button;
   });
   const input = document.createElement("input");
-  input.placeholder = state.labels.length ? "another label" : "first label";
+  input.placeholder = state.labels.length ? "add a label" : "first label";
   input.setAttribute("aria-label", "New label");
   input.onkeydown = (event) => {
     event.stopPropagation();
@@ -338,10 +343,10 @@ function showCurve() {
   const points = state.learned.curve;
   const last = points.at(-1);
   const data = [points.map((p) => p.seconds), points.map((p) => p.expected), points.map((p) => p.validated)];
-  const say = (value) => (value === null || value === undefined ? "not known yet" : value.toFixed(2));
+  const isKnown = (value) => value !== null && value !== undefined;
   find("verdict").innerHTML = last
-    ? `Wrong per boundary after ${clock(last.seconds)} of labels: <b class="expected">${say(last.expected)} expected</b>, <b class="validated">${say(last.validated)} on stretches held out</b>.`
-    : "Known once there are some boundaries with what lies around them.";
+    ? `After ${clock(last.seconds)} of labels: <b class="expected">${isKnown(last.expected) ? `about ${Math.round(100 * last.expected)} % of boundaries expected wrong` : "expected errors not known yet"}</b>; <b class="validated">${isKnown(last.validated) ? `loss per boundary on held-out data ${last.validated.toFixed(2)}` : "not yet checked on held-out data"}</b>.`
+    : "Shown once some boundaries and the stretches around them are labeled.";
   if (!last) return;
   const wide = find("curve").clientWidth;
   if (!curve) {
@@ -368,7 +373,7 @@ function toast(text) {
   toast.timer = setTimeout(() => (place.hidden = true), 9000);
 }
 
-// ---- going about
+// ---- navigation
 
 function open(name) {
   const one = state.recordings.find((recording) => recording.name === name);
@@ -397,7 +402,7 @@ function showLanes(one) {
     Object.assign(box, { type: "checkbox", checked: state.channels[one.name].includes(i) });
     box.onchange = () => {
       const chosen = state.channels[one.name].filter((k) => k !== i);
-      if (box.checked && chosen.length >= 12) return [(box.checked = false), toast("Twelve signals fit; take one away first.")];
+      if (box.checked && chosen.length >= 12) return [(box.checked = false), toast("At most twelve signals fit; hide one first.")];
       state.channels[one.name] = box.checked ? [...chosen, i].sort((a, b) => a - b) : chosen;
       timeline.open(one, state.channels[one.name], true);
     };
@@ -434,7 +439,7 @@ function play() {
 
 function next() {
   const { suggestions } = state.learned;
-  if (!suggestions.length) return toast("No question is open: all is known, or the first boundary is still missing.");
+  if (!suggestions.length) return toast("No questions: everything is labeled, or the first boundary is missing.");
   state.asked = (state.asked + 1) % suggestions.length;
   const asked = suggestions[state.asked];
   if (asked.recording !== state.current.name) open(asked.recording);
@@ -525,7 +530,7 @@ function showFiles() {
   const name = encodeURIComponent(state.current.name);
   const link = (address, text) => `<a href="${address}">${text}</a>`;
   const rows = state.formats.map(({ kind, title }) =>
-    `<tr><td>${title}</td><td>${link(`export/${kind}/${name}`, "as shown")}</td><td>${link(`export/${kind}/${name}?what=known`, "only what you said")}</td></tr>`);
+    `<tr><td>${title}</td><td>${link(`export/${kind}/${name}`, "as shown")}</td><td>${link(`export/${kind}/${name}?what=known`, "only your labels")}</td></tr>`);
   rows.push(`<tr><td>Model</td><td colspan="2">${link(`export/model/${name}`, "for metriclearn segment")}</td></tr>`);
   find("transfer").querySelector("table").innerHTML = rows.join("");
   find("imported").textContent = state.current.name;
@@ -536,7 +541,7 @@ function showFiles() {
 async function importFile(file) {
   const endings = { csv: "csv", txt: "audacity", vtt: "webvtt", textgrid: "textgrid", eaf: "elan" };
   const kind = endings[file.name.split(".").pop().toLowerCase()];
-  if (!kind) return toast("Files .csv, .txt (Audacity), .vtt, .TextGrid and .eaf can be read.");
+  if (!kind) return toast("Cannot read this file; choose .csv, .txt (Audacity), .vtt, .TextGrid or .eaf.");
   const answer = await fetch(`import/${kind}/${encodeURIComponent(state.current.name)}`, { method: "POST", body: file });
   const content = await answer.json();
   if (!answer.ok) return toast(content.error);
@@ -558,7 +563,7 @@ async function download(event) {
   saved.click();
 }
 
-// ---- beginning
+// ---- start
 
 async function listen() {
   let patience = 500;
@@ -637,7 +642,7 @@ async function begin() {
   });
   find("marks").append(
     button("Accept", "A", accept), button("No change", "N", () => say("no change")),
-    button("One change", "O", () => say("one change")), button("Nothing known", "U", () => say(null)),
+    button("One change", "O", () => say("one change")), button("Remove labels", "U", () => say(null)),
     button("Delete", "Del", remove, "chosen"));
   find("keys").querySelector("table").innerHTML = KEYS.map(([k, text]) => `<tr><td><kbd>${k}</kbd></td><td>${text}</td></tr>`).join("");
   const clicks = {
@@ -659,6 +664,6 @@ async function begin() {
 }
 
 begin().catch((error) => {
-  find("status").textContent = `This page cannot be shown: ${error.message}.`;
+  find("status").textContent = `The page failed to load: ${error.message}.`;
   throw error;
 });

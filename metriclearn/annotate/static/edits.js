@@ -1,5 +1,5 @@
-// What is known of one recording, as a list of {start, end, kind, label?} in order of time.
-// Every function returns a new list; stretches in it never overlap, and no change lies inside one.
+// The annotations of one recording, a list of {start, end, kind, label?} in order of time.
+// Every function returns a new list. Its stretches never overlap, and contain no change inside.
 
 const same = (a, b) => Math.abs(a - b) < 1e-6;
 const isChange = (one) => one.kind === "change";
@@ -12,14 +12,14 @@ export const ordered = (list) => [...list].sort((a, b) => a.start - b.start || a
 
 const change = (time) => ({ start: time, end: time, kind: "change" });
 
-// Nothing known from start to end; changes at both ends stay.
+// Remove all annotations from start to end; changes at both ends stay.
 export function erase(list, start, end) {
   const rest = [];
   for (const one of list) {
     if (isChange(one)) {
       if (one.start <= start || one.start >= end) rest.push(one);
     } else {
-      // half of "one change" holds it or not, nobody knows
+      // either half of "one change" may contain it, so neither stays
       const cut = one.start < end && one.end > start;
       if (cut && one.kind === "one change") continue;
       if (one.start < start) rest.push({ ...one, end: Math.min(one.end, start) });
@@ -34,7 +34,7 @@ export function erase(list, start, end) {
   }));
 }
 
-// A stretch of one kind, joined with its neighbors of that kind where no change parts them.
+// Add a stretch, and join it with neighbors of the same kind unless a change lies between.
 export function mark(list, start, end, kind, label) {
   const given = { start, end, kind, ...(label ? { label } : {}) };
   const rest = erase(list, start, end);
@@ -52,7 +52,7 @@ export function mark(list, start, end, kind, label) {
   return ordered([...rest, given]);
 }
 
-// A change; what was known to be one segment is two.
+// Add a change; it divides a segment around it in two.
 export function part(list, time) {
   if (changes(list).some((t) => Math.abs(t - time) < 1e-3)) return list;
   const rest = [];
@@ -65,7 +65,7 @@ export function part(list, time) {
   return ordered([...rest, change(time)]);
 }
 
-// Without the change at a time; the segments on both sides become one, with the first one's label.
+// Remove the change at a time; the segments on both sides are joined, with the label of the first.
 export function join(list, time) {
   const rest = list.filter((one) => !(isChange(one) && same(one.start, time)));
   const before = rest.find((one) => !isChange(one) && same(one.end, time));
@@ -74,7 +74,7 @@ export function join(list, time) {
   return ordered([...rest.filter((one) => one !== before && one !== after), { ...before, end: after.end }]);
 }
 
-// The change at a time moved to another one, together with the ends of segments that lie there.
+// Move the change at a time, together with the ends of segments that lie there.
 export function move(list, time, to) {
   const others = changes(list).filter((t) => !same(t, time));
   const edges = stretches(list).flatMap((one) => [

@@ -1,5 +1,5 @@
-// One recording as a time-line: signals from tiles, what is known, what the model says.
-// Everything lies on the canvas of one uPlot; `marks` says what is drawn over the signals.
+// One recording as a timeline: signals from tiles, labels, and the segments of the model.
+// One uPlot draws all of it; `marks` lists what goes over the signals.
 
 /* global uPlot */
 
@@ -7,7 +7,7 @@ const BANDS = 64;
 const FRAMES = 50; // columns of the spectrogram per second
 const HEIGHTS = { thumbnails: 54, spectrogram: 110, lanes: 360, strip: 28, gap: 6 };
 const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
-const NEAR = 7; // pixels within which a boundary is meant
+const NEAR = 7; // pixels within which a click hits a boundary
 
 export const clock = (seconds, digits = 0) => {
   const sign = seconds < 0 ? "-" : "";
@@ -19,7 +19,7 @@ export const clock = (seconds, digits = 0) => {
 
 const digits = (span) => (span < 0.3 ? 3 : span < 3 ? 2 : span < 8 ? 1 : 0);
 
-// Tiles of one kind, fetched once; until one is there, a coarser one stands in for it.
+// Tiles of one kind, each fetched once; a coarser tile is shown until it arrives.
 class Tiles {
   constructor(address, rate, bins, seconds, read, arrived) {
     Object.assign(this, { address, rate, bins, seconds, read, arrived, loaded: new Map() });
@@ -61,7 +61,7 @@ class Tiles {
       this.loaded.set(key, this.read(await answer.arrayBuffer()));
       this.arrived();
     } catch {
-      setTimeout(() => this.loaded.delete(key), 2000); // and asked for again
+      setTimeout(() => this.loaded.delete(key), 2000); // and fetch it again
     }
   }
 }
@@ -78,7 +78,7 @@ export class Timeline {
 
   recolor() {
     const style = getComputedStyle(document.documentElement);
-    const colors = new Map(); // styles are slow to ask for, and every frame has many colors
+    const colors = new Map(); // cached, as styles are slow to read and every frame has many colors
     this.color = (name) => {
       if (!colors.has(name)) colors.set(name, style.getPropertyValue(`--${name}`).trim());
       return colors.get(name);
@@ -197,7 +197,7 @@ export class Timeline {
     this.show(about - (about - this.from) * factor, about + (this.to - about) * factor);
   }
 
-  // Draw with the next frame, once however often this is called before it.
+  // Draw at the next frame, only once for any number of calls before it.
   draw() {
     if (this.waiting) return;
     this.waiting = true;
@@ -215,7 +215,7 @@ export class Timeline {
     });
   }
 
-  // Minima and maxima in view, scaled into their lanes, as uPlot wants them.
+  // Minima and maxima in view, scaled into their lanes, in the columns of uPlot.
   collect() {
     const n = this.channels.length;
     const columns = Array.from({ length: n ? 2 * n + 1 : 2 }, () => []);
@@ -311,7 +311,7 @@ export class Timeline {
   drawThumbnails(ctx, x) {
     const { top, height } = this.rows.thumbnails;
     const { thumbnail_step: step, seconds } = this.recording;
-    const wide = 96; // of one in the picture
+    const wide = 96; // of one thumbnail in the picture
     const every = Math.max(1, Math.ceil(((wide / x(this.from + 1)) || 1) / step));
     const last = Math.min(this.thumbnails.naturalWidth / wide, Math.ceil(seconds / step));
     for (let i = 0; i < last; i += every) {
@@ -343,7 +343,7 @@ export class Timeline {
         ctx.moveTo(x(one.time), 0);
         ctx.lineTo(x(one.time), this.rows.model.top + HEIGHTS.strip);
         ctx.stroke();
-        if (one.reach) { // where it may move for little
+        if (one.reach) { // how far it may move for a small loss
           ctx.globalAlpha *= 0.3;
           ctx.fillStyle = this.color("model");
           ctx.fillRect(x(left), this.rows.model.top, Math.max(x(right) - x(left), 1), HEIGHTS.strip);
@@ -419,7 +419,7 @@ export class Timeline {
     return this.plot.over.clientWidth / (this.to - this.from); // in pixels
   }
 
-  // The boundary, yours or the model's, that is near enough to be meant.
+  // The nearest boundary within reach of the pointer, yours or the model's.
   near(time, yours) {
     const gap = (one) => Math.abs(one.time - time) * this.second;
     const close = this.actions.marks().boundaries.filter((b) => (b.yours || !yours) && gap(b) <= NEAR);
@@ -469,7 +469,7 @@ export class Timeline {
     if (was > 10 && is > 10) this.zoom(was / is, this.time({ clientX: other }));
   }
 
-  // Below the signals, where segments are chosen and no boundary is moved.
+  // Whether the pointer is below the signals, where it selects segments and moves no boundary.
   inStrips(event) {
     return event.clientY - this.plot.over.getBoundingClientRect().top >= this.rows.yours.top;
   }
