@@ -112,7 +112,7 @@ def fit(
       metriclearn fit gestures --out gestures.model --label phase --rate 30
       metriclearn fit machines --out machines.model --time stamp --ignore operator --unknown other
     """
-    from metriclearn.annotate.project import said_of
+    from metriclearn.annotate.project import page_settings
     from metriclearn.datasets.files import load_files, sampling_rate, sequence_files
     from metriclearn.datasets.recordings import load_tables
     from metriclearn.estimators.learners.recording_segmenter import RecordingSegmenter
@@ -122,7 +122,7 @@ def fit(
         raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
     writable(out)  # before anything is learned
     extractor = None
-    said = said_of(folder, segments, features)  # on the page of metriclearn label
+    said = page_settings(folder, segments, features)  # on the page of metriclearn label
     features, rate, ignore = features or said.features, rate or said.rate, ignore or said.ignore
     unknown = unknown or said.unknown
     left_out = [*(ignore or []), *([time] if time else [])]

@@ -1,4 +1,4 @@
-"""The public names of metriclearn.annotate, each told once."""
+"""The public names of metriclearn.annotate."""
 
 from .suggest import Suggestion as Suggestion
 from .suggest import labeled_stretches as labeled_stretches

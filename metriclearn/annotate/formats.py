@@ -1,4 +1,4 @@
-"""Segments in and out: tables, Audacity labels, WebVTT, Praat TextGrid and ELAN."""
+"""Import and export of segments: tables, Audacity labels, WebVTT, Praat TextGrid and ELAN."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLOCK = re.compile(r"(?:(\d+):)?(\d\d):(\d\d[.,]\d+)")
 
 
 class Format(NamedTuple):
-    """How segments of one recording are written to a file, and read from it."""
+    """Writes segments of one recording to a file, and reads them back."""
 
     title: str
     ending: str
@@ -41,7 +41,7 @@ def _read_csv(name: str, path: Path) -> list[Segment]:
 def _read_audacity(name: str, path: Path) -> list[Segment]:
     segments = []
     for line in path.read_text("utf-8-sig").splitlines():
-        if line.strip() and not line.startswith("\\"):  # which has frequencies
+        if line.strip() and not line.startswith("\\"):  # such lines hold frequencies
             start, end, *label = line.split("\t", 2)
             segments.append((float(start), float(end), "".join(label).strip()))
     return segments
@@ -116,10 +116,10 @@ def read_file(kind: str, name: str, path: Path) -> list[Segment]:
     """
     title = FORMATS[kind].title
     try:
-        with reading(path, title, Exception):  # of three libraries
+        with reading(path, title, Exception):  # three libraries raise what they like
             segments = FORMATS[kind].read(name, path)
             if not segments:
                 raise ValueError("it has no segments")
-    except ValueError as error:  # its place is of no use
+    except ValueError as error:  # the temporary path means nothing to the user
         raise ValueError(str(error).replace(repr(str(path)), f"The file ({title})")) from error
     return segments

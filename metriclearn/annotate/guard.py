@@ -1,4 +1,4 @@
-"""Who may ask the labelling page: this page only, with its token, in small bodies."""
+"""Lets only the label page reach its server: with its token, and in small requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADERS = {
 
 
 class Refusal(Exception):
-    """A status below 500, and a sentence for it."""
+    """An error to answer with: a status below 500 and a sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -29,10 +29,10 @@ class Refusal(Exception):
 
 @dataclass
 class Guard:
-    """ASGI middleware that lets only this page in: its host, its origin, its token, small bodies.
+    """ASGI middleware that checks host, origin, token and size of every request.
 
-    Another page in the same browser may send requests to any port of this computer. It cannot know
-    the token. The host and origin headers that browsers add exclude foreign names that point to
+    Other pages in the same browser can send requests to any port of this computer, but they do not
+    have the token. Checking the host and origin headers excludes foreign names that point to
     127.0.0.1 (DNS rebinding).
     """
 
@@ -68,23 +68,23 @@ class Guard:
             headers.setdefault(name, []).append(value.decode("latin-1"))
         hosts = {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
         if len(headers.get(b"host", [])) != 1 or headers[b"host"][0] not in hosts:
-            raise Refusal(403, "This server answers to its own address only.")
+            raise Refusal(403, "This server answers only requests to the address it printed.")
         if not set(headers.get(b"origin", [])) <= {f"http://{host}" for host in hosts}:
             raise Refusal(403, "Other pages may not use this server.")
         first = scope["path"].split("/")[1] if scope["path"].startswith("/") else ""
         if not secrets.compare_digest(first.encode(), self.token.encode()):
-            raise Refusal(403, "The address needs the token that metriclearn label has printed.")
+            raise Refusal(403, "The address lacks the token that metriclearn label printed.")
         length = headers.get(b"content-length", ["0"])[0]
         if not length.isdigit() or int(length) > _LARGEST_BODY:
-            raise Refusal(413, f"A request may have {_LARGEST_BODY} bytes.")
+            raise Refusal(413, f"A request may have at most {_LARGEST_BODY} bytes.")
 
     async def _body(self, receive: Any) -> bytes:
         body = b""
         while True:
             message = await receive()
             body += message.get("body", b"")
-            if len(body) > _LARGEST_BODY:  # in pieces, of a length nobody has told
-                raise Refusal(413, f"A request may have {_LARGEST_BODY} bytes.")
+            if len(body) > _LARGEST_BODY:  # chunked requests have no content-length
+                raise Refusal(413, f"A request may have at most {_LARGEST_BODY} bytes.")
             if not message.get("more_body"):
                 return body
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
-from metriclearn.annotate.project import Annotation, Project, known_rows
+from metriclearn.annotate.project import Annotation, Project, partial_labels
 from metriclearn.annotate.signals import Recording
 from metriclearn.annotate.suggest import suggest
 from metriclearn.estimators.learners.change_points import ChangePointMetricLearner, known_stretches
@@ -61,7 +61,7 @@ class Group:
     def labels(self, annotations: Mapping[str, Sequence[Annotation]]) -> list[PartialPartition]:
         """The partial labels of the rows of every recording."""
         return [
-            known_rows(annotations.get(one.name, ()), len(one.features), one.rate)
+            partial_labels(annotations.get(one.name, ()), len(one.features), one.rate)
             for one in self.recordings
         ]
 

@@ -36,11 +36,11 @@ _MOST = 100_000  # annotations of a recording
 
 
 class Conflict(ValueError):
-    """The file was changed by another program since it was read."""
+    """Another program has changed the file since it was read."""
 
 
 class Annotation(NamedTuple):
-    """A labeled stretch of a recording, in seconds; a change has equal start and end."""
+    """A labeled stretch of a recording, in seconds; a change starts and ends at the same time."""
 
     start: float
     end: float
@@ -49,13 +49,13 @@ class Annotation(NamedTuple):
 
     @classmethod
     def read(cls, given: Any, seconds: float) -> Self:
-        """Check what a file or a page says of a recording of that length."""
-        known = given if isinstance(given, dict) else {}
-        kind, label = known.get("kind"), known.get("label", "")
+        """Check an entry of a file or of the page for a recording of that length."""
+        entry = given if isinstance(given, dict) else {}
+        kind, label = entry.get("kind"), entry.get("label", "")
         start, end = (
-            # whole numbers of any size can be compared, but not all are floats
+            # very large whole numbers can be compared, but do not fit into a float
             time if isinstance(time, (int, float)) and not isinstance(time, bool) else math.nan
-            for time in (known.get("start"), known.get("end"))
+            for time in (entry.get("start"), entry.get("end"))
         )
         point = kind == "change"
         right = 0 < start == end < seconds if point else 0 <= start < end < seconds + 1e-3
@@ -66,7 +66,7 @@ class Annotation(NamedTuple):
             and named
             and bool(label) == (kind == "segment")
             and label != UNKNOWN
-            and len(known) == 3 + ("label" in known)
+            and len(entry) == 3 + ("label" in entry)
         ):
             raise ValueError(
                 f"An annotation needs kind ({', '.join(_KINDS)}), start and end in seconds within "
@@ -82,7 +82,7 @@ class Annotation(NamedTuple):
 
 
 def read_annotations(given: Any, seconds: float) -> list[Annotation]:
-    """Annotations of a recording, checked and in order.
+    """Check the annotations of a recording, and sort them by time.
 
     Raises
     ------
@@ -103,16 +103,16 @@ def read_annotations(given: Any, seconds: float) -> list[Annotation]:
     return annotations
 
 
-def known_rows(annotations: Sequence[Annotation], n_rows: int, rate: float) -> PartialPartition:
-    """What annotations say of the rows of a recording, ``rate`` of them per second.
+def partial_labels(annotations: Sequence[Annotation], n_rows: int, rate: float) -> PartialPartition:
+    """The partial labels of a recording with ``rate`` rows per second, from its annotations.
 
-    Two segments with different labels have a change where they touch, and one or more between them
-    where they do not; equal labels leave the time between them unlabeled.
+    Two segments with different labels have a change where they touch, and at least one change
+    between them if they do not. Equal labels leave the time between them unlabeled.
 
     Raises
     ------
     ValueError
-        If they contradict each other.
+        If annotations contradict each other.
     """
 
     def row(time: float) -> int:
@@ -135,10 +135,11 @@ def known_rows(annotations: Sequence[Annotation], n_rows: int, rate: float) -> P
 
 @dataclass
 class Project:
-    """The annotations of a folder, saved at every change of them.
+    """The annotations of a folder, saved after every change.
 
-    The file has a revision, one more with every change, and one annotation in a line, so that two
-    versions can be merged by hand. It and ``segments.csv`` are each replaced in one step.
+    The file has a revision number, which every change raises by one. Each annotation has a line, so
+    that two versions can be merged by hand. The file and ``segments.csv`` are each replaced in one
+    step.
 
     Attributes
     ----------
@@ -150,12 +151,12 @@ class Project:
     annotations : dict
         Recording -> its annotations, in order.
     curve : list of dict
-        Annotated seconds, expected and validated loss, as they were learned.
+        Annotated seconds, expected and validated loss, after each correction.
     settings : dict
         ``features``, ``rate`` (rows per second of tables) and ``ignore``, as ``metriclearn fit``
         reads them.
     seen : dict
-        Content of the file as it was last read or written.
+        The content of the file when last read or written.
     """
 
     folder: Path
@@ -176,7 +177,7 @@ class Project:
         Raises
         ------
         ValueError
-            If it is damaged, names unknown recordings, or leads out of the folder.
+            If it is damaged, names unknown recordings, or is a link out of the folder.
         """
         content = read_project(self.folder)
         if not content:
@@ -186,8 +187,8 @@ class Project:
             labels, entries = _read_labels(content["labels"]), content["recordings"]
             if unknown := sorted(set(entries) - set(self.seconds)):
                 raise ValueError(
-                    f"{str(self.folder / FILE)!r} has annotations of {unknown[:5]}, which the "
-                    "folder has not; bring them back, or rename or remove them in the file."
+                    f"{str(self.folder / FILE)!r} has annotations of {unknown[:5]}, which are not "
+                    "in the folder; restore the recordings, or rename or remove them in the file."
                 )
             self.annotations = {
                 name: read_annotations(given, self.seconds[name]) for name, given in entries.items()
@@ -202,12 +203,12 @@ class Project:
         annotations: Mapping[str, list[Annotation]] | None = None,
         labels: Any = None,
     ) -> int:
-        """Replace annotations of recordings, or the labels, and save; returns the new revision.
+        """Replace annotations of recordings, or the labels, save, and return the new revision.
 
         Raises
         ------
         Conflict
-            If ``revision`` is not the last one, or the file is not as it was read or written.
+            If ``revision`` is not the current one, or the file was changed elsewhere.
         ValueError
             If labels cannot be used.
         """
@@ -217,7 +218,7 @@ class Project:
             if is_changed or revision != self.revision:
                 raise Conflict(
                     f"Not saved: the annotations were changed elsewhere (revision {self.revision}, "
-                    f"here {revision}); they are shown as they are now, so do it again."
+                    f"here {revision}). The page now shows them; repeat your change."
                 )
             after = replace(
                 self,
@@ -231,18 +232,18 @@ class Project:
             self.revision, self.seen = after.revision, after.seen
             return self.revision
 
-    def is_table_mine(self) -> bool:
-        """Whether ``segments.csv`` is missing, or as these annotations are written."""
+    def is_table_unchanged(self) -> bool:
+        """Whether ``segments.csv`` is missing, or exactly what these annotations give."""
         table = self.folder / TABLE
         if not table.is_file():
             return True
         with TemporaryDirectory() as folder:
-            mine = save_segments(self.tables(), Path(folder) / TABLE).read_bytes()
-        return table.read_bytes() == mine
+            written = save_segments(self.tables(), Path(folder) / TABLE).read_bytes()
+        return table.read_bytes() == written
 
     def _keep_table(self) -> None:
-        """Keep a table that others have written, or written in, under another name."""
-        if self.revision and self.is_table_mine():
+        """Keep a table that was written or edited elsewhere, under another name."""
+        if self.revision and self.is_table_unchanged():
             return
         table = self.folder / TABLE
         if table.is_file():
@@ -271,11 +272,11 @@ class Project:
         self.seen = json.loads(text)
         if tables := self.tables():
             save_segments(tables, self.folder / TABLE)
-        else:  # what is not known any more is not learned from
+        else:  # the labels were removed, so nothing may be learned from them
             (self.folder / TABLE).unlink(missing_ok=True)
 
     def tables(self) -> dict[str, list[Segment]]:
-        """Segments of every recording of which a stretch is known, for ``segments.csv``."""
+        """Segments of every recording with a labeled stretch, for ``segments.csv``."""
         classes = any(one.kind == "segment" for many in self.annotations.values() for one in many)
         tables = {
             name: segments_of(name, many, self.seconds[name], classes)
@@ -289,7 +290,7 @@ def segments_of(
 ) -> list[Segment]:
     """Segments that cover a recording; unlabeled ones are called "unknown".
 
-    With ``classes`` what has no label is unknown, without them segments are numbered.
+    With ``classes`` segments have their labels; without, "no change" stretches are numbered.
     """
     segments: list[Segment] = []
     reached = 0.0
@@ -307,12 +308,12 @@ def segments_of(
 
 
 def read_project(folder: Path) -> dict[str, Any]:
-    """The content of the file of a folder, {} if there is none.
+    """The content of ``metriclearn.json`` in a folder, {} if there is none.
 
     Raises
     ------
     ValueError
-        If it is damaged, of a later format, or a link out of the folder.
+        If it is damaged, has a later format, or is a link out of the folder.
     """
     path = folder / FILE
     if not path.is_file():
@@ -324,7 +325,7 @@ def read_project(folder: Path) -> dict[str, Any]:
         if content["format"] != _FORMAT:
             raise ValueError(
                 f"{str(path)!r} has format {content['format']}, this metriclearn reads {_FORMAT}; "
-                "use the one that wrote it, or a later one."
+                "use the version that wrote it, or a later one."
             )
         rate, media_rate, ignore = map(content.get, ("rate", "media_rate", "ignore"))
         rates = [given for given in (rate, media_rate) if given is not None]
@@ -337,8 +338,8 @@ def read_project(folder: Path) -> dict[str, Any]:
     return content
 
 
-class Said(NamedTuple):
-    """The settings of the label page for a folder, and the labels in its table of segments."""
+class PageSettings(NamedTuple):
+    """The settings of the label page for a folder, and its label for unlabeled stretches."""
 
     features: Any = None
     rate: float | None = None
@@ -346,19 +347,19 @@ class Said(NamedTuple):
     unknown: str | None = None
 
 
-def said_of(folder: Path, segments: str, features: str | None) -> Said:
-    """Settings of the page for the features, by default the features of labeled recordings."""
+def page_settings(folder: Path, segments: str, features: str | None) -> PageSettings:
+    """Settings of the page for the given features, by default those of the labeled recordings."""
     project = read_project(folder)
     if not project or segments != TABLE:
-        beside = {file.name for file in folder.glob("*.[cC][sS][vV]")} - {segments}
-        tables = beside and (folder / segments).is_file() and not recording_files(folder)
-        return Said("tables" if tables else None)
+        others = {file.name for file in folder.glob("*.[cC][sS][vV]")} - {segments}
+        tables = others and (folder / segments).is_file() and not recording_files(folder)
+        return PageSettings("tables" if tables else None)
     spans = read_segments(folder / segments)
     any_unknown = any(label == UNKNOWN for table in spans.values() for *_, label in table)
     unknown = UNKNOWN if any_unknown else None
     if features == "tables" or not set(spans) & set(recording_files(folder)):
-        return Said("tables", project.get("rate"), project.get("ignore"), unknown)
-    return Said(project.get("features"), project.get("media_rate"), None, unknown)
+        return PageSettings("tables", project.get("rate"), project.get("ignore"), unknown)
+    return PageSettings(project.get("features"), project.get("media_rate"), None, unknown)
 
 
 def _reading(folder: Path) -> AbstractContextManager[None]:
@@ -373,12 +374,12 @@ def _read_labels(given: Any) -> list[str]:
             f"Labels need to be up to nine different words, got {str(given)[:200]}; shorten them."
         )
     if UNKNOWN in given:
-        raise ValueError(f"The label {UNKNOWN!r} stands for what nobody has annotated; use others.")
+        raise ValueError(f"The label {UNKNOWN!r} is reserved for unlabeled stretches; use another.")
     return list(given)
 
 
 def _is_word(label: Any) -> bool:
-    """Whether all formats can hold it: a line without control characters or half surrogates."""
+    """Whether all formats can hold a label: a line without control characters or surrogates."""
     text = isinstance(label, str) and 0 < len(label) <= 200 and label == label.strip()
     return text and not any(unicodedata.category(one) in ("Cc", "Cs") for one in label)
 

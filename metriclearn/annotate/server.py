@@ -1,4 +1,4 @@
-"""``metriclearn label``: a page of this computer only, on which recordings are annotated."""
+"""``metriclearn label``: serves a page to this computer only, for annotating recordings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from metriclearn.annotate.project import (
     UNKNOWN,
     Conflict,
     Project,
-    known_rows,
+    partial_labels,
     read_annotations,
     read_project,
     segments_of,
@@ -51,7 +51,7 @@ _STATIC = {
 
 
 class Page:
-    """What the page asks for, by address; each answer is a dictionary, bytes or a file."""
+    """Answers the requests of the page, by address, with a dictionary, bytes or a file."""
 
     def __init__(self, folder: Path, recordings: Sequence[Recording], project: Project) -> None:
         self.folder = folder.resolve()
@@ -59,7 +59,7 @@ class Page:
         self.project, self.loop = project, Loop(project, recordings)
 
     def routes(self) -> list[Any]:
-        """The table of addresses."""
+        """All addresses, for starlette."""
         table: dict[str, tuple[str, Callable[..., Any]]] = {
             "/": ("GET", self.index),
             "/static/{file}": ("GET", self.static),
@@ -84,7 +84,7 @@ class Page:
         return "text/html", (files("metriclearn.annotate") / "static" / "index.html").read_bytes()
 
     def static(self, request: Any, body: bytes) -> Any:
-        """A script or a style of the page, by a list of names."""
+        """A script or a style of the page; only listed names are served."""
         name = request.path_params["file"]
         if name not in _STATIC:
             raise Refusal(404, "There is no such file.")
@@ -127,26 +127,26 @@ class Page:
             }
 
     def learned(self, request: Any, body: bytes) -> Any:
-        """The latest model, as soon as it is new."""
+        """The latest result, as soon as it is newer than the given serial number."""
         return self.loop.wait(request.path_params["serial"], _PATIENCE)
 
     def change(self, request: Any, body: bytes) -> Any:
-        """Replace annotations of recordings and the labels, checked as a whole, and save."""
+        """Check the annotations of recordings and the labels, replace both, and save."""
         try:
             given = json.loads(body)
         except (ValueError, RecursionError):
             raise Refusal(400, "A change needs to be JSON.") from None
-        known = given if isinstance(given, dict) else {}
-        revision, lists = known.get("revision"), known.get("annotations")
+        content = given if isinstance(given, dict) else {}
+        revision, lists = content.get("revision"), content.get("annotations")
         if type(revision) is not int or not isinstance(lists, dict):
             raise Refusal(400, "A change needs a revision (a whole number) and annotations.")
         annotations = {}
         for name, entries in lists.items():
             one = self._recording(name)
             annotations[name] = read_annotations(entries, one.seconds)
-            known_rows(annotations[name], len(one.features), one.rate)  # raises if contradictory
+            partial_labels(annotations[name], len(one.features), one.rate)  # refuses contradictions
         try:
-            number = self.project.change(revision, annotations, known.get("labels"))
+            number = self.project.change(revision, annotations, content.get("labels"))
         except Conflict as conflict:
             return answer({"error": str(conflict), **self._annotated()}, 409)
         self.loop.wake()
@@ -178,12 +178,12 @@ class Page:
         return "image/jpeg", self._file(request, "video").thumbnails
 
     def media(self, request: Any, body: bytes) -> Any:
-        """The file itself, or the range of it that a player asks for."""
+        """The media file, or the range of it that a player requests."""
         one = self._file(request, "audio", "video")
         return optional("starlette.responses", "label").FileResponse(one.path, headers=HEADERS)
 
     def export(self, request: Any, body: bytes) -> Any:
-        """Segments as they are shown, or as they are known, in a format; or a model file."""
+        """Segments as shown, or only the labels, in a format; or a model file."""
         one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
         with tempfile.TemporaryDirectory() as folder:
             if kind == "model":
@@ -198,7 +198,7 @@ class Page:
             return _download(path.name, path.read_bytes())
 
     def parse(self, request: Any, body: bytes) -> Any:
-        """Annotations that a file in a format stands for; the page saves them as any others."""
+        """Annotations read from a file in a format; the page saves them like any others."""
         one, kind = self._recording(request.path_params["name"]), request.path_params["kind"]
         if kind not in FORMATS:
             raise Refusal(404, f"There is no format {kind!r}.")
@@ -210,7 +210,7 @@ class Page:
         return {"annotations": [annotation.as_json() for annotation in annotations]}
 
     def _shown(self, one: Recording, known: bool) -> list[Segment]:
-        """Predicted segments, which agree with the labels, or only the labels."""
+        """Predicted segments, which agree with the labels; or the labels alone."""
         learned = self.loop.learned["recordings"].get(one.name)
         if known or learned is None:
             many = self.project.annotations.get(one.name, [])
@@ -229,9 +229,7 @@ class Page:
                 labels = row_labels(tables[other.name], len(other.features), other.rate)
                 parts[other.name] = other.features, labels
         if not parts:
-            raise Refusal(
-                422, "A model needs stretches of which all is known; accept or label some."
-            )
+            raise Refusal(422, "A model needs completely labeled stretches; accept or label some.")
         data = of_parts(self.folder.name, parts, one.columns)
         if any(UNKNOWN in set(labels) for labels in data.labels):
             data = data.without(UNKNOWN)
@@ -244,15 +242,15 @@ class Page:
 
     def _file(self, request: Any, *kinds: str) -> Recording:
         one = self._recording(request.path_params["name"])
-        # a link may have taken the place of the file since it was opened
+        # a link may have replaced the file since the page was opened
         inside = one.path.is_file() and one.path.resolve().is_relative_to(self.folder)
         if one.kind not in kinds or not inside:
-            raise Refusal(404, f"There is no such file of {one.name!r}, or not any more.")
+            raise Refusal(404, f"There is no such file of {one.name!r}; it may have been removed.")
         return one
 
 
 def _endpoint(function: Callable[..., Any]) -> Any:
-    """A function of request and body, on a thread, as starlette wants it; sentences are 4xx."""
+    """Run a function of request and body on a thread; its errors become 4xx with a sentence."""
     concurrency = optional("starlette.concurrency", "label")
     responses = optional("starlette.responses", "label")
 
@@ -282,10 +280,9 @@ def _download(name: str, content: bytes) -> Any:
 
 
 def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[Any]:
-    """Annotations of segments with changes where they touch; "unknown" says nothing.
+    """Annotations of segments, with a change where two touch; "unknown" ones are left out.
 
-    Labels that are numbers, or the recording's name with a number, and that never recur are not
-    names.
+    Labels are only numbering if none recurs and each is a number, or the recording's name with one.
     """
     labels = [label for *_, label in segments if label not in ("", UNKNOWN)]
     number = re.compile(rf"({re.escape(name)} )?\d+")
@@ -296,7 +293,7 @@ def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[An
             continue
         start, end = round(start, 3), min(round(end, 3), seconds)
         before = entries[-1] if entries else {}
-        if abs(start - before.get("end", -1.0)) < 1e-3:  # as precise as tables are
+        if abs(start - before.get("end", -1.0)) < 1e-3:  # the precision of tables
             start = before["end"]
         end = max(start, end)
         if start == end:
@@ -307,23 +304,23 @@ def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[An
         if touching and (plain or before.get("label") != label):
             entries.append({"kind": "change", "start": start, "end": start})
         kind = "no change" if plain else "segment"
-        told = {} if plain else {"label": label}
-        entries.append({"kind": kind, "start": start, "end": end} | told)
+        named = {} if plain else {"label": label}
+        entries.append({"kind": kind, "start": start, "end": end} | named)
     return read_annotations(entries, seconds)
 
 
 def _begin_with_table(project: Project) -> None:
-    """What ``segments.csv`` of a folder says in which nobody has used the page."""
+    """Start from ``segments.csv`` in a folder where the page was never used."""
     table = project.folder / TABLE
     if not table.is_file():
         return
     if table.resolve().parent != project.folder.resolve():
-        raise ValueError(f"{str(table)!r} is a link out of the folder; copy the file itself.")
+        raise ValueError(f"{str(table)!r} is a link out of the folder; copy the file into it.")
     spans, seconds = read_segments(table), project.seconds
     if others := sorted(set(spans) - set(seconds)):
         warnings.warn(
-            f"{str(table)!r} has segments of {others[:5]}, which are not shown; the table is kept "
-            f"as {TABLE}.before when the first change is saved.",
+            f"{str(table)!r} has segments of {others[:5]}, which have no recording here and are "
+            f"not shown; the first saved change keeps the table as {TABLE}.before.",
             stacklevel=2,
         )
     shared = [name for name in seconds if name in spans]
@@ -333,7 +330,7 @@ def _begin_with_table(project: Project) -> None:
 
 
 def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: Any) -> Page:
-    """The page of a folder, with its annotations; options of ``open_recordings``.
+    """Open the page of a folder with its annotations; options as for ``open_recordings``.
 
     Raises
     ------
@@ -345,7 +342,9 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     for name in ("starlette", "uvicorn"):
         optional(name, "label")
     if not folder.is_dir():
-        raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
+        raise FileNotFoundError(
+            f"{str(folder)!r} is not a folder. Pass the folder that holds your recordings."
+        )
     earlier = read_project(folder)
     for name in ("features", "rate", "ignore"):
         options[name] = options.get(name) or earlier.get(name)
@@ -354,11 +353,11 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     project = Project(folder, lengths, settings=settings).load()
     if not earlier:
         _begin_with_table(project)
-    elif not project.is_table_mine():
+    elif not project.is_table_unchanged():
         warnings.warn(
-            f"{str(folder / TABLE)!r} is not as it was written here; metriclearn.json holds, and "
-            f"the table is kept as {TABLE}.before when the next change is saved. To begin with "
-            "the table, move metriclearn.json away.",
+            f"{str(folder / TABLE)!r} was edited elsewhere. The page uses metriclearn.json, and "
+            f"the next saved change keeps the table as {TABLE}.before. To use the table instead, move "
+            "metriclearn.json away.",
             stacklevel=2,
         )
     return Page(folder, recordings, project)
@@ -371,7 +370,7 @@ def application(page: Page, port: int, token: str) -> Guard:
 
 
 def serve(page: Page, port: int | None = None, check: bool = False, browser: bool = True) -> None:
-    """Serve a page on 127.0.0.1 until Ctrl-C, or ``check`` all its addresses once.
+    """Serve a page on 127.0.0.1 until Ctrl-C; with ``check``, request every address once instead.
 
     Raises
     ------
@@ -394,7 +393,7 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
         )
         server = uvicorn.Server(settings)
         page.loop.start()
-        listening.listen()  # who opens the address waits until the server answers
+        listening.listen()  # early requests wait until the server answers
         if check:
             threading.Thread(target=server.run, args=([listening],), daemon=True).start()
             while not server.started:
@@ -402,14 +401,17 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
             _check(page, address)
             server.should_exit = True
             return
-        print(f"{address}\nOpen this in a browser of this computer; Ctrl-C ends.", flush=True)
+        print(
+            f"{address}\nOpen this address in a browser on this computer. Ctrl-C stops the server.",
+            flush=True,
+        )
         if browser:
             webbrowser.open(address)
         server.run([listening])
 
 
 def _check(page: Page, address: str) -> None:
-    """Request everything that a page requests, and report it; nothing is written."""
+    """Request everything that a page requests, and print a report; writes no file."""
 
     def ask(path: str) -> bytes:
         with urlopen(Query(address + quote(path)), timeout=60) as answer:

@@ -1,4 +1,4 @@
-"""The recordings of a folder: features to learn from, and tiles of signals to look at."""
+"""The recordings of a folder: features to learn from, and tiles of signals to show."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from metriclearn.features.media.decoding import (
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
 
-BINS = 256  # of a tile
-_HERTZ = 16000  # of sound that is looked at
-_WAVEFORM = 32  # of its samples have one minimum and one maximum
-_FRAME = 320  # of its samples have one column of the spectrogram
+BINS = 256  # in a tile
+_HERTZ = 16000  # samples of sound per second
+_WAVEFORM = 32  # samples for one minimum and maximum
+_FRAME = 320  # samples for one column of the spectrogram
 _WINDOW = 1024
 _BANDS = 64
 _THUMBNAIL = (54, 96)
@@ -38,7 +38,7 @@ _MOST_THUMBNAILS = 200
 
 @dataclass
 class Recording:
-    """One file: rows of features, ``rate`` of them per second, and signals.
+    """One file: its features, ``rate`` rows per second, and its signals.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Recording:
 
     @property
     def channels(self) -> list[dict[str, Any]]:
-        """Names and ranges of the signals that are drawn as lines."""
+        """Names and ranges of the signals drawn as lines."""
         if self.kind != "table":
             quietest, loudest, _ = self.sound
             if not len(loudest):
@@ -111,7 +111,7 @@ class Recording:
     def tile(self, level: int, index: int, channels: Collection[int]) -> NDArray[np.float32]:
         """Minima and maxima of 256 bins of 2^level values each, (bins, channels, 2).
 
-        O(256 · 2^level · channels); fewer bins at the end, none behind it.
+        O(256 · 2^level · channels). The last tile has fewer bins; beyond the end there are none.
         """
         both: list[NDArray] = [self.features] * 2
         if self.kind != "table":
@@ -140,7 +140,7 @@ class Recording:
 
     @cached_property
     def thumbnails(self) -> bytes:
-        """Pictures of a video side by side, as JPEG."""
+        """Pictures of a video, side by side in one JPEG."""
         from PIL import Image
 
         pictures = list(video_frames(self.path, 1 / self.thumbnail_step, _THUMBNAIL))
@@ -150,15 +150,15 @@ class Recording:
 
 
 def _chosen(media: list[Path]) -> tuple[str, list[Path]]:
-    """Sound where there is an audio file, else pictures; and the recordings that have it."""
+    """Choose sound if there is an audio file, else pictures; and the recordings that have it."""
     if not any(path.suffix.lower() in AUDIO_SUFFIXES for path in media):
         return "video", media
     silent = [path for path in media if _is_silent(path)]
     if silent:
         warnings.warn(
-            f"{', '.join(path.name for path in silent[:5])} without sound cannot be learned from "
-            "with recordings of sound, and is not shown; label videos with --features video, or "
-            "in a folder of their own.",
+            f"{', '.join(path.name for path in silent[:5])} has no sound to learn from, like the "
+            "other recordings, so it is not shown; label videos with --features video, or in a "
+            "separate folder.",
             stacklevel=3,
         )
     return "audio", [path for path in media if path not in silent]
@@ -174,15 +174,15 @@ def open_recordings(
     ignore: Collection[str] | None = None,
     cache: Path | None = None,
 ) -> tuple[list[Recording], dict[str, Any]]:
-    """All recordings and tables of a folder, by name, and the settings they were read with.
+    """All recordings and tables of a folder, sorted by name, and the settings used to read them.
 
     Parameters
     ----------
     extractor : callable
         (kind of features, rows per second) -> extractor.
     features, rate, time, ignore, cache
-        As of ``metriclearn fit``; by default sound if there is an audio file, else pictures, four
-        rows per second.
+        As for ``metriclearn fit``; by default sound if there is an audio file, else pictures, with
+        four rows per second.
 
     Raises
     ------
@@ -196,8 +196,8 @@ def open_recordings(
     media = [path for path in inside if path.suffix.lower() in {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}]
     if not tables and (not media or features == "tables"):
         raise FileNotFoundError(
-            f"{str(folder)!r} holds nothing to label; put recordings there (wav, mp3, mp4, ...) or "
-            "tables (CSV, Parquet, npz), one each."
+            f"{str(folder)!r} has nothing to label; put recordings (wav, mp3, mp4, ...) or tables "
+            "(CSV, Parquet, npz) in it, one file for each."
         )
     if features == "tables":
         media = []
@@ -232,7 +232,7 @@ def open_recordings(
 
 
 def _is_silent(path: Path) -> bool:
-    """Whether it is a video without a track of sound."""
+    """Whether a file is a video without a sound track."""
     if path.suffix.lower() not in VIDEO_SUFFIXES:
         return False
     with reading(path, "video"), optional("av", "video").open(str(path)) as container:
@@ -240,12 +240,12 @@ def _is_silent(path: Path) -> bool:
 
 
 def _whole(seconds: float) -> float:
-    """In milliseconds, as all times on the page: what lies behind the last one cannot be marked."""
+    """Round down to milliseconds, like all times on the page, so that the end can be marked."""
     return max(math.floor(round(1000 * seconds, 6)), 1) / 1000
 
 
 def _inside(folder: Path) -> Iterator[Path] | list[Path]:
-    """Files to label, those that links lead out of the folder to left out."""
+    """Files to label, without links to files outside of the folder."""
     home = folder.resolve()
     tables = [p for p in folder.glob("[!.]*") if p.suffix.lower() in READERS and p.is_file()]
     tables = [p for p in tables if not p.name.lower().endswith("segments.csv")]
@@ -254,13 +254,13 @@ def _inside(folder: Path) -> Iterator[Path] | list[Path]:
 
 
 def _mel_bands() -> NDArray[np.float32]:
-    """Weights of the frequencies in triangles that overlap by half, even in mel."""
+    """Weights of the frequencies: triangles of equal width in mel that overlap by half."""
     frequencies = np.fft.rfftfreq(_WINDOW, 1 / _HERTZ)
     mel = 2595 * np.log10(1 + frequencies / 700)
     centers = np.linspace(0, mel[-1], _BANDS + 2)
     triangles = 1 - np.abs(mel - centers[1:-1, None]) / (centers[1] - centers[0])
     weights = np.maximum(triangles, 0)
-    # the lowest bands are narrower than a bin
+    # the lowest bands are narrower than a bin, and would be empty
     nearest = np.argmin(np.abs(mel - centers[1:-1, None]), axis=1)
     weights[np.arange(_BANDS), nearest] = np.maximum(weights.max(axis=1), 0.5)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)

@@ -1,10 +1,9 @@
-"""Which stretches of recordings to ask for next, so that few labels are enough.
+"""Suggests which stretches of recordings to label next, so that few labels are enough.
 
-A change-point is worth asking for where the learned metric nearly decided otherwise (margin:
-uncertainty sampling), or where metrics learned on resampled annotations disagree (query by
-committee), and more so if the recording is unlike the labeled ones (diversity: the farthest first).
-A metric learned from few labels does not know where it is wrong. So some stretches are chosen at
-random; otherwise it would learn only about its own doubts.
+Labels help most where the learned metric nearly decided otherwise (margin: uncertainty sampling) or
+where metrics learned on resampled annotations disagree (query by committee), and in recordings that
+differ from the labeled ones (diversity: the farthest first). A metric learned from few labels has
+errors that it does not doubt, so some stretches are chosen at random.
 
 References: B. Settles, Active Learning, Morgan & Claypool 2012; T. Gonzalez, Clustering to minimize
 the maximum intercluster distance, Theoretical Computer Science 38, 1985.
@@ -29,10 +28,10 @@ from metriclearn.problem.knowledge import PartialPartition, pieces_of
 from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import component, either, needs, number
 
-_N_METRICS = 5  # of a committee
-_STARTS = 4  # of candidates, within a length
-_PRECISION = 8  # changes this part of a length apart are the same
-# what is multiplied for a gain
+_N_METRICS = 5  # in a committee
+_STARTS = 4  # candidates that start within a length
+_PRECISION = 8  # changes closer than this part of a length are the same
+# the factors of a gain
 _PARTS = {
     "combined": ("margin", "diversity"),
     "margin": ("margin",),
@@ -43,17 +42,17 @@ _PARTS = {
 
 
 class Suggestion(NamedTuple):
-    """The samples X[start:stop] of a recording, and what their labels are worth.
+    """The samples X[start:stop] of a recording, and how much their labels would help.
 
     Attributes
     ----------
     recording, start, stop : int
     gain : float
-        From 0 to 1, relative to the first of an answer; 0 for "leftmost" and "longest".
+        From 0 to 1, relative to the first suggestion; 0 for "leftmost" and "longest".
 
     See Also
     --------
-    suggest : what makes it.
+    suggest : makes the suggestions.
 
     Examples
     --------
@@ -68,15 +67,15 @@ class Suggestion(NamedTuple):
     gain: float
 
 
-class _Told(NamedTuple):
-    """Recordings, and the stretches of them whose segmentation is known."""
+class _Labeled(NamedTuple):
+    """Recordings and their completely labeled stretches."""
 
     data: DataSets
     stretches: list[tuple[int, int, NDArray[np.int64]]]  # recording, start, segment ends
 
     @classmethod
-    def read(cls, who: str, Xs: Any, known: Any) -> _Told:
-        """Both checked."""
+    def read(cls, who: str, Xs: Any, known: Any) -> _Labeled:
+        """Check both."""
         data = read_data_sets(who, Xs)
         if known is None:
             unknown = [PartialPartition(length) for length in data.lengths]
@@ -96,7 +95,7 @@ class _Told(NamedTuple):
         return arrays, [Partition(ends=ends - start) for _, start, ends in self.stretches]
 
     def gaps(self) -> Iterator[tuple[int, int, int]]:
-        """Recording, start and stop of what lies between the stretches, two samples or more."""
+        """Recording, start and stop of the gaps between stretches, of two samples or more."""
         ends = [(i, int(length), int(length)) for i, length in enumerate(self.data.lengths)]
         known = [(i, start, int(ends[-1])) for i, start, ends in self.stretches]
         before = {i: 0 for i, _, _ in ends}
@@ -109,13 +108,13 @@ class _Told(NamedTuple):
 def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partition]]:
     """Fully labeled stretches, as separate recordings with their segmentations.
 
-    A change-point learner learns from them in milliseconds, while the rest stays out; see
-    ``fit`` with partial labels for what learns from the rest, too.
+    A change-point learner learns from them alone in milliseconds. To learn from the unlabeled
+    samples as well, pass partial labels to its ``fit``.
 
     Parameters
     ----------
     Xs : sequence of (T_i, P) arrays, or one
-    known : labels with −1 where unknown, PartialPartition … of each
+    known : labels with −1 where unlabeled, or PartialPartition, for each
 
     Returns
     -------
@@ -130,7 +129,7 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
 
     See Also
     --------
-    suggest : which to label next.
+    suggest : which stretches to label next.
 
     Examples
     --------
@@ -141,7 +140,7 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     >>> arrays[0].shape, truths[0].change_points.tolist()
     ((5, 2), [3, 5])
     """
-    return _Told.read("labeled_stretches", Xs, known).pieces
+    return _Labeled.read("labeled_stretches", Xs, known).pieces
 
 
 @needs(
@@ -160,35 +159,35 @@ def suggest(
     strategy: str = "combined",
     random_state: int | np.random.Generator | None = 0,
 ) -> list[Suggestion]:
-    """Stretches of recordings that are worth labeling, the best first.
+    """Suggest stretches of recordings to label, the best first.
 
     They overlap neither each other nor labeled stretches. With a fitted learner "margin" costs two
-    pruned programs, "diversity" O(P) for every candidate (four for each ``length``) and known
-    stretch, "disagreement" five fits to the known stretches, and as many predictions.
+    pruned programs, "diversity" O(P) for every candidate (four for each ``length``) and labeled
+    stretch, and "disagreement" five fits to the labeled stretches with as many predictions.
 
     Parameters
     ----------
     Xs : sequence of (T_i, P) arrays, or one
         The recordings.
-    known : labels with −1 where unknown, PartialPartition … of each, optional
-        As the ``y`` of a fit with partial labels; by default nothing is known.
+    known : labels with −1 where unlabeled, or PartialPartition, for each, optional
+        As the ``y`` of a fit with partial labels; by default nothing is labeled.
     length : int ≥ 2
-        Most samples of a stretch: what a person can judge at a time.
+        Largest number of samples in a stretch: what a person can judge at a time.
     n : int
-        How many stretches; fewer are returned where no more are open.
+        Number of stretches; fewer are returned if no more are unlabeled.
     learner : estimator with ``boundary_margins``, optional
-        Whose metric and penalty are asked. One that is not fitted, by default
-        ``ChangePointMetricLearner()``, is fitted to the known stretches.
+        Its metric and penalty are used. A learner that is not fitted, by default
+        ``ChangePointMetricLearner()``, is fitted to the labeled stretches.
     strategy : str
-        "margin": over the changes that are predicted, and those that nearly are, the sum of
-        1 − m / penalty with m what the score loses by deciding otherwise, where that is positive.
-        "disagreement": how metrics learned on resampled stretches differ in their boundaries.
-        "diversity": the distance in means and deviations of the features to the nearest stretch
-        that is known or suggested. "combined": the square of the margin times the diversity
-        under the learned metric, and every second stretch at random. Without labeled changes there
-        is no metric, so all of these but "diversity" are "random". And without looking at the data,
-        to compare with: "random", "leftmost" (from the first recording on) and "longest" (the
-        middle of the longest gap).
+        "margin": the sum of max(0, 1 − m / penalty) over predicted changes and changes that were
+        nearly predicted, where m is the loss of score by the opposite decision.
+        "disagreement": how much metrics learned on resampled stretches differ in their boundaries.
+        "diversity": the distance in means and deviations of the features to the nearest labeled
+        or suggested stretch. "combined": the square of the margin times the diversity under the
+        learned metric, and every second stretch at random. Without labeled changes there is no
+        metric, so all of these except "diversity" act as "random". Baselines that ignore the data
+        are "random", "leftmost" (from the first recording on) and "longest" (the middle of the
+        longest gap).
     random_state : int, Generator or None
 
     Returns
@@ -215,22 +214,23 @@ def suggest(
     [40, 40, 40]
     """
     random = np.random.default_rng(random_state)
-    told = _Told.read("suggest", Xs, known)
-    gaps = [*told.gaps()]
+    labeled = _Labeled.read("suggest", Xs, known)
+    gaps = [*labeled.gaps()]
     if not gaps or strategy in ("leftmost", "longest"):
         return _cut_from(gaps, n, length, strategy == "longest")
-    places = random.permutation(_candidates(gaps, length))  # so that equals are in no order
+    places = random.permutation(_candidates(gaps, length))  # breaks ties at random
     parts = _PARTS[strategy]
     worth = np.ones(len(places))
     if "margin" in parts or "disagreement" in parts:
         if not hasattr(learner, "components_"):
-            learner = _fitted(learner or ChangePointMetricLearner(), *told.pieces)
-        if learner is None or not len(learner.components_):  # nothing to ask
+            learner = _fitted(learner or ChangePointMetricLearner(), *labeled.pieces)
+        if learner is None or not len(learner.components_):  # no metric to use
             parts = ()
         else:
             rate = _doubts if "margin" in parts else _disputes
             sums = [
-                np.append(0.0, np.cumsum(values)) for values in rate(learner, told, length, random)
+                np.append(0.0, np.cumsum(values))
+                for values in rate(learner, labeled, length, random)
             ]
             worth = np.array([sums[i][stop] - sums[i][start + 1] for i, start, stop in places])
     described = None
@@ -238,20 +238,20 @@ def suggest(
     if "diversity" in parts:
         known_places = [
             (i, start, min(start + length, int(ends[-1])))
-            for i, first, ends in told.stretches
+            for i, first, ends in labeled.stretches
             for start in range(first, int(ends[-1]), length)
         ]
         if explored:
-            arrays = [X @ learner.components_.T for X in told.data.arrays]
+            arrays = [X @ learner.components_.T for X in labeled.data.arrays]
             worth, scale = worth**2, np.ones(len(learner.components_))
         else:
-            arrays, scale = list(told.data.arrays), told.data.pooled_deviation("suggest")
+            arrays, scale = list(labeled.data.arrays), labeled.data.pooled_deviation("suggest")
         described = [_describe(arrays, each, scale) for each in (places, known_places)]
     return _greatest(places, worth, described, n, explored)
 
 
 def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np.int64]:
-    """Recording, start and stop of stretches that may be asked for, (n, 3)."""
+    """Recording, start and stop of candidate stretches, (n, 3)."""
     rows = []
     for i, first, stop in gaps:
         last = max(first, stop - length)
@@ -264,7 +264,7 @@ def _candidates(gaps: Sequence[tuple[int, int, int]], length: int) -> NDArray[np
 def _cut_from(
     gaps: list[tuple[int, int, int]], n: int, length: int, longest: bool
 ) -> list[Suggestion]:
-    """From the middle of the longest gap, or from the left of the first."""
+    """Stretches from the middle of the longest gap, or from the left of the first gap."""
     suggestions: list[Suggestion] = []
     while gaps and len(suggestions) < n:
         sizes = [stop - first for _, first, stop in gaps]
@@ -279,45 +279,47 @@ def _cut_from(
 
 
 def _fitted(learner: Any, pieces: Sequence[NDArray], partitions: Sequence[Partition]) -> Any:
-    """A copy of the learner, fitted to the pieces; None where they hold no change."""
+    """A copy of the learner, fitted to the pieces; None if they contain no change."""
     if all(partition.n_clusters == 1 for partition in partitions):
         return None
     model = clone(learner)
     if "min_size" in model.get_params():
-        model.set_params(min_size=1)  # the borders of a stretch cut segments
+        model.set_params(min_size=1)  # stretches begin and end inside of segments
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few labels may leave little to learn
         return model.fit(pieces, partitions)
 
 
-def _doubts(learner: Any, told: _Told, length: int, *_: Any) -> list[NDArray]:
-    """How nearly each change, predicted or not, was decided otherwise, at its position (T_i,)."""
+def _doubts(learner: Any, labeled: _Labeled, length: int, *_: Any) -> list[NDArray]:
+    """How close the decision about each change was, predicted or not, at its position (T_i,)."""
     radius, doubts = length // _PRECISION, []
     penalty = max(learner.penalty_ or 0.0, 1e-300)
-    for margins in learner.boundary_margins(list(told.data.arrays), tolerance=radius):
+    for margins in learner.boundary_margins(list(labeled.data.arrays), tolerance=radius):
         gains, values = margins.gains.copy(), np.zeros(len(margins.gains))
-        gains[0] = -np.inf  # the start is no change
+        gains[0] = -np.inf  # the start is not a change
         peaks = (gains == maximum_filter1d(gains, 2 * radius + 1)) & np.isfinite(gains)
-        peaks[1:] &= ~peaks[:-1]  # one of a plateau
+        peaks[1:] &= ~peaks[:-1]  # only one position of a plateau
         values[peaks] = np.maximum(0.0, 1.0 + gains[peaks] / penalty)
         values[margins.change_points[:-1]] = np.maximum(0.0, 1.0 - margins.losses / penalty)
         doubts.append(values)
     return doubts
 
 
-def _disputes(learner: Any, told: _Told, length: int, random: np.random.Generator) -> list[NDArray]:
-    """Variance of the votes of a committee for a change near each position (T_i,)."""
-    radius, pieces = length // _PRECISION, list(zip(*told.pieces))
-    votes = [np.zeros(len(X)) for X in told.data.arrays]
+def _disputes(
+    learner: Any, labeled: _Labeled, length: int, random: np.random.Generator
+) -> list[NDArray]:
+    """Variance of the committee's votes for a change near each position (T_i,)."""
+    radius, pieces = length // _PRECISION, list(zip(*labeled.pieces))
+    votes = [np.zeros(len(X)) for X in labeled.data.arrays]
     for _ in range(_N_METRICS):
         resampled = [pieces[i] for i in random.integers(len(pieces), size=len(pieces))]
         model = _fitted(learner, *map(list, zip(*resampled)))
-        predicted = [] if model is None else model.predict_change_points(list(told.data.arrays))
+        predicted = [] if model is None else model.predict_change_points(list(labeled.data.arrays))
         for vote, ends in zip(votes, predicted):
             changes = np.zeros(len(vote))
             changes[ends[:-1]] = 1.0
             vote += maximum_filter1d(changes, 2 * radius + 1) / _N_METRICS
-    # a change in dispute counts once, however far around it votes go
+    # each disputed change counts once, although its votes spread over the radius
     return [vote * (1.0 - vote) / (2 * radius + 1) for vote in votes]
 
 
@@ -338,9 +340,9 @@ def _describe(arrays: Sequence[NDArray], listed: ArrayLike, scale: NDArray) -> N
 def _greatest(
     places: NDArray, worth: NDArray, described: list[NDArray] | None, n: int, explored: bool
 ) -> list[Suggestion]:
-    """One after the other the place of greatest worth times distance to what is known by then.
+    """Choose one place after the other, of greatest worth × distance to labeled and chosen places.
 
-    Where it is explored, too, every second one is the first that is open, which is any.
+    With ``explored`` every second one is the first open place; places come in random order.
     """
     suggestions: list[Suggestion] = []
     novelty, is_open = np.full(len(places), 1.0), np.ones(len(places), dtype=bool)

@@ -16,7 +16,7 @@ from metriclearn import (
     boundary_margins,
 )
 from metriclearn.annotate.learning import Group
-from metriclearn.annotate.project import Annotation, known_rows, read_annotations, segments_of
+from metriclearn.annotate.project import Annotation, partial_labels, read_annotations, segments_of
 from metriclearn.annotate.signals import Recording
 
 
@@ -62,7 +62,7 @@ def test_rows_of_annotations() -> None:
         {"start": 5.0, "end": 5.0, "kind": "change"},
         {"start": 6.0, "end": 8.0, "kind": "one change"},
     ]
-    known = known_rows(read_annotations(given, 9.0), 90, 10.0)
+    known = partial_labels(read_annotations(given, 9.0), 90, 10.0)
     assert known.allows(Partition(ends=[25, 50, 70, 90]))
     assert not known.allows(Partition(ends=[50, 70, 90]))  # none between a and b
     assert not known.allows(Partition(ends=[25, 70, 90]))  # none at 5 s

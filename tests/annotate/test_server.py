@@ -301,7 +301,7 @@ def test_a_table_written_by_hand_is_begun_with_and_kept(server: Server) -> None:
     table = server.folder / "segments.csv"
     table.write_text("recording,start,end,label\none,0,3,1\none,3,5.5,2\none,5.5,9,1\ngone,0,1,1\n")
     before = table.read_bytes()
-    with pytest.warns(UserWarning, match=r"segments of \['gone'\], which are not shown"):
+    with pytest.warns(UserWarning, match=r"segments of \['gone'\], which have no recording here"):
         (again,) = _states(server.folder)
     told = again["annotations"]["one"]
     assert [(one["start"], one.get("label")) for one in told] == [
@@ -344,7 +344,10 @@ PROJECT = '{"format": 1, "revision": 0, "labels": [], "recordings": {}%s}'
         ('{"format": 2}', "has format 2, this metriclearn reads 1"),
         (PROJECT.replace("0", "1e999") % "", "damaged"),
         (PROJECT.replace("{}", "[]") % "", "damaged"),
-        (PROJECT.replace("{}", '{"renamed": []}') % "", r"\['renamed'\], which the folder has not"),
+        (
+            PROJECT.replace("{}", '{"renamed": []}') % "",
+            r"\['renamed'\], which are not in the folder",
+        ),
         (PROJECT % ', "rate": "fast"', "rows per second"),
         (PROJECT % ', "rate": -5', "rows per second"),
         (PROJECT % ', "ignore": 3', "list of columns"),
@@ -377,7 +380,7 @@ def test_a_table_edited_later_is_kept(server: Server) -> None:
     table = server.folder / "segments.csv"
     edited = table.read_text().replace("9.000", "8.000").encode()
     table.write_bytes(edited)
-    with pytest.warns(UserWarning, match="is not as it was written here"):
+    with pytest.warns(UserWarning, match="was edited elsewhere"):
         (state,) = _states(server.folder)
     assert state["annotations"]["one"] == SEGMENTS[:1]
     assert server.change(2, one=SEGMENTS)[0] == 200
@@ -392,7 +395,7 @@ def test_a_video_without_sound_does_not_close_a_folder_of_sound(tmp_path: Path) 
     soundfile.write(tmp_path / "sound.wav", np.random.default_rng(0).normal(size=16000), 8000)
     pictures = np.zeros((20, 48, 64, 3), dtype=np.uint8)
     write_video(tmp_path / "film.webm", pictures, (np.arange(20) / 10).tolist(), codec="libvpx")
-    with pytest.warns(UserWarning, match=r"film\.webm without sound .* --features video"):
+    with pytest.warns(UserWarning, match=r"film\.webm has no sound .* --features video"):
         (state,) = _states(tmp_path)
     assert [one["name"] for one in state["recordings"]] == ["sound"]
 
