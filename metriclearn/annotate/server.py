@@ -356,8 +356,8 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     elif not project.is_table_unchanged():
         warnings.warn(
             f"{str(folder / TABLE)!r} was edited elsewhere. The page uses metriclearn.json, and "
-            f"the next saved change keeps the table as {TABLE}.before. To use the table instead, move "
-            "metriclearn.json away.",
+            f"the next saved change keeps the table as {TABLE}.before. To use the table instead, "
+            "move metriclearn.json away.",
             stacklevel=2,
         )
     return Page(folder, recordings, project)

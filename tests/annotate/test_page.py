@@ -267,27 +267,26 @@ def test_a_video_is_seen_and_heard_of_in_other_windows(
     _no_errors(browser)
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1400, "light")])
-def test_sound_on_small_and_large_screens(
-    browser: Any, folder: Path, serve: Any, width: int, scheme: str
-) -> None:
+def test_sound_on_small_and_large_screens(browser: Any, folder: Path, serve: Any) -> None:
     _, address = serve()
-    metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    browser.get("about:blank")
-    browser.get_log("browser")
-    page = Page(browser, address, folder)
-    page.saved()
-    page.open("third")
-    page.until(lambda: browser.execute_script("return document.querySelector('audio').readyState"))
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    assert browser.execute_script("return document.querySelector('audio').duration") == 12.0
-    page.press("+", "+", "0", "?")
-    assert page.all("dialog[open]")
-    page.all("#keys button")[0].click()
-    page.all("#files")[0].click()
-    assert len(page.all("#transfer a")) == 11
-    _no_errors(browser)
+    for width, scheme in ((390, "dark"), (1400, "light")):
+        metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        browser.get("about:blank")
+        browser.get_log("browser")
+        page = Page(browser, address, folder)
+        page.saved()
+        page.open("third")
+        sound = "return document.querySelector('audio')"
+        page.until(lambda script=f"{sound}.readyState": browser.execute_script(script))
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert browser.execute_script(f"{sound}.duration") == 12.0
+        page.press("+", "+", "0", "?")
+        assert page.all("dialog[open]")
+        page.all("#keys button")[0].click()
+        page.all("#files")[0].click()
+        assert len(page.all("#transfer a")) == 11
+        _no_errors(browser)
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -66,14 +66,25 @@ class Server(NamedTuple):
         return {p.name for p in self.folder.rglob("*")} - {"one.csv", "two.csv"}
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    folder = tmp_path / "inside"
+def two_tables(place: Path) -> Path:
+    """A folder with two recordings, and a file outside of it."""
+    folder = place / "inside"
     folder.mkdir()
-    (tmp_path / "secret.csv").write_text("a,b,c\n1,2,3\n")
+    (place / "secret.csv").write_text("a,b,c\n1,2,3\n")
     for seed, name in enumerate(("one", "two")):
         write_table(folder / f"{name}.csv", seed=seed)
-    yield from running(folder)
+    return folder
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    yield from running(two_tables(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server for requests that it refuses: its folder stays as it is."""
+    yield from running(two_tables(tmp_path_factory.mktemp("untouched")))
 
 
 def running(folder: Path, rate: float = 10.0) -> Iterator[Server]:
@@ -101,16 +112,16 @@ SEGMENTS = [
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", ""])
-def test_other_hosts_are_refused(server: Server, host: str) -> None:
-    assert server.ask("GET", f"/{TOKEN}/api/project", headers={"Host": host})[0] in (400, 403)
+def test_other_hosts_are_refused(untouched: Server, host: str) -> None:
+    assert untouched.ask("GET", f"/{TOKEN}/api/project", headers={"Host": host})[0] in (400, 403)
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "file://"])
-def test_other_origins_are_refused_and_write_nothing(server: Server, origin: str) -> None:
+def test_other_origins_are_refused_and_write_nothing(untouched: Server, origin: str) -> None:
     body = {"revision": 0, "annotations": {"one": SEGMENTS}}
-    status, _ = server.ask("PUT", f"/{TOKEN}/api/changes", body, {"Origin": origin})
+    status, _ = untouched.ask("PUT", f"/{TOKEN}/api/changes", body, {"Origin": origin})
     assert status == 403
-    assert server.written() == set()
+    assert untouched.written() == set()
 
 
 def test_its_origin_may_write(server: Server) -> None:
@@ -123,8 +134,8 @@ def test_its_origin_may_write(server: Server) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/api/project", "/a-toke/api/project", "//", "/A-TOKEN/", "*"]
 )
-def test_without_the_token_nothing_is_told(server: Server, path: str) -> None:
-    status, content = server.ask("GET", path)
+def test_without_the_token_nothing_is_told(untouched: Server, path: str) -> None:
+    status, content = untouched.ask("GET", path)
     assert 400 <= status < 500
     assert b"one" not in content.replace(b"one-", b"")
 
@@ -150,8 +161,8 @@ def test_without_the_token_nothing_is_told(server: Server, path: str) -> None:
         "api/tiles/one/0/0?channels=7",
     ],
 )
-def test_paths_lead_nowhere_else(server: Server, path: str) -> None:
-    status, content = server.ask("GET", f"/{TOKEN}/{path}")
+def test_paths_lead_nowhere_else(untouched: Server, path: str) -> None:
+    status, content = untouched.ask("GET", f"/{TOKEN}/{path}")
     assert 400 <= status < 500
     assert b"1,2,3" not in content
     assert b"root:" not in content
@@ -178,14 +189,14 @@ def test_a_project_that_is_a_link_out_is_refused_and_kept(server: Server, tmp_pa
     assert json.loads(outside.read_text())["revision"] == 0
 
 
-def test_large_bodies_are_refused_before_they_are_read(server: Server) -> None:
+def test_large_bodies_are_refused_before_they_are_read(untouched: Server) -> None:
     headers = {"Content-Length": "1000000000"}
-    assert server.ask("PUT", f"/{TOKEN}/api/changes", b"{}", headers)[0] == 413
-    assert server.written() == set()
+    assert untouched.ask("PUT", f"/{TOKEN}/api/changes", b"{}", headers)[0] == 413
+    assert untouched.written() == set()
 
 
-def test_large_bodies_without_a_length_are_refused(server: Server) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+def test_large_bodies_without_a_length_are_refused(untouched: Server) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", untouched.port, timeout=30)
     pieces = (b"x" * 1_000_000 for _ in range(1000))
     try:
         connection.request(
@@ -231,29 +242,29 @@ def test_large_bodies_without_a_length_are_refused(server: Server) -> None:
         b'"label": "a\\u0000b"}]}}',
     ],
 )
-def test_junk_is_refused_and_writes_nothing(server: Server, body: bytes) -> None:
-    status, content = server.ask("PUT", f"/{TOKEN}/api/changes", body)
+def test_junk_is_refused_and_writes_nothing(untouched: Server, body: bytes) -> None:
+    status, content = untouched.ask("PUT", f"/{TOKEN}/api/changes", body)
     assert 400 <= status < 500
     assert len(json.loads(content)["error"]) > 20
-    assert server.written() == set()
+    assert untouched.written() == set()
 
 
-def test_junk_on_the_socket_is_refused(server: Server) -> None:
+def test_junk_on_the_socket_is_refused(untouched: Server) -> None:
     import socket
 
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", untouched.port), timeout=10) as connection:
         connection.sendall(b"\x16\x03\x01\x02\x00\x00\xff\r\n\r\n")
         assert b" 400 " in connection.recv(1000).split(b"\r\n")[0] + b" "
 
 
-def test_web_sockets_are_refused(server: Server) -> None:
+def test_web_sockets_are_refused(untouched: Server) -> None:
     headers = {
         "Upgrade": "websocket",
         "Connection": "Upgrade",
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
         "Sec-WebSocket-Version": "13",
     }
-    assert 400 <= server.ask("GET", f"/{TOKEN}/", headers=headers)[0] < 500
+    assert 400 <= untouched.ask("GET", f"/{TOKEN}/", headers=headers)[0] < 500
 
 
 def test_names_of_recordings_that_addresses_quote(tmp_path: Path) -> None:
@@ -267,20 +278,20 @@ def test_names_of_recordings_that_addresses_quote(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_files_that_cannot_be_read_write_nothing(server: Server, kind: str) -> None:
-    status, content = server.ask("POST", f"/{TOKEN}/import/{kind}/one", b"\x00\xffjunk\n<" * 9)
+def test_files_that_cannot_be_read_write_nothing(untouched: Server, kind: str) -> None:
+    status, content = untouched.ask("POST", f"/{TOKEN}/import/{kind}/one", b"\x00\xffjunk\n<" * 9)
     assert status == 422
     assert json.loads(content)["error"].startswith("The file (")
-    assert server.written() == set()
+    assert untouched.written() == set()
 
 
-def test_contradictions_are_refused_in_a_sentence(server: Server) -> None:
+def test_contradictions_are_refused_in_a_sentence(untouched: Server) -> None:
     one = {"start": 1.0, "end": 4.0, "kind": "one change"}
     inside = [{"start": t, "end": t, "kind": "change"} for t in (2.0, 3.0)]
-    status, content = server.change(0, one=[one, *inside])
+    status, content = untouched.change(0, one=[one, *inside])
     assert status == 422
     assert "contradict" in content["error"]
-    assert server.written() == set()
+    assert untouched.written() == set()
 
 
 def test_saved_at_once_and_read_again(server: Server) -> None:
@@ -463,12 +474,12 @@ def test_formats_give_back_what_they_were_given(server: Server, kind: str) -> No
 
 
 @pytest.mark.parametrize(("level", "n_bins"), [(0, 90), (2, 23), (7, 1)])
-def test_tiles_are_minima_and_maxima(server: Server, level: int, n_bins: int) -> None:
+def test_tiles_are_minima_and_maxima(untouched: Server, level: int, n_bins: int) -> None:
     path = f"/{TOKEN}/api/tiles/one/{level}/0?channels=0,2"
-    tile = np.frombuffer(server.ask("GET", path)[1], dtype=np.float32).reshape(-1, 2, 2)
-    X = np.loadtxt(server.folder / "one.csv", delimiter=",", skiprows=1)[:, [0, 2]]
+    tile = np.frombuffer(untouched.ask("GET", path)[1], dtype=np.float32).reshape(-1, 2, 2)
+    X = np.loadtxt(untouched.folder / "one.csv", delimiter=",", skiprows=1)[:, [0, 2]]
     parts = [X[i : i + 2**level] for i in range(0, 90, 2**level)]
     expected = [[part.min(axis=0), part.max(axis=0)] for part in parts]
     assert len(tile) == n_bins
     np.testing.assert_allclose(tile, np.transpose(expected, (0, 2, 1)), rtol=1e-6)
-    assert server.ask("GET", f"/{TOKEN}/api/tiles/one/{level}/1")[1] == b""
+    assert untouched.ask("GET", f"/{TOKEN}/api/tiles/one/{level}/1")[1] == b""
