@@ -1,8 +1,8 @@
 """The command ``metriclearn``, or ``python -m metriclearn``: learn, segment, compare, inspect.
 
-Exit status: 0 done, 1 for an error of the input in one sentence, 2 for a wrong command line, 130
-when interrupted. What a command's ``--help`` shows are its docstring and its annotated parameters,
-of which those that are passed by name only are options.
+Exit status: 0 if done, 1 after an error of the input (one sentence), 2 for a wrong command line,
+130 if interrupted. ``--help`` of a command shows its docstring and the annotations of its
+parameters. Keyword-only parameters are options.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from metriclearn.running.command_line import command_line, noting_interruptions
 if TYPE_CHECKING:
     from metriclearn.datasets.annotations import Segment
 
-Cache = Annotated[Path | None, "folder for computed features"]
+Cache = Annotated[Path | None, "folder to keep computed features in"]
 Features = Annotated[
     Literal["audio", "video", "both", "tables"] | None,
-    "streams to use; by default audio, and where all files are videos both, or video if the table "
-    "has no classes; tables: CSV files that segments.csv names",
+    "streams to use; by default audio, or for videos both (video, if the table has no classes); "
+    "tables: CSV files named in segments.csv",
 ]
 Rate = Annotated[
     float | None,
-    "rows per second; by default 1, for pictures without classes (shots) 8, for CSV files with "
-    "--time that of their times",
+    "rows per second; by default 1, or 8 for videos without classes (shots), or for CSV files the "
+    "rate of the --time column",
 ]
 Time = Annotated[
-    str | None, "column of seconds or time stamps in tables (CSV files), no feature", "COLUMN"
+    str | None, "column of seconds or time stamps in CSV files, not a feature", "COLUMN"
 ]
-Ignore = Annotated[list[str] | None, "columns of tables (CSV files) that are no features", "COLUMN"]
+Ignore = Annotated[list[str] | None, "columns of CSV files that are not features", "COLUMN"]
 _CSV = "*.[cC][sS][vV]"
-_ERRORS = (ValueError, TypeError, OSError, ImportError)  # what a user can mend
+_ERRORS = (ValueError, TypeError, OSError, ImportError)  # errors that a user can fix
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Learn where people put the boundaries in recordings, and put them there.
+    """Learn from labeled recordings where segments begin and end, and segment new ones.
 
     examples:
-      metriclearn label songs                             # a page to annotate on
+      metriclearn label songs                             # label recordings in a browser
       metriclearn fit songs --out songs.model             # songs/*.wav and songs/segments.csv
       metriclearn segment new.wav --model songs.model     # new.segments.csv, .txt, .vtt, .png
       metriclearn compare truth.csv new.segments.csv
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interruptions: list[int] = []
     try:
         with noting_interruptions(interruptions), warnings.catch_warnings():
-            notes: set[str] = set()  # each is said once, in whichever fold it comes
+            notes: set[str] = set()  # print each once, although several folds may warn
             warnings.showwarning = lambda message, *_: _note(str(message), notes)
             commands = (label, fit, segment, compare, info)
             parser = command_line("metriclearn", main, commands, metriclearn.__version__)
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.pop("run")(**options)
     except (Exception, KeyboardInterrupt) as error:
         if interruptions or isinstance(error, KeyboardInterrupt):
-            print("Interrupted; nothing was written half.", file=sys.stderr)
+            print("Interrupted. No file was left incomplete.", file=sys.stderr)
             return 130
         if not isinstance(error, _ERRORS):
             raise
@@ -75,20 +75,20 @@ def _note(text: str, notes: set[str]) -> None:
 
 
 def fit(
-    folder: Annotated[Path, "where the recordings or tables are"],
+    folder: Annotated[Path, "folder of the recordings or tables"],
     *,
     out: Annotated[Path, "file to write", "MODEL"],
     features: Features = None,
     rate: Rate = None,
     segments: Annotated[str, "name of the table in FOLDER"] = "segments.csv",
-    gap: Annotated[str | None, "label of time that the table leaves out", "LABEL"] = None,
+    gap: Annotated[str | None, "label for time that the table leaves out", "LABEL"] = None,
     label: Annotated[
-        str | None, "column of the labels in CSV files; by default label", "COLUMN"
+        str | None, "column of labels in CSV files; by default label", "COLUMN"
     ] = None,
     time: Time = None,
     ignore: Ignore = None,
     unknown: Annotated[
-        str | None, "label of what nobody has labeled: it is not learned from", "LABEL"
+        str | None, "label that marks unlabeled time, which is not learned from", "LABEL"
     ] = None,
     cache: Cache = None,
 ) -> None:
@@ -100,11 +100,11 @@ def fit(
       monday,0.0,12.5,speech
       monday,12.5,47.0,music
 
-    with times in seconds; monday is the name of the file without its ending. A table without
-    labels, or with labels of which none comes back, tells boundaries without classes, as of shots.
+    with times in seconds; monday is the name of the file without its ending. If the table has no
+    labels, or no label recurs, it gives boundaries without classes, such as shots.
 
-    Or FOLDER holds one CSV file per sequence, a row per sample, with a column of labels (--label)
-    or a table segments.csv beside them; all other columns are features.
+    Or FOLDER holds one CSV file per sequence, with a row per sample. The labels are in a column
+    (--label) or in a table segments.csv in FOLDER; all other columns are features.
 
     examples:
       metriclearn fit songs --out songs.model
@@ -119,12 +119,14 @@ def fit(
     from metriclearn.running.atomic import writable
 
     if not folder.is_dir():
-        raise FileNotFoundError(f"{str(folder)!r} is no folder; pass that of your recordings.")
+        raise FileNotFoundError(
+            f"{str(folder)!r} is not a folder. Pass the folder that holds your recordings."
+        )
     writable(out)  # before anything is learned
     extractor = None
-    said = page_settings(folder, segments, features)  # on the page of metriclearn label
-    features, rate, ignore = features or said.features, rate or said.rate, ignore or said.ignore
-    unknown = unknown or said.unknown
+    page = page_settings(folder, segments, features)  # of metriclearn label
+    features, rate, ignore = features or page.features, rate or page.rate, ignore or page.ignore
+    unknown = unknown or page.unknown
     left_out = [*(ignore or []), *([time] if time else [])]
     recorded = features != "tables" and _holds_recordings(folder, segments)
     if time and not rate and not recorded:
@@ -150,24 +152,24 @@ def fit(
 def segment(
     files: Annotated[list[Path], "recordings, CSV files of features, or folders of them", "FILE"],
     *,
-    model: Annotated[Path, "file that fit has written"],
+    model: Annotated[Path, "model file written by fit"],
     out: Annotated[
-        Path | None, "folder to write to; by default that of each FILE", "FOLDER"
+        Path | None, "folder to write to; by default the folder of each FILE", "FOLDER"
     ] = None,
-    truth: Annotated[Path | None, "table to draw above the results"] = None,
+    truth: Annotated[Path | None, "table of true segments to draw above the results"] = None,
     cache: Cache = None,
 ) -> None:
     """segment recordings
 
-    Writes beside every FILE, or to --out FOLDER:
+    Writes next to every FILE, or to --out FOLDER:
 
-      NAME.segments.csv   recording,start,end,label in seconds
-      NAME.labels.txt     label track: in Audacity File, Import, Labels
-      NAME.vtt            WebVTT: subtitles for browsers and VLC
-      NAME.timeline.png   the picture
+      NAME.segments.csv   table recording,start,end,label with times in seconds
+      NAME.labels.txt     label track for Audacity (File, Import, Labels)
+      NAME.vtt            WebVTT subtitles for browsers and VLC
+      NAME.timeline.png   picture of the segments
 
-    For CSV files, seconds count from the first row. A FILE that cannot be read does not stop the
-    others.
+    For CSV files, seconds count from the first row. If a FILE cannot be read, the others are still
+    segmented.
 
     examples:
       metriclearn segment new.wav --model songs.model
@@ -181,14 +183,14 @@ def segment(
     if not isinstance(segmenter, metriclearn.RecordingSegmenter):
         raise ValueError(
             f"{str(model)!r} is a {type(segmenter).__name__}, not a model of recordings; make one "
-            "by metriclearn fit."
+            "with metriclearn fit."
         )
     paths = files_to_segment(files, segmenter.extractor is None)
     targets = [(out or path.absolute().parent) / path.stem for path in paths]
     if twice := [path for path, target in zip(paths, targets) if targets.count(target) > 1]:
         raise ValueError(
-            f"{', '.join(map(str, twice[:4]))} would be written to files of one name; segment them "
-            "with different folders --out, or rename one."
+            f"{', '.join(map(str, twice[:4]))} would be written to files of the same name; segment "
+            "them with different folders --out, or rename one."
         )
     true = {} if truth is None else read_segments(truth)
     if truth is not None and (lacking := [p.stem for p in paths if p.stem not in true]):
@@ -209,26 +211,26 @@ def segment(
         print(f"{path}: {_counted(len(found), 'segment')}")
         print(f"Written: {written[0]}, {', '.join(file.name for file in written[1:])}")
     if failed:
-        raise ValueError(f"Files without segments: {failed} of {len(paths)}, see above.")
+        raise ValueError(f"{failed} of {len(paths)} files were not segmented, see above.")
 
 
 def label(
-    folder: Annotated[Path, "where the recordings or tables are"],
+    folder: Annotated[Path, "folder of the recordings or tables"],
     *,
     features: Features = None,
     rate: Rate = None,
     time: Time = None,
     ignore: Ignore = None,
-    port: Annotated[float | None, "of the address; by default any that is free"] = None,
-    quiet: Annotated[bool, "open no browser"] = False,
-    check: Annotated[bool, "ask for all that the page asks for, once, and end"] = False,
+    port: Annotated[float | None, "port of the address; by default any free port"] = None,
+    quiet: Annotated[bool, "do not open a browser"] = False,
+    check: Annotated[bool, "request everything on the page once, then exit"] = False,
     cache: Cache = None,
 ) -> None:
-    """label recordings on a page, and see at once what is learned
+    """label recordings in a browser while the model learns
 
-    Opens a page of this computer only. FOLDER holds recordings, or tables (CSV, Parquet, npz) with
-    a row per sample. All that is said there is saved at once in FOLDER/metriclearn.json, and in
-    FOLDER/segments.csv, from which metriclearn fit learns.
+    Opens a page that only this computer can reach. FOLDER holds recordings, or tables (CSV,
+    Parquet, npz) with a row per sample. Every change is saved at once in FOLDER/metriclearn.json
+    and FOLDER/segments.csv, and metriclearn fit learns from both.
 
     examples:
       metriclearn label songs
@@ -250,13 +252,13 @@ def label(
 
 def compare(
     truth: Annotated[Path, "table of the true segments", "TRUTH.csv"],
-    predicted: Annotated[Path, "table to compare with it", "PREDICTED.csv"],
+    predicted: Annotated[Path, "table of predicted segments", "PREDICTED.csv"],
     *,
-    tolerance: Annotated[float, "seconds for a boundary (default 1)"] = 1.0,
+    tolerance: Annotated[float, "seconds by which a boundary may be off (default 1)"] = 1.0,
 ) -> None:
-    """compare two tables
+    """compare predicted segments with the truth
 
-    Compares two tables recording,start,end,label, the first one the truth.
+    Compares two tables recording,start,end,label.
 
     example:
       metriclearn compare truth.csv new.segments.csv --tolerance 0.5
@@ -276,7 +278,9 @@ def compare(
         )
     longest = max(spans[-1][1] for table in (true, pred) for spans in table.values())
     if longest > 1e7:
-        raise ValueError(f"Times up to 1e7 s can be compared, got {longest:g}; give seconds.")
+        raise ValueError(
+            f"Only times up to 1e7 s can be compared, got {longest:g}; give times in seconds."
+        )
     rows, rate = [], 10.0  # steps per second
     for name in shared:
         tables = true[name], pred[name]
@@ -291,23 +295,23 @@ def compare(
         same = float(np.mean(labels[0] == labels[1])) if labeled else np.nan
         loss = partition_loss(M, N, normalized=False)
         rows.append((loss, M.n_clusters - 1, f1, precision, recall, same))
-    print(f"{'recording':24s}    loss (of none)     F1 precision recall  labels")
+    print(f"{'recording':24s}    loss    (none)     F1 precision recall  labels")
     for name, row in zip([*shared, "mean"], [*rows, np.mean(rows, axis=0)]):
         text = "{:7.2f} {:9.2f} {:6.2f} {:9.2f} {:6.2f} {:7.1%}".format(*row)
         print(f"{name:24.24s} {text.replace('nan%', '   -')}")
     print(
-        f"loss: ‖M − N‖² in steps of 0.1 s, 0 for equal segmentations (of none: without any "
-        f"boundary); F1, precision, recall: boundaries within {tolerance:g} s; labels: time with "
-        "the same label."
+        f"loss: ‖M − N‖² in steps of 0.1 s, 0 for equal segmentations (none: without boundaries); "
+        f"F1, precision, recall: boundaries within {tolerance:g} s; labels: share of time with the "
+        "same label."
     )
     if left_out := sorted(set(true) ^ set(pred)):
-        print(f"In one table only, left out: {', '.join(left_out[:10])}.")
+        print(f"Left out, as in only one table: {', '.join(left_out[:10])}.")
 
 
-def info(model: Annotated[Path, "file that fit has written"]) -> None:
-    """what a model is
+def info(model: Annotated[Path, "model file written by fit"]) -> None:
+    """describe a model
 
-    Prints labels, recordings, features, validation loss, rank, penalty and largest weights.
+    Prints labels, recordings, features, validation loss, rank, penalty and heaviest features.
 
     example:
       metriclearn info songs.model
@@ -320,34 +324,34 @@ def info(model: Annotated[Path, "file that fit has written"]) -> None:
     names = " → ".join(type(part).__name__ for part in parts)
     if not hasattr(parts[-1], "components_"):
         parameters = " ".join(str(fitted).split())
-        print(f"{names} without a metric: it learns none or is not fitted; {parameters}")
+        print(f"{names} without a metric, as it is not fitted or learns none; {parameters}")
         return
     print(f"{names} of {parts[0].n_features_in_} features")
     print(f"rank of the metric: {len(parts[-1].components_)}")
     if getattr(parts[-1], "penalty_", None) is not None:
         unit = getattr(parts[-1], "penalty_unit_", None)
         times = "" if unit is None else " times the variance of a sequence under the metric"
-        print(f"penalty of a segment: {parts[-1].penalty_:.4g}{times}")
+        print(f"penalty per segment: {parts[-1].penalty_:.4g}{times}")
     if getattr(parts[-1], "feature_penalty_", None) is not None:
         weights = " ".join(f"{weight:.4g}" for weight in parts[-1].feature_penalty_.coef_)
-        print(f"weights of the features of its penalty: {weights}")
+        print(f"weights of the penalty's features: {weights}")
 
 
 def _note_times(
     recording: str, true: Sequence[Segment], found: Sequence[Segment], step: float = 0.0
 ) -> None:
-    """A note where one table ends long before the other, or segments are shorter than the step."""
+    """Warn if one table ends long before the other, or segments are shorter than the step."""
     if short := sum(end - start < step for start, end, _ in (*true, *found)):
         warnings.warn(
             f"{_counted(short, 'segment')} of {recording!r} shorter than {step:g} s, the step of "
-            "the comparison, may be lost in it.",
+            "the comparison, may be missed.",
             stacklevel=2,
         )
     ends = true[-1][1], found[-1][1]
     if max(ends) > 2 * min(ends):
         warnings.warn(
-            f"{recording!r} ends at {ends[0]:g} s in the truth, at {ends[1]:g} s in the other one; "
-            "check that both count seconds.",
+            f"{recording!r} ends at {ends[0]:g} s in the truth and at {ends[1]:g} s in the other "
+            "table; check that both are in seconds.",
             stacklevel=2,
         )
 
@@ -357,7 +361,7 @@ def _counted(count: float, noun: str) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """The message of an error, in one line."""
     text = str(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         text = f"{error.filename} cannot be used: {error.strerror}."
@@ -365,16 +369,16 @@ def _sentence(error: BaseException) -> str:
 
 
 def _refuse(kind: str, folder: Path, **options: Any) -> None:
-    """Raise if an option is given that is for another kind of folder."""
+    """Raise if an option is given that needs another kind of folder."""
     if given := [f"--{name}" for name, value in options.items() if value is not None]:
         raise ValueError(
-            f"{', '.join(given)} cannot be used with {str(folder)!r}: for {kind} only; leave out "
-            "what is for it."
+            f"{', '.join(given)} cannot be used with {str(folder)!r}, only with {kind}; leave "
+            f"{'it' if len(given) == 1 else 'them'} out."
         )
 
 
 def _holds_recordings(folder: Path, segments: str) -> bool:
-    """Whether a folder is of recordings, with their table or lacking it, and not of CSV files."""
+    """Whether a folder holds recordings, with or without their table, and not CSV files."""
     from metriclearn.datasets.recordings import recording_files
     from metriclearn.features.media.decoding import AUDIO_SUFFIXES, VIDEO_SUFFIXES
 
@@ -383,7 +387,7 @@ def _holds_recordings(folder: Path, segments: str) -> bool:
         return True
     if segments == "segments.csv" and not any(folder.glob(_CSV)):
         raise FileNotFoundError(
-            f"{str(folder)!r} holds neither recordings nor CSV files; put them there, recordings "
+            f"{str(folder)!r} holds neither recordings nor CSV files; add CSV files, or recordings "
             f"with a table {segments}."
         )
     return segments != "segments.csv"
@@ -397,7 +401,7 @@ def _recorded(
     gap: str | None,
     cache: Path | None,
 ) -> tuple[Any, Any]:
-    """Extractor and data of a folder of recordings, with what suits them where it is not said."""
+    """Extractor and data of a folder of recordings, with defaults that suit them."""
     from metriclearn.annotate.project import read_project
     from metriclearn.datasets.annotations import read_segments
     from metriclearn.datasets.recordings import load_recordings, recording_files
@@ -411,7 +415,7 @@ def _recorded(
         features = "audio" if not kinds <= {*VIDEO_SUFFIXES} else "both" if classes else "video"
     # shots may be shorter than a second
     extractor = _extractor(features, rate or (1.0 if classes or features == "audio" else 8.0))
-    # a page may have been told of tables, too
+    # labels from the page may name tables, too
     named = sorted(set(spans) & set(recording_files(folder))) if read_project(folder) else None
     data = load_recordings(folder, extractor, segments, recordings=named, gap=gap, cache=cache)
     return extractor, data
@@ -420,7 +424,7 @@ def _recorded(
 def _segment(
     path: Path, target: Path, segmenter: Any, true: list[Segment] | None, cache: Path | None
 ) -> tuple[list[Segment], list[Path]]:
-    """The segments of a file, and where they were written: TARGET.segments.csv and so on."""
+    """Segment a file; returns the segments, and the files written (TARGET.segments.csv, …)."""
     from metriclearn.datasets import annotations
     from metriclearn.datasets.files import load_features
 
@@ -446,7 +450,7 @@ def _segment(
 
 
 def _extractor(kind: str, rate: float) -> Any:
-    """Features of the sound ("audio"), of the pictures ("video") or "both", in rows per second."""
+    """Extractor of features of sound ("audio"), pictures ("video") or "both"."""
     from metriclearn.features.media.audio import AudioFeatures
     from metriclearn.features.media.gist import Gist
     from metriclearn.features.media.video import ColorHistogram, VideoFeatures
@@ -459,7 +463,7 @@ def _extractor(kind: str, rate: float) -> Any:
 
 
 def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture: Path) -> None:
-    """The time-line, with sound and pictures where the model uses them."""
+    """Draw the timeline, with sound and pictures if the model uses them."""
     import numpy as np
 
     from metriclearn.features.media.decoding import audio_blocks, duration, video_frames
@@ -470,7 +474,7 @@ def _draw(path: Path, extractor: Any, strips: dict[str, list[Segment]], picture:
     names = {type(part).__name__ for part in parts}
     waveform = thumbnails = None
     if "AudioFeatures" in names:
-        # the loudest of every 50 ms: memory does not grow with the length
+        # only the loudest sample of every 50 ms, as a whole recording may not fit into memory
         blocks = (np.abs(block) for block in audio_blocks(path, 8000))
         loudest = [np.maximum.reduceat(b, np.arange(0, len(b), 400)) for b in blocks]
         waveform = np.concatenate(loudest)
@@ -490,31 +494,29 @@ def _print_summary(model: Any) -> None:
     heaviest = [names[i] for i in np.argsort(-weights, kind="stable")[:5] if weights[i] > 0]
     kind = "tables" if model.extractor is None else type(model.extractor).__name__
     more = " ..." if len(recordings) > 8 else ""
-    loss, found = "not known, one recording only", "not known, one recording only"
+    loss = found = "not known, as there is only one recording"
     if model.validation_loss_ is not None:
-        loss = f"{model.validation_loss_:.2f} (mean ‖M − N‖² of recordings held out; 0 is perfect)"
-    if checked := getattr(model, "validation_", None):  # which older models lack
-        without = f"0 is perfect, {checked['one segment']:.2f} is that without any boundary"
+        loss = f"{model.validation_loss_:.2f} (mean ‖M − N‖² on held-out recordings; 0 is perfect)"
+    if checked := getattr(model, "validation_", None):  # older models lack it
+        without = f"0 is perfect, {checked['one segment']:.2f} without any boundary"
         loss = loss.replace("0 is perfect", without)
         found = f"{checked['found']:.0%} of {checked['boundaries']:.0f} held-out ones within 1 s, "
-        # all of none are right
+        # without predictions "right" is 100 %
         none = checked["right"] > checked["found"] == 0
-        found += (
-            "none predicted" if none else f"{checked['right']:.0%} of those predicted are right"
-        )
+        found += "none predicted" if none else f"{checked['right']:.0%} of predictions right"
     lines = {
         "labels": ", ".join(model.labels_)
-        or "none, boundaries only (for classes give segments of one kind one label, of another "
-        "kind another)",
+        or "none, only boundaries (to learn classes, give segments of the same kind the same "
+        "label)",
         "trained on": f"{_counted(len(recordings), 'recording')}: "
         f"{', '.join(recordings[:8])}{more}",
         "features": f"{kind}, {_counted(len(names), 'column')}, "
         f"{_counted(model.rows_per_second, 'row')} per second",
         "boundaries found": found,
         "validation loss": loss,
-        "metric": f"rank {len(learner.components_)}, penalty of a segment {learner.penalty_:.4g}, "
+        "metric": f"rank {len(learner.components_)}, penalty per segment {learner.penalty_:.4g}, "
         f"certified gap {learner.solution_.relative_gap:.1e}",
-        "most weight per unit": ", ".join(heaviest),
+        "heaviest features": ", ".join(heaviest),
     }
     for title, text in lines.items():
         print(f"{title + ':':21} {text}")
