@@ -1,4 +1,4 @@
-"""Learn a metric from partitions people have already made, and partition new data as they would.
+"""Learn a metric from existing partitions of data, and partition new data in the same way.
 
 >>> from metriclearn import ChangePointMetricLearner, load
 >>> from metriclearn.datasets import make_change_points
@@ -17,14 +17,14 @@ To learn from
 * clustered tables: ClusteringMetricLearner, WhitenedClusteringLearner;
 * segmented images: NormalizedCutMetricLearner;
 * recordings: RecordingSegmenter, and the commands of ``metriclearn --help``;
-* labels of which some are known: −1 where not, or PartialPartition.
+* partial labels: −1 for unlabeled samples, or PartialPartition.
 
-X is a list of (T, P) arrays or data frames, y a list of labels or of change-points; one array with
-its labels is one data set, an array of one dimension a signal with one feature. Beside learners
-there are the folders baselines, clusterers, datasets, features, indices (measures of agreement),
+X is a list of (T, P) arrays or data frames, and y a list of labels or of change-points. A single
+array with its labels is one data set; a one-dimensional array is a signal with one feature. The
+other folders are baselines, clusterers, datasets, features, indices (measures of agreement),
 oracles, plots, similarities and solvers: ``help(metriclearn.indices)``.
 
-Public names stand in ``__init__.pyi`` and load on first use, so that the import is instant.
+``__init__.pyi`` lists the public names. They load on first use, so that the import is instant.
 """
 
 import pkgutil
@@ -34,5 +34,5 @@ import lazy_loader
 __version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-# ``import *`` brings the names, not the folders that they live in
+# ``import *`` imports the public names, but not the folders
 __all__ = sorted(set(__all__) - {module.name for module in pkgutil.iter_modules(__path__)})

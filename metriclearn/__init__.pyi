@@ -1,4 +1,4 @@
-"""The public names of metriclearn, each told once: read by ``metriclearn/__init__.py`` and mypy."""
+"""The public names of metriclearn, read by ``metriclearn/__init__.py`` and mypy."""
 
 from . import annotate as annotate
 from . import baselines as baselines

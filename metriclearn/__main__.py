@@ -118,10 +118,6 @@ def fit(
     from metriclearn.estimators.learners.recording_segmenter import RecordingSegmenter
     from metriclearn.running.atomic import writable
 
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"{str(folder)!r} is not a folder. Pass the folder that holds your recordings."
-        )
     writable(out)  # before anything is learned
     extractor = None
     page = page_settings(folder, segments, features)  # of metriclearn label

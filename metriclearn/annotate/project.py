@@ -312,9 +312,15 @@ def read_project(folder: Path) -> dict[str, Any]:
 
     Raises
     ------
+    FileNotFoundError
+        If there is no such folder.
     ValueError
-        If it is damaged, has a later format, or is a link out of the folder.
+        If the file is damaged, has a later format, or is a link out of the folder.
     """
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{str(folder)!r} is not a folder. Pass the folder that holds your recordings."
+        )
     path = folder / FILE
     if not path.is_file():
         return {}

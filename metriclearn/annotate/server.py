@@ -341,10 +341,6 @@ def open_page(folder: Path, extractor: Callable[[str, float], Any], **options: A
     """
     for name in ("starlette", "uvicorn"):
         optional(name, "label")
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"{str(folder)!r} is not a folder. Pass the folder that holds your recordings."
-        )
     earlier = read_project(folder)
     for name in ("features", "rate", "ignore"):
         options[name] = options.get(name) or earlier.get(name)
