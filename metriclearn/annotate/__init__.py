@@ -1,4 +1,4 @@
-"""The label page, and which stretch of a recording to label next."""
+"""The label page, and suggestions of stretches to label next."""
 
 import lazy_loader
 

@@ -259,7 +259,7 @@ class Loop:
                 self._wanted = False
             try:
                 self.learn_once()
-            except Exception as error:  # the page shows it and goes on
+            except Exception as error:  # the page shows it, and learning continues
                 self._publish({**self.learned, "error": f"{type(error).__name__}: {error}"})
 
     def learn_once(self) -> None:

@@ -1,4 +1,4 @@
-"""metriclearn.json: what people have said of a folder of recordings, and segments.csv of it."""
+"""The annotations of a folder of recordings, saved in metriclearn.json and segments.csv."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ class PageSettings(NamedTuple):
 
 
 def page_settings(folder: Path, segments: str, features: str | None) -> PageSettings:
-    """Settings of the page for the given features, by default those of the labeled recordings."""
+    """Settings of the page for the given features, by default for all labeled recordings."""
     project = read_project(folder)
     if not project or segments != TABLE:
         others = {file.name for file in folder.glob("*.[cC][sS][vV]")} - {segments}

@@ -83,7 +83,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         Share of the groups that is held out of the epochs; the epoch with the least loss on them is
         kept. With 0 the last epoch is kept. The last layer learns from all recordings.
     patience : int
-        Training stops after so many epochs without a lower loss on held-out groups.
+        Number of epochs without a lower loss on held-out groups after which training stops.
     checkpoint : path, optional
         File that holds the state after every epoch, from which the same call resumes.
     callbacks : sequence of callbacks

@@ -83,7 +83,7 @@ class Standardization(nn.Module):
         Raises
         ------
         ValueError
-            If single precision cannot hold a column, in one sentence about ``who``.
+            If single precision cannot hold a column; the message names ``who``.
         """
         count = sum(map(len, arrays))
         mean = sum(X.sum(axis=0) for X in arrays) / count
