@@ -1,8 +1,8 @@
 """Score a saved model: ``python -m experiments.evaluate model=FILE dataset=NAME dataset.root=DIR``.
 
 All sequences of the folder are scored (of the synthetic data, the test sequences), but for those
-that the model was trained on, by the hashes in its file. Columns are those of the training by name,
-in whatever order they stand. The table is printed, and written with ``results.json``,
+that the model was trained on, by the hashes in its file. Columns are matched to those used in
+training by name, in any order. The table is printed, and written with ``results.json``,
 ``results.md`` and ``report.html`` to Hydra's run directory.
 """
 

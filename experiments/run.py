@@ -4,7 +4,7 @@ NAME is a file of configs/experiment: synthetic, hapt, gesture_phase, files, pap
 neuroblastoma, beedance, mocap6, clustering, images, bsds500, shows, video, audio, kinect_streams,
 hapt_unknown, hapt_encoder, beedance_encoder, active, active_small, default_settings or
 clustering_defaults. Results, models, figures and report.html go to ``outputs/NAME/DATE/``, or to
-``hydra.run.dir``. A run that was stopped goes on where it was with the same command, or with
+``hydra.run.dir``. The same command resumes a run that was stopped, and so does
 ``resume=FOLDER``; ``--multirun`` runs a product of values and ends with a table of its jobs.
 """
 

@@ -1,4 +1,4 @@
-"""Calls whose results are on disk as soon as they are done, so that a stopped run goes on there."""
+"""Calls whose results are saved as soon as they finish, so that a stopped run can resume."""
 
 from __future__ import annotations
 

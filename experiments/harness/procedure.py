@@ -48,7 +48,7 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def each(self) -> list[Method]:
-        """A method of its own for every candidate; its option "family" is the name of them all."""
+        """One method for each candidate; the option "family" holds the original name."""
         options = {**self.options, "family": self.name}
         methods = []
         for candidate in self.candidates:
@@ -134,7 +134,7 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """That of the method."""
+        """Name of the method."""
         return self.method.name
 
     @property
@@ -269,7 +269,7 @@ class Procedure(Protocol):
 def standard_error(
     values: NDArray, weights: NDArray | None = None, overlap: float = 0.0
 ) -> float | None:
-    """Of a mean over independent units, None for a single one.
+    """Standard error of a mean over independent units, None for a single unit.
 
     Weighted means are ratios of sums, so their error is computed from weighted residuals (to first
     order). It is larger where units share training samples, see

@@ -1,8 +1,8 @@
 """Annotated copy-number profiles: label error of learned penalties and metrics, both directions.
 
-The annotations of the source's fold 1 train what is tested on fold 2, and the other way round.
-Hyper-parameters are chosen by cross-validation over profiles *inside* the training fold. Besides,
-every profile is tested by what was learned from all annotations of other profiles, nothing chosen.
+Methods are trained on the annotations of the source's fold 1 and tested on fold 2, and vice versa.
+Hyper-parameters are chosen by cross-validation over profiles *inside* the training fold. Also,
+every profile is tested by models trained on all other profiles, without any choice.
 In the first setting every method is scored twice: segmenting without looking at the training
 annotations of the sequence, and with them as constraints (as in Hocking & Srivastava, Labeled
 optimal partitioning, Computational Statistics 38, 2023), which then also move the penalty of the

@@ -1,10 +1,10 @@
-"""Loss against labeled seconds: an annotator is asked for stretches, and the metric learned again.
+"""Loss against labeled seconds: an annotator labels stretches, and the metric is learned again.
 
 The annotator is simulated: the true change-points of the stretches that a strategy of
 :func:`metriclearn.annotate.suggest` asks for, with errors on demand. After every batch of answers
-the metric is learned from the answered stretches alone, each a recording of its own; then the
-next batch is asked for. Test recordings are seen
-by the scores only. The start is the Euclidean metric whose penalty was tuned on all labels, the
+the metric is learned from the answered stretches alone, each treated as one recording; then the
+next batch is requested. Test recordings are used
+for scores only. The start is the Euclidean metric whose penalty was tuned on all labels, the
 end the metric that was learned from all labels.
 """
 

@@ -1,7 +1,7 @@
-"""Stretches that nobody labeled, read in several ways in training; tests count what is known.
+"""Unlabeled stretches, treated in several ways in training; tests score labeled stretches only.
 
-What is not labeled in the test sequences costs nothing: the loss, and how many segments there are
-against how many there should be, are those of the stretches whose segments are known.
+Unlabeled stretches of the test sequences do not count: the loss, and the predicted and true numbers
+of segments, are taken over the labeled stretches.
 """
 
 from __future__ import annotations
