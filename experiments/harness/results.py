@@ -257,7 +257,7 @@ def plural(noun: str) -> str:
 
 
 def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """What a table says in its first column: ours (or else the best) against the best of others."""
+    """The first column of a table in words: ours (or else the best) against the best baseline."""
     cells = results_table(results, table)
     column = next(c for c in table["columns"] if any(c in mine for mine in cells.values()))
     sign = -1 if table["better"] == "more" else 1
@@ -267,35 +267,32 @@ def sentence(results: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     )
     name, cell = next((pair for pair in ranked if pair[0] == OURS), ranked[0])
     count = next(len(r["values"]) for r in rows_of(results, table) if r["column"] == column)
-    text = f"{name} has {table['words']} = {cell} over {counted(count, table['unit'])}"
+    place = counted(count, table["unit"])
     if len(table["columns"]) > 1:
-        text += f", {table['columns'][column]}"
+        place += f", {table['columns'][column]}"
+    text = f"{name}: {table['words']} = {cell} ({place})"
     others = [pair for pair in ranked if not is_ours(pair[0]) and pair[0] != name]
     if not others:
         return f"{text}."
     other, rival = others[0]
     gain = sign * (rival.mean - cell.mean)
-    text += f"; the best of the others, {other}, has "
     if abs(gain) <= 1e-12:
-        return f"{text}the same."
+        return f"{text}, the same as the best baseline, {other}."
+    text += f", against {rival} for the best baseline, {other}"
     error = (cell if gain > 0 else rival).standard_error
     if error is not None and abs(gain) <= error:
-        word = table["better"] if gain < 0 else {"less": "more", "more": "less"}[table["better"]]
-        return f"{text}{rival}, {word} by no more than one standard error."
-    text += f"{rival}" if gain > 0 else f"{table['better']}, {rival}"
-    if gain > 0 and min(cell.mean, rival.mean) > 0:
-        return f"{text}, {number(rival.mean / cell.mean)} times as much."
-    return f"{text}."
+        return f"{text}; the difference is within one standard error."
+    return f"{text}." if gain > 0 else f"{text}, which is better."
 
 
 def headline(results: Mapping[str, Any]) -> str:
-    """What results say themselves; or of the main table, or in how many tables ours is best."""
-    if told := results.get("sentences"):
-        return " ".join(told)
+    """The findings in words: given sentences, the main table, or how often ours is best."""
+    if sentences := results.get("sentences"):
+        return " ".join(sentences)
     main = [table for table in results["tables"] if table["main"]]
     if len(main) == 1:
         return sentence(results, main[0])
-    places = {"the best or as good": 0, "within one standard error of the best": 0, "behind": 0}
+    places = {"best": 0, "within one standard error of the best": 0, "behind": 0}
     only = 0  # tables in which nothing but a trivial row is better
     for table in main:
         column = next(iter(table["columns"]))
@@ -310,12 +307,12 @@ def headline(results: Mapping[str, Any]) -> str:
     parts = [f"{words} in {count}" for words, count in places.items() if count]
     if not parts:
         return f"{results['name']}: {counted(len(main), 'table')}."
-    told = f"{OURS} is {', '.join(parts)} of {counted(len(main), 'table')}"
-    return f"{told}{f', behind a trivial row alone in {only} of these' if only else ''}."
+    text = f"{OURS} is {', '.join(parts)} of {counted(len(main), 'table')}"
+    return f"{text}{f'; in {only} of them only a trivial baseline is better' if only else ''}."
 
 
 def _place(rivals: Sequence[Mapping[str, Any]], better: str) -> int:
-    """Rank the row "ours" in a column: 0 best or tied, 1 within one standard error, 2 worse."""
+    """The place of ours in a column: 0 best, 1 within one standard error of it, 2 behind."""
     marks = compared(rivals, better)
     cell = next(mark for row, mark in zip(rivals, marks) if row["method"] == OURS)
     return 0 if cell.best else 1 if cell.tied else 2
@@ -362,7 +359,7 @@ def paired_tests(
 
 @cache
 def _signed_ranks(gains: tuple[float, ...]) -> float:
-    """Cached, because exact Wilcoxon tests with ties are slow."""
+    """Of a table that is checked again and again, once: ties make scipy go through all signs."""
     return float(wilcoxon(gains).pvalue)
 
 
