@@ -204,7 +204,10 @@ def test_predictions_use_penalties_and_files_keep_them(tmp_path, capsys) -> None
     fitted = learner(penalty=penalty).fit(XS, YS)
     file = metriclearn.save(fitted, tmp_path / "model.npz")
     assert main(["info", str(file)]) == 0
-    assert f"of the penalty's features: {fitted.feature_penalty_.coef_[0]:.4g}" in capsys.readouterr().out
+    assert (
+        f"of the penalty's features: {fitted.feature_penalty_.coef_[0]:.4g}"
+        in capsys.readouterr().out
+    )
     loaded = metriclearn.load(file)
     again = clone(fitted).fit(XS, YS)
     assert len(fitted.feature_penalty_.coef_) == 7
