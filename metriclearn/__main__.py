@@ -422,11 +422,12 @@ def _segment(
 ) -> tuple[list[Segment], list[Path]]:
     """Segment a file; returns the segments, and the files written (TARGET.segments.csv, …)."""
     from metriclearn.datasets import annotations
-    from metriclearn.datasets.files import load_features
+    from metriclearn.datasets.files import read_features
 
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        found = segmenter.segment_features(load_features(path, segmenter.feature_names_))
+        table = read_features(path, names=segmenter.feature_names_)
+        found = segmenter.segment_features(table.to_numpy())
     else:
         found = segmenter.segment(path, cache)
     table, track, captions, picture = (

@@ -148,9 +148,9 @@ def test_tables_of_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ]
     for name, text, message in [
         ("wrong.csv", "x,y,z\n1,2,oops\n", "row 1 of column 'z'; fill or drop such rows."),
-        ("lacking.csv", "x,y\n1,2\n", "but it lacks ['z']"),
-        ("short.csv", "x,y,z\n", "but it lacks rows"),
-        ("table.py", "", "needs to be a CSV file: the model was made from tables"),
+        ("lacking.csv", "x,y\n1,2\n", "but lacks ['z']"),
+        ("short.csv", "x,y,z\n", "needs at least one row"),
+        ("table.py", "", "cannot be read as a table (.csv"),
     ]:
         (folder / name).write_text(text)
         assert main(["segment", str(folder / name), "--model", path]) == 1

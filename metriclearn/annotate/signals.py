@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.files import READERS, read_features, sampling_rate
+from metriclearn.datasets.files import ENDINGS, read_features, sampling_rate
 from metriclearn.datasets.recordings import cached_features, recording_files
 from metriclearn.features.media.decoding import (
     AUDIO_SUFFIXES,
@@ -192,7 +192,7 @@ def open_recordings(
         If a file is damaged, or two files differ only in their endings.
     """
     inside = _inside(folder)
-    tables = [path for path in inside if path.suffix.lower() in READERS]
+    tables = [path for path in inside if path.suffix.lower() in ENDINGS]
     media = [path for path in inside if path.suffix.lower() in {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}]
     if not tables and (not media or features == "tables"):
         raise FileNotFoundError(
@@ -247,7 +247,7 @@ def _whole(seconds: float) -> float:
 def _inside(folder: Path) -> Iterator[Path] | list[Path]:
     """Files to label, without links to files outside of the folder."""
     home = folder.resolve()
-    tables = [p for p in folder.glob("[!.]*") if p.suffix.lower() in READERS and p.is_file()]
+    tables = [p for p in folder.glob("[!.]*") if p.suffix.lower() in ENDINGS and p.is_file()]
     tables = [p for p in tables if not p.name.lower().endswith("segments.csv")]
     files = [*tables, *recording_files(folder).values()]
     return [path for path in files if path.resolve().is_relative_to(home)]

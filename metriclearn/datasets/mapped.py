@@ -1,7 +1,7 @@
 """Labelled sequences that stay on disk: one file each, or all of them in one memory-mapped array.
 
-What these classes give, ``fit`` takes: sequences are read when they are asked for, one at a time
-on one machine, and by the workers that keep them under Dask.
+``fit`` accepts the sequences of these classes. They are read when they are needed: one at a time
+on one machine, and under Dask by the workers that hold them.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metriclearn.datasets.files import READERS, new_folder, sequence_files
+from metriclearn.datasets.files import ENDINGS, new_folder, read_labeled, sequence_files
 from metriclearn.datasets.registry import PathLike
 from metriclearn.running.atomic import reading
 from metriclearn.running.extras import optional
 
 
 class LazyArrays(Sequence[NDArray]):
-    """Arrays that are read when they are asked for; slices are lazy, too.
+    """Arrays that are read when they are indexed; slices are lazy, too.
 
     Parameters
     ----------
     read : callable
         Reads the array at one of the places.
     places : array (N, …)
-        The name of a file, say, or the first and last row in one.
+        What ``read`` takes, such as the name of a file, or the first and last row in it.
     """
 
     def __init__(self, read: Callable[[Any], NDArray], places: NDArray) -> None:
@@ -42,7 +42,7 @@ class LazyArrays(Sequence[NDArray]):
         return self.subset(i) if isinstance(i, slice) else self._read(self._places[i])
 
     def subset(self, chosen: NDArray | slice) -> LazyArrays:
-        """Some of the arrays, so that a task holds few names or numbers."""
+        """Some of the arrays."""
         return LazyArrays(self._read, self._places[chosen])
 
 
@@ -60,10 +60,10 @@ class _OnDisk:
 
 
 class SequenceFolder(_OnDisk):
-    """A folder with one file per sequence, none of which is read before it is asked for.
+    """A folder with one file per sequence, which is read when the sequence is indexed.
 
-    The layout is that of :func:`~metriclearn.datasets.load_files`, with two more kinds: ``.npy``
-    files of (T, P) features, memory-mapped, with labels beside them in ``NAME.labels.npy``, and
+    It has the layout of :func:`~metriclearn.datasets.load_files`. Two more kinds are read: ``.npy``
+    files of (T, P) features, memory-mapped, with labels in ``NAME.labels.npy``, and
     ``.zarr`` folders, groups with the arrays ``X`` and ``y``. Files are sorted by name.
 
     Parameters
@@ -88,12 +88,12 @@ class SequenceFolder(_OnDisk):
 
     See Also
     --------
-    load_files : which reads all at once.
+    load_files : reads all files at once.
     PackedSequences : many sequences in one file.
     """
 
     def __init__(self, path: PathLike, label: str = "label", pattern: str | None = None) -> None:
-        folder, endings = Path(path).absolute(), (*READERS, ".npy", ".zarr")
+        folder, endings = Path(path).absolute(), (*ENDINGS, ".npy", ".zarr")
         matching = sequence_files("SequenceFolder", folder, pattern, endings)
         files = [file for file in matching if not file.name.endswith(".labels.npy")]
         self.names = [file.stem for file in files]
@@ -103,7 +103,7 @@ class SequenceFolder(_OnDisk):
 
 
 def _read(label: str, part: str, file: str) -> NDArray:
-    """The features ("X") or labels ("y") of a file, without the other where that is possible."""
+    """The features ("X") or labels ("y") of a file."""
     path, kind = Path(file), Path(file).suffix.lower()
     with reading(path, "a sequence with labels", TypeError):
         if kind == ".npy":
@@ -114,35 +114,15 @@ def _read(label: str, part: str, file: str) -> NDArray:
                 return arrays[part]
         if kind == ".zarr":
             zarr = optional("zarr", "dask")
-
             return np.asarray(zarr.open_group(file, mode="r")[part])
-        if kind == ".parquet":
-            return _read_columns(path, label, part)
-        features, labels, _ = READERS[kind](path, label, None)
+        features, labels, _ = read_labeled(path, label)
         return labels if part == "y" else features.to_numpy(dtype=np.float64)
 
 
-def _read_columns(path: Path, label: str, part: str) -> NDArray:
-    """The columns of one part of a Parquet file, and no others."""
-    import pandas as pd
-    from pyarrow import parquet
-
-    names = parquet.read_schema(path).names
-    if label not in names:
-        raise ValueError(f"{os.fspath(path)!r} needs a column {label!r}, got {names[:20]}.")
-    if part == "X":
-        features = [name for name in names if name != label]
-        return pd.read_parquet(path, columns=features).to_numpy(dtype=np.float64)
-    labels = pd.read_parquet(path, columns=[label])[label]
-    if pd.api.types.is_string_dtype(labels) and not labels.hasnans:
-        return labels.to_numpy().astype(np.str_)
-    return labels.to_numpy()
-
-
 class PackedSequences(_OnDisk):
-    """Many sequences in one memory-mapped array: nothing to open, and no copy of float64 data.
+    """Many sequences in one memory-mapped array, without copies of float64 data.
 
-    What :func:`pack_sequences` writes: ``X.npy`` (ΣT, P), ``labels.npy`` (ΣT,) and ``ends.npy``
+    :func:`pack_sequences` writes the files: ``X.npy`` (ΣT, P), ``labels.npy`` (ΣT,) and ``ends.npy``
     (N,), the row after the last of every sequence.
 
     Parameters
@@ -163,7 +143,7 @@ class PackedSequences(_OnDisk):
 
     See Also
     --------
-    pack_sequences : what writes the folder.
+    pack_sequences : writes the folder.
 
     Examples
     --------
@@ -176,24 +156,24 @@ class PackedSequences(_OnDisk):
         missing = [n for n in ("X", "labels", "ends") if not (folder / f"{n}.npy").is_file()]
         if missing:
             raise FileNotFoundError(
-                f"PackedSequences needs X.npy, labels.npy and ends.npy in {os.fspath(folder)!r}, "
-                f"but {missing[0]}.npy is missing; write the folder with pack_sequences."
+                f"PackedSequences needs {missing[0]}.npy in {os.fspath(folder)!r}; write the "
+                "folder with pack_sequences."
             )
         ends = np.load(folder / "ends.npy", allow_pickle=False).astype(np.int64)
         rows, labels = _Rows(folder / "X.npy"), _Rows(folder / "labels.npy")
         counts = {len(rows.array), len(labels.array)}
         if len(ends) == 0 or counts != {int(ends[-1])} or np.any(np.diff(ends, prepend=0) < 1):
             raise ValueError(
-                f"PackedSequences needs increasing ends up to the number of rows and labels in "
-                f"{os.fspath(folder)!r}, got {len(ends)} ends and {sorted(counts)} rows; write the "
-                "folder again with pack_sequences."
+                f"PackedSequences needs increasing ends up to the number of rows and labels, got "
+                f"{len(ends)} ends and {sorted(counts)} rows in {os.fspath(folder)!r}; write them "
+                "again with pack_sequences."
             )
         spans = np.column_stack([np.append(0, ends[:-1]), ends])
         self.sequences, self.labels = LazyArrays(rows, spans), LazyArrays(labels, spans)
 
 
 class _Rows:
-    """Stretches of rows of a memory-mapped file, which is opened where it is read."""
+    """Stretches of rows of a memory-mapped file, which each process opens when it first reads."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -231,18 +211,18 @@ def pack_sequences(
     FileExistsError
         If the folder holds anything.
     ValueError
-        If a sequence has other features than the first, or not one label per row.
+        If a sequence has other features than the first, or a wrong number of labels.
 
     See Also
     --------
-    PackedSequences : which reads them.
+    PackedSequences : reads the folder.
     SequenceFolder : a file per sequence.
     """
     folder = new_folder("pack_sequences", path)
     if not 0 < len(sequences) == len(labels):
         raise ValueError(
-            f"pack_sequences needs one labeling per sequence, got {len(sequences)} sequences and "
-            f"{len(labels)} labelings."
+            f"pack_sequences needs labels for every sequence, got {len(sequences)} sequences and "
+            f"{len(labels)} label arrays."
         )
     every_label = [np.asarray(labels[i]) for i in range(len(labels))]
     ends = np.cumsum([len(one) for one in every_label])

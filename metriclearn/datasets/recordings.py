@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from metriclearn.datasets.annotations import Segment, numbered, read_segments, row_labels
-from metriclearn.datasets.files import READERS, read_features, sequence_files
+from metriclearn.datasets.files import ENDINGS, read_features, sequence_files
 from metriclearn.datasets.registry import PathLike, existing, files_by_name
 from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_parts
 from metriclearn.running.atomic import replacing
@@ -194,7 +194,7 @@ def load_tables(
     """
     folder = Path(root)
     tables = read_segments(folder / segments)
-    inside = sequence_files("load_tables", folder, None, READERS)
+    inside = sequence_files("load_tables", folder, None, ENDINGS)
     files = files_by_name("recording", [file for file in inside if file.name != segments])
     present = {**files, **recording_files(folder)}  # a page may have saved both
     if missing := [name for name in sorted(tables) if name not in present]:

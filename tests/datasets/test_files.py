@@ -16,6 +16,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "b.csv").write_text("u,v,label\n1,2.5,walk\n3,4,walk\n5,6,sit\n")
     (tmp_path / "a.tsv").write_text("v\tlabel\tu\n7\t-1\t8\n9\t2\t10\n")
     (tmp_path / "notes.txt").write_text("not a sequence")
+    (tmp_path / "._b.csv").write_bytes(b"\x00\x05")
     return tmp_path
 
 
@@ -41,24 +42,24 @@ def test_semicolons_decimal_commas_and_columns_to_ignore(tmp_path: Path) -> None
     assert dataset.labels[0].tolist() == ["a,b", "c"]
     with pytest.raises(ValueError, match=r"'10:00' in row 1 of column 't'; .* --ignore t"):
         load_files(tmp_path)
-    with pytest.raises(ValueError, match=r"needs columns to ignore .* \['t', 'u', 'v'\], those"):
+    with pytest.raises(ValueError, match=r"has columns \['t', 'u', 'v'\] besides"):
         load_files(tmp_path, ignore=["time"])
-    with pytest.raises(ValueError, match="and others that are features"):
+    with pytest.raises(ValueError, match="some of them, but not all"):
         load_files(tmp_path, ignore=["t", "u", "v"])
     (tmp_path / "b.csv").write_text("u,v,w,label\n1,2,3,c\n")
-    with pytest.raises(ValueError, match=r"adds \['w'\]; leave out what not all have .ignore=…"):
+    with pytest.raises(ValueError, match=r"adds \['w'\]; ignore columns that not all files have .ignore=…"):
         load_files(tmp_path, ignore=["t"])
     assert load_files(tmp_path, ignore=["t", "w"]).feature_names == ["u", "v"]
 
 
-def test_numbers_of_rows_are_told_and_latin_1_refused(tmp_path: Path) -> None:
+def test_warning_for_row_numbers_and_error_for_latin_1(tmp_path: Path) -> None:
     rows = [f"{i},{i % 3},{'ab'[i // 5]}\n" for i in range(10)]
     (tmp_path / "a.csv").write_text("".join([",x,label\n", *rows]))  # pandas writes its index so
-    with pytest.warns(UserWarning, match=r"rise with .* \(ignore=\['Unnamed: 0'\], --ignore 'Unn"):
+    with pytest.warns(UserWarning, match=r"increase in every .* \(ignore=\['Unnamed: 0'\], --ignore 'Unn"):
         load_files(tmp_path)
     assert load_files(tmp_path, ignore=["Unnamed: 0"]).feature_names == ["x"]
     (tmp_path / "a.csv").write_bytes("gr\xf6\xdfe,label\n1,a\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"a\.csv' needs to be text in UTF-8; save it as CSV UTF"):
+    with pytest.raises(ValueError, match=r"a\.csv' needs to be text; save it as UTF"):
         load_files(tmp_path)
 
 
@@ -73,7 +74,7 @@ def test_group_column(tmp_path: Path) -> None:
     dataset = load_files(tmp_path, label="kind", group="who")
     assert (dataset.groups, dataset.feature_names) == (["01"], ["x"])
     (tmp_path / "a.csv").write_text("x,kind,who\n1,p,01\n2,q,1\n")
-    with pytest.raises(ValueError, match=r"a\.csv' needs one group per file, got \['01', '1'\]"):
+    with pytest.raises(ValueError, match=r"a\.csv' needs one group in column 'who', got \['01', '1'\]"):
         load_files(tmp_path, label="kind", group="who")
 
 
@@ -81,18 +82,18 @@ def test_group_column(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("u,v\n1,2\n", r"c\.csv' needs a column 'label', got \['u', 'v'\]"),
-        ("u,label\n1,2\n", r"c\.csv' needs each .* of 'a\.tsv' once .* lacks \['v'\] and"),
-        ("u,v,w,label\n1,2,3,4\n", r"c\.csv' needs each .* lacks \[\] and adds \['w'\]"),
-        ("u,v,v,label\n1,2,3,a\n", r"c\.csv' needs each column once, but repeats \['v'\]; rename"),
+        ("u,label\n1,2\n", r"c\.csv' needs the distinct .* of 'a\.tsv', .* lacks \['v'\] and"),
+        ("u,v,w,label\n1,2,3,4\n", r"c\.csv' needs the distinct .* lacks \[\] and adds \['w'\]"),
+        ("u,v,v,label\n1,2,3,a\n", r"c\.csv' needs distinct column names, but repeats \['v'\]; rename"),
         ("u,v,label\n1,2,a\n1,,a\n", r"c\.csv' needs finite numbers, got '' in row 2 .* 'v'"),
         ("u,v,label\n1,2,a\ninf,3,a\n", r"c\.csv' needs finite numbers, got 'inf' in row 2 .* 'u'"),
         ("u,v,label\n1,2,a\n1,x,a\n", r"c\.csv' needs finite numbers, got 'x' in row 2 .* 'v'"),
-        ("u,v,label\n1,2,a\n1,2,\n", r"c\.csv' needs a value in every row, got none in row 2"),
-        ("u,v,label\n1,2,a\n1\n", r"c\.csv' needs a value in every row, got none in row 2"),
-        ("u,v,label\n1,2,a\n1,2,a,7\n", r"c\.csv' cannot be read as a table as csv"),
-        ('u,v,label\n1,2,"a\n', r"c\.csv' cannot be read as a table as csv"),
-        ("", r"c\.csv' cannot be read as a table as csv"),
-        (b"u,v,label\n\xff\xfe\x00\x80,1,2\n", r"c\.csv' needs to be text in UTF-8"),
+        ("u,v,label\n1,2,a\n1,2,\n", r"c\.csv' has no value in row 2"),
+        ("u,v,label\n1,2,a\n1\n", r"c\.csv' has no value in row 2"),
+        ("u,v,label\n1,2,a\n1,2,a,7\n", r"c\.csv' cannot be read as a table"),
+        ('u,v,label\n1,2,"a\n', r"c\.csv' cannot be read as a table"),
+        ("", r"c\.csv' cannot be read as a table"),
+        (b"u,v,label\n\xff\xfe\x00\x80,1,2\n", r"c\.csv' needs to be text"),
         ("u,v,label\n", r"c\.csv' needs at least one row"),
         ("label\na\n", r"c\.csv' needs at least one row and one feature column"),
     ],
@@ -105,11 +106,11 @@ def test_damaged_text(folder: Path, text: str | bytes, sentence: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "nowhere"])
 def test_folder_without_files(tmp_path: Path, name: str) -> None:
-    with pytest.raises(FileNotFoundError, match="found none"):
+    with pytest.raises(FileNotFoundError, match="but finds none"):
         load_files(tmp_path / name)
 
 
-def test_npz_alone(tmp_path: Path) -> None:
+def test_npz_needs_no_names_of_features(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", X=np.arange(6).reshape(3, 2), y=["p", "p", "q"])
     dataset = load_files(tmp_path)
     assert dataset.feature_names == ["x0", "x1"]
@@ -120,13 +121,8 @@ def test_npz_alone(tmp_path: Path) -> None:
     ("stored", "sentence"),
     [
         ({"X": np.zeros((3, 2))}, "arrays X .*KeyError: 'y'"),
-        ({"X": np.zeros(3), "y": np.zeros(3)}, "arrays X .* X has shape"),
-        ({"X": np.zeros((3, 2)), "y": np.zeros(2)}, "arrays X .* X has shape"),
         ({"X": np.zeros((3, 2)), "y": np.zeros(3), "feature_names": ["u"]}, "P feature_names"),
-        (
-            {"X": np.zeros((3, 2)), "y": np.zeros(3), "feature_names": ["u"] * 2},
-            "repeats .'u'.,",
-        ),
+        ({"X": np.eye(2), "y": np.eye(2)[0], "feature_names": ["u"] * 2}, "needs the distinct"),
         ({"X": np.full((3, 2), np.nan), "y": np.zeros(3)}, "finite numbers, got .*nan.* in row 1"),
     ],
 )
@@ -171,13 +167,11 @@ def test_round_trip(
     assert loaded.names == dataset.names
     assert loaded.groups == dataset.groups
     assert loaded.feature_names == dataset.feature_names
-    for mine, theirs in zip(dataset.sequences, loaded.sequences):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-15, atol=0)
-    for mine, theirs in zip(dataset.labels, loaded.labels):
-        assert [str(value) for value in mine] == [str(value) for value in theirs]
+    np.testing.assert_allclose(loaded.sequences, dataset.sequences, rtol=1e-15, atol=0)
+    assert [labels.astype(str).tolist() for labels in loaded.labels] == [list(map(str, y))] * 2
 
 
-@pytest.mark.parametrize("format", ["csv", "tsv", "npz", "parquet"])
+@pytest.mark.parametrize("format", ["npz", "parquet"])
 def test_loaded_text_can_be_saved_in_every_format(folder: Path, format: str) -> None:
     save_files(load_files(folder), folder / format, format)
     loaded = load_files(folder / format)
@@ -185,18 +179,13 @@ def test_loaded_text_can_be_saved_in_every_format(folder: Path, format: str) -> 
     assert [path.suffix for path in (folder / format).iterdir()] == [f".{format}"] * 2
 
 
-def test_hidden_files_are_not_sequences(folder: Path) -> None:
-    (folder / "._b.csv").write_bytes(b"\x00\x05")
-    assert load_files(folder).names == ["a", "b"]
-
-
 def test_save_refuses_what_would_be_lost(tmp_path: Path) -> None:
     X, mixed = np.zeros((2, 1)), np.array([1, "1"], dtype=object)
     good = example(X, np.zeros(2))
     for dataset, options, sentence in (
-        (example(X, mixed), {}, "labels that differ as text"),
-        (example(X, np.array(["", "b"])), {}, "labels that differ as text"),
-        (example(X, mixed), {"format": "npz"}, "got objects in sequence 'first'"),
+        (example(X, mixed), {}, "labels that csv files can hold, got .* in sequence 'first'"),
+        (example(X, np.array(["", "b"])), {}, "labels that csv files can hold"),
+        (example(X, mixed), {"format": "npz"}, "labels that npz files can hold"),
         (good, {"label": "f 0"}, "distinct column names"),
         (good.select([0, 0]), {}, "distinct sequence names"),
         (good, {"format": "xlsx"}, "a format among"),
