@@ -1,4 +1,4 @@
-"""Folders of recordings with a table of labelled segments, and four such data sets."""
+"""Folders of recordings with a table of labelled segments, and four data sets of this kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ from metriclearn.datasets.sequences import LabeledSequences, name_classes, of_pa
 from metriclearn.running.atomic import replacing
 
 _LOGGER = logging.getLogger(__name__)
-_VERSION = 1  # of the cached features; raised when an extractor's results change
+_VERSION = 1  # raised when an extractor's results change, so that cached features are recomputed
 # other files next to recordings: tables, texts, pictures, projects of labeling programs
 _OTHER = {".csv", ".tsv", ".txt", ".md", ".json", ".yaml", ".vtt", ".srt", ".npz", ".model"}
 _OTHER |= {".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".html", ".xml", ".docx", ".xlsx"}
@@ -30,7 +30,7 @@ _OTHER |= {".ods", ".db", ".ini", ".zip", ".parquet", ".aup", ".aup3", ".eaf", "
 
 
 class Extractor(Protocol):
-    """What turns a file into features: ``AudioFeatures``, ``VideoFeatures``, ``JoinedFeatures``."""
+    """Turns a file into features, as ``AudioFeatures`` and ``VideoFeatures`` do."""
 
     @property
     def rate(self) -> float:
@@ -46,7 +46,7 @@ class Extractor(Protocol):
         ...
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters, which with the file decide the result."""
+        """Parameters; the file and they determine the features."""
         ...
 
 
@@ -61,30 +61,29 @@ def load_recordings(
     cache: PathLike | None = None,
     name: str | None = None,
 ) -> LabeledSequences:
-    """Features and labels of every recording that the table names.
+    """Features and labels of every recording in a table of segments.
 
-    ``root`` holds the table, with columns recording, start, end (seconds) and label, and the
-    recordings, one file RECORDING.suffix each, beside it or in a folder ``audio`` or ``video``.
+    ``root`` holds the table, with columns recording, start, end (seconds) and label. The
+    recordings are files RECORDING.suffix in ``root``, ``root/audio`` or ``root/video``.
 
     Parameters
     ----------
     root : path
     extractor : Extractor
-        Decides features and rows per second.
+        Computes the features, and sets the rows per second.
     segments : str
         File name of the table.
     recordings : sequence of str, optional
-        Only these, in this order; by default all of the table, by name.
+        Only these, in this order; by default all in the table, sorted by name.
     gap : str, optional
-        Label of time in no segment; by default the label of the segment nearest in time. A table
-        with labels that name no classes (:func:`~metriclearn.datasets.sequences.name_classes`) has
-        none.
+        Label of time in no segment; by default the label of the segment nearest in time. It needs
+        labels that name classes (:func:`~metriclearn.datasets.sequences.name_classes`).
     groups : dict, optional
-        Group of every recording; by default each is its own.
+        Group of every recording; by default each recording is a group.
     cache : path, optional
         Folder of computed features, see :func:`cached_features`.
     name : str, optional
-        Name of the data set; by default that of the folder.
+        Name of the data set; by default the name of the folder.
 
     Returns
     -------
@@ -94,20 +93,19 @@ def load_recordings(
     Raises
     ------
     FileNotFoundError
-        If the table, or a recording that it names, is missing.
+        If the table or a recording in it is missing.
     ValueError
-        If the table is not as it should be, a segment starts after the end of its recording, or a
-        recording is damaged.
+        If the table or a recording is damaged, or a segment starts after the end of its recording.
 
     Warns
     -----
     UserWarning
         If segments end after their recording or before half of it, leave much time out, are too
-        short for a row, or touch one of the same label, with what to do.
+        short for a row, or have the label of their neighbor.
 
     See Also
     --------
-    load_tables : of tables.
+    load_tables : the same for tables.
     metriclearn.features.media.audio.AudioFeatures, metriclearn.features.media.video.VideoFeatures
 
     Examples
@@ -117,26 +115,19 @@ def load_recordings(
     >>> data = load_recordings("shows", AudioFeatures(rate=2))  # doctest: +SKIP
     """
     folder = Path(root)
-    tables = read_segments(folder / segments)
+    tables, files = read_segments(folder / segments), recording_files(folder)
     chosen = sorted(tables) if recordings is None else list(recordings)
     if unknown := sorted(set(chosen) - set(tables)):
         raise ValueError(
-            f"{os.fspath(folder / segments)!r} has no segments of {unknown[:5]}; it has those of "
-            f"{sorted(tables)[:10]}."
+            f"{os.fspath(folder / segments)!r} has segments of {sorted(tables)[:10]}, but not of "
+            f"{unknown[:5]}."
         )
-    files = recording_files(folder)
-    if missing := [recording for recording in chosen if recording not in files]:
-        raise FileNotFoundError(
-            f"{os.fspath(folder)!r} needs a file of sound or pictures for every recording of "
-            f"{segments}, but has none for {missing[:5]}; add them, take their lines out, or write "
-            "names without endings."
-        )
+    _need(folder, segments, chosen, files, "a file of sound or pictures")
     shown = tqdm(chosen, "features", disable=None, unit="file", delay=2.0)
-    features = ((one, cached_features(files[one], extractor, cache)) for one in shown)
-    parts = _labeled(folder / segments, tables, chosen, features, float(extractor.rate), gap)
+    features = {name: cached_features(files[name], extractor, cache) for name in shown}
     return of_parts(
         name or folder.resolve().name,
-        parts,
+        _labeled(folder / segments, tables, features, float(extractor.rate), gap),
         list(extractor.get_feature_names_out()),
         [(groups or {}).get(recording, recording) for recording in chosen],
     )
@@ -150,19 +141,19 @@ def load_tables(
     ignore: Sequence[str] = (),
     gap: str | None = None,
 ) -> LabeledSequences:
-    """Features and labels of every table (CSV, TSV, Parquet, npz) that a table of segments names.
+    """Features and labels of every table (CSV, TSV, Parquet, npz) in a table of segments.
 
     Parameters
     ----------
     root : path
-        Holds the table of segments, see :func:`load_recordings`, and one file RECORDING.suffix
-        with a row per sample each.
+        Holds the table of segments, see :func:`load_recordings`, and per recording a file
+        RECORDING.suffix with one row per sample.
     rate : float
         Rows per second.
     segments, gap
         As in :func:`load_recordings`.
     ignore : sequence of str
-        Columns that are no features; ``label`` is none.
+        Columns that are not features; ``label`` is always left out.
 
     Returns
     -------
@@ -174,18 +165,18 @@ def load_tables(
     FileNotFoundError
         If a recording of the table of segments has no file.
     ValueError
-        If a table is damaged, or has other columns than the first, or a segment starts after its
-        end.
+        If a table is damaged or has other columns than the first, or a segment starts after the
+        end of its table.
 
     Warns
     -----
     UserWarning
-        As :func:`load_recordings` does.
+        As in :func:`load_recordings`.
 
     See Also
     --------
-    load_recordings : of sound and video.
-    load_files : labels in the tables themselves.
+    load_recordings : the same for sound and video.
+    load_files : reads labels from the tables themselves.
 
     Examples
     --------
@@ -196,63 +187,82 @@ def load_tables(
     tables = read_segments(folder / segments)
     inside = sequence_files("load_tables", folder, None, ENDINGS)
     files = files_by_name("recording", [file for file in inside if file.name != segments])
-    present = {**files, **recording_files(folder)}  # a page may have saved both
-    if missing := [name for name in sorted(tables) if name not in present]:
-        raise FileNotFoundError(
-            f"{os.fspath(folder)!r} needs a table for every recording of {segments}, but has none "
-            f"for {missing[:5]}; add them, take their lines out, or write names without endings."
-        )
-    frames = {name: read_features(files[name], ignore) for name in sorted(tables) if name in files}
-    if not frames:
-        raise FileNotFoundError(
-            f"{os.fspath(folder)!r} needs a table for the recordings of {segments}, but has none "
-            f"for {sorted(tables)[:5]}."
-        )
-    columns = list(next(iter(frames.values())).columns)
+    # the label page may have saved segments of sound and video in the same table
+    chosen = sorted(set(tables) - (set(recording_files(folder)) - set(files)))
+    _need(folder, segments, chosen or sorted(tables), files, "a table")
+    frames = {name: read_features(files[name], ignore) for name in chosen}
+    columns = list(frames[chosen[0]].columns)
     for name, frame in frames.items():
         if list(frame.columns) != columns:
             raise ValueError(
                 f"{os.fspath(files[name])!r} needs the columns {columns[:8]} of the first table, "
-                f"got {list(frame.columns)[:8]}; leave out what not all have (ignore=…, --ignore)."
+                f"got {list(frame.columns)[:8]}; ignore the others (ignore=…, --ignore)."
             )
-    features = ((name, frame.to_numpy()) for name, frame in frames.items())
-    parts = _labeled(folder / segments, tables, list(frames), features, rate, gap)
-    return of_parts(folder.resolve().name, parts, [str(column) for column in columns])
+    features = {name: frame.to_numpy() for name, frame in frames.items()}
+    parts = _labeled(folder / segments, tables, features, rate, gap)
+    return of_parts(folder.resolve().name, parts, columns)
+
+
+def _need(
+    folder: Path, table: str, chosen: Sequence[str], files: Mapping[str, Path], what: str
+) -> None:
+    """Raise an error if a chosen recording has no file."""
+    if missing := [recording for recording in chosen if recording not in files]:
+        raise FileNotFoundError(
+            f"{os.fspath(folder)!r} needs {what} for every recording in {table}, but has none for "
+            f"{missing[:5]}; add the files, or remove these recordings from the table, or write "
+            "their names without endings."
+        )
 
 
 def _labeled(
     table: Path,
     tables: Mapping[str, Sequence[Segment]],
-    chosen: Sequence[str],
-    features: Iterable[tuple[str, NDArray]],
+    features: Mapping[str, NDArray],
     rate: float,
     gap: str | None,
 ) -> dict[str, tuple[NDArray, NDArray]]:
-    """Features of the chosen recordings with a label for each row, times checked."""
-    labelings = [[label for *_, label in tables[recording]] for recording in chosen]
-    one = len(set(chain(*labelings))) == 1  # for all: each boundary of the table is one
+    """Features of recordings with a label for each row, after checks of the segments' times."""
+    labelings = [[label for *_, label in tables[recording]] for recording in features]
+    one = len(set(chain(*labelings))) == 1  # then every boundary of the table counts
     if gap is not None and not name_classes(labelings):
         raise ValueError(
-            f"{os.fspath(table)!r} needs labels that come back where gaps have one, {gap!r}; label "
+            f"{os.fspath(table)!r} needs labels that recur if gaps get the label {gap!r}; label "
             "the segments, or leave gap out."
         )
     parts, outside, length = {}, 0.0, 0.0
-    for recording, X in features:
-        spans = tables[recording]
-        length += (end := len(X) / rate)
+    short: dict[str, int] = {}
+    equal: dict[str, int] = {}
+    for recording, X in features.items():
+        spans, end = tables[recording], len(X) / rate
+        _check_times(table, recording, spans, end, rate, gap)
+        length += end
         outside += end - sum(max(0.0, min(b, end) - a) for a, b, _ in spans)
-        _check_times(table, recording, spans, len(X), rate, gap)
+        seen = row_labels(numbered(spans), len(X), rate)
+        short[recording] = len(spans) - len(set(seen.tolist()))
+        equal[recording] = 0 if one else sum(a[1:] == (b[0], b[2]) for a, b in pairwise(spans))
         names = [(start, end, f"{recording} {i}") for start, end, i in numbered(spans)]
         parts[recording] = X, row_labels(names if one else spans, len(X), rate, gap)
     if gap is None and outside > 0.02 * length:
         warnings.warn(
-            f"{outside:.0f} of {length:.0f} s are in no segment of {os.fspath(table)!r} and count "
-            "as the one nearest in time; give what is between segments lines of its own, or a "
-            "label (gap=…, --gap).",
+            f"{outside:.0f} of {length:.0f} s are in no segment of {os.fspath(table)!r} and get "
+            "the label of the nearest segment; add segments there, or label gaps (gap=…, --gap).",
             stacklevel=3,
         )
-    lengths = {recording: len(X) for recording, (X, _) in parts.items()}
-    _note_losses({recording: tables[recording] for recording in chosen}, lengths, rate, one)
+    too_short = f"too short for a row at {rate:g} rows per second are lost"
+    rate_up = "raise the rate (--rate), or check that times are in seconds"
+    joined = "with the label of the segment before are joined to it"
+    for counts, which, remedy in (
+        (short, too_short, rate_up),
+        (equal, joined, "to learn such boundaries, leave the labels out"),
+    ):
+        if total := sum(counts.values()):
+            where = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+            warnings.warn(
+                f"Segments {which}: {total} of {sum(map(len, labelings))} "
+                f"({where[:80]}{'…' if len(where) > 80 else ''}); {remedy}.",
+                stacklevel=3,
+            )
     return parts
 
 
@@ -260,65 +270,35 @@ def _check_times(
     table: Path,
     recording: str,
     spans: Sequence[Segment],
-    n_rows: int,
+    length: float,
     rate: float,
     gap: str | None,
 ) -> None:
-    """An error for a segment that starts after the recording, a warning for one that ends there,
-    and for a table that is about less than half of the recording.
-    """
-    length, slack = n_rows / rate, max(1.0, 3.0 / rate)  # tracks of a file differ by some rows
+    """An error for a segment that starts after the recording, warnings for other odd times."""
+    slack = max(1.0, 3.0 / rate)  # tracks of a file differ by some rows
     start, last = spans[-1][0], spans[-1][1]
-    told = f"{os.fspath(table)!r} has a segment of {recording!r} from {start:g} to {last:g} s, but "
-    told += f"the recording ends at {length:.1f} s; "
+    message = (
+        f"{os.fspath(table)!r} has a segment of {recording!r} from {start:g} to {last:g} s, but "
+        f"the recording ends at {length:.1f} s; "
+    )
     if start > length + slack:
-        raise ValueError(f"{told}give times in seconds (not in milliseconds or frames), or cut it.")
+        raise ValueError(
+            f"{message}give times in seconds (not in milliseconds or frames), or cut it."
+        )
     if last > length + slack:
         warnings.warn(
-            f"{told}what is beyond is left out: check that times are in seconds.", stacklevel=4
+            f"{message}the rest is ignored: check that times are in seconds.", stacklevel=4
         )
     if gap is None and last + slack < length / 2:
         warnings.warn(
-            f"{os.fspath(table)!r} has segments of {recording!r} up to {last:g} s only of "
-            f"{length:.1f} s; what follows counts as the last one: check that times are in seconds "
-            "(not in minutes), or cut the recording, or label gaps (gap=…, --gap).",
+            f"{message}all that follows gets the label of this last segment: check that times are "
+            "in seconds (not in minutes), or cut the recording, or label gaps (gap=…, --gap).",
             stacklevel=4,
         )
 
 
-def _note_losses(
-    tables: Mapping[str, Sequence[Segment]], lengths: Mapping[str, int], rate: float, one: bool
-) -> None:
-    """A warning for segments without a row, and, if labels differ, for neighbors with one label."""
-    short, equal = {}, {}
-    for recording, spans in tables.items():
-        seen = row_labels(numbered(spans), lengths[recording], rate)
-        short[recording] = len(spans) - len(set(seen.tolist()))
-        touching = sum(a[1:] == (b[0], b[2]) for a, b in pairwise(spans))
-        equal[recording] = 0 if one else touching
-    for counts, which, remedy in (
-        (
-            short,
-            f"without a row at {rate:g} per second are lost",
-            "take a higher rate (--rate), or check that times are in seconds",
-        ),
-        (
-            equal,
-            "with the label of the one before are read as one with it",
-            "to learn such boundaries, leave the labels out",
-        ),
-    ):
-        if any(counts.values()):
-            where = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
-            warnings.warn(
-                f"Segments {which}: {sum(counts.values())} of {sum(map(len, tables.values()))} "
-                f"({where[:80]}{'…' if len(where) > 80 else ''}); {remedy}.",
-                stacklevel=4,
-            )
-
-
 def recording_files(folder: PathLike) -> dict[str, Path]:
-    """Name without its ending -> file, for a folder and ``audio`` and ``video`` in it.
+    """Recordings by name without ending, in a folder and its folders ``audio`` and ``video``.
 
     Raises
     ------
@@ -332,18 +312,17 @@ def recording_files(folder: PathLike) -> dict[str, Path]:
 
 
 def files_to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
-    """The files, and those in folders among them: CSV files, or recordings."""
+    """Replace every folder by the CSV files, or the recordings, in it."""
     listed: list[Path] = []
     for file in files:
         if not file.is_dir():
-            inside = [file]
+            listed.append(file)
         elif tables:
-            inside = sequence_files("segment", file, None, [".csv"])
+            listed += sequence_files("segment", file, None, [".csv"])
+        elif recordings := recording_files(file):
+            listed += recordings.values()
         else:
-            inside = list(recording_files(file).values())
-        if not inside:
             raise FileNotFoundError(f"{str(file)!r} holds no recording to segment.")
-        listed += inside
     return listed
 
 
@@ -352,13 +331,13 @@ def cached_features(
 ) -> NDArray[np.float64]:
     """Features of a file, computed once for its content and the extractor's parameters.
 
-    Entries are named by a hash of both, written in one step, and safe to delete; one that is
-    damaged, or a folder that cannot be written, costs only the computation.
+    The name of a cached file is a hash of both. Cached files may be deleted; if one is damaged, or
+    the folder cannot be written, features are computed again.
 
     Parameters
     ----------
     cache : path, optional
-        By default a folder in the cache of the current user (``METRICLEARN_CACHE`` if set).
+        By default ``$METRICLEARN_CACHE/features``, or a folder in the current user's cache.
     """
     import joblib
     import pooch
@@ -375,22 +354,22 @@ def cached_features(
             return np.asarray(file["X"], dtype=np.float64)
     except FileNotFoundError:
         pass
-    except Exception as error:  # a damaged archive can fail in any of many ways
-        _LOGGER.info("%s is damaged (%s) and made again", entry, error)
+    except Exception as error:  # a damaged archive fails in many ways
+        _LOGGER.info("%s is damaged (%s) and computed again", entry, error)
     X = extractor.extract(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(entry) as stream:
             np.savez_compressed(stream, X=X)
     except OSError as error:
-        _LOGGER.warning("features of %s are not kept: %s", path, error)
+        _LOGGER.warning("features of %s could not be cached: %s", path, error)
     return X
 
 
 def load_jamendo_singing(
     extractor: Extractor, root: PathLike | None = None, **options: Any
 ) -> LabeledSequences:
-    """Six songs, singing against instrumental passages; options as in :func:`load_recordings`.
+    """Six songs, divided into singing and instrumental passages.
 
     Durand, Stoller & Ewert, ICASSP 2023 (JamendoLyrics MultiLang).
 
@@ -401,7 +380,7 @@ def load_jamendo_singing(
     root : path, optional
         See :func:`data_folder`.
     **options
-        Those of :func:`load_recordings`.
+        Options of :func:`load_recordings`.
 
     Returns
     -------
@@ -411,7 +390,7 @@ def load_jamendo_singing(
     Raises
     ------
     FileNotFoundError, ValueError
-        As of :func:`load_recordings`.
+        As in :func:`load_recordings`.
 
     Examples
     --------
@@ -436,7 +415,7 @@ def load_ami_turns(
     root : path, optional
         See :func:`data_folder`.
     **options
-        Those of :func:`load_recordings`.
+        Options of :func:`load_recordings`.
 
     Returns
     -------
@@ -446,7 +425,7 @@ def load_ami_turns(
     Raises
     ------
     FileNotFoundError, ValueError
-        As of :func:`load_recordings`.
+        As in :func:`load_recordings`.
 
     Examples
     --------
@@ -471,7 +450,7 @@ def load_musanmix(
     root : path, optional
         See :func:`data_folder`.
     **options
-        Those of :func:`load_recordings`.
+        Options of :func:`load_recordings`.
 
     Returns
     -------
@@ -481,7 +460,7 @@ def load_musanmix(
     Raises
     ------
     FileNotFoundError, ValueError
-        As of :func:`load_recordings`.
+        As in :func:`load_recordings`.
 
     References
     ----------
@@ -509,7 +488,7 @@ def load_speech_segments(
     root : path, optional
         See :func:`data_folder`.
     **options
-        Those of :func:`load_recordings`.
+        Options of :func:`load_recordings`.
 
     Returns
     -------
@@ -519,7 +498,7 @@ def load_speech_segments(
     Raises
     ------
     FileNotFoundError, ValueError
-        As of :func:`load_recordings`.
+        As in :func:`load_recordings`.
 
     References
     ----------

@@ -47,7 +47,9 @@ def test_semicolons_decimal_commas_and_columns_to_ignore(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="some of them, but not all"):
         load_files(tmp_path, ignore=["t", "u", "v"])
     (tmp_path / "b.csv").write_text("u,v,w,label\n1,2,3,c\n")
-    with pytest.raises(ValueError, match=r"adds \['w'\]; ignore columns that not all files have .ignore=…"):
+    with pytest.raises(
+        ValueError, match=r"adds \['w'\]; ignore columns that not all files have .ignore=…"
+    ):
         load_files(tmp_path, ignore=["t"])
     assert load_files(tmp_path, ignore=["t", "w"]).feature_names == ["u", "v"]
 
@@ -55,7 +57,9 @@ def test_semicolons_decimal_commas_and_columns_to_ignore(tmp_path: Path) -> None
 def test_warning_for_row_numbers_and_error_for_latin_1(tmp_path: Path) -> None:
     rows = [f"{i},{i % 3},{'ab'[i // 5]}\n" for i in range(10)]
     (tmp_path / "a.csv").write_text("".join([",x,label\n", *rows]))  # pandas writes its index so
-    with pytest.warns(UserWarning, match=r"increase in every .* \(ignore=\['Unnamed: 0'\], --ignore 'Unn"):
+    with pytest.warns(
+        UserWarning, match=r"increase in every .* \(ignore=\['Unnamed: 0'\], --ignore 'Unn"
+    ):
         load_files(tmp_path)
     assert load_files(tmp_path, ignore=["Unnamed: 0"]).feature_names == ["x"]
     (tmp_path / "a.csv").write_bytes("gr\xf6\xdfe,label\n1,a\n".encode("latin-1"))
@@ -74,7 +78,9 @@ def test_group_column(tmp_path: Path) -> None:
     dataset = load_files(tmp_path, label="kind", group="who")
     assert (dataset.groups, dataset.feature_names) == (["01"], ["x"])
     (tmp_path / "a.csv").write_text("x,kind,who\n1,p,01\n2,q,1\n")
-    with pytest.raises(ValueError, match=r"a\.csv' needs one group in column 'who', got \['01', '1'\]"):
+    with pytest.raises(
+        ValueError, match=r"a\.csv' needs one group in column 'who', got \['01', '1'\]"
+    ):
         load_files(tmp_path, label="kind", group="who")
 
 
@@ -84,7 +90,10 @@ def test_group_column(tmp_path: Path) -> None:
         ("u,v\n1,2\n", r"c\.csv' needs a column 'label', got \['u', 'v'\]"),
         ("u,label\n1,2\n", r"c\.csv' needs the distinct .* of 'a\.tsv', .* lacks \['v'\] and"),
         ("u,v,w,label\n1,2,3,4\n", r"c\.csv' needs the distinct .* lacks \[\] and adds \['w'\]"),
-        ("u,v,v,label\n1,2,3,a\n", r"c\.csv' needs distinct column names, but repeats \['v'\]; rename"),
+        (
+            "u,v,v,label\n1,2,3,a\n",
+            r"c\.csv' needs distinct column names, but repeats \['v'\]; rename",
+        ),
         ("u,v,label\n1,2,a\n1,,a\n", r"c\.csv' needs finite numbers, got '' in row 2 .* 'v'"),
         ("u,v,label\n1,2,a\ninf,3,a\n", r"c\.csv' needs finite numbers, got 'inf' in row 2 .* 'u'"),
         ("u,v,label\n1,2,a\n1,x,a\n", r"c\.csv' needs finite numbers, got 'x' in row 2 .* 'v'"),

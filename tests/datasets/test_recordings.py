@@ -60,7 +60,7 @@ def test_features_and_labels_of_a_folder(folder: Path, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_one_sentence(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"no segments of \['three'\]"):
+    with pytest.raises(ValueError, match=r"has segments of .* but not of \['three'\]"):
         load_recordings(folder, Bytes(), recordings=["three"])
     (folder / "one.mp3").write_bytes(b"z")
     with pytest.raises(ValueError, match="one file per recording"):
@@ -74,19 +74,19 @@ def test_what_does_not_fit_is_one_sentence(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "warning"),
     [
-        ("one,0,1,x\none,1,9,y", "from 1 to 9 s, but .* ends at 3.0 s; what is beyond is left out"),
+        ("one,0,1,x\none,1,9,y", "from 1 to 9 s, but .* ends at 3.0 s; the rest is ignored"),
         (
             "one,0,1,x\none,1,1.1,y\none,1.1,3,x",
-            r"without a row at 2 per second are lost: 1 of 4 .one 1.; take .*--rate",
+            r"at 2 rows per second are lost: 1 of 4 .one 1.; raise .*--rate",
         ),
         (
             "one,0,1,x\none,1,2,y\none,2,3,y",
-            "with the label of the one before are read as one with it: 1 of 4 .one",
+            "with the label of the segment before are joined to it: 1 of 4 .one",
         ),
     ],
     ids=["beyond the end", "too short", "equal neighbors"],
 )
-def test_what_a_table_loses_is_told(folder: Path, rows: str, warning: str) -> None:
+def test_warnings_for_segments_that_are_lost(folder: Path, rows: str, warning: str) -> None:
     (folder / "segments.csv").write_text(f"recording,start,end,label\n{rows}\ntwo,0,2,x\n")
     with pytest.warns(UserWarning, match=warning):
         load_recordings(folder, Bytes())
@@ -108,7 +108,7 @@ def test_boundaries_without_classes(folder: Path, label: str) -> None:
     data = load_recordings(folder, Bytes())
     assert not data.has_classes
     assert [ends.tolist() for ends in data.change_points] == [[1, 2, 6], [2, 4]]
-    with pytest.raises(ValueError, match="needs labels that come back where gaps have one"):
+    with pytest.raises(ValueError, match="needs labels that recur if gaps get"):
         load_recordings(folder, Bytes(), gap="nothing")
 
 
