@@ -251,9 +251,9 @@ def read_labeled(
     labels = table[label].to_numpy()
     if pd.api.types.is_string_dtype(table[label]):
         labels = labels.astype(np.str_)
-    if file.suffix.lower() in SEPARATORS:
-        if all(re.fullmatch(r"0|-?[1-9]\d{0,17}", text) for text in labels):
-            labels = labels.astype(np.int64)
+    text = file.suffix.lower() in SEPARATORS
+    if text and all(re.fullmatch(r"0|-?[1-9]\d{0,17}", word) for word in labels):
+        labels = labels.astype(np.int64)
     return table.drop(columns=special), labels, groups[0]
 
 
@@ -307,7 +307,7 @@ def finite_values(
             remedy = "write decimal points, or separate columns by semicolons"
         elif ignorable and text[column]:
             names = [str(name) for name in features.columns[text]]
-            remedy = f"leave out columns that are not features (ignore={names}, --ignore {' '.join(names)})"
+            remedy = f"ignore columns without numbers (ignore={names}, --ignore {' '.join(names)})"
         raise ValueError(
             f"{os.fspath(file)!r} needs finite numbers, got {value!r} in row {row + 1} of column "
             f"{name!r}; {remedy}."

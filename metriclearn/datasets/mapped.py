@@ -122,8 +122,8 @@ def _read(label: str, part: str, file: str) -> NDArray:
 class PackedSequences(_OnDisk):
     """Many sequences in one memory-mapped array, without copies of float64 data.
 
-    :func:`pack_sequences` writes the files: ``X.npy`` (ΣT, P), ``labels.npy`` (ΣT,) and ``ends.npy``
-    (N,), the row after the last of every sequence.
+    :func:`pack_sequences` writes ``X.npy`` (ΣT, P), ``labels.npy`` (ΣT,) and ``ends.npy`` (N,), the
+    row after the last of every sequence.
 
     Parameters
     ----------

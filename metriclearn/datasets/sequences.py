@@ -295,6 +295,33 @@ def of_parts(
     return LabeledSequences(name, sequences, labels, groups, names, list(feature_names))
 
 
+def of_change_points(
+    name: str,
+    arrays: Mapping[str, NDArray],
+    changes: Mapping[str, ArrayLike],
+    feature_names: Sequence[str],
+) -> LabeledSequences:
+    """A data set labeled by segment numbers, from the first samples of new segments.
+
+    Raises
+    ------
+    ValueError
+        If a sequence is missing, or change-points are not inside it.
+    """
+    parts = {}
+    for key, starts in changes.items():
+        try:
+            X = arrays[key].reshape(len(arrays[key]), -1)
+            ends = np.asarray(starts, dtype=np.int64)
+            parts[key] = X, Partition.from_change_points(ends, len(X)).labels
+        except (KeyError, ValueError) as error:
+            raise ValueError(
+                f"Data set {name!r} needs a sequence {key!r} with its change-points: {error}; get "
+                "the files again."
+            ) from error
+    return of_parts(name, parts, feature_names)
+
+
 def with_columns(
     data: LabeledSequences, names: Sequence[str], derive: Callable[..., NDArray], window: int
 ) -> LabeledSequences:

@@ -54,8 +54,8 @@ def test_public_series_are_downloaded(folder: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("file", "text", "sentence"),
     [
-        ("datasets/toy.json", content([1, 2, 3]), "needs 5 samples in every column"),
-        ("datasets/toy.json", content([None] * 5), "has a column without any value"),
+        ("datasets/toy.json", content([1, 2, 3]), "every column needs 5 samples"),
+        ("datasets/toy.json", content([None] * 5), "not all of them missing"),
         ("datasets/toy.json", content([1, 2, 3, 4, 5])[:80], "cannot be read as JSON"),
         ("datasets/toy.json", '{"n_obs": 5}', "KeyError: 'series'"),
         ("annotations.json", '{"toy": {"6": [5]}}', "annotations.* distinct change-points, got 5"),

@@ -9,7 +9,7 @@ from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import (
     LabeledSequences,
     moving_mean,
-    of_parts,
+    of_change_points,
     with_columns,
 )
 
@@ -22,7 +22,7 @@ def load_beedance(
 ) -> LabeledSequences:
     """Dancing bees, frame by frame, one segment per regime of the dance.
 
-    Labels are segment numbers 0 … K−1 in order of time, for the files do not name the regimes.
+    Labels are segment numbers 0 … K−1 in order of time, because the files do not name the regimes.
     Every bee is a separate group. Positions and heading are scaled to [0, 1] per bee.
 
     Data: Oh, Rehg, Balch & Dellaert, Learning and inferring motion patterns using parametric
@@ -34,13 +34,12 @@ def load_beedance(
     root : path, optional
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     derived : bool
-        Add features that separate the regimes, over a centered window: of every channel the natural
-        logarithm of the mean absolute step from frame to frame and of the root mean square of the
-        change of the step (waggling shakes); of the heading, which moves around one value as a
-        change of heading does, the mean and the logarithm of its size; of the smoothed path the
-        mean turn of its direction in radians per frame (left and right differ in sign) and the
-        logarithm of its mean speed. Directions themselves are left out: a bee turns left towards
-        everywhere. 13 features.
+        Add ten features that separate the regimes, each over a centered window. Every channel gets
+        two natural logarithms: of the mean absolute step between frames, and of the root mean
+        square change of the step, because waggling shakes. The heading, which stays near one
+        value, gets its mean and the logarithm of its size. The smoothed path gets its mean turn
+        in radians per frame (left and right differ in sign) and the logarithm of its mean speed.
+        Directions are no features: a bee may turn left from any direction.
     window : int
         Frames, odd.
 
@@ -63,27 +62,13 @@ def load_beedance(
     """
     tracks = read("beedance", "sequences.npz", root)
     table = read("beedance", "change_points.csv", root, {"sequence": str, "change_point": int})
-    parts = {}
-    for name, X in sorted(tracks.items()):
-        changes = table.loc[table["sequence"] == name, "change_point"].to_numpy()
-        parts[name] = X, _labels(name, changes, len(X))
-    data = of_parts("beedance", parts, CHANNELS)
+    changes = {bee: table.loc[table["sequence"] == bee, "change_point"] for bee in sorted(tracks)}
+    data = of_change_points("beedance", tracks, changes, CHANNELS)
     if not derived:
         return data
     names = [f"{channel}_{kind}" for kind in ("log_speed", "log_shake") for channel in CHANNELS]
     names += ["heading_mean", "heading_log_size", "path_turn", "path_log_speed"]
     return with_columns(data, names, _derived, window)
-
-
-def _labels(name: str, changes: NDArray, n_frames: int) -> NDArray[np.int64]:
-    """Segment number of every frame from the first frames of new segments."""
-    inside = np.all((changes > 0) & (changes < n_frames)) and np.all(np.diff(changes) > 0)
-    if not len(changes) or not inside:
-        raise ValueError(
-            f"Bee {name!r} of {n_frames} frames needs increasing change-points inside it, got "
-            f"{changes.tolist()[:5]}; get the files again."
-        )
-    return np.searchsorted(changes, np.arange(n_frames), side="right")
 
 
 def _derived(X: NDArray, window: int) -> NDArray[np.float64]:
@@ -92,7 +77,7 @@ def _derived(X: NDArray, window: int) -> NDArray[np.float64]:
     shakes = np.diff(steps, axis=0, prepend=steps[:1])
     heading = X[:, 2:] - np.median(X[:, 2])
     speed, power, size = (moving_mean(v, window) for v in (np.abs(steps), shakes**2, heading**2))
-    # rounding of the running sum may leave a tiny negative number
+    # rounding in the running sum may leave a tiny negative number
     roots = (np.sqrt(np.maximum(values, 0.0)) for values in (power, size))
     logs = [np.log(v + FLOOR) for v in (np.maximum(speed, 0.0), *roots)]
     return np.hstack([*logs[:2], moving_mean(heading, window), logs[2], _path(X[:, :2], window)])

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.archives import lay_out
-from metriclearn.datasets.registry import PathLike, read
+from metriclearn.datasets.registry import PathLike, data_folder, read
 from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
 from metriclearn.problem.partition import Partition
+from metriclearn.running.atomic import reading
 
 FILES = ("sequences.npz", "segments.csv")
 FIRST_FRAME = 4  # row t of va3 is frame t + 4 of raw
@@ -33,11 +34,8 @@ DERIVED_NAMES = [
     for axis in "xyz"
 ] + [f"{joint}_step" for joint in MOVING]
 FEATURE_SETS = {"va3": ("va3",), "raw": ("raw",), "both": ("raw", "va3")}
-# beginnings of words, the first one that fits; an r alone is retraction
-PHASES = (
-    *(("rest", "rest"), ("d", "rest"), ("rep", "rest"), ("p", "preparation")),
-    *(("s", "stroke"), ("h", "hold"), ("r", "retraction")),
-)
+# the first word, English or Portuguese, that fits; an initial r means retraction
+PHASES = {r"d|rest|rep": "rest", "p": "preparation", "s": "stroke", "h": "hold", "r": "retraction"}
 GROUPS = ("user", "story", "video")
 COLUMN_NAMES = {"raw": RAW_NAMES, "va3": VA3_NAMES, "derived": DERIVED_NAMES}
 
@@ -52,7 +50,7 @@ def load_gesture_phase(
 
     Data: Madeo, Lima & Peres, Gesture unit segmentation using support vector machines, ACM SAC
     2013 (UCI 302). Files: ``sequences.npz`` and ``segments.csv``, which are made from the
-    publisher's archive where that lies in the folder. Cost O(frames).
+    publisher's archive if they are missing. Cost O(frames).
 
     Parameters
     ----------
@@ -60,14 +58,14 @@ def load_gesture_phase(
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     features : {"va3", "raw", "both"}
         ``"va3"``: 32 velocities and accelerations of hands and wrists (normalized, as published);
-        ``"raw"``: 18 positions of hands, wrists, head and spine (about metres); ``"both"``: the
-        50 together, from frame 4 on, where ``va3`` starts, with its labels.
+        ``"raw"``: 18 positions of hands, wrists, head and spine (about metres); ``"both"``: all
+        50, from frame 4 on, where ``va3`` starts, with the labels of ``va3``.
     derived : bool
-        Add 28 features of the positions: hands and wrists relative to the spine and to the head
-        (``left_hand_from_spine_x``, about metres) and the length of their step since the frame
-        before (``left_hand_step``, about metres per frame, 0 in the first frame).
+        Add 28 features of the positions. Hands and wrists have positions relative to the spine and
+        to the head (``left_hand_from_spine_x``, about metres) and the length of their step since
+        the last frame (``left_hand_step``, about metres per frame, 0 in the first frame).
     group : {"user", "story", "video"}
-        What the groups are: the letter of the video's name, its number, or all of it.
+        The group of video ``a1``: its letter ``a``, its number ``1``, or ``a1``.
 
     Returns
     -------
@@ -93,29 +91,40 @@ def load_gesture_phase(
         )
     lay_out("gesture_phase", root, FILES, "*_raw.csv", _convert)
     arrays = read("gesture_phase", "sequences.npz", root)
-    columns = {"sequence": str, "features": str, "start": int, "end": int, "label": str}
-    segments = read("gesture_phase", "segments.csv", root, columns)
+    kinds = {"sequence": str, "features": str, "start": int, "end": int, "label": str}
+    segments = read("gesture_phase", "segments.csv", root, kinds)
     parts = FEATURE_SETS[features] + (("derived",) if derived else ())
-    frames = "raw" if features == "raw" else "va3"
+    first = 0 if features == "raw" else FIRST_FRAME
     sequences = {}
-    for video in sorted({key.rpartition("_")[0] for key in arrays}):
-        features_of = _columns(video, arrays, FIRST_FRAME if frames == "va3" else 0)
-        sequences[video] = np.hstack([features_of[part] for part in parts])
-    lengths = {video: len(X) for video, X in sequences.items()}
-    labels = covering_labels(segments[segments["features"] == frames], lengths)
+    needed = "arrays VIDEO_raw (T, 18) and VIDEO_va3 (T - 4, 32) for every video"
+    with reading(data_folder("gesture_phase", root) / FILES[0], needed):
+        for video in sorted({key.rpartition("_")[0] for key in arrays}):
+            raw, va3 = arrays[f"{video}_raw"].astype(np.float64), arrays[f"{video}_va3"]
+            columns = {"raw": raw[first:], "derived": _derived(raw)[first:], "va3": va3}
+            sequences[video] = np.hstack([columns[part] for part in parts])
+    labels = covering_labels(
+        segments[segments["features"] == ("raw" if features == "raw" else "va3")],
+        {video: len(X) for video, X in sequences.items()},
+    )
+    letters = {video: video.rstrip("0123456789") for video in sequences}
+    groups = {
+        "user": list(letters.values()),
+        "story": [video.removeprefix(user) for video, user in letters.items()],
+        "video": list(sequences),
+    }
     return of_parts(
         "gesture_phase",
         {video: (X, labels[video]) for video, X in sequences.items()},
         [name for part in parts for name in COLUMN_NAMES[part]],
-        [_group(video, group) for video in sequences],
+        groups[group],
     )
 
 
 def _convert(source: Path, folder: Path) -> None:
-    """The two files from the publisher's archive: VIDEO_raw.csv and VIDEO_va3.csv of every video.
+    """Make the two files from VIDEO_raw.csv and VIDEO_va3.csv in the publisher's archive.
 
-    Both have a row per frame and the phase in their last column, in words or initials (D, rest,
-    is Portuguese descanso); the former its time stamp in the column before.
+    Both have a row per frame and the phase in the last column, in words or initials (D, for
+    Portuguese descanso, is rest). VIDEO_raw.csv also has a time stamp.
     """
     import pandas as pd
 
@@ -138,38 +147,8 @@ def _convert(source: Path, folder: Path) -> None:
 
 
 def _phase(word: str) -> str:
-    """The phase that a word, English or Portuguese, or an initial means."""
-    for beginning, phase in PHASES:
-        if word.strip().lower().startswith(beginning):
-            return phase
-    raise ValueError(f"phase {word!r} is none of {sorted({phase for _, phase in PHASES})}")
-
-
-def _group(video: str, group: str) -> str:
-    """The letters (user) or the number (story) of a video's name such as ``a1``, or all of it."""
-    parts = re.fullmatch(r"(?P<user>\D+)(?P<story>\d+)", video)
-    if group == "video":
-        return video
-    if parts is None:
-        raise ValueError(
-            f"Gesture video {video!r} needs a name of letters and a number, as in 'a1', to tell "
-            "user and story; pass group='video'."
-        )
-    return parts[group]
-
-
-def _columns(
-    video: str, arrays: dict[str, NDArray], first_frame: int
-) -> dict[str, NDArray[np.float64]]:
-    """Raw, derived and va3 features of a video, the first two from ``first_frame`` on."""
-    raw, va3 = (np.asarray(arrays.get(f"{video}_{key}", np.empty(0))) for key in ("raw", "va3"))
-    if raw.shape != (len(va3) + FIRST_FRAME, 18) or va3.shape[1:] != (32,):
-        raise ValueError(
-            f"Gesture video {video!r} needs arrays {video}_raw (T, 18) and {video}_va3 (T - "
-            f"{FIRST_FRAME}, 32), got shapes {raw.shape} and {va3.shape}; get the files again."
-        )
-    raw = raw.astype(np.float64)
-    return {"raw": raw[first_frame:], "derived": _derived(raw)[first_frame:], "va3": va3}
+    """The phase for a word, English or Portuguese, or for its initial."""
+    return next(phase for start, phase in PHASES.items() if re.match(start, word.strip().lower()))
 
 
 def _derived(raw: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -38,7 +38,7 @@ def load_mocap6(
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     derived : bool
         Add the moving mean of every channel and the natural logarithm of its moving standard
-        deviation: exercises are periodic, and differ in which joints swing. 36 features.
+        deviation, because exercises differ in the joints that swing. 36 features in all.
     window : int
         Time steps of the moving statistics, odd; 15 are 1.5 s.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,12 @@ from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import Items
 from metriclearn.problem.knowledge import EXACTLY_ONE, NO_CHANGE, PartialPartition, Region
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 KINDS = {"normal": NO_CHANGE, "1breakpoint": EXACTLY_ONE}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AnnotatedProfiles(Items):
-    """Sequences of which only some regions are annotated.
+    """Sequences with annotations of some regions.
 
     Parameters
     ----------
@@ -41,7 +38,7 @@ class AnnotatedProfiles(Items):
 
     See Also
     --------
-    load_neuroblastoma : what makes it, and where the data are from.
+    load_neuroblastoma : loads it, and cites the source.
 
     Examples
     --------
@@ -58,7 +55,7 @@ class AnnotatedProfiles(Items):
     LISTS: ClassVar = ("sequences", "regions", "folds", "groups", "names")
 
     def known(self, fold: int | None = None) -> list[PartialPartition]:
-        """The regions of one fold, or all, of every sequence; none where it has none there."""
+        """The regions of every sequence, in one fold or in both."""
         return [
             PartialPartition(
                 len(X),
@@ -72,8 +69,8 @@ def load_neuroblastoma(root: PathLike | None = None) -> AnnotatedProfiles:
     """Copy-number profiles of tumors, one sequence per profile and chromosome.
 
     An annotation says that no change-point, or exactly one, lies between two of the points of a
-    sequence; outside annotations nothing is known. A sequence has annotations in both folds of
-    the source's cross-validation, so that folds divide annotations, not sequences.
+    sequence; other points are not annotated. The folds of the source's cross-validation divide
+    annotations, not sequences: a sequence may have annotations in both.
 
     Data: Hocking et al., SegAnnDB: interactive Web-based genomic segmentation, Bioinformatics
     30(11), 2014; Hocking & Srivastava, Labeled optimal partitioning, arXiv:2006.13967, 2020.
@@ -107,30 +104,22 @@ def load_neuroblastoma(root: PathLike | None = None) -> AnnotatedProfiles:
     table = read("neuroblastoma", "annotations.csv.gz", root, columns)
     names = list(dict.fromkeys(points["sequence_id"]))
     values = {str(n): part.to_numpy() for n, part in points.groupby("sequence_id")["logratio"]}
-    rows = {str(n): part for n, part in table.groupby("sequence_id")}
-    if lost := sorted(set(rows) - set(names)) + sorted(set(table["annotation"]) - set(KINDS)):
+    sizes = table["sequence_id"].map({name: len(part) for name, part in values.items()})
+    inside = (table["start"] >= 1) & (table["start"] <= table["end"]) & (table["end"] <= sizes)
+    if not (right := inside & table["annotation"].isin(KINDS)).all():
         raise ValueError(
-            f"Neuroblastoma needs annotations of its own sequences, of the kinds {sorted(KINDS)}, "
-            f"got {lost[:3]}; get both files again."
+            f"Neuroblastoma needs annotations {list(KINDS)} inside the points of a sequence, got "
+            f"{table[~right].iloc[0].to_dict()}; get both files again."
         )
-    empty = table.iloc[:0]
-    regions = [_regions(name, rows.get(name, empty), len(values[name])) for name in names]
+    rows = {name: table[table["sequence_id"] == name] for name in names}
     return AnnotatedProfiles(
         sequences=[values[name][:, None] for name in names],
-        regions=regions,
-        folds=[rows.get(name, empty)["fold"].to_numpy() for name in names],
+        # first and last point, counted from 1
+        regions=[
+            [Region(a - 1, b, KINDS[word]) for _, a, b, word, _ in rows[name].values.tolist()]
+            for name in names
+        ],
+        folds=[rows[name]["fold"].to_numpy() for name in names],
         groups=[name.rpartition(".")[0] for name in names],
         names=names,
     )
-
-
-def _regions(name: str, rows: pd.DataFrame, n_samples: int) -> list[Region]:
-    """First and last point, counted from 1, to half-open spans counted from 0."""
-    start, stop = rows["start"].to_numpy() - 1, rows["end"].to_numpy()
-    if np.any(start < 0) or np.any(stop > n_samples) or np.any(stop - start < 1):
-        raise ValueError(
-            f"Neuroblastoma sequence {name!r} needs annotations inside its {n_samples} points, "
-            f"got one from {start.min() + 1} to {stop.max()}; get both files again."
-        )
-    kinds = [KINDS[word] for word in rows["annotation"]]
-    return [Region(int(a), int(b), kind) for a, b, kind in zip(start, stop, kinds)]

@@ -16,7 +16,7 @@ from metriclearn.running.atomic import reading
 
 @dataclass(frozen=True, eq=False)
 class AnnotatedSeries:
-    """One series and the change-points that each annotator saw in it.
+    """One series and its change-points by annotator.
 
     Parameters
     ----------
@@ -27,11 +27,11 @@ class AnnotatedSeries:
         Samples without a value in the file, where ``values`` is interpolated linearly.
     feature_names : list of d str
     annotations : dict of str to array
-        Segment ends as in ruptures (the last one is T) by annotator; ``[T]`` if none was seen.
+        Segment ends as in ruptures (the last one is T) by annotator; ``[T]`` without change-points.
 
     See Also
     --------
-    load_tcpd : what makes it, and where the data are from.
+    load_tcpd : loads it, and cites the source.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def load_tcpd(
     names: Sequence[str] | None = None,
     base_url: str | None = None,
 ) -> list[AnnotatedSeries]:
-    """Annotated series of the Turing Change Point Dataset, downloaded if they are not there.
+    """Annotated series of the Turing Change Point Dataset, downloaded if they are missing.
 
     Data: van den Burg & Williams, An evaluation of change point detection algorithms,
     arXiv:2003.06222, 2020. Files: ``annotations.json`` and ``datasets/NAME.json``.
@@ -62,8 +62,8 @@ def load_tcpd(
     root : path, optional
         Folder with the files; see :func:`metriclearn.datasets.data_folder`.
     names : sequence of str, optional
-        Series to load, in this order; by default, sorted, all that ``annotations.json`` names and
-        that are in the folder or have a registered download.
+        Series to load, in this order; by default, sorted, all in ``annotations.json`` that are in
+        the folder or can be downloaded.
     base_url : str, optional
         A mirror to download from.
 
@@ -107,33 +107,28 @@ def load_tcpd(
 def _series(
     name: str, content: dict[str, Any], annotations: dict[str, list[int]]
 ) -> AnnotatedSeries:
-    """A series from its file's content, gaps filled in linearly, and every person's change-points.
+    """A series from the content of its file, gaps filled in linearly, with its annotations.
 
     Raises
     ------
     ValueError
-        If columns have other lengths than the file says, or one of them has no value.
+        If columns do not have the length in the file, or one of them has no value.
     """
-    raw = [np.array(part["raw"], dtype=np.float64) for part in content["series"]]
-    if {len(column) for column in raw} != {content["n_obs"]}:
-        raise ValueError(
-            f"it needs {content['n_obs']} samples in every column, got "
-            f"{[len(column) for column in raw]}"
-        )
-    values = np.column_stack(raw)
+    import pandas as pd
+
+    columns = [np.array(part["raw"], dtype=np.float64) for part in content["series"]]
+    raw = pd.DataFrame(dict(enumerate(columns)))
+    values = raw.interpolate(limit_direction="both").to_numpy()
     n_samples = len(values)
-    absent = ~np.isfinite(values)
-    for column, gaps in zip(values.T, absent.T):
-        if gaps.all():
-            raise ValueError("it has a column without any value")
-        column[gaps] = np.interp(np.flatnonzero(gaps), np.flatnonzero(~gaps), column[~gaps])
+    if n_samples != content["n_obs"] or np.isnan(values).any():
+        raise ValueError(f"every column needs {content['n_obs']} samples, not all of them missing")
     return AnnotatedSeries(
         name=name,
         long_name=content["longname"],
         values=values,
-        missing=np.any(absent, axis=1),
+        missing=raw.isna().any(axis=1).to_numpy(),
         feature_names=[part["label"] for part in content["series"]],
-        annotations={  # first samples of new segments, counted from 0: the ends of those before
+        annotations={  # first samples of new segments, counted from 0, are ends of the segments
             person: Partition.from_change_points([*set(starts), n_samples]).change_points
             for person, starts in annotations.items()
         },

@@ -1,12 +1,9 @@
-"""Univariate series with change-points in what they repeat: the archives TSSB and UTSA."""
+"""Univariate series with change-points between repeating patterns: the archives TSSB and UTSA."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from metriclearn.datasets.registry import PathLike, fetch, read
-from metriclearn.datasets.sequences import LabeledSequences, of_parts
-from metriclearn.problem.partition import Partition
+from metriclearn.datasets.sequences import LabeledSequences, of_change_points
 from metriclearn.running.atomic import reading
 
 
@@ -45,8 +42,8 @@ def load_utsa(root: PathLike | None = None) -> LabeledSequences:
     """Recordings of hearts, sensors and insects, with one to three change-points each.
 
     Data: Gharghabi et al., Domain agnostic online semantic segmentation for multi-dimensional time
-    series, Data Mining and Knowledge Discovery 33, 2019. Files, labels, parameter and errors are as
-    of :func:`load_tssb`.
+    series, Data Mining and Knowledge Discovery 33, 2019. Files and labels are as in
+    :func:`load_tssb`.
 
     Parameters
     ----------
@@ -77,11 +74,7 @@ def _load(name: str, root: PathLike | None) -> LabeledSequences:
     import pandas as pd
 
     arrays, path = read(name, "series.npz", root), fetch(name, "change_points.csv", root)
-    parts = {}
-    with reading(path, "a CSV file with columns series and change_points that fits series.npz"):
+    with reading(path, "a CSV file with columns series and change_points"):
         table = pd.read_csv(path, dtype=str, keep_default_na=False)  # a series may have none
-        for series, change_points in zip(table["series"], table["change_points"]):
-            X = arrays[series].reshape(-1, 1)
-            ends = np.array(change_points.split(), dtype=np.int64)
-            parts[series] = X, Partition.from_change_points(ends, len(X)).labels
-    return of_parts(name, parts, ["value"])
+        changes = dict(zip(table["series"], table["change_points"].str.split()))
+    return of_change_points(name, arrays, changes, ["value"])
