@@ -180,7 +180,7 @@ def test_columns_of_tables_are_named(tmp_path: Path, capsys: pytest.CaptureFixtu
     model = tmp_path / "t.model"
     fit = ("fit", folder, "--out", model, "--label", "phase")
     run(*fit, status=1)
-    assert "leave out what is no feature (ignore=['stamp', 'who'], --ignore stamp who)" in (
+    assert "ignore columns without numbers (ignore=['stamp', 'who'], --ignore stamp who)" in (
         capsys.readouterr().err
     )
     run(*fit, "--time", "stamp", "--ignore", "who")
@@ -232,7 +232,7 @@ def test_tables_of_features_beside_a_table_of_segments(
         ("start,end\n{0},0,9\n{0},9,20\n", 0, "none, only boundaries"),
         ("start,end,label\n{0},0,9,\n{0},9,20,\n", 0, "none, only boundaries"),
         ("start,end,label\n{0},0,9,a\n{0},12,20,b\n", 0, "Note: 9 of 60 s are in no segment of"),
-        ("start,end,label\n{0},0,9,a\n{0},9,9.2,b\n{0},9.2,20,c\n", 0, "Segments without a row"),
+        ("start,end,label\n{0},0,9,a\n{0},9,9.2,b\n{0},9.2,20,c\n", 0, "Segments too short for a row"),
         ("start,end,label\n{0},0,9,a\n{0},9,20,b\n{0}9,0,9,a\n", 1, "but has none for ['s09', "),
     ],
     ids=["no column", "no labels", "gaps", "short", "no file"],
@@ -276,7 +276,7 @@ def test_a_note_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ("times", "rate", "sentence"),
     [
         ([500.0] * 3, "0.002", "if it counts milliseconds, divide it by 1000, or leave it out by"),
-        ([0.1, 0.5, 0.5], "2", "rows are 0.1 to 0.5 s apart"),
+        ([0.1, 0.5, 0.5], "2", "Rows are 0.1 to 0.5 s apart"),
     ],
     ids=["milliseconds", "two rates"],
 )
@@ -382,7 +382,7 @@ def test_table_in_minutes_and_options_of_tables_are_told(
     fit = ("fit", songs, "--out", tmp_path / "m", "--segments", "third.csv")
     run(*fit, "--cache", songs / "cache")
     told = capsys.readouterr().err
-    assert told.count("what follows counts as the last one: check that times are in seconds") == 3
+    assert told.count("gets the label of this last segment: check that times are in seconds") == 3
     run(*fit, "--label", "phase", "--time", "t", status=1)
     assert (
         f"--label, --time cannot be used with {str(songs)!r}, only with a folder of CSV files"
@@ -469,8 +469,8 @@ def test_neighbors_of_one_label_are_joined() -> None:
     [
         ("r0,0,5000,a\nr0,5000,9000,b", "give times in seconds (not in milliseconds"),
         ("r0,0,20,a\nr1,0,20,a", "needs a boundary to learn from, but each recording of"),
-        ("r0,0,9,a\nr0,8,20,b", "cut them"),
-        ("r9,0,9,a\nr9,9,20,b", "has none for ['r9']; add them, take their lines out, or write"),
+        ("r0,0,9,a\nr0,8,20,b", "correct these times"),
+        ("r9,0,9,a\nr9,9,20,b", "has none for ['r9']; add the files, or remove these"),
     ],
     ids=["milliseconds", "no boundary", "overlap", "no recording"],
 )
@@ -488,8 +488,8 @@ def test_tables_that_cannot_be_meant(
     ("files", "sentence"),
     [
         ({}, "holds neither recordings nor CSV files"),
-        ({"a.wav": "x"}, "segments.csv' does not exist; write one, times in seconds, or name"),
-        ({"a.wav": "x", "cuts.csv": "recording,start,end\na,0,1\n"}, "or name yours (segments="),
+        ({"a.wav": "x"}, "segments.csv' does not exist; write a table with columns"),
+        ({"a.wav": "x", "cuts.csv": "recording,start,end\na,0,1\n"}, "or give the name of your table (segments="),
         ({"a.csv": "x,label\n1,a\n", "notes.docx": "x"}, "is a single segment"),
         ({"segments.csv": "recording,start,end\na,0,1\na,1,2\n"}, "has none for ['a']"),
         ({"a.parquet": "x", "notes.docx": "x"}, "holds neither recordings nor CSV files"),

@@ -1,4 +1,4 @@
-"""Labelled segments in seconds: segments.csv, Audacity label tracks and WebVTT, in and out."""
+"""Read and write labelled segments in seconds: segments.csv, Audacity label tracks, WebVTT."""
 
 from __future__ import annotations
 
@@ -22,45 +22,41 @@ _COLUMNS = ("recording", "start", "end", "label")
 
 
 def read_segments(path: PathLike) -> dict[str, list[Segment]]:
-    """Recording -> its (start, end, label) in seconds, in order, from a CSV file.
+    """Segments (start, end, label) in seconds by recording, in order of time, from a CSV file.
 
-    Without a column of labels, or with an empty one, all labels are empty: the table tells where
-    boundaries are, and no more.
+    If the column of labels is missing or empty, all labels are empty.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If a column or value is missing, a time is no number, an end not after its start, or two
-        segments of a recording overlap; the sentence names the line.
+        If a column or value is missing, a time is not a number, an end is not after its start, or
+        two segments of a recording overlap; the message names the line.
     """
     import pandas as pd
 
     name, columns = os.fspath(path), ", ".join(_COLUMNS)
     if not Path(path).is_file():
         raise FileNotFoundError(
-            f"A table of segments with columns {columns} is needed, but {name!r} does not exist; "
-            "write one, times in seconds, or name yours (segments=…, --segments)."
+            f"{name!r} does not exist; write a table with columns {columns}, times in seconds, or "
+            "give the name of your table (segments=…, --segments)."
         )
-    table = read_text_table(
-        path, f"a table with columns {columns}", dtype=str, skip_blank_lines=False
-    )
+    options = {"dtype": str, "skip_blank_lines": False}  # so that errors name the right line
+    table = read_text_table(path, f"a table with columns {columns}", **options)
     table = table[(table != "").any(axis=1)]  # spreadsheets save empty rows
     table.columns = table.columns.str.strip().str.lower()
     missing = [column for column in _COLUMNS[:3] if column not in table.columns]
     if missing or table.empty:
         raise ValueError(
-            f"{name!r} needs columns {columns} (label where boundaries have classes) and one "
-            f"segment or more, but lacks {missing or 'segments'}; its columns are "
-            f"{list(table.columns)[:8]}."
+            f"{name!r} needs columns {columns} (label is optional) and at least one row, but lacks "
+            f"{missing or 'rows'}; its columns are {list(table.columns)[:8]}."
         )
     table = table.reindex(columns=_COLUMNS, fill_value="").apply(lambda column: column.str.strip())
     times = table[["start", "end"]].apply(lambda column: column.str.replace(",", "."))
     start, end = (pd.to_numeric(times[column], errors="coerce") for column in times)
     labeled = (table["label"] != "") | (table["label"] == "").all()
-    named = (table["recording"] != "") & labeled
-    right = named & (start >= 0) & (start < end) & (end < np.inf)
+    right = (table["recording"] != "") & labeled & (start >= 0) & (start < end) & (end < np.inf)
     if not right.all():
         first = right.argmin()
         raise ValueError(
@@ -68,15 +64,15 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
             f"got {table.iloc[first].tolist()} in line {table.index[first] + 2}."
         )
     tables: dict[str, list[Segment]] = {}
-    for recording, first, last, label in zip(table["recording"], start, end, table["label"]):
-        tables.setdefault(recording, []).append((float(first), float(last), label))
+    for recording, *segment in zip(table["recording"], start, end, table["label"]):
+        tables.setdefault(recording, []).append(tuple(segment))
     for recording, segments in tables.items():
         segments.sort()
-        for before, after in pairwise(segments):
-            if after[0] < before[1] - 1e-3:
+        for (_, last, before), (first, _, after) in pairwise(segments):
+            if first < last - 1e-3:
                 raise ValueError(
-                    f"{name!r} needs segments without overlap, but in {recording!r} {after[2]!r} "
-                    f"starts at {after[0]} s, before {before[2]!r} ends at {before[1]} s; cut them."
+                    f"{name!r} needs disjoint segments, but in {recording!r} {after!r} starts at "
+                    f"{first} s, before {before!r} ends at {last} s; correct these times."
                 )
     return tables
 
@@ -84,7 +80,7 @@ def read_segments(path: PathLike) -> dict[str, list[Segment]]:
 def row_labels(
     segments: Sequence[Segment], n_rows: int, rate: float, gap: str | None = None
 ) -> NDArray[np.str_]:
-    """Label of every row t: the label of the segment that contains the second (t + ½)/rate.
+    """Label of every row t: the label of the segment that contains the time (t + ½)/rate.
 
     Parameters
     ----------
@@ -110,9 +106,9 @@ def numbered(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Path:
-    """Write ``recording,start,end,label``, which :func:`read_segments` reads; one step.
+    """Write ``recording,start,end,label``, which :func:`read_segments` reads.
 
-    Without the last column, where no segment has a label.
+    The last column is left out if no segment has a label.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -125,23 +121,23 @@ def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Pa
 
 
 def save_audacity(segments: Sequence[Segment], path: PathLike) -> Path:
-    """Write a label track for Audacity (File, Import, Labels): start, end, label by tabs.
+    """Write a label track for Audacity (File, Import, Labels): start, end and label, tab-separated.
 
-    A segment without a label has its number.
+    A segment without a label gets its number.
     """
     lines = [f"{a:.6f}\t{b:.6f}\t{text}\n" for a, b, text in _texts(segments)]
     return _write(path, "".join(lines))
 
 
 def save_webvtt(segments: Sequence[Segment], path: PathLike) -> Path:
-    """Write WebVTT cues, which browsers and VLC show over the video, as :func:`save_audacity`."""
+    """Write WebVTT cues, which browsers and VLC show over the video."""
     lines = [(a, b, escape(text, quote=False)) for a, b, text in _texts(segments)]
     cues = [f"{_clock(a)} --> {_clock(b)}\n{text}\n" for a, b, text in lines]
     return _write(path, "\n".join(["WEBVTT\n", *cues]))
 
 
 def _texts(segments: Sequence[Segment]) -> list[Segment]:
-    """Segments with labels of one line, or their numbers from 1."""
+    """Segments with their labels in one line, or their numbers from 1."""
     return [
         (a, b, " ".join(label.split()) or str(i + 1)) for i, (a, b, label) in enumerate(segments)
     ]

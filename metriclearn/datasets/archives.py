@@ -1,4 +1,4 @@
-"""Data sets from the archives that their publishers give, laid out once in the usual folder."""
+"""Data sets from their publishers' archives, converted once to the files that loaders read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def lay_out(
     mark: str,
     convert: Callable[[Path, Path], None],
 ) -> None:
-    """Make files of a data set from its archive, if they are missing and it lies in the folder.
+    """Make the files of a data set from its archive, if they are missing.
 
-    The archive is a ``.zip`` or ``.tar.gz`` as it was downloaded, or unpacked. A run that is cut
-    short leaves nothing that would be taken for the files. Without an archive nothing happens.
+    The archive is a ``.zip`` or ``.tar.gz`` in the folder, as downloaded or unpacked. Without an
+    archive, nothing happens. The files appear only when all of them are complete.
 
     Parameters
     ----------
@@ -32,17 +32,17 @@ def lay_out(
     root : path, optional
         See :func:`~metriclearn.datasets.data_folder`.
     parts : sequence of str
-        Files and folders that are made.
+        Files and folders to make.
     mark : str
-        Pattern of a path that only the archive has.
+        Pattern of a path that occurs only in the archive.
     convert : callable
-        Makes the parts in its second argument, an empty folder, from the first one, the folder in
-        the archive that holds the mark.
+        ``convert(source, target)`` makes the parts in the empty folder ``target`` from the folder
+        of the archive that holds the mark.
 
     Raises
     ------
     ValueError
-        If the archive is damaged, or holds something else; the sentence names it.
+        If the archive is damaged, or holds something else.
     """
     folder = data_folder(name, root)
     if not folder.is_dir() or all((folder / part).exists() for part in parts):
@@ -60,8 +60,8 @@ def lay_out(
         found = sorted(path for path in folder.rglob(mark) if made not in path.parents)
         if not found:
             raise ValueError(
-                f"{', '.join(repr(str(archive)) for archive in archives)} should hold {mark!r}, "
-                f"as the archive of {name!r} does; download it again."
+                f"The archive of {name!r} needs {mark!r}, which is not in "
+                f"{', '.join(map(str, archives))}; download it again."
             )
         with reading(found[0].parent, f"the archive of {name!r}"):
             convert(found[0].parent, made)
@@ -74,5 +74,5 @@ def lay_out(
 
 def _unpack(archive: Path, folder: Path) -> None:
     options: dict[str, Any] = {} if archive.suffix == ".zip" else {"filter": "data"}
-    with reading(archive, "an archive", TarError, RuntimeError):  # the last for a password
+    with reading(archive, "an archive", TarError, RuntimeError):  # RuntimeError: a password
         shutil.unpack_archive(archive, folder, **options)

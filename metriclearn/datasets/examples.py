@@ -21,16 +21,16 @@ _FOLDERS: dict[str, Callable[..., Any]] = {
 
 
 def load_example(name: str, **options: Any) -> Any:
-    """A small data set that comes with the package: no file and no network is needed.
+    """A small data set that comes with the package.
 
     ========== ==================================== =============================================
     name       what                                 from
     ========== ==================================== =============================================
     bees       four dances of bees, by frames       Oh, Rehg, Balch & Dellaert (2008)
     exercise   four exercise routines, by joints    CMU Motion Capture, Fox et al. (2014)
-    horses     four images and masks of a horse     made; silhouette of Andreas Preuss, CC0
+    horses     four images and masks of a horse     drawn; silhouette by Andreas Preuss, CC0
     iris       150 flowers of three species         Fisher (1936), by scikit-learn
-    songs      three songs of verses and refrains   made
+    songs      three songs of verses and refrains   generated
     ========== ==================================== =============================================
 
     Licenses are in ``metriclearn/datasets/shipped/README.md``.
@@ -38,20 +38,20 @@ def load_example(name: str, **options: Any) -> Any:
     Parameters
     ----------
     name : str
-        One of the table.
+        A name in the table.
     **options
-        Those of :func:`load_beedance`, :func:`load_mocap6` and, for songs, of
+        Options of :func:`load_beedance`, :func:`load_mocap6` or, for songs,
         :func:`load_recordings`, which needs ``extractor=AudioFeatures()``.
 
     Returns
     -------
     LabeledSequences, LabeledImages or LabeledTable
-        As the loader of its kind returns it.
+        As returned by the loader of this kind of data.
 
     Raises
     ------
     ValueError
-        If the name is none of these.
+        If the name is unknown.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from metriclearn.datasets.registry import PathLike, read_arrays
 from metriclearn.datasets.sequences import LabeledSequences
 from metriclearn.running.atomic import reading, replacing
+from metriclearn.running.parameters import either, needs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -371,6 +372,7 @@ def sampling_rate(files: Sequence[Path], time: str) -> float:
     return 1 / step
 
 
+@needs(format=either("csv", "tsv", "parquet", "npz"))
 def save_files(
     dataset: LabeledSequences,
     path: PathLike,
@@ -406,8 +408,6 @@ def save_files(
     --------
     load_files : reads this layout.
     """
-    if f".{format}" not in ENDINGS:
-        raise ValueError(f"save_files needs a format among {ENDINGS}, got {format!r}.")
     folder = new_folder("save_files", path)
     names = dataset.names
     if len(set(names)) < len(names) or any(Path(f"{name}.").name != f"{name}." for name in names):

@@ -1,4 +1,4 @@
-"""Where the files of the data sets lie, and checked downloads of those that are public."""
+"""Folders of the data sets, and checked downloads of public files."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Source:
     Parameters
     ----------
     advice : str
-        Where to get the files and how to lay them out, the end of a sentence.
+        How to get and arrange the files; it ends a sentence.
     base_url : str
-        Address that the paths of ``files`` continue.
+        Address of the folder with the ``files``.
     files : mapping of str to mapping
-        For every file with a plain download: its ``path`` below ``base_url`` and its ``sha256``.
+        ``path`` below ``base_url``, and ``sha256``, of every file that can be downloaded.
     """
 
     advice: str
@@ -44,7 +44,6 @@ class Source:
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-# what the table of sources beside this module lists
 _TEXT = files(__package__).joinpath("sources.toml").read_text("utf-8")
 SOURCES = {name: Source(**table) for name, table in tomllib.loads(_TEXT).items()}
 
@@ -58,7 +57,6 @@ def data_folder(name: str, root: PathLike | None = None) -> Path:
     Parameters
     ----------
     name : str
-        Of the data set.
     root : path, optional
         The folder itself.
 
@@ -69,11 +67,11 @@ def data_folder(name: str, root: PathLike | None = None) -> Path:
     Raises
     ------
     TypeError
-        If ``root`` is no path, or the name no string.
+        If ``root`` is not a path, or ``name`` is not a string.
 
     See Also
     --------
-    fetch : one file in it.
+    fetch : finds one file in it.
 
     Examples
     --------
@@ -98,9 +96,8 @@ def fetch(
 ) -> Path:
     """Path of a file of data set ``name``, downloaded first if it is missing and public.
 
-    A download is checked against the registered sha256 and put in place in one step, so that an
-    interrupted one leaves nothing behind; failures are tried again twice. A file that is already
-    there is taken as it is.
+    A download is checked against the registered sha256 and tried up to three times. If it is
+    interrupted, no file appears. A file that exists is not checked.
 
     Parameters
     ----------
@@ -109,7 +106,7 @@ def fetch(
     root : path, optional
         See :func:`data_folder`.
     base_url : str, optional
-        A mirror to download from, in place of the registered address.
+        A mirror to download from, instead of the registered address.
 
     Returns
     -------
@@ -118,7 +115,7 @@ def fetch(
     Raises
     ------
     FileNotFoundError
-        If the file is missing and has no plain download; the sentence says where to get it.
+        If the file is missing and cannot be downloaded; the message explains how to get it.
     ConnectionError
         If the download fails.
     ValueError
@@ -126,7 +123,7 @@ def fetch(
 
     See Also
     --------
-    data_folder : where it is put.
+    data_folder : the folder of the file.
 
     Examples
     --------
@@ -140,22 +137,16 @@ def fetch(
     import pooch
     import requests
 
-    address = base_url if base_url is not None else source.base_url
+    address = source.base_url if base_url is None else base_url
     sha256 = source.files[file]["sha256"]
     url = f"{address.rstrip('/')}/{source.files[file]['path']}"
-    store = pooch.create(
-        path=folder,
-        base_url="",
-        registry={file: sha256},
-        urls={file: url},
-        retry_if_failed=RETRIES,
-    )
+    options = {"base_url": "", "registry": {file: sha256}, "urls": {file: url}}
     try:
-        return Path(store.fetch(file))
+        return Path(pooch.create(folder, **options, retry_if_failed=RETRIES).fetch(file))
     except requests.exceptions.RequestException as error:
         raise ConnectionError(
-            f"{file!r} could not be downloaded from {url} to {str(folder)!r} "
-            f"({type(error).__name__}); check the connection, or put the file there yourself."
+            f"{file!r} could not be downloaded from {url} ({type(error).__name__}); check the "
+            f"connection, or put the file in {str(folder)!r} yourself."
         ) from error
     except OSError as error:
         raise OSError(
@@ -164,27 +155,26 @@ def fetch(
         ) from error
     except ValueError as error:
         raise ValueError(
-            f"{file!r} downloaded from {url} does not have the registered sha256 {sha256} and was "
-            "thrown away; try again later, or put the right file there yourself."
+            f"{file!r} was downloaded from {url} and discarded, because its sha256 is not "
+            f"{sha256}; try again later, or put the right file in {str(folder)!r} yourself."
         ) from error
 
 
 def existing(name: str, part: str, root: PathLike | None = None) -> Path:
-    """Path of a file or folder of data set ``name``, or an error with the source to get it from.
+    """Path of a file or folder of data set ``name``.
 
     Raises
     ------
     FileNotFoundError
-        If it is not in the folder of the data set.
+        If it does not exist; the message explains how to get it.
     """
     folder = data_folder(name, root)
     if (folder / part).exists():
         return folder / part
     advice = SOURCES[name].advice if name in SOURCES else "put it there"
     raise FileNotFoundError(
-        f"Data set {name!r} needs {part!r}, which is not in {str(folder)!r} and has no plain "
-        f"download: {advice}; or pass root=FOLDER, or set METRICLEARN_DATA to the folder that "
-        f"holds {name!r}."
+        f"Data set {name!r} needs {part!r} in {str(folder)!r}: {advice}; or pass root=FOLDER, or "
+        f"set METRICLEARN_DATA to the folder that holds {name!r}."
     )
 
 
@@ -200,13 +190,13 @@ def read(
     Parameters
     ----------
     columns : mapping, optional
-        Names and types of the columns of a table, see :func:`read_table`; without them the file
-        is JSON or an npz file of arrays, as its name ends.
+        Names and types of the columns of a table, see :func:`read_table`. Without them the file
+        is JSON or an npz file of arrays, depending on its ending.
 
     Raises
     ------
     ValueError
-        If the file is damaged, besides the errors of :func:`fetch`.
+        If the file is damaged; see :func:`fetch` for more errors.
     """
     path = fetch(name, file, root, base_url)
     if columns is not None:
@@ -218,7 +208,7 @@ def read(
 
 
 def files_by_name(what: str, files: Iterable[Path]) -> dict[str, Path]:
-    """Name without its ending -> file.
+    """Files by name without ending.
 
     Raises
     ------
@@ -231,23 +221,22 @@ def files_by_name(what: str, files: Iterable[Path]) -> dict[str, Path]:
         if other is not file:
             raise ValueError(
                 f"{os.fspath(file.parent)!r} needs one file per {what}, got {other.name!r} and "
-                f"{file.name!r}; remove or rename one."
+                f"{file.name!r}; remove or rename one of them."
             )
     return named
 
 
 def read_arrays(path: Path) -> dict[str, NDArray]:
-    """All arrays of an npz file; a ValueError naming the file if it is damaged."""
+    """All arrays of an npz file, or a ValueError if it is damaged."""
     needed = "an npz file of plain arrays"
     with reading(path, needed, TypeError), np.load(path, allow_pickle=False) as arrays:
         return dict(arrays)
 
 
 def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
-    """Columns of a CSV file by name and type; a ValueError naming the file if it is damaged.
+    """Columns of a CSV file, possibly gzipped, by name and type, or a ValueError if it is damaged.
 
-    A name that ends in ``.gz`` is a gzipped file. A last line without its line end counts as
-    damage: the file was cut there.
+    The last line needs a line end; without it the file may have been cut.
     """
     import pandas as pd
 
@@ -257,13 +246,8 @@ def read_table(path: Path, columns: Mapping[str, type]) -> pd.DataFrame:
             content = gzip.decompress(content)
         if not content.endswith(b"\n"):
             raise ValueError("its last line is cut")
-        table = pd.read_csv(
-            io.BytesIO(content),
-            index_col=False,
-            dtype=columns,
-            keep_default_na=False,
-            na_values=[""],
-        )[list(columns)]
+        kinds: dict[str, Any] = {"dtype": columns, "keep_default_na": False, "na_values": [""]}
+        table = pd.read_csv(io.BytesIO(content), index_col=False, **kinds)[list(columns)]
         if table.isna().any(axis=None):
             raise ValueError("a value is missing")
     return table

@@ -1,4 +1,4 @@
-"""A set of labelled sequences: what every loader returns and every experiment takes."""
+"""Sets of labelled sequences, which loaders return and experiments use."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metriclearn.problem.partition import Partition
+from metriclearn.running.parameters import real_array
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 class Items:
-    """Sequences, images … of a data set: lists of one length, one entry per item in each."""
+    """Items of a data set, such as sequences or images, in lists of equal length."""
 
     LISTS: ClassVar[tuple[str, ...]]  # names of the lists
 
@@ -25,8 +26,7 @@ class Items:
         lengths = {name: len(getattr(self, name)) for name in self.LISTS}
         if len(set(lengths.values())) > 1 or 0 in lengths.values():
             raise ValueError(
-                f"{type(self).__name__} needs at least one item, with an entry in every list, got "
-                f"{', '.join(f'{count} {name}' for name, count in lengths.items())}."
+                f"{type(self).__name__} needs non-empty lists of one length, got {lengths}."
             )
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class LabeledSequences(Items):
     labels : list of N arrays (T_i,)
         Labels, any hashables.
     groups : list of N str
-        What must not be divided between training and test data: a person, a video ...
+        Sequences of one group, such as a person or a video, stay together in training or test data.
     names : list of N str
         Name of every sequence.
     feature_names : list of P str
@@ -79,12 +79,12 @@ class LabeledSequences(Items):
     Raises
     ------
     ValueError
-        If shapes disagree, or a value is not finite; the sentence names the sequence.
+        If shapes disagree, or a value is not finite; the message names the sequence.
 
     See Also
     --------
-    load_files : from your files.
-    make_change_points : made ones.
+    load_files : reads your files.
+    make_change_points : generates sequences.
 
     Examples
     --------
@@ -111,26 +111,19 @@ class LabeledSequences(Items):
             object.__setattr__(self, field, [str(value) for value in getattr(self, field)])
 
     def _check(self, name: str, features: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
-        """One sequence as (float64 array, label array), or a sentence that names it."""
-        start = f"LabeledSequences {self.name!r}, sequence {name!r},"
-        X, y = np.ascontiguousarray(features, dtype=np.float64), np.asarray(labels)
-        if X.ndim != 2 or X.shape[1] != len(self.feature_names):
+        """One sequence as (float64 array, label array)."""
+        who, y = f"LabeledSequences {self.name!r}", np.asarray(labels)
+        X = np.ascontiguousarray(real_array(who, f"sequence {name!r}", features))
+        if X.shape[1] != len(self.feature_names) or y.shape != X.shape[:1]:
             raise ValueError(
-                f"{start} needs shape (T, {len(self.feature_names)}), one column per feature "
-                f"name, got {X.shape}."
-            )
-        if y.shape != X.shape[:1]:
-            raise ValueError(f"{start} needs {len(X)} labels, got an array of shape {y.shape}.")
-        if not np.isfinite(X).all():
-            row, column = np.argwhere(~np.isfinite(X))[0]
-            raise ValueError(
-                f"{start} needs finite features, got {X[row, column]} at sample {row} of "
-                f"feature {self.feature_names[column]!r}; fill or drop such samples."
+                f"{who} needs a label per sample and a column per feature name in sequence "
+                f"{name!r}, got {y.shape} labels, {len(self.feature_names)} names and shape "
+                f"{X.shape}."
             )
         try:
             Partition.from_runs(y)
         except ValueError as error:
-            raise ValueError(f"{start} has labels that make no partition: {error}") from error
+            raise ValueError(f"{who} needs other labels in sequence {name!r}: {error}") from error
         return X, y
 
     @property
@@ -140,14 +133,14 @@ class LabeledSequences(Items):
 
     @property
     def has_classes(self) -> bool:
-        """Whether labels name kinds of segments, see :func:`name_classes`."""
+        """Whether labels name classes of segments, see :func:`name_classes`."""
         return name_classes([runs(labels) for labels in self.labels])
 
     def without(self, label: str) -> Self:
-        """The data set without the samples of a label, such as the label of unlabeled samples.
+        """The data set without the samples of one label, such as "unknown".
 
         Every stretch between them becomes a sequence with the name and the group of its source, so
-        no boundary is learned where the label begins or ends.
+        no boundary is learned at the ends of these samples.
 
         Raises
         ------
@@ -157,9 +150,8 @@ class LabeledSequences(Items):
         kept = [labels.astype(str) != label for labels in self.labels]
         if all(map(np.all, kept)) or not any(map(np.any, kept)):
             raise ValueError(
-                f"LabeledSequences {self.name!r} needs samples of label {label!r} to leave out, "
-                "and others to keep; its labels are "
-                f"{sorted({name for labels in self.labels for name in runs(labels)})[:10]}."
+                f"LabeledSequences {self.name!r} needs samples of label {label!r} and others, got "
+                f"{sorted({name for y in self.labels for name in runs(y)})[:10]}."
             )
         pieces = []  # sequence, first sample and the one after the last
         for i, mask in enumerate(kept):
@@ -181,85 +173,73 @@ class LabeledSequences(Items):
         groups: Sequence[Sequence[str]] | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> tuple[Self, ...]:
-        """Parts of the data set that share no group, by exactly one of three rules.
+        """Divide the data set into parts without common groups, by exactly one of three rules.
 
-        Groups are dealt out in random order; inside a part the sequences keep their order.
+        Groups are assigned in random order; sequences keep their order within a part.
 
         Parameters
         ----------
         fractions : sequence of float, optional
-            Share of the groups in every part; sums to 1. Each part gets at least one group.
+            Share of the groups in every part, with sum 1. Each part gets at least one group.
         n_test : int, optional
-            Two parts, the second one with this number of groups.
+            Make two parts; the second has this number of groups.
         groups : sequence of sequences of str, optional
-            The groups of every part, chosen by hand; groups in no part are left out.
+            The groups of every part; other groups are left out.
         random_state : int, RandomState instance or None
-            Order in which groups are dealt out; an integer makes the split reproducible.
+            Draws the order of groups; an integer makes the split reproducible.
 
         Raises
         ------
         ValueError
-            If not exactly one rule is given, there are too few groups for the parts, or groups
-            chosen by hand are unknown or in two parts.
+            If not exactly one rule is given, there are too few groups for the parts, or ``groups``
+            has unknown or repeated ones.
         """
         if sum(rule is not None for rule in (fractions, n_test, groups)) != 1:
             raise ValueError(
                 "LabeledSequences.split_by_group needs exactly one of fractions, n_test and groups."
             )
+        present = sorted(set(self.groups))
         if groups is None:
             from sklearn.utils import check_random_state
 
-            present = sorted(set(self.groups))
+            share = (n_test or 0) / len(present)
+            shares = np.asarray((1.0 - share, share) if fractions is None else fractions)
+            if shares.min() <= 0 or abs(shares.sum() - 1) > 1e-8 or len(shares) > len(present):
+                raise ValueError(
+                    f"LabeledSequences {self.name!r} needs positive fractions that sum to 1, or "
+                    f"n_test between, and a group per part, got {shares.tolist()} of "
+                    f"{len(present)} groups."
+                )
             order = check_random_state(random_state).permutation(len(present))
-            if n_test is not None:
-                if not 1 <= n_test < len(present):
-                    raise ValueError(
-                        f"LabeledSequences {self.name!r} needs n_test from 1 to "
-                        f"{len(present) - 1}, below its number of groups, got {n_test}."
-                    )
-                fractions = 1.0 - n_test / len(present), n_test / len(present)
-            parts = np.split(order, self._ends_of_parts(np.asarray(fractions), len(present)))
+            counts = np.diff(np.round(np.cumsum(shares) * len(present)).astype(int), prepend=0)
+            while counts.min() < 1:  # rounding leaves no part empty
+                counts[counts.argmax()] -= 1
+                counts[counts.argmin()] += 1
+            parts = np.split(order, np.cumsum(counts)[:-1])
             groups = [[present[i] for i in part] for part in parts]
         wanted = [group for part in groups for group in part]
-        unknown = sorted(set(wanted) - set(self.groups))
-        repeated = sorted({group for group in wanted if wanted.count(group) > 1})
-        if unknown or repeated or any(len(part) == 0 for part in groups):
+        if sorted(wanted) != sorted({*wanted} & {*present}) or not all(map(len, groups)):
             raise ValueError(
                 f"LabeledSequences {self.name!r} needs non-empty parts of distinct groups among "
-                f"{sorted(set(self.groups))}, got unknown {unknown} and repeated {repeated}."
+                f"{present}, got {groups}."
             )
         members = [np.flatnonzero(np.isin(self.groups, list(part))) for part in groups]
         return tuple(self.select(indices) for indices in members)
 
-    def _ends_of_parts(self, shares: NDArray, n_groups: int) -> NDArray[np.int64]:
-        """Where to split the groups; rounding moves groups but leaves no part empty."""
-        positive = shares.ndim == 1 and np.all(shares > 0) and np.isclose(shares.sum(), 1.0)
-        if not positive or len(shares) > n_groups:
-            raise ValueError(
-                f"LabeledSequences {self.name!r} needs positive fractions that sum to 1 and at "
-                f"least one group per part, got {shares.tolist()} of {n_groups} groups; ask for "
-                "fewer or smaller parts."
-            )
-        counts = np.diff(np.round(np.cumsum(shares) * n_groups).astype(int), prepend=0)
-        while counts.min() < 1:
-            counts[counts.argmax()] -= 1
-            counts[counts.argmin()] += 1
-        return np.cumsum(counts)[:-1]
-
 
 def runs(labels: ArrayLike) -> list[str]:
-    """Label of every segment, that is of every run of equal labels, in order."""
+    """Label of every run of equal labels, in order."""
     values = np.asarray(labels)
     return [str(value) for value in values[Partition.from_runs(values).change_points - 1]]
 
 
 def name_classes(labelings: Sequence[Sequence[str]]) -> bool:
-    """Whether labels name classes, rather than single segments or nothing at all.
+    """Whether labels name classes, rather than single segments.
 
-    They do not where they are empty or one for all, where none comes back, and where all end with
-    a number, none comes back in its sequence, and there are more than eight, or they count the
-    segments of sequences that have not all as many: shot 1, shot 2, … Where all have as many, they
-    are phases.
+    Labels name no classes if all are equal, or no label recurs. The same holds if all end with a
+    number, none recurs in its sequence, and either there are more than eight labels, or they
+    count the segments (shot 1, shot 2, …) of sequences with different numbers of segments. If
+    these numbers are equal, the labels are taken for phases.
 
     Parameters
     ----------
@@ -285,9 +265,9 @@ def of_parts(
     feature_names: Sequence[str],
     groups: Sequence[str] | None = None,
 ) -> LabeledSequences:
-    """A data set from the features and labels of every sequence, by its name.
+    """A data set from (features, labels) by name of the sequence.
 
-    Every sequence is a separate group if no ``groups`` are given, which are in the same order.
+    ``groups`` are in the order of ``parts``; by default every sequence is a separate group.
     """
     names = list(parts)
     sequences, labels = ([part[i] for part in parts.values()] for i in (0, 1))
@@ -325,12 +305,12 @@ def of_change_points(
 def with_columns(
     data: LabeledSequences, names: Sequence[str], derive: Callable[..., NDArray], window: int
 ) -> LabeledSequences:
-    """The data set with more columns, ``derive`` of the others of every sequence and the window.
+    """The data set with the further columns ``derive(X, window)``.
 
     Raises
     ------
     ValueError
-        If the window is not odd and positive, in the name of the data set's loader.
+        If the window is not odd and positive.
     """
     if window < 1 or window % 2 == 0:
         raise ValueError(f"load_{data.name} needs an odd window of 1 sample or more, got {window}.")
@@ -339,13 +319,12 @@ def with_columns(
 
 
 def covering_labels(table: pd.DataFrame, lengths: Mapping[str, int]) -> dict[str, NDArray]:
-    """Label of every sample of every sequence from segments that cover its samples in order.
+    """Label of every sample by sequence, from segments that cover its samples in order.
 
     Parameters
     ----------
     table : table
-        Of every segment its ``sequence``, its first sample ``start``, the one after its last,
-        ``end``, and its ``label``.
+        Columns ``sequence``, ``start`` (first sample), ``end`` (after the last sample), ``label``.
     lengths : mapping
         Samples T of every sequence, by its name.
 
@@ -369,7 +348,7 @@ def covering_labels(table: pd.DataFrame, lengths: Mapping[str, int]) -> dict[str
 
 
 def moving_mean(X: NDArray, window: int) -> NDArray[np.float64]:
-    """Mean over a centered odd window of every column, ends repeated, (T, P) -> (T, P), O(T P)."""
+    """Mean of every column over a centered odd window, O(TP); end values are repeated."""
     from scipy.ndimage import uniform_filter1d
 
     return np.asarray(uniform_filter1d(X, window, axis=0, mode="nearest"))

@@ -1,4 +1,4 @@
-"""Synthetic change-points: few relevant features among many that change at other times."""
+"""Synthetic change-points: a few relevant features among many that change at other times."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metriclearn.datasets.sequences import LabeledSequences
+from metriclearn.running.parameters import either, needs, number
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -17,18 +18,18 @@ class SyntheticSequences(LabeledSequences):
     Parameters
     ----------
     name, sequences, labels, groups, names, feature_names
-        As of :class:`LabeledSequences`.
+        As in :class:`LabeledSequences`.
     relevant : int array (n_relevant,)
         Sorted columns of the features that change at the labelled change-points.
 
     Raises
     ------
     ValueError
-        As of :class:`LabeledSequences`.
+        As in :class:`LabeledSequences`.
 
     See Also
     --------
-    make_change_points : what makes it.
+    make_change_points : generates it.
 
     Examples
     --------
@@ -40,6 +41,11 @@ class SyntheticSequences(LabeledSequences):
     relevant: NDArray[np.int64]
 
 
+@needs(
+    n_series=number(1, whole=True),
+    distractor_group=number(1, whole=True),
+    min_size=either(None, number(1, whole=True)),
+)
 def make_change_points(
     n_series: int = 10,
     n_samples: int = 600,
@@ -59,9 +65,9 @@ def make_change_points(
     X[t, p] = jump · m[p, segment of t] + noise · e[t, p] with m and e standard normal. The
     relevant features share the change-points that the labels give; every group of
     ``distractor_group`` other features draws the number and the times of its changes in the same
-    way. This is the set-up of Lajugie, Arlot & Bach, section 6.1 (which leaves the amplitudes
-    open): T = 600, P = 300, of which 10 are relevant. Training, validation and test sets are calls
-    that differ only in ``random_state``; the relevant features do not depend on it.
+    way. The defaults follow Lajugie, Arlot & Bach, section 6.1 (which does not state the
+    amplitudes): T = 600, P = 300, of which 10 are relevant. For training, validation and test sets
+    change only ``random_state``; the relevant features do not depend on it.
 
     Cost and memory O(n_series · T · P).
 
@@ -82,8 +88,7 @@ def make_change_points(
         Smallest number of samples in a segment; by default a third of ``n_samples`` divided by
         the largest number of segments (22 samples).
     feature_seed : int, optional
-        None puts the relevant features first; an integer spreads them, in an order that it alone
-        decides.
+        None puts the relevant features first; an integer is the seed of their random columns.
     random_state : int, RandomState instance or None
         Draws change-points, means and noise.
 
@@ -108,11 +113,7 @@ def make_change_points(
             f"make_change_points needs 1 ≤ fewest ≤ most segments that fit into {n_samples} "
             f"samples, got {n_segments} segments of at least {size} samples."
         )
-    if not (1 <= n_relevant <= n_features and distractor_group >= 1 and n_series >= 1):
-        raise ValueError(
-            "make_change_points needs n_series ≥ 1, distractor_group ≥ 1 and 1 ≤ n_relevant ≤ "
-            f"n_features, got {n_series}, {distractor_group}, {n_relevant} and {n_features}."
-        )
+    number(1, n_features, whole=True).check("make_change_points", "n_relevant", n_relevant)
     columns = np.arange(n_features)
     if feature_seed is not None:
         columns = check_random_state(feature_seed).permutation(n_features)
@@ -141,7 +142,7 @@ def _draw_series(
     jump: float,
     rng: np.random.RandomState,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """One series (T, P), whose blocks of columns change together, and the first one's segments."""
+    """One series (T, P), in which blocks of columns change together, and its first segments."""
     X = noise * rng.standard_normal((limits[0], sum(map(len, blocks))))
     segments = [_draw_segments(*limits, rng) for _ in blocks]
     for block, segment in zip(blocks, segments):
@@ -153,9 +154,9 @@ def _draw_series(
 def _draw_segments(
     n_samples: int, fewest: int, most: int, size: int, rng: np.random.RandomState
 ) -> NDArray[np.int64]:
-    """Segment number of every sample, uniform over segmentations with segments of ``size`` up.
+    """Segment number of every sample, uniform over segmentations into segments of ``size`` or more.
 
-    Change-points with gaps of at least ``size`` are distinct positions among fewer, spread out.
+    Subtracting ``size - 1`` per segment maps these change-points to any distinct positions.
     """
     count = rng.randint(fewest, most + 1)
     free = n_samples - count * size + count - 1

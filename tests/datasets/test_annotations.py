@@ -56,13 +56,13 @@ def test_rows_get_the_label_of_their_middle() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("recording,start,label\na,0,x\n", r"one segment or more, but lacks \['end'\]"),
-        ("recording,start,end,label\n", "one segment or more"),
+        ("recording,start,label\na,0,x\n", r"one row, but lacks \['end'\]"),
+        ("recording,start,end,label\n", "at least one row, but lacks rows"),
         ("recording,start,end,label\na,zero,1,x\n", "line 2"),
         ("recording,start,end,label\na,0,1,x\na,3,2,y\n", "line 3"),
         ("recording,start,end,label\n\na,0,1,x\n,,,\na,3,2,y\n", "line 5"),  # empty rows
         ("recording,start,end,label\na,0,1,\na,1,2,x\n", "line 2"),
-        ("recording,start,end,label\na,0,2,x\na,1,3,y\n", "without overlap"),
+        ("recording,start,end,label\na,0,2,x\na,1,3,y\n", "needs disjoint segments"),
         ("recording,start,end,label\na,0,2,x\na,2,3,y,z\n", "another kind .ParserError"),
         ("recording,start,end,label\na,0,2,x,z\na,2,3,y,z\n", "another kind .ParserWarning"),
     ],

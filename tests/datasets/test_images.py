@@ -53,7 +53,7 @@ def test_reads_what_pillow_reads(folder: Path) -> None:
 
 def test_missing_and_wrong_files_are_named(folder: Path) -> None:
     photos, masks = folder / "photos", folder / "masks"
-    with pytest.raises(FileNotFoundError, match="does not exist"):
+    with pytest.raises(FileNotFoundError, match="is not a folder"):
         load_images(photos, folder / "nothing")
     with pytest.raises(FileNotFoundError, match="missing: \\['owl'\\]"):
         load_images(photos, masks, names=["owl"])
@@ -87,7 +87,7 @@ def test_depths_palettes_and_transparency(tmp_path: Path) -> None:
         np.testing.assert_array_equal(pixels, np.dstack([expected] * 3), err_msg=name)
         np.testing.assert_array_equal(labels, ramp > 100)
     folders(tmp_path, {"fraction.tif": ramp.astype(np.float32)}, {})
-    with pytest.raises(ValueError, match=r"values from 0 to 1 are needed; convert it to 8 bits"):
+    with pytest.raises(ValueError, match=r"needs values up to 1; convert it to 8 bit"):
         load_images(*paths)
 
 
@@ -103,7 +103,7 @@ def test_masks_of_many_kinds(tmp_path: Path) -> None:
     for labels in load_images(*paths).labels:
         assert len(np.unique(labels)) == 3
         np.testing.assert_array_equal(labels == labels[0, 0], third == 0)
-    with pytest.raises(ValueError, match="the unlabeled value 7, but has colors"):
+    with pytest.raises(ValueError, match="if unlabeled=7, but has colors"):
         load_images(*paths, names=["alpha"], unlabeled=7)
     known = load_images(*paths, names=["deep"], unlabeled=300)
     np.testing.assert_array_equal(np.unique(known.labels[0]), [-1, 0, 600])
@@ -126,12 +126,12 @@ def test_names_that_could_be_mistaken(folder: Path) -> None:
         load_images(photos, masks)
     for path in photos.iterdir():
         path.unlink()
-    with pytest.raises(FileNotFoundError, match="at least one image"):
+    with pytest.raises(FileNotFoundError, match="needs images in"):
         load_images(photos, masks)
 
 
 def test_images_without_labels_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least one item"):
+    with pytest.raises(ValueError, match="non-empty lists of one length"):
         LabeledImages("empty", [], [], [])
 
 

@@ -78,7 +78,7 @@ def test_good_download_is_kept(server: str, tmp_path: Path, monkeypatch) -> None
 @pytest.mark.parametrize(
     ("name", "error", "sentence"),
     [
-        ("wrong", ValueError, "'part/wrong.csv' .* registered sha256 0000.* put the right file"),
+        ("wrong", ValueError, "'part/wrong.csv' .* sha256 is not 0000.* put the right file"),
         ("no", ConnectionError, "'part/no.csv' could not be downloaded"),
         ("cut", ConnectionError, "'part/cut.csv' could not be downloaded"),
     ],
@@ -103,7 +103,7 @@ def test_folder_that_cannot_be_made(server: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [*registry.SOURCES, "unheard"])
 def test_absent_data_sets_say_where_to_get_them(name: str, tmp_path: Path) -> None:
-    advice = "put it there" if name == "unheard" else "no plain download: (take|put) "
+    advice = "put it there" if name == "unheard" else ": (take|put) "
     with pytest.raises(FileNotFoundError, match=rf"{advice}.* METRICLEARN_DATA to the folder"):
         fetch(name, "nothing.npz", tmp_path)
 

@@ -15,6 +15,7 @@ from metriclearn.datasets.registry import PathLike, data_folder, read
 from metriclearn.datasets.sequences import LabeledSequences, covering_labels, of_parts
 from metriclearn.problem.partition import Partition
 from metriclearn.running.atomic import reading
+from metriclearn.running.parameters import either, needs
 
 FILES = ("sequences.npz", "segments.csv")
 FIRST_FRAME = 4  # row t of va3 is frame t + 4 of raw
@@ -36,10 +37,10 @@ DERIVED_NAMES = [
 FEATURE_SETS = {"va3": ("va3",), "raw": ("raw",), "both": ("raw", "va3")}
 # the first word, English or Portuguese, that fits; an initial r means retraction
 PHASES = {r"d|rest|rep": "rest", "p": "preparation", "s": "stroke", "h": "hold", "r": "retraction"}
-GROUPS = ("user", "story", "video")
 COLUMN_NAMES = {"raw": RAW_NAMES, "va3": VA3_NAMES, "derived": DERIVED_NAMES}
 
 
+@needs(features=either(*FEATURE_SETS), group=either("user", "story", "video"))
 def load_gesture_phase(
     root: PathLike | None = None,
     features: str = "va3",
@@ -84,11 +85,6 @@ def load_gesture_phase(
     >>> from metriclearn.datasets import load_gesture_phase
     >>> data = load_gesture_phase()  # doctest: +SKIP
     """
-    if features not in FEATURE_SETS or group not in GROUPS:
-        raise ValueError(
-            f"load_gesture_phase needs features among {sorted(FEATURE_SETS)} and group among "
-            f"{sorted(GROUPS)}, got {features!r} and {group!r}."
-        )
     lay_out("gesture_phase", root, FILES, "*_raw.csv", _convert)
     arrays = read("gesture_phase", "sequences.npz", root)
     kinds = {"sequence": str, "features": str, "start": int, "end": int, "label": str}

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from metriclearn.datasets.archives import lay_out
 from metriclearn.datasets.registry import PathLike, read
 from metriclearn.datasets.sequences import LabeledSequences, of_parts
+from metriclearn.running.parameters import either, needs, number
 
 FILES = ("sequences_int16.npz", "segments.csv")
 SAMPLING_RATE = 50.0
 BAND_EDGE = 5.0
 CHANNELS = ("acc_x", "acc_y", "acc_z", "gyro_x", "gyro_y", "gyro_z")
 UNITS = np.repeat([1.0 / 720.0, 0.0175 * np.pi / 180.0], 3)  # g and rad/s per stored integer
-FLOOR = 1e-3  # about the resolution of the sensors: keeps the logarithm of a still phone finite
+FLOOR = 1e-3  # about the sensors' resolution; keeps the logarithm of a still phone finite
 
 Signals = NDArray[np.float64]
 
@@ -57,6 +58,12 @@ FEATURE_SETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
+@needs(
+    window=number(2, whole=True),
+    features=either(*FEATURE_SETS),
+    unlabeled=either("drop", "keep", "unknown"),
+    labels=either("segments", "activities"),
+)
 def load_hapt(
     root: PathLike | None = None,
     window: int = 25,
@@ -68,12 +75,12 @@ def load_hapt(
 
     A recording (50 Hz; acceleration in g, angular velocity in rad/s) is cut into windows of
     ``window`` samples that do not overlap; an incomplete last window is dropped. A window belongs
-    to the segment, or to the unlabelled gap, that holds most of its samples. Groups are users
+    to the segment, or to the unlabelled gap, with most of its samples. Groups are users
     (``user01``), names recordings (``exp01_user01``).
 
     Data: Reyes-Ortiz, Oneto, Sama, Parra & Anguita, Transition-Aware Human Activity Recognition
     Using Smartphones, Neurocomputing 171, 2016 (UCI 341). Files: ``sequences_int16.npz`` and
-    ``segments.csv``, which are made from the publisher's archive where that lies in the folder.
+    ``segments.csv``, which are made from the publisher's archive if they are missing.
     Cost O(samples).
 
     Parameters
@@ -89,15 +96,15 @@ def load_hapt(
         (named log_sd, log_low_band, log_high_band). ``"extended"``: also min, max, median (g or
         rad/s) and slope (per sample), and all ten of the norms of both vectors: 80 features.
         ``"raw"``: the samples of the window (g and rad/s), six channels of each, named
-        ``acc_x_0``; ``"both"``: those, then the basic ones.
+        ``acc_x_0``; ``"both"``: the raw features, then the basic ones.
     unlabeled : {"drop", "keep", "unknown"}
         ``"drop"`` leaves out windows that belong to a gap and joins the rest; ``"keep"`` makes
         every gap a separate segment, ``"unknown"`` labels its windows −1: partial labels.
     labels : {"segments", "activities"}
-        ``"segments"``: numbers 0 … K−1 in order of time, so that two neighbors with the same
-        activity stay two segments. ``"activities"``: 1 walking, 2 upstairs, 3 downstairs,
-        4 sitting, 5 standing, 6 laying, 7 to 12 the transitions between the last three, which
-        recur, and −1 in gaps.
+        ``"segments"``: numbers 0 … K−1 in order of time; two neighbors with the same activity are
+        two segments. ``"activities"``: 1 walking, 2 upstairs, 3 downstairs,
+        4 sitting, 5 standing, 6 laying, 7 to 12 the transitions between the last three, −1 in
+        gaps; they recur.
 
     Returns
     -------
@@ -117,14 +124,6 @@ def load_hapt(
     >>> data = load_hapt()  # doctest: +SKIP
     >>> train, test = data.split_by_group(n_test=6, random_state=0)  # doctest: +SKIP
     """
-    known = unlabeled in ("drop", "keep", "unknown") and labels in ("segments", "activities")
-    if features not in FEATURE_SETS or not known or window < 2:
-        raise ValueError(
-            f"load_hapt needs features among {sorted(FEATURE_SETS)}, unlabeled 'drop', "
-            "'keep' or 'unknown', labels 'segments' or 'activities' and a window of 2 samples or "
-            "more, got "
-            f"{features!r}, {unlabeled!r}, {labels!r} and {window}."
-        )
     lay_out("hapt", root, FILES, "RawData/labels.txt", _convert)
     recordings = read("hapt", "sequences_int16.npz", root)
     columns = {"sequence": str, "start": int, "end": int, "label": int}
@@ -137,10 +136,9 @@ def load_hapt(
         inside = owner % 2 == 1  # spans have odd numbers, gaps even ones
         kept = inside | (unlabeled != "drop")
         X = _window_features(recordings[name], window, channels, functions)
-        numbers = np.unique(owner[kept], return_inverse=True)[1]
+        numbers = np.searchsorted(np.unique(owner[kept]), owner[kept])
         if unlabeled == "unknown":
-            numbers = np.full(len(owner), -1)
-            numbers[inside] = np.unique(owner[inside], return_inverse=True)[1]
+            numbers = np.where(inside, np.searchsorted(np.unique(owner[inside]), owner), -1)
         if labels == "activities":
             gaps = np.full(len(table), -1)  # one before each span; one more after the last
             numbers = np.append(np.column_stack([gaps, table["label"]]), -1)[owner[kept]]
@@ -156,10 +154,10 @@ def load_hapt(
 
 
 def _convert(raw: Path, folder: Path) -> None:
-    """The two files from the folder RawData of the publisher's archive.
+    """Make the two files from the folder RawData of the publisher's archive.
 
-    ``acc_expEE_userUU.txt`` has g, ``gyro_expEE_userUU.txt`` rad/s, three columns each, and
-    ``labels.txt`` number of experiment, user and activity, first and last sample, from 1.
+    ``acc_expEE_userUU.txt`` is in g, ``gyro_expEE_userUU.txt`` in rad/s, three columns each.
+    ``labels.txt`` has numbers of experiment, user and activity, first and last sample, from 1.
     """
     import pandas as pd
 
@@ -202,19 +200,17 @@ def _window_features(
 
 
 def _owners(name: str, spans: NDArray, n_samples: int, window: int) -> NDArray[np.int64]:
-    """For every window the number of the span or gap with most samples.
+    """Number of the span or gap with most samples of every window.
 
     Spans, in order of time, and gaps are numbered together: gap 0, span 1, gap 2, ….
     """
     edges = spans.ravel()
-    if not len(spans) or n_samples < window or edges[0] < 0 or edges[-1] > n_samples:
+    inside = len(spans) and n_samples >= window and edges[0] >= 0 and edges[-1] <= n_samples
+    if not inside or np.any(np.diff(edges) < 0) or np.any(spans[:, 0] == spans[:, 1]):
         raise ValueError(
-            f"HAPT recording {name!r} of {n_samples} samples needs a window of {window} samples "
-            f"and segments inside the recording, got {len(spans)} segments up to sample "
-            f"{edges.max(initial=0)}; get the files again."
+            f"HAPT recording {name!r} of {n_samples} samples needs {window} samples or more and "
+            f"non-empty, disjoint segments inside, got {spans.tolist()[:5]}; get the files again."
         )
-    if np.any(np.diff(edges) < 0) or np.any(spans[:, 0] == spans[:, 1]):
-        raise ValueError(f"HAPT recording {name!r} needs non-empty segments that do not overlap.")
     pieces = np.searchsorted(edges, np.arange(n_samples), side="right")
     rows = pieces[: n_samples // window * window].reshape(-1, window)
     return np.array([row[0] + np.bincount(row - row[0]).argmax() for row in rows])

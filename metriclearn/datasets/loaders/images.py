@@ -1,4 +1,4 @@
-"""Labeled images: a user's own folders, the Weizmann horses, Berkeley's BSDS500."""
+"""Labeled images: your own folders, the Weizmann horses, Berkeley's BSDS500."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class LabeledImages(Items):
 
     See Also
     --------
-    load_images : from your files.
+    load_images : reads your files.
 
     Examples
     --------
@@ -78,18 +78,18 @@ def load_images(
 ) -> LabeledImages:
     """A folder of images and one of label maps, in any format that Pillow reads.
 
-    The label maps of ``horse.jpg`` are ``horse.png`` and all ``horse_*.png`` (any format) without a
-    matching image: gray values, palette indices or colors are labels. Save them without loss, so
-    that equal labels are equal values. Images become 8-bit RGB: 16-bit ones are divided by 257, and
-    an alpha channel is dropped. Label maps without an image are left out, with a warning.
+    The label maps of ``horse.jpg`` are ``horse.png`` and all ``horse_*.png`` (any format) without
+    an image of the same name. Labels are gray values, palette indices or colors; use a lossless
+    format, so that equal labels have equal values. Images become 8-bit RGB: 16-bit ones are divided
+    by 257, and alpha channels are dropped. A warning is issued for label maps without an image.
 
     Parameters
     ----------
     images, masks : folders
     name : str, optional
-        Of the data set; the parent folder's by default.
+        Name of the data set; by default the name of the parent folder.
     names : sequence of str, optional
-        Which images, without their endings; all by default.
+        Names of the images to load, without endings; all by default.
     unlabeled : int, optional
         The value of unlabeled pixels, such as 255: their label becomes −1.
 
@@ -103,7 +103,7 @@ def load_images(
     FileNotFoundError
         If a folder does not exist, or an image has no label map.
     ValueError
-        If a file is damaged, two images have one name, or the sizes of image and labels differ.
+        If a file is damaged, two images have the same name, or sizes of image and labels differ.
 
     See Also
     --------
@@ -119,35 +119,31 @@ def load_images(
         if not folder.is_dir():
             raise FileNotFoundError(
                 f"load_images needs a folder of images and one of label maps, but {str(folder)!r} "
-                "does not exist; check both paths."
+                "is not a folder; check both paths."
             )
     photos = files_by_name("image", _image_files(folders[0]))
-    chosen = list(photos) if names is None else list(names)
-    if not chosen or not set(chosen) <= set(photos):
-        raise FileNotFoundError(
-            f"load_images needs at least one image in {str(folders[0])!r}, and those asked for; "
-            f"missing: {sorted(set(chosen) - set(photos))[:5]}."
-        )
     paths, alone = _match(photos, folders[1])
+    chosen = list(photos) if names is None else list(names)
+    missing = [stem for stem in chosen if not paths.get(stem)]
+    if missing or not chosen:
+        raise FileNotFoundError(
+            f"load_images needs images in {str(folders[0])!r}, each with a label map of its name, "
+            f"NAME.png or NAME_*.png, in {str(folders[1])!r}; one or both are missing for "
+            f"{missing[:5]}."
+        )
     if alone and names is None:
         warnings.warn(
-            f"load_images found {len(alone)} label map(s) without an image in {str(folders[1])!r}, "
-            f"such as {alone[0]!r}, and leaves them out.",
+            f"load_images ignores {len(alone)} label map(s) without an image in "
+            f"{str(folders[1])!r}, such as {alone[0]!r}.",
             stacklevel=2,
         )
-    for stem in chosen:
-        if not paths[stem]:
-            raise FileNotFoundError(
-                f"load_images needs a label map for the image {stem!r} in {str(folders[1])!r}: "
-                f"{stem}.png, or {stem}_0.png for several annotators."
-            )
     maps = [[_read_labels(path, unlabeled) for path in paths[stem]] for stem in chosen]
     pixels = [_read_rgb(photos[stem]) for stem in chosen]
     return LabeledImages(name or folders[0].resolve().parent.name, pixels, maps, chosen)
 
 
 def _match(photos: dict[str, Path], folder: Path) -> tuple[dict[str, list[Path]], list[str]]:
-    """Label maps of every image by its name, and those without an image."""
+    """Label maps of every image by its name, and label maps without an image."""
     paths: dict[str, list[Path]] = {stem: [] for stem in photos}
     alone = []
     for path in _image_files(folder):
@@ -160,14 +156,8 @@ def _match(photos: dict[str, Path], folder: Path) -> tuple[dict[str, list[Path]]
 
 
 def _image_files(folder: Path) -> list[Path]:
-    Image = optional("PIL.Image", "image")
-
-    endings = Image.registered_extensions()
-    return [
-        path
-        for path in sorted(folder.iterdir())
-        if path.suffix.lower() in endings and not path.name.startswith(".")
-    ]
+    endings = optional("PIL.Image", "image").registered_extensions()
+    return [file for file in sorted(folder.glob("[!.]*")) if file.suffix.lower() in endings]
 
 
 def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
@@ -176,9 +166,8 @@ def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
     Parameters
     ----------
     root : folder, optional
-        That holds ``images`` and ``masks`` of all of them or some, or the publisher's archive
-        ``weizmann_horse_db.tar.gz``, from which they are made; by default as in
-        :func:`data_folder`.
+        Folder that holds ``images`` and ``masks``, or the publisher's archive
+        ``weizmann_horse_db.tar.gz``, from which they are made; see :func:`data_folder`.
 
     Returns
     -------
@@ -188,7 +177,7 @@ def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
     Raises
     ------
     FileNotFoundError
-        If the files are missing; the sentence says where to get them.
+        If the files are missing; the message explains how to get them.
     ValueError
         If they are damaged.
 
@@ -206,7 +195,7 @@ def load_weizmann_horses(root: PathLike | None = None) -> LabeledImages:
 
 
 def _convert_horses(source: Path, folder: Path) -> None:
-    """Photographs of the size of their masks, and masks of 0 and 1, from the archive's folders."""
+    """Make masks of 0 and 1, and photographs of the same size, from the archive's folders."""
     Image = optional("PIL.Image", "image")
     for part in ("images", "masks"):
         (folder / part).mkdir()
@@ -215,7 +204,7 @@ def _convert_horses(source: Path, folder: Path) -> None:
             mask = gray.convert("L").point(lambda value: 255 * (value > 127)).convert("1")
             mask.save(folder / "masks" / f"{file.stem}.png")
             resized = photo.convert("RGB").resize(mask.size, Image.Resampling.LANCZOS)
-            # without subsampling, so that colors end where the mask does
+            # without subsampling, so that colors end at the boundary of the mask
             resized.save(folder / "images" / file.name, quality=95, subsampling=0)
 
 
@@ -225,7 +214,7 @@ def load_bsds500(root: PathLike | None = None) -> LabeledImages:
     Parameters
     ----------
     root : folder, optional
-        That holds ``images`` and ``segmentations``; by default as in :func:`data_folder`.
+        Folder that holds ``images`` and ``segmentations``; see :func:`data_folder`.
 
     Returns
     -------
@@ -235,7 +224,7 @@ def load_bsds500(root: PathLike | None = None) -> LabeledImages:
     Raises
     ------
     FileNotFoundError
-        If the files are missing; the sentence says where to get them.
+        If the files are missing; the message explains how to get them.
     ValueError
         If they are damaged.
 
@@ -256,35 +245,35 @@ def _load(name: str, root: PathLike | None, images: str, masks: str) -> LabeledI
     return load_images(existing(name, images, root), existing(name, masks, root), name)
 
 
-def _read_rgb(path: Path) -> NDArray[np.uint8]:
-    """8-bit RGB, turned as the camera was held."""
-    Image, ImageOps = optional("PIL.Image", "image"), optional("PIL.ImageOps", "image")
-
+def _opened(path: Path) -> Any:
+    """An image that is read completely."""
+    Image = optional("PIL.Image", "image")
     bomb = Image.DecompressionBombError
     with reading(path, "an image by Pillow", SyntaxError, bomb), Image.open(path) as image:
-        turned = ImageOps.exif_transpose(image)
-        if turned.mode[0] not in "IF":
-            return np.asarray(turned.convert("RGB"), dtype=np.uint8)
-        gray, largest = np.asarray(turned, dtype=np.float64), 1.0 if turned.mode == "F" else 65535.0
-        if not np.all((gray >= 0) & (gray <= largest)):
-            raise ValueError(f"values from 0 to {largest:g} are needed; convert it to 8 bits")
-        return np.repeat(np.round(255.0 * gray / largest).astype(np.uint8)[..., None], 3, axis=2)
+        return image.copy()
+
+
+def _read_rgb(path: Path) -> NDArray[np.uint8]:
+    """8-bit RGB, turned as the camera was held."""
+    turned = optional("PIL.ImageOps", "image").exif_transpose(_opened(path))
+    if turned.mode[0] not in "IF":
+        return np.asarray(turned.convert("RGB"), dtype=np.uint8)
+    gray, largest = np.asarray(turned, dtype=np.float64), 1.0 if turned.mode == "F" else 65535.0
+    if not np.all((gray >= 0) & (gray <= largest)):
+        raise ValueError(f"{str(path)!r} needs values up to {largest:g}; convert it to 8 bit.")
+    return np.repeat(np.round(255.0 * gray / largest).astype(np.uint8)[..., None], 3, axis=2)
 
 
 def _read_labels(path: Path, unlabeled: int | None) -> NDArray:
     """Gray values or palette indices; colors and fractions as numbers 0 … K-1."""
-    Image = optional("PIL.Image", "image")
-
-    bomb = Image.DecompressionBombError
-    with reading(path, "an image by Pillow", SyntaxError, bomb), Image.open(path) as image:
-        values = np.asarray(image)
+    values = np.asarray(_opened(path))
     if values.ndim == 2 and values.dtype.kind in "bui":
         labels = values.astype(np.int64)
         return labels if unlabeled is None else np.where(labels == unlabeled, -1, labels)
     if unlabeled is not None:
         raise ValueError(
-            f"{str(path)!r} needs gray values or palette indices to have the unlabeled value "
-            f"{unlabeled}, but has colors; save it with a palette."
+            f"{str(path)!r} needs gray values or palette indices if unlabeled={unlabeled}, but has "
+            "colors; save it with a palette."
         )
     flat = values.reshape(-1, values.shape[2] if values.ndim == 3 else 1)
     return np.unique(flat, axis=0, return_inverse=True)[1].reshape(values.shape[:2])

@@ -30,7 +30,7 @@ class LabeledTable:
 
     See Also
     --------
-    load_iris, load_letters : what make it.
+    load_iris, load_letters : examples.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def load_letters(root: PathLike | None = None) -> LabeledTable:
     Raises
     ------
     FileNotFoundError
-        If the file is missing; the sentence says where to get it.
+        If the file is missing; the message explains how to get it.
     ValueError
         If it is damaged.
 
@@ -172,12 +172,10 @@ def load_letters(root: PathLike | None = None) -> LabeledTable:
 def load_libras(root: PathLike | None = None) -> LabeledTable:
     """Libras Movement (Dias et al. 2009): 360 hand curves of 45 points (x, y), 15 kinds of 24.
 
-    Parameters, errors: as :func:`load_letters`, with the file ``movement_libras.csv.gz``.
-
     Parameters
     ----------
     root : path, optional
-        Folder of the file, see :func:`metriclearn.datasets.data_folder`.
+        Folder of ``movement_libras.csv.gz``, see :func:`metriclearn.datasets.data_folder`.
 
     Returns
     -------
@@ -187,7 +185,7 @@ def load_libras(root: PathLike | None = None) -> LabeledTable:
     Raises
     ------
     FileNotFoundError
-        If the files are missing; the sentence says where to get them.
+        If the files are missing; the message explains how to get them.
     ValueError
         If they are damaged.
 

@@ -58,7 +58,7 @@ def load_utsa(root: PathLike | None = None) -> LabeledSequences:
     Raises
     ------
     FileNotFoundError
-        If the files are missing; the sentence says where to get them.
+        If the files are missing; the message explains how to get them.
     ValueError
         If they are damaged.
 
