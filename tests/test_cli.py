@@ -489,7 +489,10 @@ def test_tables_that_cannot_be_meant(
     [
         ({}, "holds neither recordings nor CSV files"),
         ({"a.wav": "x"}, "segments.csv' does not exist; write a table with columns"),
-        ({"a.wav": "x", "cuts.csv": "recording,start,end\na,0,1\n"}, "or give the name of your table (segments="),
+        (
+            {"a.wav": "x", "cuts.csv": "recording,start,end\na,0,1\n"},
+            "or give the name of your table (segments=",
+        ),
         ({"a.csv": "x,label\n1,a\n", "notes.docx": "x"}, "is a single segment"),
         ({"segments.csv": "recording,start,end\na,0,1\na,1,2\n"}, "has none for ['a']"),
         ({"a.parquet": "x", "notes.docx": "x"}, "holds neither recordings nor CSV files"),
