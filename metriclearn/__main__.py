@@ -426,8 +426,8 @@ def _segment(
 
     target.parent.mkdir(parents=True, exist_ok=True)
     if segmenter.extractor is None:
-        table = read_features(path, names=segmenter.feature_names_)
-        found = segmenter.segment_features(table.to_numpy())
+        X = read_features(path, names=segmenter.feature_names_).to_numpy()
+        found = segmenter.segment_features(X)
     else:
         found = segmenter.segment(path, cache)
     table, track, captions, picture = (

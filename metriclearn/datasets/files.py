@@ -452,7 +452,11 @@ def _write(
             f"mixed ones in sequence {dataset.names[i]!r}; number the labels first."
         )
     if format == "npz":
-        arrays = {"X": dataset.sequences[i], "y": labels, "group": np.array(dataset.groups[i])}
+        arrays: dict[str, Any] = {
+            "X": dataset.sequences[i],
+            "y": labels,
+            "group": np.array(dataset.groups[i]),
+        }
         np.savez_compressed(stream, **arrays, feature_names=np.array(dataset.feature_names))
         return
     frame = pd.DataFrame(dataset.sequences[i], columns=dataset.feature_names)

@@ -55,7 +55,7 @@ def test_missing_and_wrong_files_are_named(folder: Path) -> None:
     photos, masks = folder / "photos", folder / "masks"
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         load_images(photos, folder / "nothing")
-    with pytest.raises(FileNotFoundError, match="missing: \\['owl'\\]"):
+    with pytest.raises(FileNotFoundError, match=r"missing for \['owl'\]"):
         load_images(photos, masks, names=["owl"])
     (photos / "emu.png").write_bytes((photos / "dog.png").read_bytes())
     with pytest.raises(FileNotFoundError, match=r"image 'emu'.*emu\.png"):

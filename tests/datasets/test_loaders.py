@@ -199,7 +199,7 @@ def test_series_of_archives_by_hand(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.sequences[1][:, 0], arrays["a"])
     table.write_text("series,window_size,change_points\na,2,2 7\n", encoding="utf-8")
     with pytest.raises(
-        ValueError, match="sequence 'a' .* change-points from 1 to n_samples=6, got 2 to 7"
+        ValueError, match=r"sequence 'a' .* change-points from 1 to n_samples=6, got 2 to 7"
     ):
         load("utsa", tmp_path)
 
