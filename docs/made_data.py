@@ -18,7 +18,7 @@ RATE = 16000  # Hz
 
 
 def photograph(mask: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """A brown animal on a green meadow under a blue sky, in light of its own."""
+    """A brown animal on a green meadow under a blue sky, each in different light."""
     meadow = np.arange(len(mask))[:, None] > len(mask) * random.uniform(0.45, 0.6)
     meadow = np.broadcast_to(meadow, mask.shape)
     colors = np.where(meadow[..., None], [96, 148, 66], [150, 190, 225])
@@ -30,7 +30,7 @@ def photograph(mask: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def horses() -> None:
-    """Four photographs of 120 × 160 pixels, masks beside them."""
+    """Four photographs of 120 × 160 pixels, with their masks."""
     silhouette = zoom((~horse()).astype(float), 0.33, order=1) > 0.5
     rows, columns = silhouette.shape
     for place, (top, left, mirrored) in enumerate([(8, 20, 0), (10, 8, 1), (4, 26, 0), (9, 18, 1)]):

@@ -30,7 +30,7 @@ from experiments.harness.report import write_report
 from experiments.harness.results import OURS, markdown_table, read_results, results_table
 from metriclearn.running.callbacks import is_interrupt
 
-_FITS, _MARK = "finished", "unfinished.json"  # of a run: its fits, and that they are needed
+_FITS, _MARK = "finished", "unfinished.json"  # the fits of a run, and a mark that they are needed
 _IRRELEVANT = ("n_jobs", "executor", "resume", "outputs")  # settings that decide no result
 _logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def run(config: DictConfig, folder: Path, command: str) -> str:
     Raises
     ------
     KeyboardInterrupt
-        Saying what is kept.
+        Its message names the fits that are kept.
     """
     settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore
     kind: type[Procedure] = get_class(config.procedure)

@@ -1,4 +1,4 @@
-"""One call for everything: auto_metric_learner beside the best of our rows of the experiments.
+"""One call for everything: auto_metric_learner against our best row of every experiment.
 
     python -m experiments.benchmarks.automatic [--out FOLDER] [--only NAME …]
 

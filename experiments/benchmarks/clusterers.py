@@ -1,11 +1,11 @@
-"""Clusterers beside scikit-learn: seconds per pass, what they find, and peak memory.
+"""Clusterers against scikit-learn: seconds per pass, the clusters found, and peak memory.
 
     python -m experiments.benchmarks.clusterers [--out FOLDER] [--samples N] [--accumulated N]
 
 ``DP-means``: N samples of 10 features around 100 centers; passes from one cluster until the labels
-settle, beside scikit-learn's KMeans from the same number of random samples (its n_iter_ counts
-its passes), and a Gibbs sampler, the parent of DP-means, on few samples. ``evidence accumulation``:
-50 K-means runs on samples of two spirals and three blobs, beside scikit-learn's
+settle, against scikit-learn's KMeans from the same number of random samples (its n_iter_ counts its
+passes), and a Gibbs sampler, the parent of DP-means, on few samples. ``evidence accumulation``: 50
+K-means runs on samples of two spirals and three blobs, against scikit-learn's
 AgglomerativeClustering by single link. Every measure runs in its own process with one thread, so
 that its peak memory is its own.
 """
@@ -24,7 +24,7 @@ from metriclearn.clusterers import DPMeans, EvidenceAccumulation, GibbsDPMixture
 from metriclearn.indices import adjusted_rand_score
 
 _CENTERS, _FEATURES = 100, 10
-_SPREAD = 12.0  # of the centers, in standard deviations within a cluster
+_SPREAD = 12.0  # spread of the centers, in standard deviations within a cluster
 _PENALTY = 200.0  # squared: no two samples of a cluster are as far apart, no two centers nearer
 
 PASSES: dict[str, Any] = {
@@ -47,7 +47,7 @@ ACCUMULATION: dict[str, Any] = {
 
 
 def shapes(n: int) -> tuple[NDArray, NDArray]:
-    """Two spirals, which no K-means with K = 5 finds, and three blobs beside them."""
+    """Two spirals, which no K-means with K = 5 finds, and three blobs."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 5, n)
     angle = 1.5 * np.pi * np.sqrt(random.uniform(0.05, 1.0, n)) + np.pi * labels

@@ -2,11 +2,11 @@
 
     python -m experiments.benchmarks.clustering [--out FOLDER] [--repeats 7] [--tiny]
 
-T samples, 16 features, 26 clusters, as in Letter Recognition. Three calls: the relaxation of a
-form that nothing is known of (its QR decomposition included), the same within a round of a learner
-(which has decomposed the data once), and the local search. Every size runs in a process of its
-own, whose peak memory counts everything: interpreter, compiled code and data. Then a full metric
-is learned from Letters, or from a synthetic table of that size where the file is absent.
+T samples, 16 features, 26 clusters, as in Letter Recognition. Three calls: the relaxation of a new
+form (its QR decomposition included), the same within a round of a learner (which has decomposed the
+data once), and the local search. Every size runs in a separate process, whose peak memory counts
+everything: interpreter, compiled code and data. Then a full metric is learned from Letters, or from
+a synthetic table of that size where the file is absent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from metriclearn.problem.forms import Samples
 
 SIZES = (10**4, 2 * 10**4, 10**5, 3 * 10**5, 10**6)
 _LETTERS = 2 * 10**4
-_SHAPE = (16, 26, 0.8)  # features, clusters, spread of the centers: those of Letters
+_SHAPE = (16, 26, 0.8)  # features, clusters, spread of the centers, as in Letters
 
 
 def row(n_samples: int, repeats: int) -> dict[str, Any]:

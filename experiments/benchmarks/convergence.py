@@ -86,7 +86,7 @@ class ProcessorTimes:
         self.seconds.append(time.process_time() - self.begun)
 
     def on_end(self, solution: Solution) -> None:
-        """Nothing is left to read."""
+        """The input is exhausted."""
 
 
 def run(problem: Problem, name: str, seconds: float) -> tuple[pandas.DataFrame, str]:
@@ -201,7 +201,7 @@ def main() -> None:
     traces = {}
     warnings.simplefilter("ignore")  # cvxpy on inaccurate optima: bounds allow for them
     for title, problem, solvers in problems(options.root, options.tiny):
-        # also compiles what is compiled at the first call
+        # also compiles the kernels of the first call
         reference = ml.BundleDual(1e-6).minimize(problem)
         runs = {name: run(problem, name, seconds) for name in solvers}
         report_on(report, title, runs, reference)

@@ -3,11 +3,11 @@
     python -m experiments.benchmarks.correctness_of_peers [--out FOLDER] [--signals 400]
 
 Short random signals (12 to 60 samples, 1 to 3 features, white noise with or without jumps) are
-segmented for a random penalty by every program; the optimum is that of the dynamic program
-without pruning (Algorithm 1), which the tests hold to all segmentations of short signals. Then a
-number is added to every sample: an exact change of the data (they are multiples of
-1/1024), after which the optimal segmentations are the same. fastcpd has no ``min_size``, so its
-optimum is that for 1. Nothing is timed.
+segmented for a random penalty by every program; the optimum comes from the dynamic program without
+pruning (Algorithm 1), which the tests hold to all segmentations of short signals. Then a number is
+added to every sample: an exact change of the data (they are multiples of 1/1024), after which the
+optimal segmentations are the same. fastcpd has no ``min_size``, so its optimum is that for 1.
+Nothing is timed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Signal:
 
 
 def random_signals(count: int) -> list[Signal]:
-    """Noise, with jumps in half of the signals, and penalties from cheap to dear."""
+    """Noise, with jumps in half of the signals, and penalties from low to high."""
     rng = np.random.default_rng(0)
     signals = []
     for i in range(count):

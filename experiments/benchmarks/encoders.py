@@ -4,8 +4,8 @@
 
 An epoch is one step on 32 recordings of windows of raw signals with the encoder of hapt_encoder:
 forward, hinge with exact inference, backward, AdamW. The loss alone is timed on the outputs of the
-moment, by turns with the epoch, before training and after a few epochs. Memory is that of a
-process of its own. With a device a training is run there and on the processor, without dropout, and
+moment, by turns with the epoch, before training and after a few epochs. Memory is measured in a
+separate process. With a device a training is run there and on the processor, without dropout, and
 the hinges of both are held against each other.
 """
 

@@ -3,7 +3,7 @@
     python -m experiments.benchmarks.features [--out FOLDER] [--hours 1] [--minutes 3]
 
 An hour of sound at 16 kHz, and pictures of 640 × 360 at 25 per second from a real encoder. Every
-row is measured in a process of its own, whose peak memory counts everything: interpreter, libraries
+row is measured in a separate process, whose peak memory counts everything: interpreter, libraries
 and data.
 """
 

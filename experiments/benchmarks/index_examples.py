@@ -1,4 +1,4 @@
-"""The worked examples of graph-sensitive indices, with the paper's numbers beside ours.
+"""The worked examples of graph-sensitive indices, with the paper's numbers and ours.
 
     python -m experiments.benchmarks.index_examples [--out FOLDER]
 

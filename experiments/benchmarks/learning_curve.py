@@ -2,11 +2,11 @@
 
     python -m experiments.benchmarks.learning_curve [--out FOLDER] [--only NAME …]
 
-Cases, methods and losses are those of the experiments of the same names; ours is fitted to so many
+Cases, methods and losses come from the experiments of the same names; ours is fitted to so many
 items of the training data, drawn anew several times, with the hyper-parameters and the kind of
-penalty that its committed results chose on all training data. The ends of the curves and the flat
-lines, the best of the others and the best of what does not look at the data, are those results,
-of all training data and the same test data.
+penalty that its committed results chose on all training data. The ends of the curves use all
+training data. Flat lines show the best of the other methods and the best trivial answer, on the
+same test data.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Timing:
 
     @property
     def of_processor(self) -> Self:
-        """The same with the processor's seconds in place of those of the wall clock."""
+        """The same with processor seconds in place of wall seconds."""
         return replace(self, seconds=self.processor)
 
     @property
@@ -158,7 +158,7 @@ def peak_mebibytes() -> int:
 
 
 def peak_above(call: Call) -> float:
-    """Most MiB that a call takes beyond what is there before it, once it has run to warm up."""
+    """Peak MiB that a call adds to the process, after a first call to warm up."""
 
     def mebibytes(name: str) -> float:
         status = Path("/proc/self/status").read_text(encoding="ascii")
@@ -245,7 +245,7 @@ class Report:
     options : Namespace
         Of :func:`options_of`.
     facts : mapping, optional
-        What holds for the whole run, beside the machine.
+        Facts about the whole run, apart from the machine.
     """
 
     def __init__(self, name: str, options: argparse.Namespace, **facts: Any) -> None:
@@ -261,7 +261,7 @@ class Report:
         print("\n".join(_table_lines(self.record["tables"][-1])), flush=True)
 
     def save(self, **curves: Any) -> None:
-        """Write NAME.json, with what its pictures need beside the tables."""
+        """Write NAME.json, with the tables and the data of its pictures."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.record | curves, indent=1, ensure_ascii=False, default=_plain)
         self.path.write_text(text + "\n", encoding="utf-8")

@@ -93,7 +93,7 @@ def training(metric: str, n_jobs: int, tiny: bool) -> dict[str, Any]:
 
 
 def prediction(tiny: bool, repeats: int) -> dict[str, Any]:
-    """Predict one image of 300×225 pixels, after another one has loaded what is needed."""
+    """Predict one image of 300×225 pixels, after a first one has loaded all libraries."""
     from skimage.transform import resize
 
     images, labels = images_of(3)

@@ -24,7 +24,7 @@ def clusters(
     X : array (n_samples, n_features)
     y : int array (n_samples,)
     """
-    half = np.sqrt(3.0) * spread  # of the box: a uniform variable of variance spread²
+    half = np.sqrt(3.0) * spread  # width of the box: a uniform variable of variance spread²
     return make_blobs(n_samples, n_features, centers=n_clusters, center_box=(-half, half),
                       random_state=0)[:2]  # fmt: skip
 

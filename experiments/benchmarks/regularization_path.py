@@ -5,7 +5,7 @@
 Ten sequences of 300 samples with 30 features and 3 to 6 segments for training, ten for
 validation. ``rank`` plants two relevant directions, random ones, in a full metric with the trace;
 ``support`` plants five relevant features in a diagonal metric with L1. The other directions or
-features are either noise, or change as much as the relevant ones, at times of their own. Strengths
+features are either noise, or change as much as the relevant ones, at independent times. Strengths
 are 20 from the one at which the metric vanishes to a thousandth of it; gaps are at most 1e-4 of the
 objective with no metric. "Exact" means the planted support, or two eigenvalues that are not zero.
 """

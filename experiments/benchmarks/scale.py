@@ -10,7 +10,7 @@
 * training: 10⁵ sequences from disk to a gap of 1e-2 with two workers, with the peak memory of
   every process.
 * prediction: ``predict_change_points`` of a fitted segmenter, T/100 segments, from ten thousand to
-  a million samples in memory, and ten million in a file. Every row has a process of its own,
+  a million samples in memory, and ten million in a file. Every row runs in a separate process,
   whose peak memory counts interpreter, compiled code and data.
 
 Every part saves its own tables when it is done. Workers have one thread each.
@@ -47,7 +47,8 @@ _SEQUENCES, _MACHINES = 10**8, 1000  # of the projection
 def generated(n_series: int, n_samples: int) -> tuple[LazyArrays, LazyArrays]:
     """N sequences of T samples, and their labels, made when they are asked for.
 
-    Of 10 features 3 change with the 5 labeled segments, the others together at times of their own.
+    Three of 10 features change with the 5 labeled segments. The others change together at other
+    times.
     """
     seeds = np.arange(n_series)
     X, y = (LazyArrays(partial(drawn, n_samples, name), seeds) for name in ("sequences", "labels"))
@@ -175,7 +176,7 @@ def project(report: machine.Report, per_sequence: float, per_task: float, fixed:
 
 
 def samples(report: machine.Report, options: argparse.Namespace, folder: Path) -> None:
-    """Seconds per round against T, one sequence, in processes of their own."""
+    """Seconds per round against T, one sequence, in separate processes."""
     sizes = (1000, 3000) if options.tiny else (10**4, 10**5, 10**6, 10**7)
     rows = [machine.in_own_process(one_round, T, options.repeats) for T in sizes]
     seconds = [row["s per round"] for row in rows]

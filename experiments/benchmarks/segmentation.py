@@ -3,9 +3,9 @@
     python -m experiments.benchmarks.segmentation [--only hapt tcpd tssb utsa]
 
 HAPT: 12 users train, 6 test; the change-points of aeon's and claspy's segmenters on the test users
-are in ``hapt_segmenters.json``, made by :mod:`experiments.benchmarks.segmenters`. TCPD: one series
-is left out at a time. TSSB and UTSA: five folds of series. Everything that is learned or chosen
-comes from the other series or users. Covering and F1 are those of the Turing benchmark.
+are in ``hapt_segmenters.json``, made by :mod:`experiments.benchmarks.segmenters`. TCPD:
+leave-one-series-out. TSSB and UTSA: five folds of series. Everything that is learned or chosen
+comes from the other series or users. Covering and F1 are defined as in the Turing benchmark.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ def parts_of_series(name: str, data: LabeledSequences) -> tuple[list, list[int],
 
 
 def archive(report: Report, name: str, tiny: bool) -> None:
-    """Five folds of the series of TSSB or UTSA, beside what was published for each series."""
+    """Five folds of the series of TSSB or UTSA, and the published result for each series."""
     from metriclearn import datasets
 
     data = getattr(datasets, f"load_{name}")()
@@ -434,7 +434,7 @@ def archive(report: Report, name: str, tiny: bool) -> None:
 
 
 def published_rows(name: str, series: Sequence[str]) -> list[Row]:
-    """Means of what was published for these series, a line for every method."""
+    """Means of the published results for these series, one line for every method."""
     kinds = {"series": str, "method": str, "covering": float, "f1": float}
     published = registry.read(name, "published.csv", None, kinds)
     published = published[published["series"].isin(series)]

@@ -2,12 +2,11 @@
 
     python -m experiments.benchmarks.segmenters [--out FILE] [--recordings 1]
 
-claspy needs other versions than metriclearn's tests: run it in an environment of its own, made by
-``pip install claspy aeon ruptures stumpy -e .``. What it writes is committed, and
-``python -m experiments.benchmarks.segmentation`` compares it with learned metrics. Methods for
-several channels get the standardized features of half a second that learners get, those of
-subsequences the signals at 12.5 Hz. "K given" is told the true number of change-points, which no
-learner is.
+claspy needs other versions than metriclearn's tests: run it in a separate environment, made by
+``pip install claspy aeon ruptures stumpy -e .``. What it writes is committed, and ``python -m
+experiments.benchmarks.segmentation`` compares it with learned metrics. Methods for several channels
+get the standardized features of half a second that learners get, methods of subsequences get the
+signals at 12.5 Hz. "K given" gets the true number of change-points. No learner gets it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Shots of videos beside PySceneDetect, and speech, music and noise in one recording.
+"""Shots of videos against PySceneDetect, and speech, music and noise in one recording.
 
     python -m experiments.benchmarks.stored_recordings [--only shots musanmix]
 
 Shots: the drawn videos of ``experiment=video``, 7 to train and 3 to test; PySceneDetect's cuts are
-in ``shot_detectors.json``, made by :mod:`experiments.benchmarks.shot_detectors`. musanmix: nothing
-is learned from the one recording, everything from the sound of the shows of ``experiment=shows``.
+in ``shot_detectors.json``, made by :mod:`experiments.benchmarks.shot_detectors`. musanmix: the one
+recording is for testing only; all learning uses the sound of the shows of ``experiment=shows``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SHOTS = "F1 at ± 0.2 s"
 
 
 def segmenters(train: LabeledSequences) -> dict[str, tuple[str, Any]]:
-    """What is fitted to training recordings, and what it sees of their labels."""
+    """A learner of training recordings, and the labels that it sees."""
     fitted: dict[str, tuple[str, Any]] = {
         "ours, full metric": ("metric, penalty", tuned_learner(train)),
         "Euclidean": ("penalty", TunedSegmenter()),
@@ -100,7 +100,7 @@ def shots(report: Report, tiny: bool) -> None:
 
 
 def musanmix(report: Report, tiny: bool) -> None:
-    """Boundaries of musanmix by what was learned on other recordings."""
+    """Boundaries of musanmix by models learned from other recordings."""
     extractor = AudioFeatures(rate=2.0, flatness=True, contrast=True)
     sizes: Any = (0.7, (4, 1, 1)) if tiny else (5.5, (4, 3, 3))
     root = build_shows(DATA / ("tiny_sounds" if tiny else "sounds"), 0, *sizes)

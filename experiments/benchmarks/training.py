@@ -6,7 +6,7 @@
 relevant, 6 to 9 segments. ``television`` has the size of the paper's TV shows: four sequences of
 5400 samples, 200 features (20 relevant), 60 to 120 segments. ``matrix`` is for full metrics, whose
 20 100 numbers are the load: 20 sequences of 1000 samples, 200 features (20 relevant), 10 to 20
-segments. Each row is trained in a process of its own to a relative gap of 1e-3 (objective minus
+segments. Each row is trained in a separate process to a relative gap of 1e-3 (objective minus
 certified lower bound, over the objective at the start), with the default strength of the
 regularizer and a tenth of it. Peak memory counts everything: interpreter, compiled code and data.
 Linear algebra has one thread. The last table is what a user waits for at first: interpreter,
@@ -102,7 +102,7 @@ def first_second(repeats: int) -> list[dict[str, Any]]:
 
 def fresh(program: Path, cache: str | None) -> tuple[float, int]:
     """Processor seconds and peak MiB of a new interpreter; an empty cache without a folder."""
-    path = os.pathsep.join(sys.path)  # a program in a file does not find what is in this folder
+    path = os.pathsep.join(sys.path)  # a program in a file cannot import the modules of this folder
     with tempfile.TemporaryDirectory() as empty:
         environment = os.environ | {"NUMBA_CACHE_DIR": cache or empty, "PYTHONPATH": path}
         process = subprocess.Popen([sys.executable, str(program)], env=environment)

@@ -138,7 +138,7 @@ def _stretch(
 ) -> NDArray[np.float32]:
     """A random stretch whose share of time in ``labels`` (or outside them) is at least ``share``.
 
-    Of 30 stretches the first one that has it, or else the one nearest to it.
+    The first of 30 stretches that has it, or else the nearest one.
     """
     signal, marks = _source(data_set, recording, labels)
     repeats = -(-n_samples // len(signal))
@@ -171,7 +171,7 @@ def _source(
 
 
 def _turned(clip: NDArray, random: np.random.Generator) -> NDArray[np.float32]:
-    """The clip with a level around −23 dB that somebody turns every 3 to 9 s, 5 dB at a time."""
+    """The clip with a level around −23 dB that changes by 5 dB every 3 to 9 s."""
     n_turns = 1 + int(len(clip) / SAMPLING_RATE / random.uniform(3.0, 9.0))
     times = np.sort(random.uniform(0, len(clip), n_turns))
     levels = random.normal(0.0, 5.0, n_turns)

@@ -104,7 +104,7 @@ def build_movies(
 ) -> Path:
     """Write train, validation and test folders of movies with a ``segments.csv`` each.
 
-    Nothing is done where they are there already as ``wanted``.
+    Does nothing if they exist already as ``wanted``.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 ``experiment=video`` writes ``train``, ``validation`` and ``test`` folders of MP4 files with a
 ``segments.csv`` each, in ``root.folder``. A quiet tremolo in the sound and the texture of
 the pictures change with the segments; the color, light and people of the pictures, and a loud
-chord over the sound, change at times of their own.
+chord over the sound, change at independent times.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Embeddings of speakers: a network that others trained to tell voices apart, as features.
 
 The package resemblyzer ships its weights (L. Wan et al., Generalized end-to-end loss for speaker
-verification, ICASSP 2018); they are loaded without executing what is in them.
+verification, ICASSP 2018); they are loaded without executing their code.
 """
 
 from __future__ import annotations

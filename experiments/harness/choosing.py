@@ -55,7 +55,7 @@ def compare(procedure: Procedure, finished: FinishedFits, n_jobs: int = 1) -> li
     tasks = [_trials(procedure, method, case, key) for key, (method, case) in zip(keys, pairs)]
     tried = run_all("choose", [*chain(*tasks)], finished, procedure.backend, n_jobs)
     finals: list[Task] = []
-    start = 0  # of the trials of a pair among all
+    start = 0  # number of trials of a pair among all
     for key, (method, case), some in zip(keys, pairs, tasks):
         stop = start + len(some)
         finals.append(([*key, "final"], (_finish, procedure, method, case, tried[start:stop])))
@@ -101,7 +101,7 @@ def chosen(procedure: Procedure, mine: Sequence[Outcome]) -> Outcome:
 
 
 def _trials(procedure: Procedure, method: Method, case: Case, key: list[str]) -> list[Task]:
-    """A fit of every candidate to every fold, by candidate; none where nothing is to be chosen."""
+    """A fit of every candidate to every fold, by candidate; none if there is a single candidate."""
     tasks: list[Task] = []
     validated = procedure.validates_one or (is_ours(method.name) and not procedure.each_candidate)
     if len(method.candidates) == 1 and not validated:

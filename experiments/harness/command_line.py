@@ -45,8 +45,8 @@ def from_command_line(
 ) -> None:
     """Print what ``call`` returns for the configuration and options of this process.
 
-    Beside the configuration it gets Hydra's folder of the run and the command line that repeats it.
-    Errors of the user are one sentence and exit status 1.
+    It also gets Hydra's folder of the run and the command line that repeats it. Errors of the user
+    are one sentence and exit status 1.
     """
 
     @hydra.main(version_base="1.3", config_path=CONFIGS, config_name=config_name)
@@ -62,7 +62,7 @@ def from_command_line(
 
 
 def end_with(main: Callable[[], None]) -> None:
-    """Run a command and end the process, though fits may go on in threads.
+    """Run a command and end the process, even if fits still run in threads.
 
     After Ctrl-C or an error of another fit, the end of Python would stop such threads within
     compiled code, and the process with them: aborted, whatever the exit status should be.

@@ -140,7 +140,7 @@ class Comparison(Procedure):
 def save_model(outcome: Outcome, file: Path) -> None:
     """Save the model of the column "estimated", with sequences and features it was trained on.
 
-    What has learned no metric (equal cuts, say) is not saved.
+    Models without a metric (such as equal cuts) are not saved.
     """
     model, train = outcome.models["estimated"], outcome.case.train
     if hasattr(model, "components_"):
@@ -174,21 +174,21 @@ def sequence_losses(
 ) -> NDArray[np.float64]:
     """‖M − N‖²_F of every sequence, with the number of segments estimated or given, (N,).
 
-    Where samples are labeled −1, on what is known.
+    Where samples are labeled −1, only the labeled parts count.
     """
     pairs = zip(segmented(model, data, n_clusters), data.labels)
     return np.array([squared_norm(found, truth_of(labels)) for (found, _), labels in pairs])
 
 
 def truth_of(labels: NDArray) -> Partition | PartialPartition:
-    """Runs of equal labels as segments; what is known of them where some labels are −1."""
+    """Runs of equal labels as segments; their partial labels where some labels are −1."""
     if np.any(labels == -1):
         return PartialPartition(len(labels), labels)
     return Partition.from_runs(labels)
 
 
 def squared_norm(found: Partition, truth: Partition | PartialPartition) -> float:
-    """‖M − N‖²_F of a segmentation, on what is known of the truth."""
+    """‖M − N‖²_F of a segmentation, on the labeled parts of the truth."""
     if isinstance(truth, PartialPartition):
         return found.n_samples * KnownLoss()(found, truth)
     return FrobeniusLoss().squared_norm(found, truth)
@@ -289,7 +289,7 @@ def group_cases(
     Raises
     ------
     ValueError
-        If no group is left for training.
+        If all groups are held out.
     """
     groups = sorted(set(data.groups))
     if not 1 <= n_test < len(groups):
@@ -337,7 +337,7 @@ def best_outcome(outcomes: Sequence[Outcome], ours: bool = True) -> Outcome:
 
 
 def _typical_strips(ours: Outcome, baseline: Outcome) -> list[Strip]:
-    """The test sequences with the best, the median and the worst loss of ours."""
+    """The test sequences on which ours has its best, median and worst loss."""
     order = np.argsort(ours.losses(), kind="stable")
     model, last = ours.models["estimated"], len(order) - 1
     weights = standardized_weights(model)

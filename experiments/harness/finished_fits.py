@@ -33,7 +33,7 @@ class FinishedFits:
     ----------
     folder : path
     settings : mapping
-        All that decides the results, beside the keys of the calls.
+        Everything that decides the results, except the keys of the calls.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:

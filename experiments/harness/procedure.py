@@ -95,7 +95,7 @@ class Case:
 class Choice:
     """A candidate, the option of its fitted model, and its losses on the data held out.
 
-    ``method`` is the one of ours that the row "ours" takes.
+    ``method`` names the learner behind the row "ours".
     """
 
     parameters: Mapping[str, Any]
@@ -109,7 +109,7 @@ class Choice:
 
 
 def in_words(parameters: Mapping[str, Any]) -> str:
-    """Names and values; of an estimator the class."""
+    """Names and values; an estimator's class in place of the estimator."""
     return ", ".join(
         f"{key.rpartition('__')[2]} = "
         f"{type(value).__name__ if hasattr(value, 'get_params') else value}"
@@ -147,7 +147,7 @@ class Outcome:
         return self.scores[column][MEASURE]
 
     def held_out(self, column: str = "estimated") -> float:
-        """Mean loss of the choice on the data held out; infinite where nothing was chosen."""
+        """Mean loss of the choice on the data held out; infinite without a choice."""
         losses = self.choices[column].losses
         return float(losses.mean()) if len(losses) else np.inf
 
@@ -180,7 +180,7 @@ class Procedure(Protocol):
     entries : str
         The part of the configuration that describes the methods.
     each_candidate : bool
-        Whether every candidate is a method of its own, with nothing to choose.
+        Whether every candidate is a separate method, without a choice.
     reads_test_root : bool
         Whether ``dataset.test_root`` is the folder of the test data.
     certified : bool

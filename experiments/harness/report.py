@@ -1,8 +1,8 @@
 """Tables, figures and one self-contained page from the results of an experiment.
 
 ``write_report`` leaves in its folder ``results.json``, ``results.md``, every figure as PNG and
-SVG, and ``report.html``, which needs no other file and no network. The layout of the numbers is
-told in :mod:`experiments.harness.results`.
+SVG, and ``report.html``, which needs no other file and no network. For the layout of the numbers
+see :mod:`experiments.harness.results`.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _explanation(results: Mapping[str, Any]) -> str:
 
 
 def _choices(results: Mapping[str, Any]) -> dict[str, list[str]]:
-    """By method what was chosen in every table and column of its first measure."""
+    """For each method, the choice in every table and column of its first measure."""
     firsts = {table["name"]: table["measure"] for table in reversed(results["tables"])}
     titles = {(t["name"], t["measure"]): t for t in results["tables"]}
     choices: dict[str, list[str]] = {}
@@ -211,7 +211,7 @@ def write_report(
     """Write results.json, results.md, the figures and report.html; returns the page's path.
 
     The numbers are written first, so that no error here loses them; a figure whose data are
-    inconsistent is replaced by a sentence that says so.
+    inconsistent is replaced by a sentence about the error.
 
     Parameters
     ----------

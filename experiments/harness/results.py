@@ -139,7 +139,7 @@ def read_results(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If the file is no JSON or a field is missing or wrong: one sentence that says which.
+        If the file is no JSON or a field is missing or wrong: one sentence names it.
     """
     try:
         results = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -312,7 +312,7 @@ def headline(results: Mapping[str, Any]) -> str:
 
 
 def _place(rivals: Sequence[Mapping[str, Any]], better: str) -> int:
-    """The place of ours in a column: 0 best, 1 within one standard error of it, 2 behind."""
+    """Rank of the row "ours" in a column: 0 best, 1 within one standard error, 2 behind."""
     marks = compared(rivals, better)
     cell = next(mark for row, mark in zip(rivals, marks) if row["method"] == OURS)
     return 0 if cell.best else 1 if cell.tied else 2
@@ -359,7 +359,7 @@ def paired_tests(
 
 @cache
 def _signed_ranks(gains: tuple[float, ...]) -> float:
-    """Of a table that is checked again and again, once: ties make scipy go through all signs."""
+    """Cached, because scipy tries all signs where there are ties."""
     return float(wilcoxon(gains).pvalue)
 
 

@@ -85,7 +85,7 @@ def _rows(results: Mapping[str, Any]) -> list[tuple[str, dict[str, dict[str, Cel
 
 
 def _share(cells: Mapping[str, Mapping[str, Cell]], key: str) -> float:
-    """Loss over that of the Euclidean metric; NaN where it was not tried."""
+    """Loss divided by the loss of the Euclidean metric; NaN where it was not tried."""
     if key not in cells:
         return np.nan
     return cells[key]["estimated"].mean / cells["euclidean"]["estimated"].mean

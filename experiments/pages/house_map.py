@@ -35,7 +35,7 @@ class Room(NamedTuple):
     floor : int
         0 for rooms that use no others, else one more than the highest room that it uses.
     inner : tuple of str
-        Names of its own folders.
+        Names of its subfolders.
     """
 
     name: str

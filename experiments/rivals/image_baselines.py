@@ -15,7 +15,7 @@ from metriclearn.features.media.image import ImageNodes
 
 
 class ScikitLearnSpectral(BaseEstimator):
-    """scikit-learn's SpectralClustering of standardized nodes; ``gamma`` is that of its kernel."""
+    """scikit-learn's SpectralClustering of standardized nodes; ``gamma`` belongs to its kernel."""
 
     def __init__(self, gamma: float = 1.0) -> None:
         self.gamma = gamma

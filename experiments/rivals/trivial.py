@@ -19,9 +19,9 @@ _MOST_LENGTHS = 100
 
 @dataclass(eq=False, repr=False)
 class EqualCuts(BaseEstimator):
-    """Segments of equal length, that of the least mean ‖M − N‖² on the training sequences.
+    """Segments of equal length, chosen for the least mean ‖M − N‖² on the training sequences.
 
-    Of sequences with labels −1, on what is known.
+    For labels −1, only the labeled parts count.
 
     Parameters
     ----------

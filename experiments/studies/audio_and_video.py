@@ -56,11 +56,11 @@ _OF_FIELDS = {  # by the library that defines them
 
 
 class AudioAndVideo(Comparison):
-    """The procedure of several streams; a stream that is null in the configuration is left out.
+    """The procedure of several streams; a stream that is null in the configuration is skipped.
 
     Every stream has a folder with the models that were trained on it. Where ``fields`` of the
-    configuration has the field and the rate of a stream, its tables are followed by those of the
-    measures of that field, every segment being a state of its own.
+    configuration has the field and the rate of a stream, tables of that field's measures follow,
+    with every segment as a separate state.
     """
 
     measures: Mapping[str, tuple[str, str]] = {**Procedure.measures, **_OF_FIELDS}
@@ -91,7 +91,7 @@ class AudioAndVideo(Comparison):
         strips: list[Strip] = []
         by_method: dict[str, Any] = {"weights": {}, "traces": {}, "feature_names": {}}
         notes = []
-        protocols: dict[str, list[str]] = {}  # streams by what was done
+        protocols: dict[str, list[str]] = {}  # streams by their processing
         for name, mine in streams.items():
             part = super().story(mine, folder / name)
             told = part.artifacts

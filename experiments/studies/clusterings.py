@@ -11,7 +11,7 @@ K-means seeds); in B on stratified splits of the training half, a third held out
 the training classes, drawn several times, the other half held out. The candidate of least mean
 ‖M−N‖² over these splits replaces the first of the grid if it is better by more than one standard
 error of their difference, corrected for splits that share samples (Nadeau & Bengio 2003), and is
-fitted to all of the training part. Every protocol and table has a table of results of its own.
+fitted to all of the training part. Every protocol and data table has its table of results.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from metriclearn.indices import adjusted_rand_score
 from metriclearn.plots import plot_embeddings
 from metriclearn.problem.forms import center
 
-_SELECTION_SEED = 1001  # of K-means; never that of a result
+_SELECTION_SEED = 1001  # of K-means; never the number of a result
 _RARE = 0.01  # share of samples up to which another value than the usual one tells nothing
 _DRAWN = {"A": "training data", "B": "held-out samples", "C": "held-out classes"}
 _TITLES = {
@@ -63,7 +63,7 @@ Tables = list[LabeledTable]
 
 @dataclass(frozen=True)
 class Repeated:
-    """A table to cluster once for every K-means seed; every clustering is a unit of its own."""
+    """A table to cluster once for every K-means seed; every clustering is one unit."""
 
     table: LabeledTable
     seeds: Sequence[int]
@@ -253,7 +253,8 @@ def kmeans_scores(model: Any, table: LabeledTable, n_init: int, seed: int) -> tu
 def _clusters(Z: NDArray, K: int, n_init: int, seed: int) -> Partition:
     """K-means; a metric of rank 0 tells no samples apart and gets K random clusters.
 
-    K-means would then return a single cluster, whose loss K − 1 is less than that of many metrics.
+    K-means would then return a single cluster, whose loss K − 1 is less than the loss of many
+    metrics.
     """
     if not np.any(np.ptp(Z, axis=0) > 0):
         return Partition.from_labels(np.random.RandomState(seed).permutation(len(Z)) % K)

@@ -61,7 +61,7 @@ _EVERY = "all lengths"
 _PROTOCOL = (
     "The annotations of one fold train what is tested on those of the other, both ways{unseen}. "
     "Candidates, and how far the annotations of a sequence move its penalty, have the least error "
-    "on profiles held out of the training fold; nothing is chosen on the test fold. Profiles that "
+    "on profiles held out of the training fold; no choice uses the test fold. Profiles that "
     "were not trained on: {parts} parts of the profiles, each tested after training on all "
     "annotations of the others, with the first candidate of every method."
 )
@@ -70,7 +70,7 @@ _UNSEEN = "; or, as here, all of {} train what is tested on {}"
 
 @dataclass(frozen=True)
 class Profiles:
-    """Some sequences, and what is known of them.
+    """Some sequences, and their annotations.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class Neuroblastoma(Procedure):
 
     def methods(self) -> list[Method]:
         methods = super().methods()
-        for method in methods:  # paths without a learned metric are those of the representation
+        for method in methods:  # paths without a learned metric depend on the representation only
             for parameters in method.candidates:
                 model = method.with_parameters(parameters)
                 key = self._kind(model)
@@ -171,7 +171,7 @@ class Neuroblastoma(Procedure):
         return [*self._held_out(everything), *cases] if self._unseen is None else cases
 
     def _held_out(self, everything: NDArray) -> list[Case]:
-        """Every profile tested by what was learned from others, without choices."""
+        """Every profile is tested by models of the others, without choices."""
         profiles = Profiles(self.data, self.data.known(), everything)
         parts = GroupKFold(self.config.n_parts, shuffle=True, random_state=self.config.seed)
         return [
@@ -181,7 +181,7 @@ class Neuroblastoma(Procedure):
 
     @property
     def _unseen(self) -> str | None:
-        """The folder of test profiles that are not those of the training."""
+        """The folder of test profiles, if they are not the training profiles."""
         return self.config.dataset.test_root
 
     def columns(self, method: Method) -> Sequence[str]:
@@ -268,7 +268,7 @@ class Neuroblastoma(Procedure):
     def story(self, outcomes: list[Outcome], folder: Path) -> Story:
         """Pictures: sequences of the first direction where ours and another method differ most.
 
-        That is the best of the others, on what is held out, that differs from ours anywhere.
+        That is the best of the others on held-out data that differs from ours anywhere.
         """
         apart = [outcome for outcome in outcomes if outcome.case.table == "profiles"]
         outcomes = [outcome for outcome in outcomes if outcome.case.table != "profiles"]
@@ -330,7 +330,8 @@ def _areas(columns: Mapping[str, Sequence[Outcome]]) -> tuple[Row, list[Row]]:
     """The table of areas under curves, and its rows.
 
     As in Hocking's penaltyLearning: all penalties are multiplied by the same factor, and the rate
-    of annotated changes that are found is drawn against that of annotations with too many changes.
+    of annotated changes that are found is drawn against the rate of annotations with too many
+    changes.
     """
     place = {"table": "curves", "measure": "area"}
     table = {

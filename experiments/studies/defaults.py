@@ -37,7 +37,7 @@ MOST_PER_CLASS, MOST_FEATURES = 27, 16
 class DefaultSettings(Procedure):
     """A setting is a method with one candidate, and the column of a case its data set.
 
-    ``NAME.md`` has the mean losses on what is held out, every data set in a column.
+    ``NAME.md`` has the mean held-out losses, every data set in a column.
     """
 
     entries = "settings"

@@ -1,7 +1,7 @@
-"""Learned features beside linear metrics: encoders of raw signals and of hand-made features.
+"""Learned features against linear metrics: encoders of raw signals and of hand-made features.
 
 What an encoder is, is chosen as for all methods: on folds of the training data. Its loss on the
-test data is the mean over several seeds; that of each seed is a measure of its own.
+test data is the mean over several seeds; the loss of each seed is a separate measure.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Section 6.1: all samples of the training sequences are there, but labels only in one stretch of
 each, whose length is the given fraction of the sequence. Ours completes the labels and learns in
 turns (section 5.2) and estimates the number of segments; the baselines fit on the labeled
-stretches and are told the true number of segments of every test sequence. Hyper-parameters of all
+stretches and get the true number of segments of every test sequence. Hyper-parameters of all
 methods are chosen on validation sequences of which the same fraction is labeled.
 """
 
@@ -75,7 +75,8 @@ class Stretches:
         return cls(data, places)
 
     def training(self, told: bool) -> tuple[list[NDArray], list[NDArray]]:
-        """Whole sequences with −1 where unlabeled or, for methods that are told, the stretches."""
+        """Whole sequences with −1 where unlabeled or, for methods that get the number of segments,
+        the stretches."""
         stretches = [y[place] for y, place in zip(self.data.labels, self.places)]
         if told:
             return [X[place] for X, place in zip(self.data.sequences, self.places)], stretches
@@ -86,7 +87,7 @@ class Stretches:
 
 
 class Figure1(Comparison):
-    """The procedure: a case is a seed and a fraction; a method may be told the true number."""
+    """The procedure: a case is a seed and a fraction; a method may get the true number."""
 
     validates_one = False
     reads_test_root = False
@@ -117,9 +118,9 @@ class Figure1(Comparison):
         return estimator.fit(*data.training(method.options["told"]))
 
     def validate(self, method: Method, model: Any, train: Any, held_out: Stretches) -> Losses:
-        """The loss on what is known of the validation sequences.
+        """The loss on the labeled parts of the validation sequences.
 
-        A method that is told divides a stretch into as many segments as its labels have.
+        A method that gets the number divides a stretch into as many segments as its labels have.
         """
         loss = -model.score(*held_out.training(method.options["told"]))
         return {column: {None: np.array([loss])} for column in self.columns(method)}
@@ -179,10 +180,10 @@ def plot_information(curves: Curves, ax: Axes | None = None) -> Figure:
 
 
 def _name_curves(ax: Any, ends: Sequence[tuple[float, str, str]], right: float) -> None:
-    """Names beside the last points, moved apart where they would overlap."""
+    """Names next to the last points, moved apart where they would overlap."""
     height, ends = 0.253 / figure_of(ax).get_figheight() * ax.get_ylim()[1], sorted(ends)
     places = np.array([value for value, _, _ in ends])
-    for _ in range(100):  # push neighbors apart by halves of what is missing
+    for _ in range(100):  # push neighbors apart by half of the missing distance each
         missing = np.maximum(height - np.diff(places), 0.0) / 2.0
         places[1:] += missing
         places[:-1] -= missing

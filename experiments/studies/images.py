@@ -112,7 +112,7 @@ def image_scores(
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """The images of one role, with their nodes: nothing is computed twice."""
+    """The images of one role, with their nodes, each computed once."""
 
     data: LabeledImages
     nodes: list[ImageNodes]
@@ -212,7 +212,7 @@ class Images(Procedure):
         weights, scales = np.diag(mine.get_mahalanobis_matrix()), mine.scale_
         artifacts = Artifacts(
             figures={
-                "Test images from the best to the worst of ours": (self._segmented(first), 1),
+                "Test images from our best to our worst": (self._segmented(first), 1),
                 "What counts in the similarity": (
                     partial(plot_learned_scales, weights, scales, features),
                     1.6,
@@ -318,7 +318,7 @@ def paired_tests(
     pairs : sequence of (first, second)
         Methods to compare, where both have scores.
     names : dict
-        Sets of images by their description; those of a single image are left out.
+        Sets of images by their description; measures of a single image are skipped.
     """
     tests = []
     for (first, second), (description, chosen), measure in product(

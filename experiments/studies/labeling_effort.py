@@ -84,7 +84,7 @@ _CURVES = (OURS, RANDOM, "leftmost")
 
 @dataclass(frozen=True, eq=False)
 class Folder:
-    """Recordings that somebody labels, stretch by stretch.
+    """Recordings that a person labels, stretch by stretch.
 
     Attributes
     ----------
@@ -93,9 +93,9 @@ class Folder:
     rate : float
         Samples in a second.
     learner : estimator
-        What is fitted to the answers.
+        Fitted to the answers.
     whole : estimator, optional
-        What is fitted where all is answered, in its place.
+        Replaces the learner once everything is answered.
     """
 
     data: LabeledSequences
@@ -107,7 +107,7 @@ class Folder:
 
     @property
     def seconds(self) -> float:
-        """Of all recordings together."""
+        """The sum over all recordings."""
         return sum(map(len, self.data.sequences)) / self.rate
 
 
@@ -124,7 +124,7 @@ class Annotator(BaseEstimator):
     error : float
         Chance that a true change is overlooked, and that a stretch gets one that is none.
     learner : estimator, optional
-        In place of that of the folder.
+        Replaces the folder's learner.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ def held_out(seed: int, data: LabeledSequences, n_test: int = 0) -> tuple[Any, A
 
 
 def made(seed: int, **options: Any) -> tuple[Any, Any]:
-    """Synthetic training and test recordings, with relevant features of their own."""
+    """Synthetic training and test recordings, with different relevant features."""
     parts = [
         make_change_points(**options, feature_seed=seed, random_state=2 * seed + i) for i in (0, 1)
     ]
@@ -234,7 +234,8 @@ class LabelingEffort(Procedure):
         return learner, {MEASURE: np.array([sequence_losses(learner, case.test).mean()])}
 
     def units(self, data: Any) -> Sequence[str]:
-        """A seed is one unit: of the data where they are made, of order and chance elsewhere."""
+        """A seed is one unit. It decides the data if they are generated, else the order and the
+        random draws."""
         return [data.name]
 
     def table(self, name: str) -> Row:

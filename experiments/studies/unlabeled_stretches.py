@@ -30,7 +30,7 @@ _NOTE = (
 class UnlabeledStretches(Comparison):
     """The procedure: a column is a reading of the training data, an option of the loader.
 
-    The first reading is that of the test data, and has the pictures and the models.
+    The first reading is the test data's, with pictures and models.
     """
 
     measures: Mapping[str, tuple[str, str]] = {
@@ -49,7 +49,7 @@ class UnlabeledStretches(Comparison):
         return cases
 
     def columns(self, method: Method) -> Sequence[str]:
-        """Nobody knows how many segments the whole of a sequence has."""
+        """The number of segments of a whole sequence is unknown."""
         return ("estimated",)
 
     def score(self, model: Any, option: Any, column: str, case: Case) -> tuple[Any, Scores]:

@@ -3,7 +3,7 @@ Mutual information and the variation of information
 ===================================================
 
 A truth of five clusters, whose labels are shuffled for more and more samples. The variation of
-information is a distance; the adjusted mutual information is 0 where nothing is left.
+information is a distance; the adjusted mutual information is 0 without any remaining information.
 """
 
 import matplotlib.pyplot as plt

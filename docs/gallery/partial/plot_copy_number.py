@@ -2,7 +2,7 @@
 Annotated regions of copy-number profiles
 =========================================
 
-An expert says where a profile has one breakpoint and where it has none, as for the neuroblastoma
+An expert marks where a profile has one breakpoint and where it has none, as for the neuroblastoma
 tumors of Hocking et al. (2013). From such regions the penalty of a segment is learned, as a
 function of each profile's own noise.
 """

@@ -33,7 +33,7 @@ axes[0].set_ylabel("weight (largest = 1)")
 figure.tight_layout()
 
 # %%
-# ``completions_`` are segmentations that agree with what is known; here the first sequence's,
-# and the truth.
+# ``completions_`` are segmentations that agree with the labels; here the first sequence's, and the
+# truth.
 completed = learners["from what is known"].completions_[0]
 print(np.flatnonzero(np.diff(completed)) + 1, np.flatnonzero(np.diff(data.labels[0])) + 1)

@@ -2,8 +2,8 @@
 Verse and refrain of a song
 ===========================
 
-Sound becomes rows of spectral features, two a second; a metric learned on two songs with known
-parts says where the parts of a third one begin, and which they are.
+Sound becomes rows of spectral features, two a second; a metric learned from two songs with known
+parts finds the parts of a third one and names them.
 """
 
 from metriclearn import RecordingSegmenter

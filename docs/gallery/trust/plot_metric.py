@@ -4,7 +4,7 @@ What has been learned?
 
 A diagonal metric is one weight per feature: highlighted are the three of twelve that the segments
 follow. A full one with the trace as a regularizer looks for few directions, and its eigenvalues
-say how many.
+show how many.
 """
 
 from metriclearn import L1, ChangePointMetricLearner, DiagonalMetric, FullMetric, Trace

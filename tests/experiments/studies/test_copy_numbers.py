@@ -83,7 +83,7 @@ def test_rows_and_errors(folder: Path) -> None:
 
 def test_page_has_the_pictures(folder: Path) -> None:
     text = (folder / "report.html").read_text(encoding="utf-8")
-    assert "nothing is chosen on the test fold" in " ".join(text.split())
+    assert "no choice uses the test fold" in " ".join(text.split())
     assert 2 <= text.count("<figure>") <= 4
     assert len(list(folder.glob("*-figure-Profile-*.png"))) == text.count("<figure>")
 
