@@ -16,7 +16,9 @@ from metriclearn.problem.partition import Partition
 from metriclearn.running.parameters import Needs, number
 
 _RIDGE = 1e-9  # share of the mean variance that keeps the problem bounded if clusters are flat
-_SMOOTHING = 1e-10  # of squared distances of order 1: their roots have slopes everywhere
+_SMOOTHING = (
+    1e-10  # added to squared distances of order 1, so that their roots have slopes everywhere
+)
 
 
 @dataclass(eq=False, repr=False)

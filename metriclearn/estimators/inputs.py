@@ -327,7 +327,7 @@ def read_labelings(
 
     Returns
     -------
-    list of Partition; of PartialPartition where ``partial`` and not all is known
+    list of Partition; of PartialPartition if ``partial`` and some labels are unknown
 
     Raises
     ------

@@ -196,9 +196,9 @@ def weighted_adjusted_rand_score(
     """Adjusted Rand index in which samples weigh more the farther they are from a true boundary.
 
     A sample weighs 1 + slope·d, where d is the number of samples between it and the nearer end of
-    its true segment. The formula is that of :func:`adjusted_rand_score` with weighted pairs, whose
-    four sums are truncated to integers as in tsseg-eval. At most 1, the value for equal
-    partitions; near 0 for random labels. Errors near boundaries cost less. O(n log n).
+    its true segment. The formula equals :func:`adjusted_rand_score` with weighted pairs, whose four
+    sums are truncated to integers as in tsseg-eval. At most 1, the value for equal partitions; near
+    0 for random labels. Errors near boundaries cost less. O(n log n).
 
     Parameters
     ----------

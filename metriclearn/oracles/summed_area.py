@@ -14,9 +14,9 @@ class SummedArea(BaseEstimator):
     """argmax ⟨A, M⟩ over segmentations, for any form, in O(T²) time and memory (Algorithm 1).
 
     The readable reference for :class:`~metriclearn.oracles.change_points.ChangePoints`, and the
-    oracle for a matrix of your own, kernels included. O(KT²) when K is given. The listing in the
-    paper mixes its indices; with block(s+1..u) the sum of A over a diagonal block, the recursion
-    is C(u) = max_s C(s) + block(s+1..u)/(u−s).
+    oracle for any matrix, kernels included. O(KT²) when K is given. The listing in the paper mixes
+    its indices; with block(s+1..u) the sum of A over a diagonal block, the recursion is C(u) =
+    max_s C(s) + block(s+1..u)/(u−s).
 
     Parameters
     ----------

@@ -58,8 +58,8 @@ class LowRankForm:
 
     Sums are of centered factors, so that an offset costs no digits: it adds T‖mean‖² to the value
     of a partition, whichever it is. ``at`` costs O(Tr) for general partitions and O(Kr) for
-    contiguous ones, ``matvec`` O(Trk); memory is that of Z. Z is given in one of three ways, and
-    the others are made of it when they are asked for.
+    contiguous ones, ``matvec`` O(Trk); memory is the memory of Z. Z is given in one of three ways,
+    and the others are made of it when they are asked for.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ class Samples:
     X : array (T, P), or what numpy makes one of when it is needed
         Observations; used centered, which changes no objective and keeps sums accurate.
     scale : array (P,), optional
-        What features are divided by. Of X and the divided X, none but X is kept.
+        What features are divided by. Only X is kept, not the divided X.
     truth : Partition, optional
         The labels N, where samples have no order.
 
@@ -448,7 +448,7 @@ def cumulative_sums(
     where rounding left some of a large mean: they stay as small as the data allow. A single
     precision sum has an error of 6e-8 times its size, which after 10⁷ samples is larger than what
     tells neighboring segments apart; a double precision one of 1e-16 times its size, so that
-    nothing has to be compensated. Memory 8(T+1)r bytes and that of a block.
+    nothing has to be compensated. Memory: 8(T+1)r bytes and one block.
 
     Parameters
     ----------

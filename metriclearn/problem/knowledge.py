@@ -174,7 +174,7 @@ class PartialPartition:
         self.labels: NDArray[np.int64] = _codes(labels, T)
 
         def around(t: Any) -> Region:
-            """A change at t; of the end of all samples nothing."""
+            """A change at t; no constraint if t is the end of all samples."""
             if not isinstance(t, numbers.Integral) or isinstance(t, bool):
                 raise TypeError
             return Region(t - 1, min(t + 1, T), AT_LEAST_ONE if t < T else NO_CHANGE)
@@ -254,7 +254,7 @@ class PartialPartition:
         return Partition(ends=ends) if known else None
 
     def within(self, start: int, stop: int) -> PartialPartition:
-        """What is known of X[start:stop] from annotations that lie inside."""
+        """The annotations that lie inside X[start:stop]."""
         inside = [
             Region(r.start - start, r.stop - start, r.kind)
             for r in self.constraints
@@ -466,7 +466,7 @@ def _conflict(facts: Sequence[_Fact], n_samples: int) -> list[_Fact]:
     while _feasible(needed, n_samples):
 
         def fails(last: int) -> bool:
-            """Whether no segmentation satisfies what is needed and the facts up to the last."""
+            """Whether no segmentation satisfies the needed facts and the rest up to the last."""
             return not _feasible(needed + rest[: last + 1], n_samples)  # noqa: B023
 
         first = bisect_left(range(len(rest)), True, key=fails)

@@ -102,7 +102,7 @@ class FrobeniusForm:
         return self.form.at(partition) + self.scale * _variable_part(partition, self.truth)
 
     def matvec(self, V: NDArray) -> NDArray:
-        """The action on (T, k) columns, O(Tk) more than that of A."""
+        """The action on (T, k) columns, O(Tk) more than for A."""
         change = self.truth.share[:, None] * V - self.truth.known_product(V)
         return self.form.matvec(V) + self.scale * change
 
@@ -189,7 +189,7 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
     table, slack = np.zeros((n_samples + 1, _N_COLUMNS)), np.zeros(n_samples + 1)
     table[:, _STRETCH_U] = n_samples + 1
     # A segment that begins and ends in different stretches pays until[u] + since[s]: the stretches
-    # in between are those ended by u less those ended by s, each charged 1 − 2.
+    # in between have ended by u but not by s; each is charged 1 − 2.
     whole = np.zeros(n_samples + 1)
     for start, ends in pieces.stretches:
         _fill_stretch(table, start, ends)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from metriclearn.problem.partition import Partition
 
 _BLOCK = 1 << 13  # rows
-_NEGLIGIBLE = 1e-13  # of the largest singular value: no direction is kept for it
+_NEGLIGIBLE = 1e-13  # share of the largest singular value below which directions are dropped
 
 
 class Subspace:
@@ -97,8 +97,8 @@ class Projector:
 
     What a spectral relaxation answers in place of a partition. Losses, joint features and risks
     use it as they use one: through its trace, ⟨M, N⟩ and roots of XᵀMX. Weights s and the filling
-    f are 1 or 0 except where eigenvalues tie at the cut: equal ones share what is left, so that
-    M does not depend on an arbitrary choice of eigenvectors.
+    f are 1 or 0 except where eigenvalues tie at the cut: equal ones share the remaining weight, so
+    that M does not depend on an arbitrary choice of eigenvectors.
 
     Parameters
     ----------

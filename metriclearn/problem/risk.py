@@ -193,7 +193,7 @@ class HingeShard:
                 samples.start = answer.factor
             answer_line = terms.line(samples, form, point.metric, answer)
             cached = self._lines.get(i)
-            if cached is None or cached.key != key:  # of data sets in memory the last is kept
+            if cached is None or cached.key != key:  # the last line of data sets in memory is kept
                 truth_form = form if touching is point else touching.form(samples)
                 rival = terms.oracle(truth_form, count, **warm) if terms.ramp else truth
                 cached = KeptLine(key, terms.line(samples, truth_form, touching.metric, rival))
@@ -387,7 +387,7 @@ class StructuredHinge:
 
 
 def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) -> CutMemory:
-    """Cuts of F with the completions of ``before``, made cuts of F with those of ``after``.
+    """Cuts of F under the completions of ``before``, made cuts of F with those of ``after``.
 
     Exact where the loss does not look at the completions: F changes by the linear functions
     s_w(H_i) − s_w(H′_i), and so do its minorants.

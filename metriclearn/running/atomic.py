@@ -95,7 +95,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A stream that becomes the file ``path`` once the block ends without an error.
 
-    Until then it is a hidden file ``.NAME.*.tmp`` beside it, locked while its writer lives. The
+    Until then it is a hidden file ``.NAME.*.tmp`` next to it, locked while its writer lives. The
     file of a killed writer is removed when a file of that name is written again.
 
     Raises
@@ -124,7 +124,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.replace(temporary, target)
     except OSError as error:
         if not error.strerror or error.filename not in (None, temporary):
-            raise  # of another file, which the block reads
+            raise  # size of another file, which the block reads
         raise OSError(
             f"{path} cannot be written: {error.strerror}; make room in {target.parent}, or choose "
             "a folder that can be written to."

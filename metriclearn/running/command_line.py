@@ -59,7 +59,7 @@ def command_line(
     main : function
         Its docstring is the help of the program.
     commands : sequence of functions
-        Those of the docstring of the module.
+        The commands that the module's docstring lists.
     version : str
     """
 

@@ -202,7 +202,7 @@ class DaskExecutor:
         retries: int = 5,
         patience: float = 60.0,
     ) -> None:
-        known = ("scatter", "scheduler_address")  # of a client, of a cluster
+        known = ("scatter", "scheduler_address")  # the attribute of a client, and of a cluster
         if not isinstance(client, str) and not any(hasattr(client, name) for name in known):
             raise ValueError(
                 "DaskExecutor needs a distributed.Client, a cluster or the address of a "
@@ -267,7 +267,7 @@ class DaskExecutor:
     def _ask(
         self, placed: list[_Placed], total: Any, function: Callable[..., Any], *arguments: Any
     ) -> list[Any]:
-        """The answers; those of one worker are one message, and sums come back over a tree."""
+        """The answers; requests to one worker are one message, and sums return over a tree."""
         # a long w travels once, and from worker to worker; a short one with every task
         sent = [
             self.client.scatter(argument, hash=False) if np.size(argument) >= 2**11 else argument

@@ -310,7 +310,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def needs(**rows: Needs) -> Callable[[Function], Function]:
-    """Let a function check its arguments by rows such as those of a table ``PARAMETERS``.
+    """Let a function check its arguments by rows as in a table ``PARAMETERS``.
 
     Arguments that are True or False by default must be one of the two, and some names are always
     checked.

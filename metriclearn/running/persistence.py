@@ -25,7 +25,7 @@ import metriclearn
 from metriclearn.running.atomic import replacing
 
 _FORMAT = 2
-_COMPOSED = (Pipeline, FeatureUnion)  # of scikit-learn, of estimators of metriclearn
+_COMPOSED = (Pipeline, FeatureUnion)  # names of scikit-learn's estimators, and of ours
 # records that format 1 wrote without their name: kind in the file -> name of the dataclass
 _RECORDS = {"trace": "Trace", "alternation": "AlternationTrace", "solution": "Solution"}
 # classes and attributes that older versions wrote under another name

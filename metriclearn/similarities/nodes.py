@@ -3,7 +3,7 @@
 A superpixel of n pixels is a node of size n. With E the T×S indicator of pixels in nodes, the
 matrix Ê = E Diag(n)^(-1/2) has orthonormal columns, and every partition of the nodes has the
 pixel matrix M = Ê M̃ Êᵀ with M̃ a projection of S×S. So traces and inner products of pixel matrices
-are those of Êᵀ(·)Ê, with no approximation: sizes enter M exactly.
+equal those for Êᵀ(·)Ê, with no approximation: sizes enter M exactly.
 
 Labels that are partly known enter the loss of
 :class:`~metriclearn.problem.losses.FrobeniusLoss` in the same way, with D the diagonal of labeled
@@ -26,7 +26,7 @@ from metriclearn.problem.forms import Form
 from metriclearn.problem.knowledge import PartialPartition
 from metriclearn.problem.partition import Partition
 
-_ITERATIONS = 100  # of kernel K-means at most; a few dozen are usual
+_ITERATIONS = 100  # passes of kernel K-means at most; a few dozen are usual
 
 
 @dataclass(eq=False)

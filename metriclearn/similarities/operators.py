@@ -1,7 +1,7 @@
 """Similarity matrices as operators: dense, in blocks, sparse or of low rank; and their forms.
 
 Every operator stands for A = Diag(r) W Diag(r), with r the square roots of the nodes' shares of
-the samples: the S×S matrix whose partitions are valued as those of the T×T matrix W/T.
+the samples: the S×S matrix that gives partitions the same value as the T×T matrix W/T.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from metriclearn.similarities.nodes import NodeLabels
 _SMALLEST_BLOCK = 32  # rows: with fewer, products with many vectors take longer
 _CACHED = 1 << 16  # entries of a block that stays in the cache
 _PAIRS = 1 << 16  # at a time
-_FLOOR = 1e-8  # of the largest: B^(1/2) has no derivative where an eigenvalue is 0
+_FLOOR = 1e-8  # share of the largest: B^(1/2) has no derivative where an eigenvalue is 0
 
 
 class Operator(ABC):

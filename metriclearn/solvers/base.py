@@ -1,7 +1,7 @@
 """What goes into a solver, what comes out, and the one loop of all solvers in between.
 
-A solver is asked a :class:`Problem`; its rounds are those of :class:`Iteration`, which keeps trace,
-checkpoint and callbacks, and :class:`Minimization`, which adds the best point and its bound.
+A solver is asked a :class:`Problem`; it inherits its rounds from :class:`Iteration`, which keeps
+trace, checkpoint and callbacks, and :class:`Minimization`, which adds the best point and its bound.
 """
 
 from __future__ import annotations
@@ -404,7 +404,7 @@ class Minimization(Iteration):
         cuts = self.risk(w)
         self.oracle_calls += len(cuts.values)
         value = cuts.mean + self.omega(w)
-        # Of a metric so large that its product with the slope may be rounding nothing is known.
+        # A metric so large that its product with the slope may be rounding proves nothing.
         rounding = ROUNDING * float(np.linalg.norm(cuts.slope) * np.linalg.norm(w))
         known = max(self.settings.tolerance, 1e-9) * self.scale
         if value < self.objective and rounding <= known:

@@ -109,7 +109,8 @@ class _Bundle(Minimization):
             )
         self.masses, warm = cuts.weights, self.problem.warm
         self.center, self.center_objective = start.copy(), self.objective
-        # no optimum has a larger trace than scale / slope: the steps that begin are small beside it
+        # No optimum has a larger trace than scale / slope: the first steps are small compared with
+        # it.
         if self.terms.curvature > 0:
             self.first_proximity = 0.5 * _PROXIMITY * self.terms.curvature
         else:
@@ -118,7 +119,7 @@ class _Bundle(Minimization):
         self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
         self.stretch = 0.0  # the master's solution, where the oracles are called
         self.units = np.ones_like(start)
-        self._factors: NDArray | None = None  # of the cuts, as far as they are known
+        self._factors: NDArray | None = None  # factors of the cuts, as far as they are known
         self.cuts = table_of(cuts, start)
         self.cuts["weight"] = cuts.weights
         self.archive = self.cuts[:0].copy()
@@ -141,7 +142,7 @@ class _Bundle(Minimization):
         open_share = (self.objective - self.lower_bound) / max(self.objective, 1e-300)
         self.stretch = min(self.stretch, _MOST_STRETCH * 2.0 ** np.frexp(open_share)[1])
         # a serious step, to which the center moves, brings a share of the descent that the model
-        # promised; ν falls after it, or where the model promises little beside the gap
+        # promised; ν falls after it, or if the model promises little compared with the gap
         descent = before - model
         serious = before - value >= 0.1 * max(descent, 0.0) and value < before
         held_back = self.solved_well and descent < 0.25 * (self.objective - self.lower_bound)

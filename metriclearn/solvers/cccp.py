@@ -108,7 +108,9 @@ class CCCP(ComponentParameters):
             return best, objectives
         rest = self.minimize(replace(problem, warm=best))
         before = best.trace.rows
-        after = rest.trace.rows + [0.0, 0.0, 1.0, 1.0, 0.0] * before[-1]  # seconds and calls go on
+        after = (
+            rest.trace.rows + [0.0, 0.0, 1.0, 1.0, 0.0] * before[-1]
+        )  # seconds and calls continue
         return replace(rest, trace=Trace.of(np.vstack([before, after]))), objectives
 
 

@@ -198,7 +198,7 @@ class DualMaster:
         H[np.diag_indices_from(H)] += 1e-10 * max(1e-300, float(np.mean(sizes)))
         c = gradient[chosen] + H @ a[chosen]
         groups = self.groups[chosen]
-        # the program gives the new weights of the chosen rows; those of all others become 0
+        # the program gives the new weights of the chosen rows; all others become 0
         for precision in (tolerance, 1e-3 * tolerance, 1e-6 * tolerance):
             direction = -a
             direction[chosen] += simplex_qp(H, c, groups, self.masses, precision)

@@ -246,9 +246,9 @@ def _psd_root(
 ) -> NDArray:
     """Root of the Jacobian of the projection on the PSD cone (Löwner's divided differences).
 
-    In the eigenbasis J multiplies entry (i, j) by 1 when both eigenvalues are positive, by
-    λ_i/(λ_i − λ_j) when only λ_i is, and by 0 when neither is: O(P²r) for each row, r = rank, or
-    O(P²q) for one with factors of rank q.
+    In the eigenbasis J multiplies entry (i, j) by 1 if both eigenvalues are positive, by λ_i/(λ_i −
+    λ_j) if only λ_i is, and else by 0. Cost: O(P²r) for each row, r = rank, or O(P²q) for one with
+    factors of rank q.
     """
     # two mixed pairs (i, j), (j, i) are one column, times √2; a pair of positive ones is two
     positive, P = values > 0, len(values)

@@ -158,7 +158,7 @@ class _Descent(Minimization):
         # the mean of the cuts met, and the sum of the steps that weigh them
         self.mean_offset, self.mean_slope = 0.0, np.zeros(len(start))
         self.total = 0.0
-        # of the iterates of the second half of the rounds, see step
+        # the iterates of the second half of the rounds, see step
         self.sum, self.sum_weight = np.zeros(len(start)), 0.0
         self.restart = 2
 

@@ -8,8 +8,8 @@ them), and s_w(M) = (1/T)[⟨A_w, M⟩ − λ Tr M] the score. Alternation minim
 over w = (B, λ) and the completions. ℓ(M, known) charges M only on labeled parts (for segmentations
 :class:`~metriclearn.problem.losses.KnownLoss`, for clusterings the rows of labeled samples,
 :class:`~metriclearn.problem.losses.FrobeniusLoss`), so missing labels cost nothing. On unlabeled
-parts the hinge only requires that H_i is as good as the best M. Given H, F is convex in w and is
-Eq. (9) when everything is known; given w, the best H_i is the partition of highest score that
+stretches the hinge only requires that H_i is as good as the best M. Given H, F is convex in w and
+is Eq. (9) when everything is known; given w, the best H_i is the partition of highest score that
 agrees with known_i. This is the concave-convex procedure for the latent structured hinge max_M [α ℓ
 + s_w(M)] − max_H s_w(H) (Yu & Joachims 2009), of which F is an upper bound.
 

@@ -53,8 +53,8 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     penalty) are within one standard error of the best setting in 3-fold cross-validation on the
     training parts of the synthetic sequences, HAPT and Gesture Phase:
     ``python -m experiments.run experiment=default_settings``, docs/results/default_settings.md.
-    With few, correlated features, such as those of HAPT, ``FullMetric()`` and
-    ``SquaredFrobenius(0.1)`` are better.
+    With few, correlated features, such as in HAPT, ``FullMetric()`` and ``SquaredFrobenius(0.1)``
+    are better.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class ChangePointMetricLearner(MahalanobisSegmenter, LargeMarginLearner):
     penalty_ : float or None
         λ; None after fitting with ``n_segments="given"``.
     feature_penalty_ : FeaturePenalty or None
-        What changes cost beside λ, with ``coef_``; None for other penalties.
+        The cost of changes in addition to λ, with ``coef_``; None for other penalties.
     completions_ : list of int arrays (T_i,), or None
         Partial labels, completed.
     alternation_ : AlternationTrace or None

@@ -277,11 +277,11 @@ class RecordingSegmenter(ComponentParameters):
         varies = np.ptp(rows, axis=0) > 0  # what does not may be too large to be squared
         rows = rows[:, varies]
         scaler = StandardScaler(with_mean=False).fit(rows)
-        with warnings.catch_warnings():  # of a label with one row only
+        with warnings.catch_warnings():  # for a label with one row only
             warnings.filterwarnings("ignore", "Only one sample", UserWarning)
             analysis.fit(scaler.transform(rows), names)
         weights, intercepts = analysis.coef_ / scaler.scale_, analysis.intercept_
-        if len(self.labels_) == 2:  # one score, that of the second label
+        if len(self.labels_) == 2:  # one score, for the second label
             weights, intercepts = np.vstack([-weights, weights]), np.append(-intercepts, intercepts)
         self.label_weights_[:, varies], self.label_intercepts_ = weights, intercepts
 

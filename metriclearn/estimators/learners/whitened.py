@@ -133,9 +133,9 @@ class WhitenedMetricLearner(MappedSegmenter):
 
     With W the whitening of the covariance within segments (RCA, directions ordered by how much
     they vary between segments), the metric is B = WᵀCW and C is learned with large margin. On
-    correlated features, such as those of sound and pictures, a regularized C near a multiple of
+    correlated features, such as features of sound and pictures, a regularized C near a multiple of
     the identity is a far better start than a regularized B: W removes variation that is unrelated
-    to the labels. Cost: O(P³) and that of the inner learner.
+    to the labels. Cost: O(P³) in addition to the inner learner.
 
     Parameters
     ----------
@@ -264,11 +264,11 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     margin. K-means looks for round clusters of one size. S within clusters (RCA's whitening,
     ``between=0``) provides them, and a strongly regularized C keeps the directions in which
     clusters differ, in proportion to how much they do; with the total covariance (``between=1``)
-    all those directions count alike, and the limit of strong regularization is near that of
+    all those directions count alike, and strong regularization has nearly the same limit as
     :class:`~metriclearn.baselines.ClosedFormMetric`. ``shrinkage=1`` is
     :class:`ClusteringMetricLearner` itself. The defaults had nearly the least loss on 60 small
     tables (docs/results/clustering_defaults.md); their local search depends slightly on the order
-    of the samples. Cost: O(TP² + P³) and that of the inner learner.
+    of the samples. Cost: O(TP² + P³) in addition to the inner learner.
 
     With ``toward`` = μ, C minimizes
 
@@ -277,8 +277,8 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
     where c = 2α Σ_i K_i / Σ_i ⟨Z_i Z_iᵀ, N_i⟩ over the mapped data sets Z_i is the multiple of the
     identity under which the truth scores as much as the loss of what shares nothing with it, and h
     the mean of K_i/T_i, the unit of the hinge. Whatever the units and the number of samples, a
-    large μ gives the metric WᵀW itself, that of RCA or of a ``reference``. Such a metric has the
-    directions in which the training clusters do not differ, too, which others may need.
+    large μ gives the metric WᵀW itself, the metric of RCA or of a ``reference``. Such a metric has
+    the directions in which the training clusters do not differ, too, which others may need.
 
     Parameters
     ----------

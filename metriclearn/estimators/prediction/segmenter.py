@@ -284,8 +284,7 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
     def fit_states(
         self, X: Any, y: Any, metric: MetricEstimator | None = None, named: bool = True
     ) -> Self:
-        """Learn from labels that come back what :meth:`predict_states` calls segments.
-
+        """Learn from recurring labels the names by which :meth:`predict_states` calls segments.
         Segmentations are learned with every run of equal labels as a separate segment, because the
         search for change-points returns only contiguous segments. Here equal labels are one cluster
         wherever they stand.
@@ -296,8 +295,8 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         y : (T,) labels for each of them, −1 where unknown
         metric : estimator with ``components_``, optional
             Learns the metric of states: ``ClusteringMetricLearner()`` minimizes the hinge of the
-            same loss over partitions in which labels come back. By default states have the metric
-            of the segments.
+            same loss over partitions in which labels recur. By default states have the metric of
+            the segments.
         named : bool
             Whether a label means the same in all data sets. If not, the penalty of a state is
             learned, at which the labeled segments of each are clustered with the least mean loss.
@@ -331,8 +330,8 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
 
         With ``n_states``, K-means of the segments of each data set, weighed by their lengths.
         Without, the name of the nearest state where :meth:`fit_states` has learned names; else
-        DP-means with the penalty of a state that it has learned, or with that of a segment: a state
-        more then has to pay as much as a change-point.
+        DP-means. Its penalty of a state is the learned one, or the penalty of a segment: one more
+        state then costs as much as a change-point.
 
         Parameters
         ----------
@@ -364,8 +363,8 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Minus the mean loss ℓ = ‖M − N‖²_F / T against the labels, at best 0.
 
-        With ``n_segments="given"`` the numbers of segments are those of y. Partial labels count
-        where something is known, see :class:`~metriclearn.problem.losses.KnownLoss`.
+        With ``n_segments="given"`` the numbers of segments come from y. Partial labels count where
+        something is known, see :class:`~metriclearn.problem.losses.KnownLoss`.
         """
         data = self.read_data(X)
         who = type(self).__name__

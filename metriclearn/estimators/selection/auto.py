@@ -156,8 +156,9 @@ def auto_metric_learner(
     families : mapping of names to Family
     seconds : float
         For everything. After two thirds of them no further candidate is begun, the first one always
-        is, and every fit stops after a twentieth. What is left out is told in ``choice_``, what was
-        stopped in ``solution_``: with enough seconds the result is the same on every machine.
+        is, and every fit stops after a twentieth. ``choice_`` lists the candidates that were left
+        out, ``solution_`` shows a stopped fit. With enough seconds the result is the same on every
+        machine.
     n_folds : int ≥ 2
         At most one for each group.
 
