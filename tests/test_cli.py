@@ -203,7 +203,7 @@ def test_columns_of_tables_are_named(tmp_path: Path, capsys: pytest.CaptureFixtu
     for other in set(folder.iterdir()) - {file}:
         other.unlink()
     run(*fit, "--time", "level", "--ignore", "who", "stamp")
-    assert "rows are 1 to 21 s apart by column 'level'" in capsys.readouterr().err
+    assert "Rows are 1 to 21 s apart by column 'level'" in capsys.readouterr().err
 
 
 def test_tables_of_features_beside_a_table_of_segments(

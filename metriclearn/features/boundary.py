@@ -1,4 +1,4 @@
-"""What tells the two sides of a position apart: statistics of windows left and right of it."""
+"""Features of possible change-points: statistics of windows left and right of a position."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from metriclearn.running.parameters import either, needs, number, real_array, se
 class BoundaryFeatures(StatelessTransformer):
     """Differences of window statistics left and right of every position, at several scales.
 
-    With the h samples before a position and the h samples from it on (fewer near the ends), of
-    every column divided by its standard deviation σ over the sequence,
+    The windows are the h samples before a position and the h samples from it on (fewer near the
+    ends). Every column is first divided by its standard deviation σ over the sequence. Then
 
         mean       √(n/P Σ_p (m′_p − m_p)²),        1/n = 1/n_left + 1/n_right,
         deviation  √(1/P Σ_p (log s′_p − log s_p)²),
 
-    with m, m′ the means and s² = (Σ (x − m)² + 1)/(h + 1) the variances of both windows, as if
-    there were one sample more at the distance σ: large at a change of level, or of spread, and of
-    noise alone about the same everywhere.
+    with m, m′ the means and s² = (Σ (x − m)² + 1)/(h + 1) the variances of the windows, each
+    regularized by one more sample at distance σ. The features are large at a change of level or
+    of spread; noise alone gives similar values everywhere.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ class BoundaryFeatures(StatelessTransformer):
     Raises
     ------
     ValueError
-        For names, windows or sequences that cannot be used.
+        For invalid names, windows or sequences.
 
     See Also
     --------
-    FeaturePenalty : the penalty of a change that depends on them.
+    FeaturePenalty : a penalty of changes that depends on these features.
 
     Examples
     --------
@@ -64,8 +64,8 @@ class BoundaryFeatures(StatelessTransformer):
     def transform(self, X: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
         """Features of N sequences (T_i, P), each (T_i+1, q), O(T P) for each window.
 
-        Columns are the statistics of the first window, then of the next; rows 0 and T, where there
-        is no sample on one side, are 0.
+        Columns are the statistics of the first window, then of the next. Rows 0 and T are 0,
+        because one of their windows is empty.
         """
         return [self._rows(real_array("BoundaryFeatures", "a sequence", one)) for one in X]
 

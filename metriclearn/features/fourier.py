@@ -1,4 +1,4 @@
-"""Random Fourier features: kernels of a learned metric by an explicit map of finite dimension.
+"""Random Fourier features: an explicit finite-dimensional map for kernels of a learned metric.
 
 k(x − y) ≈ φ(x)ᵀφ(y) with φ_j(x) = √(2/D) cos(ω_jᵀx + u_j); a kernel machine is a linear SVM
 on φ (A. Rahimi & B. Recht, Random features for large-scale kernel machines, NIPS 2007).
@@ -48,9 +48,9 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     """Explicit features whose inner products approximate a kernel of a Mahalanobis distance.
 
     With r² = γ (x−y)ᵀB(x−y): "gaussian" is exp(−r²), "laplacian" exp(−r), "cauchy" 1/(1 + r²).
-    All are mixtures of Gaussians, so ω = √(2γt) L g with B = LLᵀ, g standard normal and t = 1,
-    1/(2h²) (h standard normal) or exponential: only the distribution of the scale t differs. The
-    error of one kernel value is O(1/√D), at most √(1/D) in standard deviation.
+    All are mixtures of Gaussians: ω = √(2γt) L g with B = LLᵀ and g standard normal. The scale t
+    is 1, 1/(2h²) (h standard normal) or exponential. The error of one kernel value is O(1/√D), at
+    most √(1/D) in standard deviation.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         D.
     kernel : "gaussian", "laplacian" or "cauchy"
     metric : None, (d, d) matrix B, (d,) weights, or an object with ``get_mahalanobis_matrix``
-        Identity by default; a fitted metric learner works.
+        Identity by default. A fitted metric learner has this method.
     gamma : float > 0
         Scale γ of the squared distance.
     random_state : int, RandomState or None
@@ -90,7 +90,7 @@ class RandomFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         random = check_random_state(self.random_state)
         directions = random.normal(size=(self.n_components, X.shape[1]))
         size = self.n_components
-        mixture = np.ones(size)  # squared scales t of the Gaussians that make up the kernel
+        mixture = np.ones(size)  # scales t of the Gaussians in the mixture
         if self.kernel == "laplacian":
             mixture = 0.5 / random.normal(size=size) ** 2
         elif self.kernel == "cauchy":
@@ -122,7 +122,7 @@ def kernel_machine(
     """A kernel machine: random Fourier features, then a linear SVM.
 
     The SVM minimizes ½‖w‖² + C Σ ξ with a free intercept (scikit-learn's LinearSVC would penalize
-    the intercept). All other parameters are those of :class:`RandomFourierFeatures`.
+    the intercept). See :class:`RandomFourierFeatures` for the other parameters.
     """
     features = RandomFourierFeatures(
         n_components, kernel=kernel, metric=metric, gamma=gamma, random_state=random_state
@@ -141,10 +141,9 @@ class PrimalSolution(NamedTuple):
 def primal_svm(features: ArrayLike, y: ArrayLike, C: float = 1.0) -> PrimalSolution:
     """Solution of the primal SVM, min ½‖w‖² + C Σ ξ with a free intercept, to rounding.
 
-    scikit-learn's SVC finds the support vectors (its w is good to about 1e-8); the optimality
+    scikit-learn's SVC finds the support vectors (its w is good to about 1e-8). The optimality
     conditions on them are then solved as a linear system. w is unique, the intercept may not be.
-    Where labels are random its steps would not end: it stops after a million of them, with a
-    ConvergenceWarning.
+    SVC stops after a million steps with a ConvergenceWarning, as on random labels.
 
     Parameters
     ----------
@@ -163,7 +162,7 @@ def primal_svm(features: ArrayLike, y: ArrayLike, C: float = 1.0) -> PrimalSolut
 
 
 def _polished(phi: NDArray, signs: NDArray, C: float, duals: NDArray) -> NDArray[np.float64]:
-    """w = Σ α_i y_i φ_i with α solved for on the vectors exactly at the margin."""
+    """w = Σ α_i y_i φ_i, with α from a linear system over the vectors exactly at the margin."""
     bounded = duals > C * (1 - 1e-6)
     free = (duals > C * 1e-6) & (duals < C * (1 - 1e-6))
     fixed = C * signs[bounded] @ phi[bounded]
@@ -180,7 +179,7 @@ def _polished(phi: NDArray, signs: NDArray, C: float, duals: NDArray) -> NDArray
 
 def _solution(phi: NDArray, signs: NDArray, C: float, w: NDArray) -> PrimalSolution:
     scores = phi @ w
-    # Σ ξ is piecewise linear in b; its slope rises from −n₊ by one at every y_i − wᵀφ_i
+    # Σ ξ is piecewise linear in b: its slope starts at −n₊ and rises by one at every y_i − wᵀφ_i
     kinks = np.sort(signs - scores)
     positive = int(np.sum(signs > 0))
     low, high = float(kinks[positive - 1]), float(kinks[positive])

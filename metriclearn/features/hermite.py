@@ -1,7 +1,7 @@
-"""Hermite moments: features whose mean tells distributions apart; smoothing and thresholds.
+"""Hermite moments: features whose means distinguish distributions; smoothing and thresholds.
 
-A change of distribution of x becomes a change of mean of h_1(x), h_2(x), … (Lajugie, Arlot & Bach,
-section 5.3): powers of x would do as well, but grow without bound.
+A change of the distribution of x changes the means of h_1(x), h_2(x), … (Lajugie, Arlot & Bach,
+section 5.3). So it does for powers of x, but these are unbounded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from metriclearn.running.components import ComponentParameters
-from metriclearn.running.parameters import Needs, check_parameters, either, number, real_array
+from metriclearn.running.parameters import (
+    Needs,
+    check_parameters,
+    either,
+    needs,
+    number,
+    real_array,
+)
 
 _LARGE = 1e100  # rescale the recurrence beyond it
 _FAR = 1e9  # any function of an order below 1e17 is 0 there
@@ -28,6 +35,7 @@ Scale = Literal["robust", "noise", "standard"]
 Normalization = Literal["orthonormal", "paper"]
 
 
+@needs(n_functions=number(1, whole=True), normalization=either("orthonormal", "paper"))
 def hermite_functions(
     x: ArrayLike, n_functions: int, normalization: Normalization = "orthonormal"
 ) -> NDArray[np.float64]:
@@ -35,22 +43,17 @@ def hermite_functions(
 
     "orthonormal": h_i(x) = H_i(x) e^{−x²/2} / √(2^i i! √π) with the physicists' polynomials, so
     that ∫ h_i h_j = δ_ij. "paper": 2 √(2^i π i!) · 2^{i/2} He_i(x) e^{−x²/2} with the
-    probabilists' polynomials, as section 5.3 writes it (σ = 1): not orthogonal, and beyond the
-    largest floating-point number from i of about 110 on. Both by a three-term recurrence with the
-    exponential kept apart, so that neither |x| nor i makes it overflow or lose the function to
-    an underflow at its start.
+    probabilists' polynomials, as in section 5.3 (σ = 1). These are not orthogonal, and overflow
+    from i of about 110 on. Both are computed by a three-term recurrence with a separate exponent,
+    so that neither large |x| nor large i leads to overflow or underflow.
 
     Raises
     ------
     ValueError
-        If ``n_functions`` is not positive, x not finite, the normalization unknown, or the
-        paper's constant too large to be represented.
+        If ``n_functions`` is not positive, x is not finite, the normalization is unknown, or the
+        paper's constant overflows.
     """
-    who = "hermite_functions"
-    number(1, whole=True).check(who, "n_functions", n_functions)
-    either("orthonormal", "paper").check(who, "normalization", normalization)
-    values: NDArray[np.float64] = real_array(who, "x", x, None, allow=("empty",))
-    x = np.clip(values, -_FAR, _FAR)
+    x = np.clip(real_array("hermite_functions", "x", x, None, allow=("empty",)), -_FAR, _FAR)
     orthonormal = normalization == "orthonormal"
     functions = np.empty((*x.shape, n_functions))
     before, now = np.zeros_like(x), np.full_like(x, np.pi**-0.25 if orthonormal else 1.0)
@@ -68,7 +71,7 @@ def hermite_functions(
         exponent = exponent + np.where(large, np.log(_LARGE), 0.0)
     if not np.all(np.isfinite(functions)):
         raise ValueError(
-            "hermite_functions cannot represent the paper's constants of so high an order; use "
+            "hermite_functions overflows for the paper's constants of this order; use "
             "normalization='orthonormal' or fewer functions."
         )
     return functions
@@ -82,7 +85,7 @@ def robust_scale(X: NDArray) -> NDArray[np.float64]:
 def noise_scale(X: NDArray) -> NDArray[np.float64]:
     """Standard deviation of the noise around a piecewise constant signal, (T, P) -> (P,).
 
-    From the median absolute difference of neighbors, which changes touch in a few places only.
+    From the median absolute difference of neighbors, which few changes hardly affect.
     """
     if len(X) < 2:
         return np.zeros(X.shape[1])
@@ -90,9 +93,9 @@ def noise_scale(X: NDArray) -> NDArray[np.float64]:
 
 
 def binary_exponents(X: NDArray) -> NDArray[np.int64]:
-    """Of the largest magnitude in every column: |X| · 2^−e < 1, (T, P) -> (P,).
+    """Smallest e with |X| · 2^−e < 1 in every column, (T, P) -> (P,).
 
-    Such a change of units is exact, and keeps squares and differences of huge values in range.
+    Scaling by 2^−e is exact, and keeps squares and differences of huge values in range.
     """
     return np.frexp(np.max(np.abs(X), axis=0))[1].astype(np.int64)
 
@@ -103,8 +106,8 @@ _SCALES = {"robust": robust_scale, "noise": noise_scale, "standard": lambda X: n
 def series_scale(X: NDArray, scale: Scale) -> NDArray[np.float64]:
     """σ of every column, (T, P) -> (P,), always positive.
 
-    Where more than half of the values are equal, so that a median is 0, the next of the three
-    scales that is not takes its place, and 1 for a constant column.
+    If more than half of the values are equal, a median may be 0; then σ is the first positive one
+    of the other scales. A constant column has σ = 1.
     """
     sigma = _SCALES[scale](X)
     for other in ("robust", "standard"):
@@ -132,7 +135,7 @@ class _PerSeries(TransformerMixin, ComponentParameters, ABC):
         return self._features(self._read(X, False))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """``hermite1_COLUMN``, ``hermite2_COLUMN``, … column by column; so for all of these."""
+        """Names such as ``hermite1_COLUMN``, ``hermite2_COLUMN``, …, column by column."""
         check_is_fitted(self)
         columns = _check_feature_names_in(self, input_features)
         names = self._names()
@@ -158,7 +161,7 @@ _ODD = Needs(
 
 
 def _is_list(X: Any) -> bool:
-    """Whether X is several series and not the rows of one."""
+    """Whether X is a list of series, not the rows of one."""
     return isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
 
 
@@ -169,31 +172,31 @@ class HermiteMoments(_PerSeries):
     u = (x − median) / (width · σ), and every column p gives h_1(u_p) … h_n(u_p): the "robust
     Hermite moments" of section 5.3, bounded however large x is. A constant column gives the
     values at u = 0. A *learned full metric* on them is a learned nonlinear transformation of x:
-    for B = aaᵀ the signal that is segmented is Σ a_i h_i(x).
+    for B = aaᵀ the segmented signal is Σ a_i h_i(x).
 
     Parameters
     ----------
     n_moments : int
         n.
     scale : "robust", "noise", "standard" or float > 0
-        σ of every series: 1.4826 · median absolute deviation; the same of the differences of
-        neighbors, over √2 (changes do not inflate it); the standard deviation; or a number in
-        units of the data, which then is centered at 0.
+        σ of every series. "robust": 1.4826 · median absolute deviation. "noise": 1.4826 · median
+        absolute difference of neighbors / √2, which changes do not inflate. "standard": standard
+        deviation. A number is in units of the data; the data are then not centered.
     normalization : "orthonormal" or "paper"
         See :func:`hermite_functions`.
     width : float > 0
-        Widens σ: beyond √(2n+1) · width · σ from the median all functions fade to 0, so larger
-        deviations are no longer distinguished.
+        Multiplies σ. Beyond √(2n+1) · width · σ from the median all functions fade to 0, so larger
+        deviations look alike.
 
     Attributes
     ----------
     n_features_in_ : int
-        P; ``feature_names_in_`` too where the data had column names.
+        P. Data with column names also set ``feature_names_in_``.
 
     Raises
     ------
     ValueError
-        For parameters, data or labels that cannot be used, and for predictions before ``fit``.
+        For invalid parameters or data, and for ``transform`` before ``fit``.
 
     Examples
     --------
@@ -232,17 +235,17 @@ class HermiteMoments(_PerSeries):
 
 @dataclass(eq=False, repr=False)
 class SlidingMoments(_PerSeries):
-    """Median in a sliding window: signals without single outliers, in units of their noise level.
+    """Median in a sliding window, which removes single outliers; optionally in units of noise.
 
     Column p becomes its moving median over ``window`` samples, minus the moving median over
-    ``trend`` samples where that is given (slow waves are no changes), with the ends of the series
-    repeated. With a ``scale`` the column's median is subtracted and the rest divided by the scale
-    of the column *before* smoothing. O(T window) time.
+    ``trend`` samples if given, which removes slow waves. End values are repeated. With a ``scale``
+    the column's median is subtracted, and the result is divided by the scale of the column
+    *before* smoothing. O(T window) time.
 
     Parameters
     ----------
     window : int
-        Odd number of samples; a lone outlier vanishes from 3 on, two neighbors from 5 on.
+        Odd number of samples; 3 or more remove a single outlier, 5 or more two neighbors.
     trend : int, optional
         Odd and larger than ``window``.
     scale : "robust", "noise", "standard" or None
@@ -264,7 +267,7 @@ class SlidingMoments(_PerSeries):
         check_parameters(self)
         if self.trend is not None and self.trend <= self.window:
             raise ValueError(
-                f"SlidingMoments needs an odd trend above the window of {self.window} samples, got "
+                f"SlidingMoments needs a trend above the window of {self.window} samples, got "
                 f"{self.trend}."
             )
         return super().fit(X)
@@ -286,8 +289,8 @@ class SlidingMoments(_PerSeries):
             values = np.ldexp(smooth, exponents)
         if not np.all(np.isfinite(values)):
             raise ValueError(
-                "SlidingMoments needs smaller values to subtract a trend, got some of up to "
-                f"2^{exponents.max()}; give a scale, or divide them."
+                "SlidingMoments needs smaller values to subtract a trend, got values up to "
+                f"2^{exponents.max()}; set a scale, or divide them."
             )
         return values
 
@@ -296,19 +299,19 @@ class SlidingMoments(_PerSeries):
 class SoftThresholds(_PerSeries):
     """sign(x) · (|x| − t)₊ of every column, for several thresholds t.
 
-    What exceeds t: deviations below it, such as slow waves, vanish. A nonnegative combination is a
-    piecewise linear transformation of x that grows faster the larger |x| is, so a learned metric on
-    these features weighs the size of a change against its length.
+    Deviations below t, such as slow waves, vanish. A nonnegative combination of these features is a
+    piecewise linear function of x that is steeper for larger |x|. A learned metric on them thus
+    weighs the size of a change against its length.
 
-    With a ``saturation`` s the excess e = (|x| − t)₊ becomes s·log(1 + e/s), which is e where e is
-    small and grows as its logarithm beyond s: far outliers, and the largest changes, count less.
+    With a ``saturation`` s the excess e = (|x| − t)₊ becomes s·log(1 + e/s): about e if e is small,
+    and logarithmic beyond s, so that far outliers and the largest changes count less.
 
     Parameters
     ----------
     thresholds : sequence of float ≥ 0
-        In units of x; 0 is x itself.
+        In units of x; 0 gives x.
     saturation : float > 0, optional
-        In units of x; None keeps the excess as it is.
+        In units of x; None means no saturation.
     """
 
     PARAMETERS: ClassVar = {

@@ -1,4 +1,4 @@
-"""What all extractors share: files in, one array per file out, named columns, a rate."""
+"""Extractors: files in, one array per file out, with named columns and a rate."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from metriclearn.features.stateless import StatelessTransformer
 class RecordingTransformer(StatelessTransformer, ABC):
     """A transformer of recordings: paths -> list of (T_i, P) arrays, ``rate`` rows per second.
 
-    Nothing is learned, so ``transform`` works without ``fit``. Subclasses have ``rate``, and
-    compute one file in :meth:`extract` and the names of the columns in
-    :meth:`get_feature_names_out`.
+    ``transform`` works without ``fit``. Subclasses have ``rate``, compute the features of one file
+    in :meth:`extract` and name the columns in :meth:`get_feature_names_out`.
     """
 
     rate: float
@@ -34,7 +33,7 @@ class RecordingTransformer(StatelessTransformer, ABC):
         """Names of the P columns; ``input_features`` is not used."""
 
     def transform(self, X: Any) -> Any:
-        """Features of every file of a list, or of one path: row t is for seconds t/rate on."""
+        """Features of one path or of every path in a list; row t begins at second t/rate."""
         if isinstance(X, (str, os.PathLike)):
             return self.extract(X)
         files = list(X)
@@ -44,21 +43,20 @@ class RecordingTransformer(StatelessTransformer, ABC):
 
 @dataclass(eq=False, repr=False)
 class JoinedFeatures(RecordingTransformer):
-    """Several extractors side by side: the columns of all, for the audio *and* the pictures.
+    """The columns of several extractors together, such as of audio *and* pictures.
 
-    The shortest one sets the number of rows; tracks of one recording may end up to ``slack`` rows
-    apart.
+    The shortest track sets the number of rows.
 
     Parameters
     ----------
     extractors : sequence of extractors of the same ``rate``
     slack : int
-        Rows that the longest may have more than the shortest.
+        Largest difference in rows between the longest and the shortest track.
 
     Raises
     ------
     ValueError
-        If rates or numbers of rows differ by more than ``slack``.
+        If rates differ, or numbers of rows differ by more than ``slack``.
 
     See Also
     --------
@@ -99,8 +97,8 @@ class JoinedFeatures(RecordingTransformer):
         lengths = [len(array) for array in arrays]
         if max(lengths) - min(lengths) > self.slack:
             raise ValueError(
-                f"{os.fspath(path)!r} needs tracks of one length, got {lengths} rows of features; "
-                "cut the file, or raise slack to use the common part."
+                f"{os.fspath(path)!r} needs equally long tracks, got {lengths} rows; cut the file, "
+                "or raise slack to use the common part."
             )
         return np.hstack([array[: min(lengths)] for array in arrays])
 
@@ -110,23 +108,23 @@ class JoinedFeatures(RecordingTransformer):
 
 
 class StandardizedRecordings(StatelessTransformer):
-    """Every column divided by its standard deviation within its own recording, mean taken off.
+    """Every column of a recording, minus its mean, divided by its standard deviation.
 
-    Makes recordings of other microphones, levels and cameras comparable. A constant column of a
-    recording becomes zero. There is no fitted state: every recording has a separate scale. O(T P).
+    This makes recordings by different microphones and cameras comparable. A constant column
+    becomes zero. Nothing is fitted: every recording has a separate scale. O(TP).
     """
 
     def transform(self, X: Any) -> Any:
-        """List of (T_i, P) arrays, or one, standardized."""
+        """One (T, P) array, or a list of them, standardized."""
         if not hasattr(X, "ndim") or X.ndim != 2:
             return [self.transform(np.asarray(array)) for array in X]
         X = np.asarray(X, dtype=np.float64)
         centered = X - X.mean(axis=0)
         scale = centered.std(axis=0)
-        # rounding leaves constants with a spread of some 1e-16 of their size
+        # rounding leaves constant columns a deviation of about 1e-16 of their size
         constant = scale <= 1e-9 * np.maximum(np.abs(X).max(axis=0), 1e-9)
         return np.where(constant, 0.0, centered / np.where(constant, 1.0, scale))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> ArrayLike | None:
-        """The names that came in."""
+        """The input names."""
         return input_features

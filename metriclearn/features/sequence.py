@@ -1,4 +1,4 @@
-"""Numbers that describe a whole sequence: its length, its noise, how far it spreads."""
+"""Features of a whole sequence: its length, noise and spread."""
 
 from __future__ import annotations
 
@@ -17,16 +17,12 @@ _FLOOR = 1e-12  # relative to the largest value: keeps logarithms of constants f
 
 
 def _log(scale: Callable[[NDArray], NDArray], X: NDArray) -> float:
-    """Mean over columns of the logarithm of their scale, floored."""
+    """Mean over columns of the logarithm of their scale, bounded below."""
     exponents = binary_exponents(X)
     Z = np.ldexp(X, -exponents)
     largest = np.max(np.abs(Z), axis=0)
     floor = _FLOOR * np.where(largest > 0, largest, 1.0)
     return float(np.mean(np.log(np.maximum(scale(Z), floor)) + np.log(2.0) * exponents))
-
-
-def _step_deviation(X: NDArray) -> NDArray:
-    return np.std(np.diff(X, axis=0, prepend=X[:1]), axis=0)
 
 
 SEQUENCE_FEATURES: dict[str, Callable[[NDArray], float]] = {
@@ -35,7 +31,9 @@ SEQUENCE_FEATURES: dict[str, Callable[[NDArray], float]] = {
     "log_noise": lambda X: _log(noise_scale, X),
     "log_spread": lambda X: _log(robust_scale, X),
     "log_deviation": lambda X: _log(lambda Z: np.std(Z, axis=0), X),
-    "log_step_deviation": lambda X: _log(_step_deviation, X),
+    "log_step_deviation": lambda X: _log(
+        lambda Z: np.std(np.diff(Z, axis=0, prepend=Z[:1]), axis=0), X
+    ),
     "log_range": lambda X: _log(lambda Z: np.ptp(Z, axis=0), X),
 }
 
@@ -44,21 +42,21 @@ SEQUENCE_FEATURES: dict[str, Callable[[NDArray], float]] = {
 class SequenceFeatures(StatelessTransformer):
     """One row of features per sequence, for a penalty that depends on the sequence.
 
-    Every scale is a natural logarithm, averaged over columns, so that a penalty that is
-    log-linear in them is a product of powers: σ² log T, the BIC, is one of them.
+    Every scale is a natural logarithm, averaged over columns. A log-linear penalty is then a
+    product of powers, such as σ² log T, the BIC.
 
     Parameters
     ----------
     names : sequence of str
         Among ``log_length``, ``log_log_length``, ``log_noise`` (median absolute difference of
-        neighbors, scaled to a standard deviation), ``log_spread`` (the same of the median
-        absolute deviation), ``log_deviation`` and ``log_step_deviation`` (standard deviation of
+        neighbors, scaled to a standard deviation), ``log_spread`` (median absolute deviation,
+        scaled likewise), ``log_deviation`` and ``log_step_deviation`` (standard deviation of
         the values, and of the steps), ``log_range``. Empty for a constant penalty.
 
     Raises
     ------
     ValueError
-        For names, windows or sequences that cannot be used.
+        For invalid names or sequences.
 
     References
     ----------
@@ -96,5 +94,5 @@ class SequenceFeatures(StatelessTransformer):
         return np.array(rows, dtype=np.float64).reshape(len(arrays), len(self.names))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """Names of the features of a sequence, one for every column that transform gives."""
+        """Names of the features, one per column."""
         return np.array(list(self.names), dtype=object)

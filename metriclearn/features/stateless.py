@@ -1,4 +1,4 @@
-"""What transformers that learn nothing share: fit checks parameters, transform needs no fit."""
+"""Base of transformers that learn nothing: fit checks parameters, transform needs no fit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Descriptor(Protocol):
 class StatelessTransformer(  # type: ignore[call-arg]
     TransformerMixin, ComponentParameters, auto_wrap_output_keys=None
 ):
-    """A transformer that learns nothing, so that ``transform`` works without ``fit``."""
+    """A transformer that learns nothing: ``transform`` works without ``fit``."""
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Check the parameters; nothing is learned."""

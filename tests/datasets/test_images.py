@@ -58,7 +58,7 @@ def test_missing_and_wrong_files_are_named(folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"missing for \['owl'\]"):
         load_images(photos, masks, names=["owl"])
     (photos / "emu.png").write_bytes((photos / "dog.png").read_bytes())
-    with pytest.raises(FileNotFoundError, match=r"image 'emu'.*emu\.png"):
+    with pytest.raises(FileNotFoundError, match=r"missing for \['emu'\]"):
         load_images(photos, masks)
     Image.fromarray(np.zeros((3, 3), dtype=np.uint8)).save(masks / "emu.png")
     with pytest.raises(ValueError, match=r"\[\(3, 3\)\] for 'emu' of \(6, 8\)"):

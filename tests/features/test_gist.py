@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from metriclearn.features.media.gist import Gist, gabor_bank, gray, prefilter
+from metriclearn.features.media.gist import Gist, gray, prefilter
 
 
 def reference(picture: np.ndarray, orientations: tuple[int, ...], blocks: int) -> np.ndarray:
@@ -49,30 +49,6 @@ def test_equals_the_definition(orientations: tuple[int, ...], blocks: int) -> No
     expected = [reference(picture, orientations, blocks) for picture in pictures]
     assert found.shape == (3, sum(orientations) * blocks**2)
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5)
-
-
-def test_a_grating_answers_in_its_orientation_and_cell() -> None:
-    y, x = np.mgrid[0:64, 0:64]
-    waves = 128 + 100 * np.sin(2 * np.pi * x * 10 / 64)
-    gist = Gist((4,), blocks=2, size=64)
-    names = gist.get_feature_names_out().tolist()
-    across = gist.transform([waves])[0].reshape(4, 4).mean(axis=1)
-    down = gist.transform([waves.T])[0].reshape(4, 4).mean(axis=1)
-    assert names[:2] == ["gist_s0_o0_r0_c0", "gist_s0_o0_r0_c1"]
-    assert across.argmax() == 0
-    assert down.argmax() == 2
-    half = np.where(y < 32, waves, 128.0)
-    cells = gist.transform([half])[0].reshape(4, 2, 2)[0]
-    assert cells[0].min() > 3 * cells[1].max()
-
-
-def test_bank_peaks_at_its_frequency() -> None:
-    bank = gabor_bank((4, 4), 96)
-    assert bank.shape == (8, 96, 96)
-    for scale in range(2):
-        row, column = np.unravel_index(bank[4 * scale].argmax(), (96, 96))
-        assert row == 0
-        assert abs(column - 96 * 0.3 / 1.85**scale) <= 0.5
 
 
 def test_constant_picture_has_no_energy_and_contrast_hardly_matters() -> None:

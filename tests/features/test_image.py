@@ -62,12 +62,6 @@ def test_nodes_cover_the_image(segmenter: object) -> None:
     assert np.all(np.isfinite(nodes.features))
 
 
-def test_superpixels_respect_a_clear_edge() -> None:
-    nodes = ImageFeatures(Superpixels(40)).nodes(two_halves())
-    left = np.bincount(nodes.segments[:, :30].ravel(), minlength=len(nodes.sizes))
-    assert np.all((left == 0) | (left == nodes.sizes))
-
-
 def test_gradient_is_at_the_edge_in_lightness_per_pixel() -> None:
     ramp = np.repeat(np.linspace(0.2, 0.8, 60)[None, :, None], 40, axis=0).repeat(3, axis=2)
     pictured = ImageFeatures(PixelBlocks(100), (GradientEnergy((2.0,)), Color())).nodes(ramp)

@@ -83,7 +83,7 @@ def test_streams_of_different_rate_or_length_are_refused(tmp_path: Path) -> None
         _ = JoinedFeatures([AudioFeatures(1.0), VideoFeatures(2.0)]).rate
     path = steady(tmp_path / "c.mp4", 90, melody(2.0))
     streams = JoinedFeatures([AudioFeatures(1.0), VideoFeatures(1.0, (ColorHistogram(2),))])
-    with pytest.raises(ValueError, match="tracks of one length"):
+    with pytest.raises(ValueError, match="equally long tracks"):
         streams.extract(path)
 
 

@@ -1,8 +1,7 @@
-"""Audio features at a frame rate: MFCC and companions of short frames, their mean and deviation.
+"""Audio features at a fixed rate: mean and deviation of MFCC and other descriptors of frames.
 
 The audio stream of Lajugie, Arlot & Bach, section 6.1: MFCC aggregated every second. Files are
-streamed, so memory does not grow with their length, and the result does not depend on how they
-are cut into blocks.
+read in blocks, whose size does not change the result.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,10 +35,10 @@ _LOWEST_BAND = 200.0  # Hz, of the spectral contrast
 class AudioFeatures(RecordingTransformer):
     """MFCC, optionally with deltas, energy, flatness, contrast and chroma, ``rate`` rows a second.
 
-    Every ``hop`` samples a Hann window of ``window`` samples, centered there, gives a power
-    spectrum; librosa computes from it the descriptors that are asked for. Row t of the result
-    holds mean and standard deviation over the frames centered in [t/rate, (t+1)/rate) seconds. A
-    last row may cover less. Cost O(samples · log window), memory for a few seconds of sound.
+    A Hann window of ``window`` samples, centered at every ``hop`` samples, gives a power spectrum,
+    from which the descriptors are computed. Row t of the result holds their mean and standard
+    deviation over the frames centered in [t/rate, (t+1)/rate) seconds. The last row may cover
+    less. Cost O(samples · log window), and some 25 MB of memory per hour of sound.
 
     Parameters
     ----------
@@ -49,9 +47,9 @@ class AudioFeatures(RecordingTransformer):
     sampling_rate : int
         Hz; files are resampled to it.
     window, hop : int
-        Samples (64 and 32 ms as set).
+        Samples; 64 and 32 ms by default.
     n_mfcc, n_mels : int
-        Cepstral coefficients, the 0th included, of that many mel bands.
+        Number of cepstral coefficients, including the 0th, and of mel bands.
     deltas : 0, 1 or 2
         Highest order of time derivatives of all descriptors, by regression over 9 frames.
     energy : bool
@@ -61,16 +59,16 @@ class AudioFeatures(RecordingTransformer):
     contrast : bool
         Peaks against valleys of the spectrum in octaves from 200 Hz on (Jiang et al. 2002).
     chroma : bool
-        Share of the 12 pitch classes.
+        Shares of the 12 pitch classes.
     deviation : bool
-        Standard deviation besides the mean.
+        Add the standard deviation to the mean.
 
     Raises
     ------
     ImportError
         If librosa is not installed.
     ValueError
-        For parameters that cannot be used, or a file that is damaged.
+        For invalid parameters or a damaged file.
 
     References
     ----------
@@ -100,7 +98,7 @@ class AudioFeatures(RecordingTransformer):
     def extract(
         self, path: str | os.PathLike[str], block_seconds: float = 5.0
     ) -> NDArray[np.float64]:
-        """Features of one file, (T, P); ``block_seconds`` of sound are in memory at a time.
+        """Features of one file, (T, P), read in blocks of ``block_seconds``.
 
         Raises
         ------
@@ -121,12 +119,32 @@ class AudioFeatures(RecordingTransformer):
 
     def extract_blocks(self, blocks: Iterator[NDArray[np.float32]]) -> NDArray[np.float64]:
         """Features of consecutive blocks of samples."""
+        from scipy.signal import savgol_filter
+
         self.fit()
-        described = (self._describe(stretch) for stretch in self._stretches(blocks))
-        return np.vstack(list(self._aggregate(described)))
+        described = np.hstack([self._describe(part) for part in self._stretches(blocks)])
+        # as librosa.feature.delta: a local polynomial of the order of the derivative
+        options = {"axis": 1, "mode": "nearest"}
+        frames = np.vstack(
+            [described]
+            + [
+                savgol_filter(described, _DELTA_WIDTH, order, deriv=order, **options)
+                for order in range(1, self.deltas + 1)
+            ]
+        )
+        centers = np.arange(frames.shape[1]) * self.hop / self.sampling_rate
+        rows = np.floor(centers * self.rate + 1e-9).astype(np.int64)
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        counts = np.diff(starts, append=len(rows))
+        mean = np.add.reduceat(frames, starts, axis=1) / counts
+        if not self.deviation:
+            return mean.T
+        residual = (frames - np.repeat(mean, counts, axis=1)) ** 2
+        deviation = np.sqrt(np.add.reduceat(residual, starts, axis=1) / counts)
+        return np.vstack([mean, deviation]).T
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """``mfcc0_mean`` …, then ``energy_mean``, …, their deltas, then all again as ``_sd``."""
+        """``mfcc0_mean`` …, ``energy_mean`` …, their deltas, then the same names with ``_sd``."""
         names = [f"mfcc{i}" for i in range(self.n_mfcc)]
         names += ["energy"] * self.energy + ["flatness"] * self.flatness
         names += [f"contrast{i}" for i in range(self._n_bands + 1)] * self.contrast
@@ -147,15 +165,13 @@ class AudioFeatures(RecordingTransformer):
         sizes = 1 <= self.n_mfcc <= self.n_mels and 1 <= self.hop <= self.window
         if not (0 < self.rate <= frames and self.deltas in (0, 1, 2) and sizes):
             raise ValueError(
-                f"AudioFeatures needs a rate above 0 and at most {frames:g}, one row per frame, "
-                "deltas of 0, 1 or 2, 1 <= n_mfcc <= n_mels and 1 <= hop <= window, got "
-                f"{self.rate}, {self.deltas}, {self.n_mfcc}, {self.n_mels}, {self.hop} and "
-                f"{self.window}."
+                f"AudioFeatures needs 0 < rate <= {frames:g} (a row per frame), deltas of 0, 1 or "
+                f"2, n_mfcc from 1 to n_mels, hop from 1 to window, got {self.get_params()}."
             )
         return self
 
     def _stretches(self, blocks: Iterator[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
-        """Samples of consecutive runs of frames; frame i is centered at sample i · hop."""
+        """Samples of consecutive frames in blocks; frame i is centered at sample i · hop."""
         half = self.window // 2
         waiting, n_samples, given = np.zeros(half, dtype=np.float32), 0, 0
         for block in blocks:
@@ -193,66 +209,19 @@ class AudioFeatures(RecordingTransformer):
             parts.append(pitch_classes(power, pitch_class_filters(rate, window)))
         return np.vstack(parts).astype(np.float64)
 
-    def _aggregate(self, blocks: Iterator[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
-        """Mean and standard deviation of the frames of every row, (rows, P).
-
-        A row is done once all its frames and those that their derivatives need are there.
-        """
-        half = _DELTA_WIDTH // 2
-        # frames from ``first`` on are waiting, those below ``done`` are in rows already
-        waiting, first, done = None, 0, 0
-        for block in chain(blocks, [None]):
-            if block is not None:
-                waiting = block if waiting is None else np.hstack([waiting, block])
-            assert waiting is not None  # a file holds one sample or more
-            rows = self._rows(first, waiting.shape[1])
-            whole = len(rows)
-            if block is not None:  # rows before that of the last frame with all its neighbors
-                whole = int(np.searchsorted(rows, rows[max(whole - 1 - half, 0)]))
-            if whole > done - first:
-                new = slice(done - first, whole)
-                yield self._moments(self._derived(waiting)[:, new], rows[new])
-                done, kept = first + whole, max(whole - half, 0)
-                waiting, first = waiting[:, kept:], first + kept
-
-    def _derived(self, frames: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Derivatives below the descriptors, the first and the last frame repeated at the ends."""
-        from scipy.signal import savgol_filter
-
-        # as librosa.feature.delta: a local polynomial of the order of the derivative
-        parts = [frames] + [
-            savgol_filter(frames, _DELTA_WIDTH, order, deriv=order, axis=1, mode="nearest")
-            for order in range(1, self.deltas + 1)
-        ]
-        return np.vstack(parts)
-
-    def _rows(self, first: int, count: int) -> NDArray[np.int64]:
-        centers = np.arange(first, first + count) * self.hop / self.sampling_rate
-        return np.floor(centers * self.rate + 1e-9).astype(np.int64)
-
-    def _moments(self, frames: NDArray[np.float64], rows: NDArray) -> NDArray[np.float64]:
-        starts = np.flatnonzero(np.diff(rows, prepend=-1))
-        counts = np.diff(starts, append=len(rows))
-        mean = np.add.reduceat(frames, starts, axis=1) / counts
-        if not self.deviation:
-            return mean.T
-        residual = (frames - np.repeat(mean, counts, axis=1)) ** 2
-        deviation = np.sqrt(np.add.reduceat(residual, starts, axis=1) / counts)
-        return np.vstack([mean, deviation]).T
-
 
 @dataclass(eq=False, repr=False)
 class SoundWindows(RecordingTransformer):
     """A descriptor of windows of samples, such as a pretrained network, ``rate`` rows per second.
 
-    Row t describes ``seconds`` of sound around (t + ½)/rate, with silence beyond the ends. The
-    samples of a file are in memory, and of the windows some at a time.
+    Row t describes ``seconds`` of sound around (t + ½)/rate, with silence beyond the ends. All
+    samples of a file are in memory, but only some windows at a time.
 
     Parameters
     ----------
     descriptor : transformer
-        Of windows (n, samples) to (n, P), such as
-        :class:`~metriclearn.encoders.FrozenFeatures`, with ``get_feature_names_out``.
+        Maps windows (n, samples) to (n, P) and has ``get_feature_names_out``, such as
+        :class:`~metriclearn.encoders.FrozenFeatures`.
     rate : float
         Rows per second.
     seconds : float
@@ -285,7 +254,7 @@ class SoundWindows(RecordingTransformer):
         samples = np.concatenate(list(audio_blocks(path, self.sampling_rate)))
         step, size = self.sampling_rate / self.rate, round(self.seconds * self.sampling_rate)
         count = max(1, int(np.ceil(len(samples) / step - 1e-9)))
-        # a window around sample c begins at c of what is padded; of a short last step it is the end
+        # a window around sample c begins at padded sample c; a short last step uses the last sample
         middles = np.minimum((np.arange(count) + 0.5) * step, len(samples) - 1)
         starts = np.round(middles).astype(np.int64)
         padded = np.pad(samples, (size // 2, size))

@@ -1,7 +1,7 @@
-"""Audio and video files as streams: constant memory however long the file is, one clear error.
+"""Audio and video files as streams, in constant memory.
 
-Wave, FLAC, Ogg and MP3 files are read by soundfile and resampled by soxr; whatever else PyAV opens
-(MP4, MKV, AAC …) is read by PyAV, pictures always.
+soundfile reads the sound of Wave, FLAC, Ogg and MP3 files, and soxr resamples it. PyAV reads all
+other formats (MP4, MKV, AAC …), and all pictures.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,27 +34,27 @@ def audio_blocks(
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is empty, damaged, holds no sound, or samples that are not finite.
+        If it is empty or damaged, has no sound, or has samples that are not finite.
     """
     checked = _existing(path)
     n_samples, soundfile = 0, optional("soundfile", "audio")
     read = _soundfile_blocks
     try:
         soundfile.info(os.fspath(path))
-    except soundfile.LibsndfileError:  # a format that it does not know
+    except soundfile.LibsndfileError:  # an unknown format
         read = _av_blocks
     with reading(path, "sound", RuntimeError):
         for block in read(checked, sampling_rate, seconds):
             if not np.isfinite(block).all():
                 raise ValueError(
-                    f"{os.fspath(path)!r} needs finite samples, got NaN or infinity about second "
+                    f"{os.fspath(path)!r} needs finite samples, got NaN or infinity near second "
                     f"{n_samples / sampling_rate:.1f}; export the sound again."
                 )
             n_samples += len(block)
             if len(block):
                 yield block
     if n_samples == 0:
-        raise ValueError(f"{os.fspath(path)!r} holds no sound (0 samples); record it again.")
+        raise ValueError(f"{os.fspath(path)!r} has no sound (0 samples); record it again.")
 
 
 def video_frames(
@@ -63,8 +62,8 @@ def video_frames(
 ) -> Iterator[NDArray[np.uint8]]:
     """The picture shown in the middle of every 1/rate seconds, as RGB arrays (height, width, 3).
 
-    Time stamps decide, so that files of variable frame rate are right. A video shorter than half
-    a step gives its first picture. Cost: all frames are decoded, only those returned are scaled.
+    Pictures are chosen by time stamps, so files may have a variable frame rate. A video shorter
+    than half a step gives its first picture. All frames are decoded; only chosen ones are scaled.
 
     Parameters
     ----------
@@ -80,18 +79,39 @@ def video_frames(
     ValueError
         If it is empty, damaged, or holds no pictures.
     """
-    checked = _existing(path)
-    count = 0
-    with reading(path, "video"):
-        for picture, times in _shown(checked, rate, size):
-            count += times
-            yield from repeat(picture, times)
-    if count == 0:
-        raise ValueError(f"{os.fspath(path)!r} holds no pictures (0 frames); record it again.")
+    checked, current, now, given = _existing(path), None, 0.0, 0
+    with reading(path, "video"), optional("av", "video").open(os.fspath(checked)) as container:
+        if not container.streams.video:
+            raise ValueError(
+                f"{os.fspath(path)!r} has no video track; use its sound alone (AudioFeatures, "
+                "--features audio)."
+            )
+        stream = container.streams.video[0]
+        stream.thread_type = "AUTO"
+        step = length = float(1 / stream.average_rate) if stream.average_rate else 0.04
+        for frame in chain(container.decode(stream), [None]):
+            if frame is None:  # the last picture ends
+                now += length
+            else:
+                now = frame.time if frame.time is not None else now + step
+            if current is None:
+                start = now
+            else:
+                # middles (t + ½) / rate of steps before now
+                due = int(np.ceil((now - start) * rate - 0.5 - 1e-9))
+                if (due := max(due, frame is None)) > given:
+                    shape = {"width": size[1], "height": size[0], "interpolation": "AREA"}
+                    yield from repeat(current.to_ndarray(format="rgb24", **shape), due - given)
+                    given = due
+            if frame is not None:
+                length = float(frame.duration * stream.time_base) if frame.duration else step
+                current = frame
+    if current is None:
+        raise ValueError(f"{os.fspath(path)!r} has no pictures (0 frames); record it again.")
 
 
 def duration(path: PathLike) -> float:
-    """Length of a recording in seconds, as its header says; 0 where it does not say.
+    """Length of a recording in seconds by its header, or 0 if the header has no length.
 
     Raises
     ------
@@ -110,9 +130,7 @@ def duration(path: PathLike) -> float:
 def _existing(path: PathLike) -> Path:
     checked = Path(path)
     if not checked.is_file():
-        raise FileNotFoundError(
-            f"{os.fspath(path)!r} does not exist or is no file; check the name."
-        )
+        raise FileNotFoundError(f"{os.fspath(path)!r} is not an existing file; check the name.")
     if checked.stat().st_size == 0:
         raise ValueError(f"{os.fspath(path)!r} is empty (0 bytes); copy or record it again.")
     return checked
@@ -130,10 +148,9 @@ def _soundfile_blocks(
             read += len(block)
             mono = block.mean(axis=1)
             yield mono if file.samplerate == sampling_rate else resampler.resample_chunk(mono)
-        if read < file.frames and file.format != "MP3":  # whose header only estimates
+        if read < file.frames and file.format != "MP3":  # the MP3 header only estimates
             raise ValueError(
-                f"{os.fspath(path)!r} is truncated: it holds {read} of {file.frames} samples; copy "
-                "it again."
+                f"{os.fspath(path)!r} is truncated to {read} of {file.frames} samples; copy it."
             )
         if file.samplerate != sampling_rate:
             yield resampler.resample_chunk(np.zeros(0, dtype=np.float32), last=True)
@@ -144,8 +161,8 @@ def _av_blocks(path: Path, sampling_rate: int, seconds: float) -> Iterator[NDArr
     with av.open(os.fspath(path)) as container:
         if not container.streams.audio:
             raise ValueError(
-                f"{os.fspath(path)!r} holds no sound: it has no audio track; take its pictures "
-                "alone (VideoFeatures, --features video)."
+                f"{os.fspath(path)!r} has no audio track; use its pictures alone (VideoFeatures, "
+                "--features video)."
             )
         resampler = av.AudioResampler(format="flt", layout="mono", rate=sampling_rate)
         waiting: list[NDArray[np.float32]] = []
@@ -157,44 +174,3 @@ def _av_blocks(path: Path, sampling_rate: int, seconds: float) -> Iterator[NDArr
         waiting += [part.to_ndarray()[0] for part in resampler.resample(None)]
         if waiting:
             yield np.concatenate(waiting)
-
-
-def _shown(
-    path: Path, rate: float, size: tuple[int, int]
-) -> Iterator[tuple[NDArray[np.uint8], int]]:
-    """Scaled pictures, and for how many steps' middles they are the one on screen."""
-    av = optional("av", "video")
-    with av.open(os.fspath(path)) as container:
-        if not container.streams.video:
-            raise ValueError(
-                f"{os.fspath(path)!r} holds no pictures: it has no video track; take its sound "
-                "alone (AudioFeatures, --features audio)."
-            )
-        stream = container.streams.video[0]
-        stream.thread_type = "AUTO"
-        step = float(1 / stream.average_rate) if stream.average_rate else 0.04
-        current, start, now, given = None, 0.0, 0.0, 0
-        for frame in container.decode(stream):
-            now = frame.time if frame.time is not None else now + step
-            if current is None:
-                start = now
-            else:
-                times = _steps(now - start, rate) - given
-                if times > 0:
-                    yield _picture(current, size), times
-                    given += times
-            length = float(frame.duration * stream.time_base) if frame.duration else step
-            current = frame
-        if current is not None:
-            times = max(_steps(now + length - start, rate), 1) - given
-            if times > 0:
-                yield _picture(current, size), times
-
-
-def _steps(time: float, rate: float) -> int:
-    """Number of middles (t + ½) / rate before ``time``."""
-    return max(0, int(np.ceil(time * rate - 0.5 - 1e-9)))
-
-
-def _picture(frame: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
-    return frame.to_ndarray(format="rgb24", width=size[1], height=size[0], interpolation="AREA")

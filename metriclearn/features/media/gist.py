@@ -1,8 +1,8 @@
 """GIST: the layout of a picture as local energies of a bank of Gabor filters.
 
 A. Oliva & A. Torralba, Modeling the shape of the scene: a holistic representation of the spatial
-envelope, IJCV 42(3), 2001; constants are those of the authors' program (LMgist). The image stream
-of Lajugie, Arlot & Bach, section 6.1.
+envelope, IJCV 42(3), 2001, with the constants of the authors' program (LMgist). This is the image
+stream of Lajugie, Arlot & Bach, section 6.1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def gabor_bank(orientations: tuple[int, ...], size: int) -> NDArray[np.float64]:
     f_i = 0.3 / 1.85^i, the angle wrapped to [−π, π]. O(filters · size²).
     """
     frequency = np.fft.fftfreq(size, 1.0 / size)
-    # the program's grid runs from −n/2 to n/2 − 1, as fftfreq does
+    # the program's frequencies run from −n/2 to n/2 − 1, like fftfreq
     fx, fy = np.meshgrid(frequency, frequency)
     radius, angle = np.hypot(fx, fy), np.arctan2(fy, fx)
     bank = []
@@ -49,9 +49,9 @@ def gabor_bank(orientations: tuple[int, ...], size: int) -> NDArray[np.float64]:
 class Gist(StatelessTransformer):
     """GIST descriptors of pictures, (n, H, W) or (n, H, W, 3) -> (n, filters · blocks²).
 
-    Every picture is turned to gray, whitened by a local high pass with contrast normalization
-    (:func:`prefilter`), filtered by the bank, and the modulus of each response is averaged over a
-    grid of blocks × blocks. FFTs run in torch, a batch at a time: O(n filters · size² log size).
+    Every picture is converted to gray, whitened and normalized in contrast (:func:`prefilter`), and
+    filtered by the bank. The modulus of each response is averaged over a grid of blocks × blocks.
+    FFTs run in torch, a batch at a time: O(n filters · size² log size).
 
     Parameters
     ----------
@@ -63,10 +63,6 @@ class Gist(StatelessTransformer):
         Pictures are scaled to size × size pixels.
     batch : int
         Pictures in memory at a time.
-
-    Attributes
-    ----------
-    None: the transformation has no fitted state.
     """
 
     orientations: tuple[int, ...] = (8, 8, 8, 8)
@@ -78,7 +74,7 @@ class Gist(StatelessTransformer):
         """Check the parameters; nothing is learned."""
         if not 1 <= self.blocks <= self.size or min(self.orientations, default=0) < 1:
             raise ValueError(
-                "Gist needs one or more orientations at every scale and 1 <= blocks <= size, got "
+                "Gist needs at least one orientation per scale and 1 <= blocks <= size, got "
                 f"{self.orientations}, {self.blocks} and {self.size}."
             )
         return self
@@ -97,7 +93,7 @@ class Gist(StatelessTransformer):
             flat = prefilter(pictures[start : start + self.batch])
             padded = np.pad(flat, ((0, 0), (pad, pad), (pad, pad)), mode="symmetric")
             spectrum = torch.fft.fft2(torch.from_numpy(padded.astype(np.float32)))
-            # one filter at a time, or the responses of a batch would fill the caches
+            # one filter at a time, because all responses of a batch do not fit into the caches
             cells = [self._cells(torch.fft.ifft2(spectrum * G).abs(), pad) for G in bank]
             parts.append(torch.stack(cells, dim=1).flatten(1).double().numpy())
         return np.vstack(parts)
@@ -121,10 +117,10 @@ class Gist(StatelessTransformer):
 
 
 def prefilter(pictures: NDArray[np.float64], cutoff: float = 4.0) -> NDArray[np.float64]:
-    """Whitened pictures of even contrast, (n, size, size): what a GIST is computed of.
+    """Whitened pictures of even contrast, (n, size, size).
 
-    With x = log(1 + picture), mirrored by 5 pixels at every side, and a Gaussian low pass L of
-    ``cutoff`` cycles per picture: y = x − Lx, then y / (0.2 + √|L y²|).
+    x = log(1 + picture) is mirrored by 5 pixels on every side. L is a Gaussian low pass of
+    ``cutoff`` cycles per picture. Then y = x − Lx, and the result is y / (0.2 + √|L y²|).
     """
     torch = optional("torch", "video")
 
@@ -150,8 +146,8 @@ def gray(X: ArrayLike) -> NDArray[np.float64]:
         pictures = pictures @ _GRAY
     if pictures.ndim != 3 or 0 in pictures.shape or not np.isfinite(pictures).all():
         raise ValueError(
-            "Gist needs finite pictures (n, H, W) or (n, H, W, 3), got shape "
-            f"{np.shape(X)}; put a single picture into a list."
+            f"Gist needs finite pictures (n, H, W) or (n, H, W, 3), got shape {np.shape(X)}; put a "
+            "single picture into a list."
         )
     if pictures.min() < 0:
         raise ValueError(f"Gist needs values from 0 to 255, got {pictures.min()}; rescale them.")

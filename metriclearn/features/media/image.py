@@ -1,6 +1,6 @@
 """Image features: color, position, texture and contrast, pooled over superpixels or pixel blocks.
 
-Every feature says its unit. scikit-image finds superpixels and converts colors.
+The name of every feature has its unit. scikit-image finds superpixels and converts colors.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ImageNodes:
 
 
 class Picture:
-    """One image in CIE Lab with its nodes; what features are computed from.
+    """One image in CIE Lab with its nodes, from which features are computed.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class GaborEnergy(ComponentParameters):
         for place, frequency in enumerate(self.frequencies):
             for angle in np.pi * np.arange(self.n_orientations) / self.n_orientations:
                 kernel = gabor_kernel(frequency, theta=angle)
-                kernel = kernel - kernel.mean()  # no answer to a constant
+                kernel = kernel - kernel.mean()  # the response to a constant is 0
                 energies[..., place] += np.abs(fftconvolve(L, kernel, mode="same"))
         return picture.pool(energies)
 
@@ -181,7 +181,7 @@ class ColorContext(ComponentParameters):
     Parameters
     ----------
     scale : float
-        Its standard deviation, in √(width · height).
+        Standard deviation, in units of √(width · height).
     """
 
     scale: float = 0.04
@@ -195,7 +195,7 @@ class ColorContext(ComponentParameters):
 
 @dataclass(eq=False, repr=False)
 class BorderContrast(ComponentParameters):
-    """How a node's color compares with the colors at the border of the image.
+    """Comparison of a node's color with the colors at the border of the image.
 
     Three features: the share of border pixels of similar color; its logarithm relative to the
     share in the whole image; the mean distance to the ten nearest colors at the border, in Lab.
@@ -203,9 +203,9 @@ class BorderContrast(ComponentParameters):
     Parameters
     ----------
     width : float
-        Of the border, as a fraction of the image's width and height on each side.
+        Width of the border on each side, as a fraction of the image's width and height.
     scale : float
-        Distance of similar colors, in Lab.
+        Distance of colors that count as similar, in Lab.
     """
 
     width: float = 0.05
@@ -218,7 +218,7 @@ class BorderContrast(ComponentParameters):
 
         color, sizes = picture.color, picture.sizes
         border = np.flatnonzero(np.abs(picture.position).max(axis=1) > 0.5 - self.width)
-        if not len(border):  # nodes larger than the border: the outermost one stands for it
+        if not len(border):  # if nodes are larger than the border, the outermost node represents it
             border = np.atleast_1d(np.argmax(np.abs(picture.position).max(axis=1)))
         place = np.unique(np.linspace(0, len(color) - 1, 2000).astype(int))
         at_border, anywhere = (cdist(color, color[some]) for some in (border, place))
@@ -239,7 +239,7 @@ class Superpixels(ComponentParameters):
     Parameters
     ----------
     n_segments : int
-        About how many.
+        Approximate number.
     compactness : float
         Weight of space against color, in Lab.
 
@@ -260,12 +260,12 @@ class Superpixels(ComponentParameters):
 
 @dataclass(eq=False, repr=False)
 class PixelBlocks(ComponentParameters):
-    """A regular grid of blocks, or single pixels where the image is small enough.
+    """A regular grid of blocks, or of single pixels if the image is small.
 
     Parameters
     ----------
     n_blocks : int
-        About how many.
+        Approximate number.
     """
 
     n_blocks: int = 2000
@@ -289,7 +289,7 @@ _DEFAULT_GROUPS = (
 
 @dataclass(eq=False, repr=False)
 class ImageFeatures(ComponentParameters):
-    """From an RGB image to the features and sizes of its nodes.
+    """Features and sizes of the nodes of an RGB image.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ class ImageFeatures(ComponentParameters):
     Raises
     ------
     ValueError
-        For arrays that are no RGB images, or groups that do not give a row for every node.
+        For arrays that are not RGB images, or groups without one row per node.
 
     References
     ----------
@@ -321,7 +321,7 @@ class ImageFeatures(ComponentParameters):
     groups: Sequence[Group] = _DEFAULT_GROUPS
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Nothing is learned."""
+        """Return self; nothing is learned."""
         return self
 
     def nodes(self, image: ArrayLike) -> ImageNodes:
@@ -345,12 +345,12 @@ class ImageFeatures(ComponentParameters):
         return [name for group in self.groups for name in group.names]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
-        """The names, as scikit-learn asks for them."""
+        """The names as an array."""
         return np.asarray(self.names, dtype=object)
 
 
 def read_rgb(who: str, image: ArrayLike) -> NDArray:
-    """An image as (H, W, 3) uint8 or floats from 0 to 1, or an error with one sentence."""
+    """An image as (H, W, 3) uint8 or floats from 0 to 1, or a ValueError."""
     kept = getattr(image, "dtype", None) == np.uint8
     pixels = np.asarray(image) if kept else real_array(who, "image", image, None)
     if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.size == 0:

@@ -1,7 +1,7 @@
-"""Descriptors of short-time spectra that librosa has too, in numpy alone.
+"""Descriptors of short-time spectra in numpy.
 
-librosa compiles what it calls for them when first used, some 70 MiB that streaming would save for
-nothing; the tests compare with it.
+librosa has them, too, but compiles code at first use, which takes some 70 MiB. The tests compare
+with librosa.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-FLOOR = 1e-10  # power, −100 dB: silence has finite logarithms
-_EXTREME = 0.02  # share of a band's bins that are its peaks, and its valleys
+FLOOR = 1e-10  # power, −100 dB: keeps the logarithm of silence finite
+_EXTREME = 0.02  # share of a band's bins that count as peaks, and as valleys
 
 
 def decibels(power: NDArray) -> NDArray:
@@ -21,11 +21,11 @@ def decibels(power: NDArray) -> NDArray:
 def spectral_contrast(
     power: NDArray[np.float32], sampling_rate: int, lowest: float, n_bands: int
 ) -> NDArray[np.float32]:
-    """Peaks against valleys of octave bands, (frequencies, n) -> (n_bands + 1, n).
+    """Ratio of peaks to valleys of octave bands, (frequencies, n) -> (n_bands + 1, n).
 
-    Mean of the largest 2 % of the magnitudes of a band (one bin at least) over that of the
-    smallest, in dB of magnitudes as in ``librosa.feature.spectral_contrast``; the first band ends
-    at ``lowest`` Hz. O(bins · log bins) per frame. Jiang et al., Music type classification by
+    Mean of the largest 2 % of the magnitudes in a band (one bin at least) over the mean of the
+    smallest 2 %, in dB of magnitudes as in ``librosa.feature.spectral_contrast``. The first band
+    ends at ``lowest`` Hz. O(bins · log bins) per frame. Jiang et al., Music type classification by
     spectral contrast feature, ICME 2002.
     """
     magnitude = np.sqrt(np.maximum(power, 100 * FLOOR))
@@ -51,7 +51,7 @@ def pitch_class_filters(sampling_rate: int, window: int) -> NDArray[np.float32]:
     """
     frequencies = np.arange(1, window) * sampling_rate / window
     pitches = 12.0 * np.log2(frequencies / (440.0 / 16.0))
-    pitches = np.append(pitches[0] - 18.0, pitches)  # the constant: an octave and a half below
+    pitches = np.append(pitches[0] - 18.0, pitches)  # frequency 0 is put 1.5 octaves below
     widths = np.append(np.maximum(np.diff(pitches), 1.0), 1.0)
     distances = np.remainder(pitches - np.arange(12.0)[:, None] + 126.0, 12.0) - 6.0
     weights = np.exp(-2.0 * (distances / widths) ** 2)
@@ -64,7 +64,7 @@ def pitch_class_filters(sampling_rate: int, window: int) -> NDArray[np.float32]:
 def pitch_classes(power: NDArray, filters: NDArray) -> NDArray:
     """Share of every pitch class in a frame, (12, n); 0 in silence.
 
-    ``filters`` as :func:`pitch_class_filters` makes them.
+    ``filters`` come from :func:`pitch_class_filters`.
     """
     chroma = filters @ power
     total = chroma.sum(axis=0)

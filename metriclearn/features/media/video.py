@@ -1,4 +1,4 @@
-"""Picture features at a frame rate: a descriptor of the picture shown at every step."""
+"""Picture features at a fixed rate: descriptors of the picture on screen at every step."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from metriclearn.running.parameters import number
 class ColorHistogram(StatelessTransformer):
     """Square roots of the shares of hues, saturations and values, on a grid of cells.
 
-    Each of the three gets ``bins`` equal bins over its range; the hue of a pixel counts as much as
-    its saturation, so that gray pixels have none. With square roots Euclidean distances are
-    Hellinger distances. O(pixels).
+    Each of the three has ``bins`` equal bins over its range. The hue of a pixel is weighted by its
+    saturation, so gray pixels have no hue. Square roots turn Euclidean distances into Hellinger
+    distances. O(pixels).
 
     Parameters
     ----------
     bins : int
     blocks : int
-        Cells per side of the grid; 1 is the whole picture.
+        Cells per side of the grid; 1 means the whole picture.
     """
 
     PARAMETERS: ClassVar = {"bins": number(1, whole=True), "blocks": number(1, whole=True)}
@@ -51,10 +51,10 @@ class ColorHistogram(StatelessTransformer):
         hsv = rgb_to_hsv(np.clip(pictures / 255.0, 0.0, 1.0))
         n, height, width, _ = hsv.shape
         bins = np.minimum((hsv * self.bins).astype(np.int64), self.bins - 1)
-        # where picture, channel and bin are counted
+        # index of (picture, channel, bin) in the flat table of counts
         place = (np.arange(n)[:, None, None, None] * 3 + np.arange(3)) * self.bins + bins
         weights = np.ones_like(hsv)
-        weights[..., 0] = hsv[..., 1]  # a hue counts as much as its saturation
+        weights[..., 0] = hsv[..., 1]
         rows, columns = (np.linspace(0, m, self.blocks + 1).astype(int) for m in (height, width))
         shares = []
         for a, b in pairwise(rows):
@@ -65,7 +65,7 @@ class ColorHistogram(StatelessTransformer):
         return np.sqrt(np.hstack(shares))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray:
-        """``hue2_r0_c1``: the third bin of the hues in a cell."""
+        """Names such as ``hue2_r0_c1``: the third hue bin in row 0, column 1 of the grid."""
         cells = [f"r{r}_c{c}" for r in range(self.blocks) for c in range(self.blocks)]
         names = [f"{name}{i}" for name in ("hue", "saturation", "value") for i in range(self.bins)]
         return np.array([f"{name}_{cell}" for cell in cells for name in names], dtype=object)
@@ -76,29 +76,29 @@ class VideoFeatures(RecordingTransformer):
     """Descriptors of the pictures of a video, ``rate`` rows per second.
 
     Row t describes the picture on screen at (t + ½)/rate seconds, scaled to ``size``. Files are
-    streamed: memory for a few pictures, time for decoding and descriptors.
+    streamed, so only a few pictures are in memory.
 
     Parameters
     ----------
     rate : float
         Rows per second.
     descriptors : sequence of transformers
-        Of pictures (n, H, W, 3) with values from 0 to 255 to (n, P), such as ``Gist()``, with
-        ``get_feature_names_out``. Their columns stand side by side.
+        Map pictures (n, H, W, 3) with values from 0 to 255 to (n, P) and have
+        ``get_feature_names_out``, such as ``Gist()``. Their columns are joined.
     size : (int, int)
-        Height and width of the pictures that descriptors get.
+        Height and width to which pictures are scaled.
 
     Raises
     ------
     ImportError
         If PyAV is not installed.
     ValueError
-        For parameters that cannot be used, or a file that is damaged.
+        For invalid parameters or a damaged file.
 
     References
     ----------
     Oliva & Torralba, Modeling the shape of the scene, International Journal of Computer Vision 42,
-    2001 (Gist, the descriptor by default).
+    2001 (Gist, the default descriptor).
 
     Examples
     --------
