@@ -53,7 +53,8 @@ def hermite_functions(
         If ``n_functions`` is not positive, x is not finite, the normalization is unknown, or the
         paper's constant overflows.
     """
-    x = np.clip(real_array("hermite_functions", "x", x, None, allow=("empty",)), -_FAR, _FAR)
+    values: NDArray = real_array("hermite_functions", "x", x, None, allow=("empty",))
+    x = np.clip(values, -_FAR, _FAR)
     orthonormal = normalization == "orthonormal"
     functions = np.empty((*x.shape, n_functions))
     before, now = np.zeros_like(x), np.full_like(x, np.pi**-0.25 if orthonormal else 1.0)
