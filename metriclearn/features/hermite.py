@@ -53,7 +53,7 @@ def hermite_functions(
         If ``n_functions`` is not positive, x is not finite, the normalization is unknown, or the
         paper's constant overflows.
     """
-    values: NDArray = real_array("hermite_functions", "x", x, None, allow=("empty",))
+    values: NDArray[np.float64] = real_array("hermite_functions", "x", x, None, allow=("empty",))
     x = np.clip(values, -_FAR, _FAR)
     orthonormal = normalization == "orthonormal"
     functions = np.empty((*x.shape, n_functions))
