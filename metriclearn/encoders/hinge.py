@@ -234,7 +234,12 @@ class StructuredHingeLoss(nn.Module):
     torch.Size([50, 3])
     """
 
-    @needs()
+    @needs(
+        loss_scale=number(positive=True),
+        penalty=either("learned", number()),
+        n_clusters=either(None, "given"),
+        oracle=component("__call__", "ChangePoints()", optional=True),
+    )
     def __init__(
         self,
         *,
@@ -248,28 +253,22 @@ class StructuredHingeLoss(nn.Module):
         n_jobs: int | None = None,
     ) -> None:
         super().__init__()
-        who = type(self).__name__
-        number(positive=True).check(who, "loss_scale", loss_scale)
-        either("learned", number()).check(who, "penalty", penalty)
-        either(None, "given").check(who, "n_clusters", n_clusters)
-        number(1, whole=True).check(who, "min_size", min_size)
-        component("__call__", "ChangePoints()", optional=True).check(who, "oracle", oracle)
         if not segments and oracle is None:
             raise ValueError(
-                f"{who} needs an oracle for clusters that are not segments, got None; pass "
+                "StructuredHingeLoss needs an oracle for clusters that are not segments; pass "
                 "SpectralRelaxation(), LocalSearch() or, for similarities, TopEigenvectors()."
             )
         self.loss_scale, self.n_clusters, self.segments = loss_scale, n_clusters, segments
-        self.oracle = segmentation_oracle(oracle, min_size) if segments else oracle
-        self.completion: Any = ConstrainedKMeans()
+        self.oracle, self.completion = oracle, ConstrainedKMeans()
         if segments:
+            self.oracle = segmentation_oracle(oracle, min_size)
             self.completion = ConstrainedChangePoints(min_size)
         self.forms = InnerProducts() if forms is None else forms
         self.executor = ThreadExecutor(n_jobs)
         # at λ = α more segments than in the truth bring no gain, so training begins there
-        learned = penalty == "learned"
-        first = torch.tensor(float(loss_scale if learned else penalty), dtype=torch.float64).log()
-        if learned and n_clusters is None:
+        value = loss_scale if penalty == "learned" else penalty
+        first = torch.tensor(float(value), dtype=torch.float64).log()
+        if penalty == "learned" and n_clusters is None:
             self.log_penalty = nn.Parameter(first)
         else:
             self.register_buffer("log_penalty", first)
@@ -298,38 +297,23 @@ class StructuredHingeLoss(nn.Module):
                 f"{type(self).__name__} needs a list of tensors (T_i, r) of finite numbers, got "
                 f"{shown(outputs)}; pass one for every recording, without the axis of a batch."
             )
-        data = DataSets(list(outputs), False, None)  # type: ignore[arg-type]
         if not all(isinstance(truth, NodeLabels) for truth in truths):
+            data = DataSets(list(outputs), False, None)  # type: ignore[arg-type]
             who = type(self).__name__
             truths = read_labelings(who, truths, data, segments=self.segments, partial=True)
-            if not self.segments:
-                self._check_partial([t for t in truths if isinstance(t, PartialPartition)])
+            given = [t.labels for t in truths if isinstance(t, PartialPartition)]
+            usable = isinstance(self.oracle, TopEigenvectors) and self.n_clusters == "given"
+            if given and not self.segments and not (usable and all(y.max() >= 0 for y in given)):
+                raise ValueError(
+                    f"{who} needs oracle=TopEigenvectors(), n_clusters='given' and at least one "
+                    f"label per clustering for partial labels of clusterings, got {self.oracle!r} "
+                    f"and {self.n_clusters!r}; set both, and leave out clusterings without labels."
+                )
 
         def evaluate(arrays: list[NDArray], penalty: float) -> list[HingeValue]:
-            return self.evaluate(arrays, truths, penalty)
+            return self.executor.each(list(zip(arrays, truths)), self._hinge, penalty)
 
         return HingeOfForms.apply(evaluate, self.penalty, *outputs).mean()
-
-    def _check_partial(self, clusterings: list[PartialPartition]) -> None:
-        """Refuse partial labels of clusterings if the oracle cannot include their loss."""
-        who, given = type(self).__name__, self.n_clusters == "given"
-        if clusterings and not (given and isinstance(self.oracle, TopEigenvectors)):
-            raise ValueError(
-                f"{who} needs oracle=TopEigenvectors() and n_clusters='given' for partial labels "
-                f"of clusterings, got {self.oracle!r} and {self.n_clusters!r}; set both, or pass "
-                "all labels."
-            )
-        if any(np.all(known.labels < 0) for known in clusterings):
-            raise ValueError(
-                f"{who} needs some labels of every clustering, because they determine its number "
-                "of clusters; leave out clusterings without labels."
-            )
-
-    def evaluate(
-        self, arrays: Sequence[NDArray], truths: Sequence[Any], penalty: float
-    ) -> list[HingeValue]:
-        """The hinge of every recording, with its slopes, from float64 outputs (T_i, r)."""
-        return self.executor.each(list(zip(arrays, truths)), self._hinge, penalty)
 
     def _hinge(self, item: tuple[NDArray, Any], penalty: float) -> HingeValue:
         """Find M̂, the maximizer of ⟨A + loss, M⟩ − λ Tr M, and compare it with the truth."""

@@ -208,13 +208,12 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         data, truths = read_labeled(self, X, y, segments=True, partial=True)
         if self.batch_size == 1 and any(isinstance(a, JoinedStretches) for a in self.augmentations):
             raise ValueError(
-                "EncoderMetricLearner needs a batch_size of at least 2 for JoinedStretches, which "
-                "joins recordings of a batch, got 1."
+                "EncoderMetricLearner needs a batch_size of at least 2 for JoinedStretches, got 1."
             )
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
-                "EncoderMetricLearner needs a random_state with a checkpoint, because training "
-                "resumes only from the same first weights, got None; pass random_state=0."
+                "EncoderMetricLearner needs a random_state to resume training from a checkpoint, "
+                "got None; pass random_state=0."
             )
         shared = ("n_segments", "min_size", "loss_scale", "n_jobs", "verbose")
         last = clone(self.last_layer).set_params(**{name: getattr(self, name) for name in shared})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-import hashlib
+import io
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
+import joblib
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from metriclearn.running.callbacks import Progress, ProgressBar
 
 _WARM_UP = 0.15  # share of all steps in which the learning rate rises; then it falls like a cosine
 _LARGEST_GRADIENT = 1.0  # norm: one recording with a long error must not undo an epoch
+_FORMAT = 2  # raised when checkpoints change
 
 
 class Training:
@@ -33,7 +35,7 @@ class Training:
     Parameters
     ----------
     settings : EncoderMetricLearner
-        Whose parameters are read.
+        Has the parameters.
     network : nn.Module
         Untrained, with its inputs standardized.
     seed : int
@@ -54,6 +56,7 @@ class Training:
     ) -> None:
         self.settings, self.network, self.seed = settings, network, seed
         self.recordings, self.held, self.snapshot = recordings, held, snapshot
+        self.data = [*recordings, *held]
         self.loss = StructuredHingeLoss(
             loss_scale=settings.loss_scale,
             n_clusters=settings.n_segments,
@@ -65,6 +68,7 @@ class Training:
         self.optimizer = torch.optim.AdamW(
             [{"params": list(network.parameters())}, fast], weight_decay=settings.weight_decay
         )
+        self.parts: Any = (network, self.loss, self.optimizer)
         self.history = {name: np.zeros(0) for name in ("hinge", "penalty", "validation")}
         self.best, self.best_epoch = network.state_dict(), 0
 
@@ -150,61 +154,36 @@ class Training:
         settings = self.settings
         if settings.checkpoint is None:
             return None
-        digest = hashlib.sha256()
-        for X, truth in [*self.recordings, *self.held]:
-            digest.update(np.ascontiguousarray(X).tobytes())
-            digest.update(truth.labels.tobytes())
-            digest.update(repr(getattr(truth, "constraints", "")).encode())  # of partial labels
-        digest.update(packed(self.network).tobytes())
+        words = [repr(getattr(truth, "constraints", "")) for _, truth in self.data]
         names = ("n_segments", "min_size", "loss_scale", "patience", "augmentations")
-        words = repr([self.network, *(getattr(settings, name) for name in names)])
-        digest.update(
-            re.sub(" at 0x[0-9a-f]+", "", words).encode()
-        )  # addresses change from run to run
+        words += [repr(self.network), *(repr(getattr(settings, name)) for name in names)]
+        arrays = [
+            np.ascontiguousarray(part) for X, truth in self.data for part in (X, truth.labels)
+        ]
+        # addresses in memory change from run to run
+        text = re.sub(" at 0x[0-9a-f]+", "", "".join(words))
+        identity = joblib.hash([_FORMAT, arrays, packed(self.network), text])
         numbers = (settings.batch_size, settings.n_epochs, settings.weight_decay, *self.rates)
-        identity = np.frombuffer(digest.digest(), dtype=np.uint8)
         return Checkpoint(
-            os.fspath(settings.checkpoint), type(settings).__name__, identity, numbers
+            os.fspath(settings.checkpoint), type(settings).__name__, [*identity.encode()], numbers
         )
 
     def _state(self, epoch: int) -> dict[str, Any]:
-        """All arrays that the next epochs depend on."""
-        state: dict[str, Any] = {"epoch": epoch, "best_epoch": self.best_epoch}
-        state |= {f"history.{name}": values for name, values in self.history.items()}
-        for part, tensors in self._parts().items():
-            state |= {f"{part}.{name}": tensor.cpu().numpy() for name, tensor in tensors.items()}
-        for i, moments in self.optimizer.state_dict()["state"].items():
-            state |= {f"optimizer.{i}.{k}": v.cpu().numpy() for k, v in moments.items()}
-        return state
-
-    def _parts(self) -> dict[str, Mapping[str, Tensor]]:
-        return {
-            "network": self.network.state_dict(),
-            "loss": self.loss.state_dict(),
-            "best": self.best,
-        }
+        """All that the next epochs depend on."""
+        stream = io.BytesIO()
+        torch.save([part.state_dict() for part in self.parts] + [self.best], stream)
+        tensors = np.frombuffer(stream.getvalue(), dtype=np.uint8)
+        return {"epoch": epoch, "best_epoch": self.best_epoch, "tensors": tensors, **self.history}
 
     def _resume(self, state: dict[str, NDArray]) -> int:
         """Restore a saved state; returns the number of its epochs."""
         if not state:
             return 0
-        tensors: dict[str, dict[str, Any]] = {}
-        for name, array in state.items():
-            part, _, rest = name.partition(".")
-            tensors.setdefault(part, {})[rest] = array
-        as_tensors = {
-            part: {name: torch.as_tensor(array) for name, array in tensors[part].items()}
-            for part in ("network", "loss", "best", "optimizer")
-        }
-        self.network.load_state_dict(as_tensors["network"])
-        self.loss.load_state_dict(as_tensors["loss"])
-        self.best = as_tensors["best"]
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in as_tensors["optimizer"].items():
-            i, _, moment = name.partition(".")
-            moments.setdefault(int(i), {})[moment] = tensor
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
-        self.history, self.best_epoch = tensors["history"], int(state["best_epoch"])
+        *states, self.best = torch.load(io.BytesIO(state["tensors"].tobytes()), weights_only=True)
+        for part, saved in zip(self.parts, states):
+            part.load_state_dict(saved)
+        self.history = {name: state[name] for name in self.history}
+        self.best_epoch = int(state["best_epoch"])
         return int(state["epoch"])
 
 

@@ -164,7 +164,7 @@ def test_a_perfect_separation_costs_nothing() -> None:
         (
             {"segments": False, "oracle": TopEigenvectors(), "n_clusters": "given"},
             [*SPARSE[:2], np.full(40, -1)],
-            "needs some labels of every clustering",
+            "at least one label per clustering",
         ),
     ],
 )
