@@ -68,10 +68,7 @@ class _Checked:
 def _ends(who: str, recording: Recording) -> NDArray:
     """Change-points of a truth without unlabeled samples."""
     if not isinstance(recording.truth, Partition):
-        raise ValueError(
-            f"{who} needs recordings with all labels, got {recording.truth!r}; leave this "
-            "augmentation out."
-        )
+        raise ValueError(f"{who} needs recordings with all labels, got {recording.truth!r}.")
     return recording.truth.change_points
 
 
@@ -89,7 +86,7 @@ class Channels(_Checked):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     See Also
     --------
@@ -117,9 +114,8 @@ class Channels(_Checked):
         T, n_raw = len(X), X.shape[1] - self.n_given
         if not 1 <= self.n_channels <= n_raw or n_raw % self.n_channels:
             raise ValueError(
-                f"{type(self).__name__} needs rows of whole samples of n_channels="
-                f"{self.n_channels} channels before n_given={self.n_given} other columns, got "
-                f"{X.shape[1]} columns; set both to match the data."
+                f"{type(self).__name__} needs rows of whole samples of {self.n_channels} channels "
+                f"and n_given={self.n_given} other columns, got {X.shape[1]} columns."
             )
         samples = X[:, :n_raw].reshape(T, -1, self.n_channels)
         return np.hstack([change(samples).reshape(T, n_raw), X[:, n_raw:]])
@@ -138,7 +134,7 @@ class Scaling(Channels):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     References
     ----------
@@ -179,7 +175,7 @@ class Rotation(Channels):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     References
     ----------
@@ -198,18 +194,16 @@ class Rotation(Channels):
         """The recordings, turned."""
         if self.n_channels % 3:
             raise ValueError(
-                f"Rotation needs channels in threes, x, y and z of each sensor, got "
-                f"{self.n_channels}; leave this augmentation out."
+                f"Rotation needs three channels (x, y, z) per sensor, got {self.n_channels} in all."
             )
         vectors = random.normal(size=(len(recordings), 3))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors *= random.normal(0.0, self.deviation, (len(recordings), 1))
         turns = ScipyRotation.from_rotvec(vectors).as_matrix()
-
-        def turned(X: NDArray, turn: NDArray) -> NDArray:
-            return self.changed(X, lambda samples: samples.reshape(len(X), -1, 3) @ turn)
-
-        return [r._replace(X=turned(r.X, turn)) for r, turn in zip(recordings, turns)]
+        return [
+            r._replace(X=self.changed(r.X, lambda Z, turn=turn: Z.reshape(len(Z), -1, 3) @ turn))
+            for r, turn in zip(recordings, turns)
+        ]
 
 
 @dataclass(frozen=True)
@@ -223,7 +217,7 @@ class Noise(_Checked):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     References
     ----------
@@ -254,7 +248,7 @@ class ChannelDropout(Channels):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     References
     ----------
@@ -288,7 +282,7 @@ class TimeReversal(Channels):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     References
     ----------
@@ -328,7 +322,7 @@ class JoinedStretches(_Checked):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     References
     ----------

@@ -61,9 +61,9 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         of one, makes a new module in every fit and can be saved. A module is copied, and training
         begins from its weights.
     last_layer : ChangePointMetricLearner
-        Learns B and λ on f_θ(X). By default it is a full metric, regularized towards the identity
-        that the encoder was trained for, because a free metric would add to the overfit of the
-        outputs. Parameters that both have, such as ``loss_scale``, are set to the encoder's.
+        Learns B and λ on f_θ(X). By default it is a full metric regularized towards the identity,
+        which the encoder was trained for; without it the metric would overfit more. Parameters
+        that both have, such as ``loss_scale``, are set to the encoder's.
     n_segments : None or "given"
         Whether inference is given the number of segments; in training it comes from the labels.
     min_size : int
@@ -87,7 +87,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
     checkpoint : path, optional
         File that holds the state after every epoch, from which the same call resumes.
     callbacks : sequence of callbacks
-        As for linear learners; a round is an epoch and the objective the mean hinge.
+        As for linear learners; a round is an epoch, and the objective is the mean hinge.
     device : str
         Device of the network, such as "cuda"; inference runs on the processor.
     n_jobs : int, optional
@@ -225,7 +225,7 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         with seeded(seed):
             standardization, network = self._made_network()
         standardization.fit([X for X, _ in rest], type(self).__name__)
-        training = Training(self, network, seed, rest, held, self._snapshot)
+        training = Training(self, network, seed, rest, held)
         self.kept_ = training.run()
         self.history_, self.best_epoch_ = training.history, training.best_epoch
         self.weights_ = packed(self.kept_)
@@ -307,8 +307,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         complete = [truth for truth in truths if isinstance(truth, Partition)]
         if len(complete) < len(truths) and self.n_segments == "given":
             raise ValueError(
-                f"{who} needs n_segments=None for partial labels, as they do not determine the "
-                "number of segments, got 'given'."
+                f"{who} needs n_segments=None for partial labels, which do not determine it, got "
+                "'given'."
             )
         least = min((truth.sizes.min() for truth in complete), default=self.min_size)
         if least < self.min_size or data.lengths.min() < 2:
@@ -328,17 +328,11 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         encoder = copy.deepcopy(self.encoder) if given else self.encoder(self.n_features_in_)
         if not isinstance(encoder, nn.Module):
             raise ValueError(
-                f"EncoderMetricLearner needs an encoder that is, or makes, an nn.Module, got "
+                f"EncoderMetricLearner needs an encoder that is or makes an nn.Module, got "
                 f"{shown(self.encoder)}."
             )
         network = nn.Sequential(OrderedDict(standardization=first, encoder=encoder))
         return first, network.to(self.device, torch.float32)
-
-    def _snapshot(self, network: nn.Module, components: NDArray, penalty: float | None) -> Self:
-        """A copy with a network in training, for callbacks and validation."""
-        learner = copy.copy(self)
-        learner.kept_, learner.components_, learner.penalty_ = network, components, penalty
-        return learner
 
     def _held_out(self, count: int, groups: ArrayLike | None) -> NDArray[np.bool_]:
         """Which recordings validation holds out; it draws whole groups at random."""
@@ -351,9 +345,8 @@ class EncoderMetricLearner(MahalanobisSegmenter):
         taken = int(np.ceil(self.validation * len(present)))
         if taken >= len(present):
             raise ValueError(
-                f"EncoderMetricLearner needs a group to train on when validation="
-                f"{self.validation} of them are held out, got {len(present)}; set validation=0, or "
-                "pass more groups."
+                f"EncoderMetricLearner needs a group to train on besides validation="
+                f"{self.validation} of {len(present)}; set validation=0, or pass more groups."
             )
         chosen = np.random.default_rng(0).permutation(present)[:taken]
         return np.isin(names, chosen)

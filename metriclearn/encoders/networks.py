@@ -31,16 +31,15 @@ from metriclearn.running.parameters import (
 )
 
 _COUNT = number(1, 2**31, whole=True)
-_SIZES = {
-    name: _COUNT
-    for name in ("n_features", "n_outputs", "width", "n_blocks", "dilation", "n_encoders")
-}
-_SIZES |= {name: number(0, 2**31, whole=True) for name in ("n_given", "context")}
-_SIZES["causal"] = SWITCH
+_SIZES = dict.fromkeys(
+    ("n_features", "n_outputs", "width", "n_blocks", "dilation", "n_encoders", "kernel_size"),
+    _COUNT,
+)
+_SIZES |= dict.fromkeys(("n_given", "context"), number(0, 2**31, whole=True))
 _MAKER = Needs("{a} {name} that makes an nn.Module of n_features, such as WindowEncoder", callable)
 _MODULE = Needs("{a} {name}, a torch module or a function that makes one", callable)
-_SIZES |= {"encoder": _MAKER, "module": _MODULE}
-_SIZES |= {"kernel_size": _COUNT, "n_channels": either(None, _COUNT), "dropout": number(0, 1)}
+_SIZES |= {"encoder": _MAKER, "module": _MODULE, "causal": SWITCH}
+_SIZES |= {"n_channels": either(None, _COUNT), "dropout": number(0, 1)}
 
 
 class Standardization(nn.Module):
@@ -54,7 +53,7 @@ class Standardization(nn.Module):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     See Also
     --------
@@ -120,7 +119,7 @@ class TemporalBlock(nn.Module):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     See Also
     --------
@@ -182,7 +181,7 @@ class TemporalConvolution(nn.Module):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     References
     ----------
@@ -219,17 +218,13 @@ class TemporalConvolution(nn.Module):
                 f"kernel_size, got {n_features} features, of which {n_given} are given, "
                 f"{n_channels} channels and a kernel of {kernel_size}."
             )
-        inner = nn.ReLU()
+        self.window: nn.Module = nn.Identity()
+        n_pooled = self.n_channels
         if self.n_raw > self.n_channels:
-            self.window: nn.Module = nn.Sequential(
-                nn.Conv1d(self.n_channels, width, 5, padding=2),
-                inner,
-                nn.Conv1d(width, width, 5, padding=2, stride=2),
-                inner,
-            )
+            first = nn.Conv1d(self.n_channels, width, 5, padding=2)
+            second = nn.Conv1d(width, width, 5, padding=2, stride=2)
+            self.window = nn.Sequential(first, nn.ReLU(), second, nn.ReLU())
             n_pooled = 3 * width
-        else:
-            self.window, n_pooled = nn.Identity(), self.n_channels
         self.joined = nn.Linear(n_pooled + n_given, width)
         self.blocks = nn.Sequential(
             *(TemporalBlock(width, kernel_size, 2**i, dropout, causal) for i in range(n_blocks))
@@ -268,7 +263,7 @@ class WindowEncoder(nn.Module):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     See Also
     --------
@@ -315,7 +310,7 @@ class Columns(nn.Module):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     See Also
     --------
@@ -334,9 +329,7 @@ class Columns(nn.Module):
     def __init__(self, n_features: int, encoder: Callable[[int], nn.Module], stop: int) -> None:
         super().__init__()
         if stop > n_features:
-            raise ValueError(
-                f"Columns needs stop ≤ {n_features}, the number of columns, got {stop}."
-            )
+            raise ValueError(f"Columns needs stop ≤ {n_features} columns, got {stop}.")
         self.stop = stop
         self.encoder = encoder(stop)
 
@@ -362,7 +355,7 @@ class Normalized(nn.Module):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     References
     ----------
@@ -410,7 +403,7 @@ class Ensemble(nn.Module):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     References
     ----------
@@ -460,7 +453,7 @@ class FrozenEncoder(nn.Module):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     References
     ----------
@@ -496,8 +489,8 @@ class FrozenEncoder(nn.Module):
         self.shape = (n_features,) if shape is None else tuple(shape)
         if prod(self.shape) != n_features:
             raise ValueError(
-                f"FrozenEncoder needs a shape of {n_features} values, got {shown(shape)}; pass the "
-                "shape of the window in a row."
+                f"FrozenEncoder needs the shape of windows of {n_features} values, got "
+                f"{shown(shape)}."
             )
         self.batch_size = batch_size
         self.width = self._features(torch.zeros(1, 1, n_features)).shape[2]
@@ -542,7 +535,7 @@ class FrozenFeatures(StatelessTransformer):
     Raises
     ------
     ValueError
-        For parameters that cannot be used.
+        For invalid parameters.
 
     References
     ----------

@@ -6,7 +6,7 @@ import copy
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -41,8 +41,6 @@ class Training:
     seed : int
     recordings, held : list of Recording
         To train on, and to choose the best epoch by (possibly none).
-    snapshot : callable (network, components, penalty) -> estimator
-        Makes the estimator that callbacks and validation see.
     """
 
     def __init__(
@@ -52,10 +50,9 @@ class Training:
         seed: int,
         recordings: list[Recording],
         held: list[Recording],
-        snapshot: Callable[[nn.Module, NDArray, float | None], Any],
     ) -> None:
         self.settings, self.network, self.seed = settings, network, seed
-        self.recordings, self.held, self.snapshot = recordings, held, snapshot
+        self.recordings, self.held = recordings, held
         self.data = [*recordings, *held]
         self.loss = StructuredHingeLoss(
             loss_scale=settings.loss_scale,
@@ -143,11 +140,13 @@ class Training:
 
     def _snapshot(self) -> Any:
         """An estimator with the current network, B = I and the penalty of the hinge."""
-        settings, learned = self.settings, float(self.loss.penalty.detach())
-        few = self.recordings[0].X[: max(2, settings.min_size)]
-        (outputs,) = encoded(self.network, [few], settings.device)
-        penalty = None if settings.n_segments == "given" else learned
-        return self.snapshot(self.network, np.eye(outputs.shape[1]), penalty)
+        learner = copy.copy(self.settings)
+        few = self.recordings[0].X[: max(2, learner.min_size)]
+        (outputs,) = encoded(self.network, [few], learner.device)
+        learner.kept_, learner.components_ = self.network, np.eye(outputs.shape[1])
+        given = learner.n_segments == "given"
+        learner.penalty_ = None if given else float(self.loss.penalty.detach())
+        return learner
 
     def _checkpoint(self) -> Checkpoint | None:
         """The checkpoint, identified by data, labels, settings and first weights."""

@@ -67,16 +67,10 @@ def test_windows_of_signals_and_what_is_refused() -> None:
         frozen.transform(windows.reshape(150, 2, 8))
     with pytest.raises(ValueError, match="needs a module with finite outputs"):
         frozen.transform(windows * 1e300)
-    with pytest.raises(
-        ValueError, match="FrozenFeatures needs finite numbers, got NaN at position"
-    ):
-        frozen.transform(windows * np.nan)
-    with pytest.raises(ValueError, match="needs a rectangular array of real numbers in windows"):
-        frozen.transform([["loud", "quiet"]])
     with pytest.raises(ValueError, match="needs a module, a torch module or"):
         FrozenFeatures("network", (8, 2)).transform(windows)
 
 
 def test_columns_that_are_not_there_are_refused() -> None:
-    with pytest.raises(ValueError, match="Columns needs stop ≤ 5, the number of columns, got 9"):
+    with pytest.raises(ValueError, match="Columns needs stop ≤ 5 columns, got 9"):
         Columns(5, WindowEncoder, 9)

@@ -102,14 +102,6 @@ def test_repeatable_and_like_an_estimator() -> None:
     np.testing.assert_allclose(features[0], outputs[0] @ first.components_.T, atol=1e-9)
 
 
-def test_the_last_layer_has_the_scale_of_the_loss() -> None:
-    # outputs grow with its root, and the metric that they were trained for stays the identity
-    fitted = learner(loss_scale=100.0, n_epochs=1).fit(XS, YS)
-    outputs = [Z @ np.linalg.inv(fitted.components_).T for Z in fitted.transform(XS)]
-    linear = clone(fitted.last_layer).set_params(loss_scale=100.0).fit(outputs, YS)
-    assert fitted.solution_.objective == pytest.approx(linear.solution_.objective, rel=1e-6)
-
-
 def test_training_learns() -> None:
     fitted = learner(partial(WindowEncoder, width=8, n_outputs=3), n_epochs=15, learning_rate=0.02)
     fitted.fit(XS, YS)
@@ -127,7 +119,7 @@ def test_the_best_epoch_on_held_out_groups_is_kept() -> None:
     losses = fitted.history_["validation"]
     assert fitted.best_epoch_ == np.argmin(losses) + 1
     assert len(losses) in (8, fitted.best_epoch_ + 2)
-    with pytest.raises(ValueError, match="a group to train on when"):
+    with pytest.raises(ValueError, match="a group to train on besides"):
         learner(validation=0.5).fit(XS, YS, groups=["a"] * 5)
 
 
@@ -164,7 +156,7 @@ def test_killed_and_resumed(tmp_path: Path) -> None:
         np.testing.assert_array_equal(resumed[name], expected[name], err_msg=name)
     same = {"n_epochs": 8, "validation": 0.2, "patience": 8, "checkpoint": str(state)}
     dropout = partial(SMALL, dropout=0.5)
-    for other in ({"loss_scale": 2.0}, {"augmentations": [Noise()]}, {"encoder": dropout}):
+    for other in ({"augmentations": [Noise()]}, {"encoder": dropout}):
         with pytest.raises(ValueError, match="other data, settings"):
             learner(**same, **other).fit(XS, YS)
     with pytest.raises(ValueError, match="other data, settings"):
@@ -202,7 +194,7 @@ class Tied(Doubled):
         self.same = self.inner.double()
 
 
-@pytest.mark.parametrize("encoder", [SMALL, TEAM, partial(Doubled, inner=SMALL), FROZEN, Tied])
+@pytest.mark.parametrize("encoder", [TEAM, partial(Doubled, inner=SMALL), FROZEN, Tied])
 def test_files_hold_weights_and_the_class_of_the_encoder(encoder: Any, tmp_path: Path) -> None:
     fitted = learner(encoder, n_epochs=1, augmentations=[lambda batch, random: batch]).fit(XS, YS)
     back = metriclearn.load(fitted.save(tmp_path / "model.npz"))
@@ -232,14 +224,13 @@ def test_what_a_file_cannot_hold_or_find_is_refused(tmp_path: Path, monkeypatch:
         metriclearn.load(file)
 
 
-@pytest.mark.parametrize("encoder", [TEAM, FROZEN])
-def test_onnx_gives_what_transform_gives(encoder: Any, tmp_path: Path) -> None:
+def test_onnx_gives_what_transform_gives(tmp_path: Path) -> None:
     """At any length, and where a variance is 0 but for its 1e-8."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     from onnx.reference import ReferenceEvaluator
 
-    fitted = learner(encoder, n_epochs=1).fit(XS, YS)
+    fitted = learner(partial(Normalized, encoder=FROZEN), n_epochs=1).fit(XS, YS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = fitted.export_onnx(tmp_path / "encoder.onnx")
@@ -261,7 +252,6 @@ def test_causal_convolutions_do_not_look_ahead() -> None:
 
 
 def test_windows_of_two_samples_have_features() -> None:
-    torch.manual_seed(0)
     network = TemporalConvolution(6, n_channels=3, width=4)  # convolutions leave one of two
     network(torch.randn(1, 30, 6)).sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in network.parameters())
@@ -287,12 +277,11 @@ def test_an_ensemble_has_the_mean_of_its_forms_and_trains_apart() -> None:
 
 
 def test_a_frozen_module_stays_as_it_is() -> None:
-    fitted = learner(FROZEN, learning_rate=0.1)
     module = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Dropout(0.9))
     before = {k: v.clone() for k, v in module.state_dict().items()}
-    fitted.set_params(encoder=partial(FrozenEncoder, module=module, batch_size=7))
-    fitted.encoder.keywords["head"] = partial(torch.nn.Linear, out_features=2)
-    encoder = fitted.fit(XS, YS).encoder_[1]
+    head = partial(torch.nn.Linear, out_features=2)
+    frozen = partial(FrozenEncoder, module=module, batch_size=7, head=head)
+    encoder = learner(frozen, learning_rate=0.1).fit(XS, YS).encoder_[1]
     for name, tensor in encoder.module.state_dict().items():
         assert torch.equal(tensor, before[name])
     encoder.train()
@@ -335,12 +324,11 @@ def test_augmentations_move_truths_with_samples() -> None:
         ({"encoder": lambda n: torch.nn.Flatten()}, r"encoder from \(N, T, P\)"),
         ({"encoder": lambda n: torch.nn.LSTM(n, 2, batch_first=True)}, r"encoder from .* to \(\)"),
         ({"augmentations": [Scaling(4)]}, "Scaling needs rows of whole samples"),
-        ({"augmentations": [Rotation(2)]}, "Rotation needs channels in threes"),
+        ({"augmentations": [Rotation(2)]}, "Rotation needs three channels"),
         ({"augmentations": [lambda batch, random: []]}, "needs a list of tensors"),
         ({"encoder": lambda n: DETACHED}, "needs an encoder with weights"),
         ({"encoder": torch.nn.Identity(), "n_segments": "given"}, "needs an encoder with weights"),
         ({"checkpoint": "state.npz", "random_state": None}, "needs a random_state"),
-        ({"n_epochs": 0}, "needs a whole n_epochs"),
         ({"learning_rate": 1e30, "n_epochs": 9}, "needs finite outputs"),
         ({"encoder": partial(TemporalConvolution, n_channels=4)}, "needs whole windows"),
         ({"checkpoint": "/nowhere/state.npz"}, "cannot be written"),
@@ -362,30 +350,18 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> No
         (XS, [np.full(len(y), -1) for y in YS], "all labels of all recordings are −1"),
         ([X + 1e9 for X in XS], YS, "computes in single precision"),
         ([0.0 * X for X in XS], YS, "needs features that vary"),
+        (XS, [np.append(y[:-1], -1) for y in YS], "needs n_segments=None for partial labels"),
     ],
 )
-def test_data_that_tell_nothing_are_refused_before_training(X: Any, y: Any, sentence: str) -> None:
+def test_data_to_learn_nothing_from_are_refused_before_training(X, y, sentence: str) -> None:
+    given = "given" if "n_segments" in sentence else None
     with pytest.raises(ValueError, match=f"EncoderMetricLearner.*{sentence}"):
-        learner(callbacks=[EarlyStopping(XS, YS)]).fit(X, y)
+        learner(n_segments=given, callbacks=[EarlyStopping(XS, YS)]).fit(X, y)
 
 
-def test_numbers_of_segments_that_labels_do_not_tell_are_refused_before_training() -> None:
-    some = [np.append(y[:-1], -1) for y in YS]
-    with pytest.raises(ValueError, match="EncoderMetricLearner needs n_segments=None for partial"):
-        learner(n_segments="given", callbacks=[EarlyStopping(XS, YS)]).fit(XS, some)
-
-
-@pytest.mark.parametrize(
-    ("augmentation", "options", "sentence"),
-    [
-        (Scaling, {"n_channels": 2, "deviation": -1.0}, "needs a deviation of at least 0"),
-        (JoinedStretches, {"probability": 1.5}, "needs a probability"),
-        (ChannelDropout, {"n_channels": 0}, "needs a whole n_channels"),
-    ],
-)
-def test_augmentations_that_cannot_be(augmentation: Any, options: Any, sentence: str) -> None:
-    with pytest.raises(ValueError, match=f"{augmentation.__name__} {sentence}"):
-        augmentation(**options)
+def test_parameters_of_augmentations_are_checked() -> None:
+    with pytest.raises(ValueError, match="Scaling needs a deviation of at least 0"):
+        Scaling(2, deviation=-1.0)
 
 
 @pytest.mark.parametrize("package", ["torch", "safetensors"])
