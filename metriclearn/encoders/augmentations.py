@@ -200,10 +200,11 @@ class Rotation(Channels):
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors *= random.normal(0.0, self.deviation, (len(recordings), 1))
         turns = ScipyRotation.from_rotvec(vectors).as_matrix()
-        return [
-            r._replace(X=self.changed(r.X, lambda Z, turn=turn: Z.reshape(len(Z), -1, 3) @ turn))
-            for r, turn in zip(recordings, turns)
-        ]
+
+        def turned(X: NDArray, turn: NDArray) -> NDArray:
+            return self.changed(X, lambda samples: samples.reshape(len(X), -1, 3) @ turn)
+
+        return [r._replace(X=turned(r.X, turn)) for r, turn in zip(recordings, turns)]
 
 
 @dataclass(frozen=True)
