@@ -108,13 +108,14 @@ class Group:
 
     def validate(self, labels: list[PartialPartition]) -> None:
         """Held-out loss per labeled boundary, and how often held-out changes were right."""
-        pieces: list[Piece] = []
-        for one, partial in zip(self.recordings, labels):
-            for X, inside in known_stretches(one.features, partial):
-                truth = inside.segmentation()
-                if truth is not None and truth.n_samples > 2:
-                    pieces.append((X, truth))
-        pieces = _some(pieces)
+        pieces = _some(
+            [
+                (X, truth)
+                for one, partial in zip(self.recordings, labels)
+                for X, inside in known_stretches(one.features, partial)
+                if (truth := inside.segmentation()) is not None and truth.n_samples > 2
+            ]
+        )
         self.validated = self.calibration = None
         if len(pieces) < 2:
             return
@@ -232,12 +233,8 @@ class Loop:
         self.groups = [Group(members) for members in kinds.values()]
         self.learned: dict[str, Any] = {"serial": 0, "revision": -1, "recordings": {}}
         self._changed = Condition()
-        self._thread = Thread(target=self._run, daemon=True)
+        self.thread = Thread(target=self._run, daemon=True)
         self._wanted = True
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     def wake(self) -> None:
         """Learn again, as annotations have changed."""
@@ -292,10 +289,8 @@ class Loop:
 
     def _publish(self, result: dict[str, Any]) -> None:
         with self._changed:
-            self.learned = result | {
-                "serial": self.learned["serial"] + 1,
-                "curve": list(self.project.curve),
-            }
+            serial = self.learned["serial"] + 1
+            self.learned = result | {"serial": serial, "curve": list(self.project.curve)}
             self._changed.notify_all()
 
     def _segmented(
@@ -311,7 +306,6 @@ class Loop:
             for one, margins in zip(group.recordings, group.segment(partial)):
                 ends, likely = margins.change_points, group.probabilities(margins.losses)
                 doubts.append(1 - likely[np.isfinite(margins.losses)])
-                reach = margins.intervals(margins.typical_score) / one.rate
                 names = []
                 if states is not None:
                     named = states.of(one.features, Partition(ends=ends), None, None)
@@ -319,7 +313,7 @@ class Loop:
                 recordings[one.name] = {
                     "boundaries": (ends[:-1] / one.rate).tolist(),
                     "confidence": np.round(likely, 3).tolist(),
-                    "reach": reach.tolist(),
+                    "reach": (margins.intervals(margins.typical_score) / one.rate).tolist(),
                     "labels": names,
                 }
         doubted = np.concatenate([np.zeros(0), *doubts])
@@ -346,13 +340,14 @@ class Loop:
 
 def _states(group: Group, annotations: Mapping[str, Sequence[Annotation]]) -> States | None:
     """Means of labeled segments under the learned metric, if there are two labels."""
-    arrays, labels = [], []
-    for one in group.recordings:
-        for given in annotations.get(one.name, ()):
-            rows = one.features[round(given.start * one.rate) : round(given.end * one.rate)]
-            if given.kind == "segment" and len(rows):
-                arrays.append(rows)
-                labels.append(np.full(len(rows), given.label))
+    segments = [
+        (one.features[round(given.start * one.rate) : round(given.end * one.rate)], given.label)
+        for one in group.recordings
+        for given in annotations.get(one.name, ())
+        if given.kind == "segment"
+    ]
+    arrays = [rows for rows, _ in segments if len(rows)]
+    labels = [np.full(len(rows), label) for rows, label in segments if len(rows)]
     if group.learner is None or len({label[0] for label in labels}) < 2:
         return None
     return States.learn(group.learner.components_, arrays, labels, True)
@@ -370,12 +365,8 @@ def _suggested(group: Group, labels: list[PartialPartition]) -> list[dict[str, A
         learner=group.learner,
         strategy="diversity" if group.learner is None else "margin",
     )
+    names = [one.name for one in group.recordings]
     return [
-        {
-            "recording": group.recordings[one.recording].name,
-            "start": one.start / rate,
-            "end": one.stop / rate,
-            "gain": float(one.gain),
-        }
-        for one in found
+        {"recording": names[i], "start": start / rate, "end": stop / rate, "gain": gain}
+        for i, start, stop, gain in found
     ]

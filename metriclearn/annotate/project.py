@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -179,9 +179,8 @@ class Project:
         ValueError
             If it is damaged, names unknown recordings, or is a link out of the folder.
         """
-        content = read_project(self.folder)
+        content = self.seen = read_project(self.folder)
         if not content:
-            self.seen = {}
             return self
         with _reading(self.folder):
             labels, entries = _read_labels(content["labels"]), content["recordings"]
@@ -194,7 +193,7 @@ class Project:
                 name: read_annotations(given, self.seconds[name]) for name, given in entries.items()
             }
             self.curve, self.revision = list(content.get("curve", [])), int(content["revision"])
-            self.labels, self.seen = labels, content
+            self.labels = labels
         return self
 
     def change(
@@ -255,18 +254,17 @@ class Project:
 
     def save(self) -> None:
         """Write both files."""
-        recordings = []
-        for name in sorted(filter(self.annotations.get, self.annotations)):
-            lines = [_line(one.as_json()) for one in self.annotations[name]]
-            recordings.append(f"  {_line(name)}: [\n   " + ",\n   ".join(lines) + "\n  ]")
-        parts = {"format": _FORMAT, "revision": self.revision, "labels": self.labels}
-        head = [f" {_line(key)}: {_line(value)}" for key, value in (parts | self.settings).items()]
-        points = ",\n  ".join(map(_line, self.curve))
-        body = [
-            ' "recordings": {\n' + ",\n".join(recordings) + "\n }",
-            f' "curve": [\n  {points}\n ]',
+        lists = {name: many for name, many in sorted(self.annotations.items()) if many}
+        recordings = [
+            f"{_line(name)}: {_lines(one.as_json() for one in many)}"
+            for name, many in lists.items()
         ]
-        text = "{\n" + ",\n".join(head + body) + "\n}\n"
+        settings = {"format": _FORMAT, "revision": self.revision, "labels": self.labels}
+        parts = [
+            f"{_line(key)}: {_line(value)}" for key, value in (settings | self.settings).items()
+        ]
+        parts.append('"recordings": {\n  ' + ",\n  ".join(recordings) + "\n }")
+        text = "{\n " + ",\n ".join([*parts, f'"curve": {_lines(self.curve)}']) + "\n}\n"
         with replacing(self.folder / FILE) as stream:
             stream.write(text.encode())
         self.seen = json.loads(text)
@@ -333,14 +331,15 @@ def read_project(folder: Path) -> dict[str, Any]:
                 f"{str(path)!r} has format {content['format']}, this metriclearn reads {_FORMAT}; "
                 "use the version that wrote it, or a later one."
             )
-        rate, media_rate, ignore = map(content.get, ("rate", "media_rate", "ignore"))
-        rates = [given for given in (rate, media_rate) if given is not None]
-        if not all(type(given) in (int, float) and 0 < given < math.inf for given in rates):
-            raise ValueError(f"rate and media_rate need to be rows per second, got {rates}")
-        if content.get("features") not in _FEATURES:
-            raise ValueError(f"features need to be one of {_FEATURES}")
-        if not isinstance(ignore or [], list) or not all(isinstance(c, str) for c in ignore or []):
-            raise ValueError(f"ignore needs to be a list of columns, got {ignore!r}")
+        rates = [content[key] for key in ("rate", "media_rate") if content.get(key) is not None]
+        ignore, features = content.get("ignore") or [], content.get("features")
+        right = all(type(rate) in (int, float) and 0 < rate < math.inf for rate in rates)
+        right = right and isinstance(ignore, list) and all(isinstance(c, str) for c in ignore)
+        if not right or features not in _FEATURES:
+            raise ValueError(
+                f"rate and media_rate need to be rows per second, ignore a list of columns, and "
+                f"features one of {_FEATURES}, got {rates}, {ignore!r} and {features!r}"
+            )
     return content
 
 
@@ -375,12 +374,11 @@ def _reading(folder: Path) -> AbstractContextManager[None]:
 
 def _read_labels(given: Any) -> list[str]:
     right = isinstance(given, list) and len(given) <= 9 and len(set(map(str, given))) == len(given)
-    if not right or not all(map(_is_word, given)):
+    if not right or not all(map(_is_word, given)) or UNKNOWN in given:
         raise ValueError(
-            f"Labels need to be up to nine different words, got {str(given)[:200]}; shorten them."
+            f"Labels need to be up to nine different words other than {UNKNOWN!r}, which is for "
+            f"unlabeled stretches, got {str(given)[:200]}; change them."
         )
-    if UNKNOWN in given:
-        raise ValueError(f"The label {UNKNOWN!r} is reserved for unlabeled stretches; use another.")
     return list(given)
 
 
@@ -388,6 +386,11 @@ def _is_word(label: Any) -> bool:
     """Whether all formats can hold a label: a line without control characters or surrogates."""
     text = isinstance(label, str) and 0 < len(label) <= 200 and label == label.strip()
     return text and not any(unicodedata.category(one) in ("Cc", "Cs") for one in label)
+
+
+def _lines(values: Iterable[Any]) -> str:
+    """A list with one value per line."""
+    return "[\n   " + ",\n   ".join(map(_line, values)) + "\n  ]"
 
 
 def _line(value: Any) -> str:

@@ -41,6 +41,7 @@ from metriclearn.running.extras import optional
 _MOST_CHANNELS = 12
 _PATIENCE = 10.0  # seconds that the page waits for news
 _STATIC = {
+    "index.html": "text/html",
     "app.js": "text/javascript",
     "edits.js": "text/javascript",
     "timeline.js": "text/javascript",
@@ -61,7 +62,7 @@ class Page:
     def routes(self) -> list[Any]:
         """All addresses, for starlette."""
         table: dict[str, tuple[str, Callable[..., Any]]] = {
-            "/": ("GET", self.index),
+            "/": ("GET", self.static),
             "/static/{file}": ("GET", self.static),
             "/api/project": ("GET", self.state),
             "/api/learned/{serial:int}": ("GET", self.learned),
@@ -79,27 +80,19 @@ class Page:
             for path, (method, function) in table.items()
         ]
 
-    def index(self, request: Any, body: bytes) -> Any:
-        """The page."""
-        return "text/html", (files("metriclearn.annotate") / "static" / "index.html").read_bytes()
-
     def static(self, request: Any, body: bytes) -> Any:
-        """A script or a style of the page; only listed names are served."""
-        name = request.path_params["file"]
+        """The page, or one of its scripts and styles; only listed names are served."""
+        name = request.path_params.get("file", "index.html")
         if name not in _STATIC:
             raise Refusal(404, "There is no such file.")
         return _STATIC[name], (files("metriclearn.annotate") / "static" / name).read_bytes()
 
     def state(self, request: Any, body: bytes) -> Any:
         """Recordings, annotations, labels and revision."""
+        shown = ("name", "kind", "seconds", "rate", "signal_rate", "channels")
         recordings = [
-            {
-                "name": one.name,
-                "kind": one.kind,
-                "seconds": one.seconds,
-                "rate": one.rate,
-                "signal_rate": one.signal_rate,
-                "channels": one.channels,
+            {key: getattr(one, key) for key in shown}
+            | {
                 "spectrogram": one.kind != "table" and len(one.sound[2]) > 0,
                 "thumbnail_step": one.thumbnail_step if one.kind == "video" else None,
             }
@@ -195,7 +188,10 @@ class Page:
                 FORMATS[kind].write(one.name, shown, path)
             else:
                 raise Refusal(404, f"There is no format {kind!r}.")
-            return _download(path.name, path.read_bytes())
+            disposition = f"attachment; filename*=UTF-8''{quote(path.name)}"
+            return optional("starlette.responses", "label").Response(
+                path.read_bytes(), headers=HEADERS | {"Content-Disposition": disposition}
+            )
 
     def parse(self, request: Any, body: bytes) -> Any:
         """Annotations read from a file in a format; the page saves them like any others."""
@@ -271,12 +267,6 @@ def _endpoint(function: Callable[..., Any]) -> Any:
         return result
 
     return endpoint
-
-
-def _download(name: str, content: bytes) -> Any:
-    headers = HEADERS | {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
-    responses = optional("starlette.responses", "label")
-    return responses.Response(content, media_type="application/octet-stream", headers=headers)
 
 
 def _imported(name: str, segments: Sequence[Segment], seconds: float) -> list[Any]:
@@ -388,7 +378,7 @@ def serve(page: Page, port: int | None = None, check: bool = False, browser: boo
             server_header=False,
         )
         server = uvicorn.Server(settings)
-        page.loop.start()
+        page.loop.thread.start()
         listening.listen()  # early requests wait until the server answers
         if check:
             threading.Thread(target=server.run, args=([listening],), daemon=True).start()
@@ -416,7 +406,7 @@ def _check(page: Page, address: str) -> None:
     state = json.loads(ask("api/project"))
     for name in ("", *(f"static/{file}" for file in _STATIC)):
         ask(name)
-    print(f"Page: {len(_STATIC) + 1} files, {len(state['recordings'])} recordings")
+    print(f"Page: {len(_STATIC)} files, {len(state['recordings'])} recordings")
     for one in state["recordings"]:
         name, n_bytes = one["name"], 0
         if one["channels"]:

@@ -125,7 +125,7 @@ def labeled_stretches(Xs: Any, known: Any) -> tuple[list[NDArray], list[Partitio
     Raises
     ------
     ValueError
-        For recordings or labels that cannot be used, in one sentence.
+        For invalid recordings or labels.
 
     See Also
     --------
@@ -198,7 +198,7 @@ def suggest(
     Raises
     ------
     ValueError
-        For recordings, labels or parameters that cannot be used, in one sentence.
+        For invalid recordings, labels or parameters.
 
     References
     ----------
@@ -228,10 +228,8 @@ def suggest(
             parts = ()
         else:
             rate = _doubts if "margin" in parts else _disputes
-            sums = [
-                np.append(0.0, np.cumsum(values))
-                for values in rate(learner, labeled, length, random)
-            ]
+            rated = rate(learner, labeled, length, random)
+            sums = [np.append(0.0, np.cumsum(values)) for values in rated]
             worth = np.array([sums[i][stop] - sums[i][start + 1] for i, start, stop in places])
     described = None
     explored = "margin" in parts and "diversity" in parts

@@ -362,7 +362,7 @@ PROJECT = '{"format": 1, "revision": 0, "labels": [], "recordings": {}%s}'
         (PROJECT % ', "rate": "fast"', "rows per second"),
         (PROJECT % ', "rate": -5', "rows per second"),
         (PROJECT % ', "ignore": 3', "list of columns"),
-        (PROJECT % ', "features": "smell"', "features need to be one of"),
+        (PROJECT % ', "features": "smell"', "features one of"),
     ],
 )
 def test_a_project_that_cannot_be_read_is_kept(server: Server, content: str, sentence: str) -> None:
