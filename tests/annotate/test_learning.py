@@ -16,7 +16,7 @@ from metriclearn import (
     boundary_margins,
 )
 from metriclearn.annotate.learning import Group
-from metriclearn.annotate.project import Annotation, partial_labels, read_annotations, segments_of
+from metriclearn.annotate.project import partial_labels, read_annotations
 from metriclearn.annotate.signals import Recording
 
 
@@ -68,17 +68,3 @@ def test_rows_of_annotations() -> None:
     assert not known.allows(Partition(ends=[25, 70, 90]))  # none at 5 s
     assert not known.allows(Partition(ends=[25, 40, 50, 70, 90]))  # one in b
     assert not known.allows(Partition(ends=[25, 50, 65, 75, 90]))  # two from 6 to 8 s
-
-
-def test_segments_of_annotations() -> None:
-    many = [Annotation(1.0, 2.0, "segment", "a"), Annotation(2.0, 3.0, "no change")]
-    assert segments_of("x", many, 4.0, classes=True) == [
-        (0.0, 1.0, "unknown"),
-        (1.0, 2.0, "a"),
-        (2.0, 4.0, "unknown"),
-    ]
-    assert segments_of("x", many, 4.0, classes=False) == [
-        (0.0, 2.0, "unknown"),
-        (2.0, 3.0, "x 2"),
-        (3.0, 4.0, "unknown"),
-    ]

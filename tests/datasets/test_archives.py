@@ -167,13 +167,3 @@ def test_other_archives_are_named(
     with pytest.raises(ValueError, match=sentence):
         load_hapt(file.parent)
     assert [path.name for path in file.parent.iterdir()] == ["download.zip"]
-
-
-def test_values_of_another_unit_are_refused(tmp_path: Path) -> None:
-    raw = tmp_path / "RawData"
-    raw.mkdir()
-    for kind in ("acc", "gyro"):
-        np.savetxt(raw / f"{kind}_exp01_user01.txt", np.full((9, 3), 0.0107))
-    (raw / "labels.txt").write_text("1 1 5 1 9\n")
-    with pytest.raises(ValueError, match=r"RawData' cannot be read .* multiples of 1/720 g"):
-        load_hapt(tmp_path)

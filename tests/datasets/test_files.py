@@ -180,14 +180,6 @@ def test_round_trip(
     assert [labels.astype(str).tolist() for labels in loaded.labels] == [list(map(str, y))] * 2
 
 
-@pytest.mark.parametrize("format", ["npz", "parquet"])
-def test_loaded_text_can_be_saved_in_every_format(folder: Path, format: str) -> None:
-    save_files(load_files(folder), folder / format, format)
-    loaded = load_files(folder / format)
-    assert [labels.tolist() for labels in loaded.labels] == [[-1, 2], ["walk", "walk", "sit"]]
-    assert [path.suffix for path in (folder / format).iterdir()] == [f".{format}"] * 2
-
-
 def test_save_refuses_what_would_be_lost(tmp_path: Path) -> None:
     X, mixed = np.zeros((2, 1)), np.array([1, "1"], dtype=object)
     good = example(X, np.zeros(2))

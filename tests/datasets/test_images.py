@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metriclearn.datasets import LabeledImages, load_bsds500, load_images, load_weizmann_horses
+from metriclearn.datasets import load_bsds500, load_images, load_weizmann_horses
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -128,11 +128,6 @@ def test_names_that_could_be_mistaken(folder: Path) -> None:
         path.unlink()
     with pytest.raises(FileNotFoundError, match="needs images in"):
         load_images(photos, masks)
-
-
-def test_images_without_labels_are_refused() -> None:
-    with pytest.raises(ValueError, match="non-empty lists of one length"):
-        LabeledImages("empty", [], [], [])
 
 
 def test_weizmann_horses(shared_folder) -> None:

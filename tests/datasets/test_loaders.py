@@ -204,12 +204,6 @@ def test_series_of_archives_by_hand(tmp_path: Path) -> None:
         load("utsa", tmp_path)
 
 
-def test_real_steps_of_hands_agree_with_the_published_speed(shared_folder) -> None:
-    dataset = load_gesture_phase(shared_folder("gesture_phase"), "both", derived=True)
-    column = dict(zip(dataset.feature_names, dataset.sequences[0].T))
-    assert np.corrcoef(column["left_hand_step"], column["left_hand_speed"])[0, 1] > 0.5
-
-
 def test_real_profiles(shared_folder: Callable[[str], Path]) -> None:
     data = load_neuroblastoma(shared_folder("neuroblastoma"))
     assert (len(data), len(set(data.groups))) == (154, 53)
@@ -264,21 +258,6 @@ def test_motion_capture_by_hand(tmp_path: Path) -> None:
     assert row["root.ty_mean"] == pytest.approx(X[3:6, 0].mean())
     assert row["root.ty_log_sd"] == pytest.approx(np.log(X[3:6, 0].std() + 1e-2))
     assert row["rfoot.rx_log_sd"] == pytest.approx(np.log(X[3:6, 1].std() + 1e-1))
-
-
-@pytest.mark.parametrize(
-    ("features", "derived", "width", "frames"),
-    [("va3", False, 32, 6), ("raw", False, 18, 10), ("both", False, 50, 6),
-     ("va3", True, 60, 6), ("raw", True, 46, 10), ("both", True, 78, 6)],
-)  # fmt: skip
-def test_shapes_of_gestures(tmp_path: Path, features, derived, width, frames) -> None:
-    dataset = load_gesture_phase(write(tmp_path, "gesture_phase"), features, derived)
-    assert dataset.names == ["c1", "d3"]
-    assert [X.shape for X in dataset.sequences] == [(frames, width), (frames - 2, width)]
-    assert len(set(dataset.feature_names)) == width
-    expected = {"raw": [6, 10]}.get(features, [2, 6])
-    assert dataset.change_points[0].tolist() == expected
-    assert dataset.labels[0][-1] == "stroke"
 
 
 def test_gestures_by_hand(tmp_path: Path) -> None:
@@ -355,13 +334,6 @@ def bands(windows: NDArray) -> list[NDArray]:
     return [np.exp(FEATURES[f"log_{band}_band"](windows)) - 1e-3 for band in ("low", "high")]
 
 
-@pytest.mark.parametrize("size", [2, 3, 24, 25])
-def test_bands_share_the_variance(size: int) -> None:
-    windows = np.random.default_rng(0).normal(size=(5, size, 2))
-    low, high = bands(windows)
-    np.testing.assert_allclose(low**2 + high**2, windows.var(axis=1), rtol=1e-9)
-
-
 def test_slow_wave_is_in_the_low_band_and_a_still_phone_has_finite_features() -> None:
     time = np.arange(25) / 50
     waves = np.stack([np.sin(2 * np.pi * hertz * time) for hertz in (4.0, 12.0)], axis=1)[None]
@@ -386,21 +358,6 @@ def test_profiles_and_regions_by_hand(tmp_path: Path) -> None:
         (4, 5, 6): (1, 0), (1, 4, 6): (1, 0), (2, 3, 6): (1, 1),
     }.items():  # fmt: skip
         assert data.known()[1].label_errors(Partition.from_change_points(ends)) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "items", "shape"),
-    [("bees", 4, (1057, 13)), ("exercise", 4, (382, 36)), ("horses", 4, (120, 160, 3))],
-)
-def test_examples_come_with_the_package(
-    name: str, items: int, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("METRICLEARN_DATA", raising=False)
-    data = load_example(name)
-    arrays = data.images if name == "horses" else data.sequences
-    assert len(data) == items
-    assert arrays[0].shape == shape
-    assert len(np.unique(data.labels[0])) > 1
 
 
 def test_unknown_example_names_those_that_are_there() -> None:

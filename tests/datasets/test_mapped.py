@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from metriclearn import ChangePointMetricLearner, ClusteringMetricLearner
+from metriclearn import ChangePointMetricLearner
 from metriclearn.datasets import (
     PackedSequences,
     SequenceFolder,
@@ -74,18 +74,6 @@ def test_damaged_columns_are_named(tmp_path: Path) -> None:
         folder.labels[1]
 
 
-def test_weights_and_clusterings(tmp_path: Path) -> None:
-    stored = write("packed", tmp_path)
-    weights = np.array([1.0, 0.0, 2.0, 0.5, 0.0, 1.0, 3.0])
-    for learner in (
-        ChangePointMetricLearner(verbose=False),
-        ClusteringMetricLearner(verbose=False, random_state=0),
-    ):
-        here = learner.fit(DATA.sequences, DATA.labels, weights).components_.copy()
-        there = learner.fit(stored.sequences, stored.labels, weights).components_
-        np.testing.assert_allclose(there, here, rtol=1e-9, atol=1e-12)
-
-
 class Counting:
     """A user's own lazy sequence, which counts how many of its arrays are alive."""
 
@@ -149,23 +137,3 @@ def test_packing_checks_shapes(tmp_path: Path) -> None:
     np.save(tmp_path / "good" / "ends.npy", np.array([4, 6]))
     with pytest.raises(ValueError, match="needs increasing ends up to the number of rows"):
         PackedSequences(tmp_path / "good")
-
-
-def test_lazy_sequences_are_checked_when_they_are_read() -> None:
-    class Odd(Counting):
-        def __getitem__(self, i: int) -> np.ndarray:
-            return super().__getitem__(i)[:, : 2 if i == 4 else 3]
-
-    class Empty(Counting):
-        def __len__(self) -> int:
-            return 0
-
-    short = [*DATA.labels[:6], DATA.labels[6][:-1]]
-    for sequences, labels, sentence in (
-        (Odd(), DATA.labels, "got 3 in data set 0 and 2 in data set 4"),
-        (Empty(), [], "needs at least one data set, got an empty sequence"),
-        (Counting(), short, "got 59 labels for the 60 samples of data set 6"),
-        (Counting(), DATA.labels[:6], r"got 7 data set\(s\) and 6 labeling"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            ChangePointMetricLearner(verbose=False).fit(sequences, labels)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metriclearn.datasets import LabeledSequences, load_iris, make_change_points
+from metriclearn.datasets import LabeledSequences
 from metriclearn.datasets.sequences import name_classes
 
 
@@ -57,12 +57,6 @@ def test_without_a_label_the_stretches_between_are_sequences() -> None:
 )
 def test_labels_that_name_classes_recur(labelings: list[list[str]], classes: bool) -> None:
     assert name_classes(labelings) == classes
-
-
-def test_a_data_set_prints_as_its_size() -> None:
-    made = make_change_points(3, 50, 4, 1, random_state=0)
-    assert repr(made) == "SyntheticSequences(3 sequences)"
-    assert repr(load_iris()) == "LabeledTable('iris', 150 samples of 4 features)"
 
 
 def test_select_keeps_order_and_repeats() -> None:

@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from metriclearn.datasets import make_change_points
@@ -32,17 +30,6 @@ def test_shapes_and_names() -> None:
     assert dataset.feature_names[:3] == ["relevant_0", "relevant_1", "distractor_2"]
     assert dataset.groups == dataset.names == ["series0", "series1", "series2"]
     assert dataset.select([1]).relevant.tolist() == [0, 1]
-
-
-@settings(deadline=None)
-@given(st.integers(0, 50), st.integers(1, 5), st.integers(0, 4), st.integers(1, 6))
-def test_segments_respect_their_limits(seed: int, fewest: int, more: int, size: int) -> None:
-    limits = (fewest, fewest + more)
-    dataset = make_change_points(4, 60, 3, 1, limits, min_size=size, random_state=seed)
-    for ends in dataset.change_points:
-        assert fewest <= len(ends) <= fewest + more
-        assert np.diff(ends, prepend=0).min() >= size
-        assert ends[-1] == 60
 
 
 def test_every_number_of_segments_and_every_position_occurs() -> None:
