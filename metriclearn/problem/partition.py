@@ -55,8 +55,10 @@ class Partition:
     ends : int array (K,) or None
         Ends of the segments where it is, see :attr:`change_points`.
     known : PartialPartition or None
-        The partial labels that this partition completes, see :meth:`completing`; None where all of
-        it is known.
+        The partial labels that this partition completes, see :meth:`completing`; None if all
+        labels were given.
+    share : array (T,) or None
+        The diagonal of D: 1 for labeled samples, else 0; None if all samples are labeled.
 
     Raises
     ------
@@ -75,7 +77,16 @@ class Partition:
     True
     """
 
-    __slots__ = ("_labels", "contiguous", "ends", "known", "n_clusters", "n_samples", "sizes")
+    __slots__ = (
+        "_labels",
+        "contiguous",
+        "ends",
+        "known",
+        "n_clusters",
+        "n_samples",
+        "share",
+        "sizes",
+    )
 
     def __init__(
         self,
@@ -86,6 +97,7 @@ class Partition:
     ) -> None:
         """Store canonical data; use the ``from_…`` constructors, which validate."""
         self.ends, self._labels, self.known = ends, labels, known
+        self.share = None if known is None else (known.labels >= 0).astype(np.float64)
         self.contiguous = ends is not None
         if ends is not None:
             self.n_samples, self.n_clusters = int(ends[-1]), len(ends)
@@ -101,7 +113,7 @@ class Partition:
     def from_labels(cls, labels: Iterable[Hashable]) -> Partition:
         """Partition whose clusters are the sets of equal labels (any hashables), O(T log T)."""
         codes = factorize(label_values(labels))
-        ends = _run_ends(codes)
+        ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
         if len(ends) == int(codes.max()) + 1:
             return cls(ends=ends)
         return cls(labels=codes)
@@ -109,7 +121,9 @@ class Partition:
     @classmethod
     def from_runs(cls, labels: Iterable[Hashable]) -> Partition:
         """Segmentation whose segments are the maximal runs of equal labels (a label may recur)."""
-        return cls(ends=_run_ends(label_values(labels)))
+        values = label_values(labels)
+        changes = np.flatnonzero(values[1:] != values[:-1]) + 1
+        return cls(ends=np.append(changes, len(values)))
 
     @classmethod
     def from_change_points(
@@ -165,11 +179,6 @@ class Partition:
     def with_completion(self, partition: Partition) -> Partition:
         """The partial labels of this partition, completed as in another one."""
         return partition.completing(self.known)
-
-    @property
-    def share(self) -> NDArray[np.float64] | None:
-        """The diagonal of D: 1 where a label is known, else 0, (T,); None where all are."""
-        return None if self.known is None else (self.known.labels >= 0).astype(np.float64)
 
     @property
     def known_trace(self) -> float:
@@ -401,7 +410,3 @@ def factorize(values: NDArray) -> NDArray[np.int64]:
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))
     return rank[inverse]
-
-
-def _run_ends(values: NDArray) -> NDArray[np.int64]:
-    return np.append(np.flatnonzero(values[1:] != values[:-1]) + 1, len(values))

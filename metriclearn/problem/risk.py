@@ -201,9 +201,12 @@ class HingeShard:
                     self._lines[i] = cached
             constant = answer_line.constant - cached.line.constant
             excess = Line(constant, answer_line.slope - cached.line.slope)
-            loss = terms.loss_scale * terms.loss(answer, truth) * (truth.n_samples / samples.unit)
-            more = answer.n_clusters - truth.n_clusters
-            values[row], slopes[row] = self._cut(loss, more, samples.unit, point, excess)
+            # L_i over the unit of the form: α T ℓ, the gain of the answer, and its penalties.
+            unit, more = samples.unit, answer.n_clusters - truth.n_clusters
+            loss = terms.loss_scale * terms.loss(answer, truth) * (truth.n_samples / unit)
+            gain = (excess.constant + float(excess.slope @ point.metric)) / unit
+            values[row] = loss + gain - point.penalty * more / unit
+            slopes[row] = terms.cone.join(excess.slope / unit, -more / unit)
             near = np.max(np.abs(excess.slope)) <= _ROUNDING * np.max(np.abs(cached.line.slope))
             most = _ROUNDING * terms.loss_scale * truth.n_clusters / samples.unit
             if near and loss <= most:
@@ -213,27 +216,6 @@ class HingeShard:
         shares = self.shares[members]
         sums = np.add.reduceat(shares[:, None] * slopes, starts, axis=0)
         return Sums(groups, np.add.reduceat(shares * values, starts), sums)
-
-    def _cut(
-        self, loss: float, more: int, unit: float, point: Point, excess: Line
-    ) -> tuple[float, NDArray]:
-        """L_i and its slope from the oracle's answer M.
-
-        Parameters
-        ----------
-        loss : float
-            α T ℓ(M, N_i) over ``unit``.
-        more : int
-            Number of clusters of M minus number of clusters of N_i.
-        unit : float
-            What forms are divided by to be scores: T, or 1 for nodes.
-        point : Point
-        excess : Line
-            ⟨A, M⟩ − ⟨A, N_i⟩, with the second term linearized if needed.
-        """
-        value = loss + (excess.constant + float(excess.slope @ point.metric)) / unit
-        slope = self.terms.cone.join(excess.slope / unit, -more / unit)
-        return value - point.penalty * more / unit, slope
 
     def slopes_of_truths(self) -> NDArray:
         """d s_w(N_i)/dw, the same at every w where forms are linear, (N, n)."""

@@ -69,7 +69,9 @@ def real_array(
         Naming the first row and feature that is at fault; it is a TypeError, too, where there are
         no numbers, or a sparse matrix of them.
     """
-    array = _converted(who, what, values, single_precision)
+    array = values
+    if type(values) is not np.ndarray or values.dtype != np.float64:
+        array = _converted(who, what, values, single_precision)
     if signals and array.ndim == 1:
         array = array[:, None]
     if ndim is not None and array.ndim != ndim:
@@ -111,8 +113,6 @@ def real_array(
 
 def _converted(who: str, what: str, values: Any, single_precision: bool) -> NDArray:
     """Real numbers of any shape as float64, or an error for anything else."""
-    if type(values) is np.ndarray and values.dtype == np.float64:
-        return values
     if hasattr(values, "toarray"):
         raise NotNumbers(f"{who} needs dense data, got a sparse matrix; call .toarray() on it.")
     faulty = _at_fault(values) if hasattr(values, "columns") else ""

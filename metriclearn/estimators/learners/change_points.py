@@ -26,7 +26,7 @@ from metriclearn.oracles.change_points import (
 from metriclearn.oracles.segmentation_path import best_penalty
 from metriclearn.problem.forms import LinearFeatures, LowRankForm
 from metriclearn.problem.knowledge import PartialPartition, pieces_of
-from metriclearn.problem.losses import KnownLoss
+from metriclearn.problem.losses import FrobeniusLoss, KnownLoss
 from metriclearn.problem.partition import Partition
 from metriclearn.problem.risk import Oracle
 from metriclearn.running.parameters import Needs, component, either, number
@@ -219,18 +219,14 @@ class Segmentations(Task):
             for form, truth in zip(forms, truths)
         ]
 
-    @property
-    def oracle(self) -> Oracle:
-        """The exact program, with the smallest segment of the learner."""
-        return segmentation_oracle(self.learner.oracle, self.learner.min_size)
-
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """With partial labels the loss charges only the labeled parts."""
+        learner, features = self.learner, LinearFeatures(self.learner.metric)
         if truths[0].known is None:
-            return super().terms(truths)
-        features = LinearFeatures(self.learner.metric)
-        oracle = ConstrainedChangePoints(self.learner.min_size)
-        return {"features": features, "loss": KnownLoss(), "oracle": oracle, "completion": oracle}
+            oracle = segmentation_oracle(learner.oracle, learner.min_size)
+            return {"features": features, "loss": FrobeniusLoss(), "oracle": oracle}
+        exact = ConstrainedChangePoints(learner.min_size)
+        return {"features": features, "loss": KnownLoss(), "oracle": exact, "completion": exact}
 
 
 WITHOUT_FEATURE_PENALTY = Needs(  # for learners that are fitted to mapped sequences

@@ -225,25 +225,16 @@ class Clusterings(Task):
         return data, read_labelings(self.who, y, data, segments=False, partial=True)
 
     @property
-    def oracle(self) -> Oracle:
-        """The learner's relaxation or local search."""
-        return self.learner.oracle
-
-    @property
     def completion(self) -> ConstrainedKMeans:
         """K-means among the partitions that agree with the labels."""
         return ConstrainedKMeans(self.learner.n_init, random_state=self.learner.random_state)
 
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """With partial labels the relaxation is exact for the loss on labeled samples."""
+        terms = {"features": LinearFeatures(self.learner.metric), "loss": FrobeniusLoss()}
         if truths[0].known is None:
-            return super().terms(truths)
-        return {
-            "features": LinearFeatures(self.learner.metric),
-            "loss": FrobeniusLoss(),
-            "oracle": TopEigenvectors(),
-            "completion": self.completion,
-        }
+            return {**terms, "oracle": self.learner.oracle}
+        return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}
 
     @staticmethod
     def sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
@@ -283,8 +274,9 @@ class Clusterings(Task):
         """Add the number of clusters, and the objective of the relaxed hinge."""
         counts = {truth.n_clusters for truth in problem.risk.truths}
         fitted.n_clusters_ = counts.pop() if len(counts) == 1 else None
-        upper, relaxation = solution.objective, self.oracle.relaxation  # type: ignore[attr-defined]
-        if problem.risk.terms.completion is None and relaxation is not self.oracle:
+        upper, oracle = solution.objective, self.learner.oracle
+        relaxation = oracle.relaxation
+        if problem.risk.terms.completion is None and relaxation is not oracle:
             terms = replace(problem.risk.terms, oracle=relaxation)
             relaxed = replace(problem.risk, terms=terms)
             upper = relaxed(solution.w).mean + problem.terms(solution.w)

@@ -178,9 +178,9 @@ def read_training(
     """Check the parameters of a learner, its data and labels; leave out data sets of weight 0."""
     check_parameters(learner)
     data, truths = learner.task.read(X, y)
-    weights = read_weights(type(learner).__name__, sample_weight, len(truths))
-    if weights is None:
+    if sample_weight is None:
         return Training(data, truths, None)
+    weights: Any = read_weights(type(learner).__name__, sample_weight, len(truths))
     used = np.flatnonzero(weights)
     return Training(
         data.subset(used), list(compress(truths, weights)), weights[used] / weights.max()
@@ -293,7 +293,9 @@ def minimize(
                 bar = ProgressBar(type(fitted).__name__, fitted.verbose)
                 watchers.insert(0, stack.enter_context(closing(bar)))
             watched = replace(problem, callbacks=watchers, estimator=snapshot)
-            solution, more = task.minimize(watched)
+            if task.certified:
+                return fitted.solver.minimize(watched)
+            solution, more = task.minimize_from_starts(watched)
         found.update(more)
         return solution
 
@@ -344,7 +346,7 @@ def report(learner: LargeMarginLearner, statement: Statement) -> None:
     varies = np.isfinite(learner.scale_)
     if not varies.all():
         note_constant(learner, varies)
-    ended = solution.converged or solution.reason == "callback"
+    ended = solution.reason in ("converged", "callback")
     concern = _concern(learner, problem, ended)
     if concern is not None:
         sentence = _CONCERNS[concern].format(**vars(learner))

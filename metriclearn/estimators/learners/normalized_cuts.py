@@ -22,7 +22,6 @@ from metriclearn.estimators.prediction.cutter import (
 )
 from metriclearn.oracles.spectral import TopEigenvectors
 from metriclearn.problem.losses import FrobeniusLoss
-from metriclearn.problem.risk import Oracle
 from metriclearn.running.parameters import Needs, component, number
 from metriclearn.similarities import GaussianSimilarity, NodeLabels, Nodes, SimilarityFeatures
 from metriclearn.similarities.nodes import complete_nodes
@@ -183,11 +182,6 @@ class NormalizedCutMetricLearner(NormalizedCutSegmenter, LargeMarginLearner):
 class Cuts(Task):
     """Regions of images, as clusters of nodes."""
 
-    @property
-    def oracle(self) -> Oracle:
-        """Top eigenvectors, in the way that suits the similarity."""
-        return self.learner.similarity.oracle()
-
     def read(self, X: Any, y: Any) -> tuple[Graphs, list[Any]]:
         """Graphs of images, and the labels of their nodes."""
         learner, given = self.learner, self.learner.similarity.given
@@ -213,10 +207,11 @@ class Cuts(Task):
         """A similarity in place of linear features."""
         learner = self.learner
         unknown = any(truth.known is not None for truth in truths)
+        approximate = unknown or learner.balance
         return {
             "features": SimilarityFeatures(learner.similarity, learner.metric, learner.normalized),
             "loss": FrobeniusLoss(),
-            "oracle": TopEigenvectors() if unknown or learner.balance else self.oracle,
+            "oracle": TopEigenvectors() if approximate else learner.similarity.oracle(),
             "completion": complete_nodes if unknown else None,
             "ramp": learner.ramp,
         }
@@ -225,11 +220,11 @@ class Cuts(Task):
         """The Euclidean metric, of which ``starts`` are multiples."""
         return self.learner.metric.identity(cone.n_features)
 
-    def minimize(self, problem: Problem) -> tuple[Solution, dict[str, Any]]:
+    def minimize_from_starts(self, problem: Problem) -> tuple[Solution, dict[str, Any]]:
         """From every start, or from an earlier solution if there is one."""
-        if problem.warm is not None:
-            return super().minimize(problem)
         learner = self.learner
+        if problem.warm is not None:
+            return super().minimize_from_starts(problem)
         points = [start * problem.start for start in learner.starts]
         solution, objectives = learner.solver.minimize_from(problem, points)
         pairs = list(zip(map(float, learner.starts), objectives))
@@ -267,7 +262,7 @@ class Cuts(Task):
         cone = MetricCone(quiet.metric, arrays[0].shape[1], learns_penalty=False, unit=unit)
         risk = state_risk(quiet, cone, nodes, labels, weights[used])
         problem = Problem(risk, quiet.regularizer, cone, self.start(cone))
-        components = quiet.metric.components(quiet.task.minimize(problem)[0].w)
+        components = quiet.metric.components(quiet.task.minimize_from_starts(problem)[0].w)
         return components * np.sqrt(len(components))
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from metriclearn.estimators.inputs import check_range
 from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 from metriclearn.problem.boundary_penalties import PenalizedSamples
-from metriclearn.problem.forms import LinearFeatures, Samples
+from metriclearn.problem.forms import Samples
 from metriclearn.problem.knowledge import PartialPartition
-from metriclearn.problem.losses import FrobeniusLoss, charges
+from metriclearn.problem.losses import charges
 from metriclearn.problem.partition import Partition
-from metriclearn.problem.risk import Oracle
 from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.mahalanobis import MetricCone
@@ -109,11 +108,6 @@ class Task(ABC):
     def complete(self, training: Training, fit: FitComponents) -> list[Any]:
         """First completions of partial labels, under a first metric that ``fit`` may learn."""
 
-    @property
-    @abstractmethod
-    def oracle(self) -> Oracle:
-        """Loss-augmented inference where all labels are known."""
-
     def scale(self, training: Training, unit_bits: int = _UNIT_BITS) -> NDArray:
         """What features are divided by, (P,): pooled standard deviations, ∞ for constant features.
 
@@ -153,10 +147,9 @@ class Task(ABC):
             return StoredSamples(arrays, truths, scale, make)
         return list(map(make, arrays, truths, repeat(scale)))
 
+    @abstractmethod
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """Features, loss and oracles of the hinge."""
-        features = LinearFeatures(self.learner.metric)
-        return {"features": features, "loss": FrobeniusLoss(), "oracle": self.oracle}
 
     def start(self, cone: MetricCone, training: Training, scale: NDArray) -> NDArray:
         """No metric; where the count is given, a small identity, as no metric makes all ties.
@@ -180,8 +173,8 @@ class Task(ABC):
         small = learner.loss_scale * float(density) / variance if density < 1 else 0.0
         return cone.join(small * cone.metric.coordinates(np.eye(cone.n_features)), 0.0)
 
-    def minimize(self, problem: Problem) -> tuple[Solution, dict[str, Any]]:
-        """The solver's solution, and fitted attributes that come with it."""
+    def minimize_from_starts(self, problem: Problem) -> tuple[Solution, dict[str, Any]]:
+        """For objectives that are not convex: the solution, and fitted attributes about it."""
         return self.learner.solver.minimize(problem), {}
 
     def finish(self, fitted: Any, problem: Problem, solution: Solution) -> None:

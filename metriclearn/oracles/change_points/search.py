@@ -88,7 +88,7 @@ class ChangePoints(BaseEstimator):
         check_count(type(self).__name__, form.n_samples, n_clusters, self.min_size)
         problem = PenalizedSegmentation(form, self.min_size, known)
         if n_clusters is None:
-            return Partition(ends=problem.solve(-form.shift).ends)
+            return Partition(ends=problem.best(-form.shift)[1])
         return Partition(ends=problem.solve_count(n_clusters))
 
 
@@ -185,8 +185,10 @@ class PenalizedSegmentation:
             )
         sums = np.ascontiguousarray(form.cumulative, dtype=np.float64)
         cumulative = check_squares("ChangePoints", sums)
-        charged = form if isinstance(form, ChargedForm) else ChargedForm(form)
-        plain, charges, weight = charged.form, charged.charges, charged.scale
+        plain: Any = form
+        charges, weight, penalties = None, 0.0, None
+        if isinstance(form, ChargedForm):
+            plain, charges, weight, penalties = form.form, form.charges, form.scale, form.penalties
         truth = table = slack = None
         if charges is not None:
             table, slack = charges.table, weight * charges.slack
@@ -200,18 +202,12 @@ class PenalizedSegmentation:
         rules = None if known is None else np.array(segment_rules(known.constraints, T))
         self.form, self.charges, self.n_samples = plain, charges, T
         self.min_size, self.known = min_size, known
-        terms = truth, table, slack, rules, charged.penalties
+        terms = truth, table, slack, rules, penalties
         self.signal = Signal(cumulative, weight, *terms, min_size)
         self._latest: Any = (None,)  # the last penalty, F and the ends at it
 
     def best(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """F of :func:`best_segmentation` and segment ends at a penalty, stored for the last one."""
-        if self._latest[0] != penalty:
-            self._latest = penalty, *best_segmentation(self.signal.penalized(penalty))
-        return self._latest[1:]
-
-    def solve(self, penalty: float) -> Vertex:
-        """A maximizer of V(K) − penalty·K.
+        """F of :func:`best_segmentation` and segment ends at a penalty, stored for the last one.
 
         Raises
         ------
@@ -223,14 +219,21 @@ class PenalizedSegmentation:
                 f"ChangePoints needs a penalty per segment from -{_LARGEST:g} to {_LARGEST:g}, got "
                 f"{penalty:g}; change the unit."
             )
-        prefixes, ends = self.best(penalty)
+        if self._latest[0] != penalty:
+            signal = self.signal._replace(c=-float(penalty))
+            self._latest = penalty, *best_segmentation(signal)
+        prefixes, ends = self._latest[1:]
         if prefixes[-1] == -np.inf:
             raise ValueError(
                 "ConstrainedChangePoints needs a segmentation with segments of at least "
                 f"{self.min_size} samples that agrees with the annotations, but there is none; "
                 "lower min_size or remove annotations that lie close together."
             )
-        return self.vertex(ends)
+        return prefixes, ends
+
+    def solve(self, penalty: float) -> Vertex:
+        """A maximizer of V(K) − penalty·K."""
+        return self.vertex(self.best(penalty)[1])
 
     def vertex(self, ends: NDArray[np.int64]) -> Vertex:
         """The segmentation with these ends, and its value without the penalty of segments."""
@@ -372,7 +375,7 @@ class PenalizedSegmentation:
 
         A change there is paid by both sides.
         """
-        backward = best_segmentation(self.mirrored().signal.penalized(penalty))[0]
+        backward = self.mirrored().best(penalty)[0]
         return self.best(penalty)[0], backward[::-1]
 
     def mirrored(self) -> PenalizedSegmentation:
