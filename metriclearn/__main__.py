@@ -173,7 +173,6 @@ def segment(
       metriclearn segment new/*.csv archive --model gestures.model --out results
     """
     from metriclearn.datasets.annotations import read_segments
-    from metriclearn.datasets.recordings import files_to_segment
 
     segmenter = metriclearn.load(model)
     if not isinstance(segmenter, metriclearn.RecordingSegmenter):
@@ -181,7 +180,7 @@ def segment(
             f"{str(model)!r} is a {type(segmenter).__name__}, not a model of recordings; make one "
             "with metriclearn fit."
         )
-    paths = files_to_segment(files, segmenter.extractor is None)
+    paths = _to_segment(files, segmenter.extractor is None)
     targets = [(out or path.absolute().parent) / path.stem for path in paths]
     if twice := [path for path, target in zip(paths, targets) if targets.count(target) > 1]:
         raise ValueError(
@@ -331,6 +330,24 @@ def info(model: Annotated[Path, "model file written by fit"]) -> None:
     if getattr(parts[-1], "feature_penalty_", None) is not None:
         weights = " ".join(f"{weight:.4g}" for weight in parts[-1].feature_penalty_.coef_)
         print(f"weights of the penalty's features: {weights}")
+
+
+def _to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
+    """Replace every folder by the CSV files, or the recordings, in it."""
+    from metriclearn.datasets.files import sequence_files
+    from metriclearn.datasets.recordings import recording_files
+
+    listed: list[Path] = []
+    for file in files:
+        if not file.is_dir():
+            listed.append(file)
+        elif tables:
+            listed += sequence_files("segment", file, None, [".csv"])
+        elif recordings := recording_files(file):
+            listed += recordings.values()
+        else:
+            raise FileNotFoundError(f"{str(file)!r} holds no recording to segment.")
+    return listed
 
 
 def _note_times(

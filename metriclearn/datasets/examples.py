@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from metriclearn.datasets.loaders.beedance import load_beedance
 from metriclearn.datasets.loaders.images import load_images
-from metriclearn.datasets.loaders.mocap6 import load_mocap6
+from metriclearn.datasets.loaders.series import load_beedance, load_mocap6
 from metriclearn.datasets.loaders.tables import load_iris
 from metriclearn.datasets.recordings import load_recordings
 

@@ -311,21 +311,6 @@ def recording_files(folder: PathLike) -> dict[str, Path]:
     return files_by_name("recording", known)
 
 
-def files_to_segment(files: Sequence[Path], tables: bool) -> list[Path]:
-    """Replace every folder by the CSV files, or the recordings, in it."""
-    listed: list[Path] = []
-    for file in files:
-        if not file.is_dir():
-            listed.append(file)
-        elif tables:
-            listed += sequence_files("segment", file, None, [".csv"])
-        elif recordings := recording_files(file):
-            listed += recordings.values()
-        else:
-            raise FileNotFoundError(f"{str(file)!r} holds no recording to segment.")
-    return listed
-
-
 def cached_features(
     path: PathLike, extractor: Extractor, cache: PathLike | None = None
 ) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -275,49 +275,6 @@ def of_parts(
     return LabeledSequences(name, sequences, labels, groups, names, list(feature_names))
 
 
-def of_change_points(
-    name: str,
-    arrays: Mapping[str, NDArray],
-    changes: Mapping[str, ArrayLike],
-    feature_names: Sequence[str],
-) -> LabeledSequences:
-    """A data set labeled by segment numbers, from the first samples of new segments.
-
-    Raises
-    ------
-    ValueError
-        If a sequence is missing, or change-points are not inside it.
-    """
-    parts = {}
-    for key, starts in changes.items():
-        try:
-            X = arrays[key].reshape(len(arrays[key]), -1)
-            ends = np.asarray(starts, dtype=np.int64)
-            parts[key] = X, Partition.from_change_points(ends, len(X)).labels
-        except (KeyError, ValueError) as error:
-            raise ValueError(
-                f"Data set {name!r} needs a sequence {key!r} with its change-points: {error}; get "
-                "the files again."
-            ) from error
-    return of_parts(name, parts, feature_names)
-
-
-def with_columns(
-    data: LabeledSequences, names: Sequence[str], derive: Callable[..., NDArray], window: int
-) -> LabeledSequences:
-    """The data set with the further columns ``derive(X, window)``.
-
-    Raises
-    ------
-    ValueError
-        If the window is not odd and positive.
-    """
-    if window < 1 or window % 2 == 0:
-        raise ValueError(f"load_{data.name} needs an odd window of 1 sample or more, got {window}.")
-    sequences = [np.hstack([X, derive(X, window)]) for X in data.sequences]
-    return replace(data, sequences=sequences, feature_names=[*data.feature_names, *names])
-
-
 def covering_labels(table: pd.DataFrame, lengths: Mapping[str, int]) -> dict[str, NDArray]:
     """Label of every sample by sequence, from segments that cover its samples in order.
 
@@ -345,10 +302,3 @@ def covering_labels(table: pd.DataFrame, lengths: Mapping[str, int]) -> dict[str
             )
         labels[name] = np.repeat(rows["label"].to_numpy(dtype=str), sizes)
     return labels
-
-
-def moving_mean(X: NDArray, window: int) -> NDArray[np.float64]:
-    """Mean of every column over a centered odd window, O(TP); end values are repeated."""
-    from scipy.ndimage import uniform_filter1d
-
-    return np.asarray(uniform_filter1d(X, window, axis=0, mode="nearest"))
