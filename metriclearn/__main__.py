@@ -121,8 +121,8 @@ def fit(
     writable(out)  # before anything is learned
     extractor = None
     page = page_settings(folder, segments, features)  # of metriclearn label
-    features, rate, ignore = features or page.features, rate or page.rate, ignore or page.ignore
-    unknown = unknown or page.unknown
+    features, rate, ignore = features or page[0], rate or page[1], ignore or page[2]
+    unknown = unknown or page[3]
     left_out = [*(ignore or []), *([time] if time else [])]
     recorded = features != "tables" and _holds_recordings(folder, segments)
     if time and not rate and not recorded:

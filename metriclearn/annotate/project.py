@@ -10,11 +10,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, NamedTuple, Self
 
-from metriclearn.datasets.annotations import Segment, read_segments, save_segments
+from metriclearn.datasets.annotations import (
+    Segment,
+    read_segments,
+    save_segments,
+    segments_text,
+)
 from metriclearn.datasets.recordings import recording_files
 from metriclearn.problem.knowledge import (
     AT_LEAST_ONE,
@@ -234,11 +238,7 @@ class Project:
     def is_table_unchanged(self) -> bool:
         """Whether ``segments.csv`` is missing, or exactly what these annotations give."""
         table = self.folder / TABLE
-        if not table.is_file():
-            return True
-        with TemporaryDirectory() as folder:
-            written = save_segments(self.tables(), Path(folder) / TABLE).read_bytes()
-        return table.read_bytes() == written
+        return not table.is_file() or table.read_bytes() == segments_text(self.tables()).encode()
 
     def _keep_table(self) -> None:
         """Keep a table that was written or edited elsewhere, under another name."""
@@ -343,28 +343,22 @@ def read_project(folder: Path) -> dict[str, Any]:
     return content
 
 
-class PageSettings(NamedTuple):
-    """The settings of the label page for a folder, and its label for unlabeled stretches."""
+def page_settings(folder: Path, segments: str, features: str | None) -> tuple[Any, ...]:
+    """Features, rate, columns to ignore and the label of unlabeled stretches, as on the page.
 
-    features: Any = None
-    rate: float | None = None
-    ignore: list[str] | None = None
-    unknown: str | None = None
-
-
-def page_settings(folder: Path, segments: str, features: str | None) -> PageSettings:
-    """Settings of the page for the given features, by default for all labeled recordings."""
+    They are for the given features, by default for all labeled recordings.
+    """
     project = read_project(folder)
     if not project or segments != TABLE:
         others = {file.name for file in folder.glob("*.[cC][sS][vV]")} - {segments}
         tables = others and (folder / segments).is_file() and not recording_files(folder)
-        return PageSettings("tables" if tables else None)
+        return "tables" if tables else None, None, None, None
     spans = read_segments(folder / segments)
     any_unknown = any(label == UNKNOWN for table in spans.values() for *_, label in table)
     unknown = UNKNOWN if any_unknown else None
     if features == "tables" or not set(spans) & set(recording_files(folder)):
-        return PageSettings("tables", project.get("rate"), project.get("ignore"), unknown)
-    return PageSettings(project.get("features"), project.get("media_rate"), None, unknown)
+        return "tables", project.get("rate"), project.get("ignore"), unknown
+    return project.get("features"), project.get("media_rate"), None, unknown
 
 
 def _reading(folder: Path) -> AbstractContextManager[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -191,9 +191,14 @@ def open_recordings(
     ValueError
         If a file is damaged, or two files differ only in their endings.
     """
-    inside = _inside(folder)
-    tables = [path for path in inside if path.suffix.lower() in ENDINGS]
-    media = [path for path in inside if path.suffix.lower() in {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}]
+    home, endings = folder.resolve(), {*AUDIO_SUFFIXES, *VIDEO_SUFFIXES}
+    listed = [path for path in folder.glob("[!.]*") if path.suffix.lower() in ENDINGS]
+    tables = [path for path in listed if not path.name.lower().endswith("segments.csv")]
+    media = [p for p in recording_files(folder).values() if p.suffix.lower() in endings]
+    tables, media = (  # without links to files outside of the folder
+        [path for path in paths if path.is_file() and path.resolve().is_relative_to(home)]
+        for paths in (tables, media)
+    )
     if not tables and (not media or features == "tables"):
         raise FileNotFoundError(
             f"{str(folder)!r} has nothing to label; put recordings (wav, mp3, mp4, ...) or tables "
@@ -242,15 +247,6 @@ def _is_silent(path: Path) -> bool:
 def _whole(seconds: float) -> float:
     """Round down to milliseconds, like all times on the page, so that the end can be marked."""
     return max(math.floor(round(1000 * seconds, 6)), 1) / 1000
-
-
-def _inside(folder: Path) -> Iterator[Path] | list[Path]:
-    """Files to label, without links to files outside of the folder."""
-    home = folder.resolve()
-    tables = [p for p in folder.glob("[!.]*") if p.suffix.lower() in ENDINGS and p.is_file()]
-    tables = [p for p in tables if not p.name.lower().endswith("segments.csv")]
-    files = [*tables, *recording_files(folder).values()]
-    return [path for path in files if path.resolve().is_relative_to(home)]
 
 
 def _mel_bands() -> NDArray[np.float32]:

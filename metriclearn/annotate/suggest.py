@@ -2,8 +2,8 @@
 
 Labels help most where the learned metric nearly decided otherwise (margin: uncertainty sampling) or
 where metrics learned on resampled annotations disagree (query by committee), and in recordings that
-differ from the labeled ones (diversity: the farthest first). A metric learned from few labels has
-errors that it does not doubt, so some stretches are chosen at random.
+differ from the labeled ones (diversity: the farthest first). A metric learned from few labels may
+be wrong where its margins are large, so some stretches are chosen at random.
 
 References: B. Settles, Active Learning, Morgan & Claypool 2012; T. Gonzalez, Clustering to minimize
 the maximum intercluster distance, Theoretical Computer Science 38, 1985.
@@ -170,7 +170,7 @@ def suggest(
     Xs : sequence of (T_i, P) arrays, or one
         The recordings.
     known : labels with −1 where unlabeled, or PartialPartition, for each, optional
-        As the ``y`` of a fit with partial labels; by default nothing is labeled.
+        As the ``y`` of a fit with partial labels; by default all samples are unlabeled.
     length : int ≥ 2
         Largest number of samples in a stretch: what a person can judge at a time.
     n : int

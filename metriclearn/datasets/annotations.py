@@ -106,10 +106,12 @@ def numbered(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Path:
-    """Write ``recording,start,end,label``, which :func:`read_segments` reads.
+    """Write ``recording,start,end,label``, which :func:`read_segments` reads."""
+    return _write(path, segments_text(tables))
 
-    The last column is left out if no segment has a label.
-    """
+
+def segments_text(tables: Mapping[str, Sequence[Segment]]) -> str:
+    """The text of the table; without the last column if no segment has a label."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     width = 4 if any(label for segments in tables.values() for _, _, label in segments) else 3
@@ -117,7 +119,7 @@ def save_segments(tables: Mapping[str, Sequence[Segment]], path: PathLike) -> Pa
     for recording, segments in tables.items():
         rows = [(recording, f"{a:.3f}", f"{b:.3f}", label) for a, b, label in segments]
         writer.writerows(row[:width] for row in rows)
-    return _write(path, text.getvalue())
+    return text.getvalue()
 
 
 def save_audacity(segments: Sequence[Segment], path: PathLike) -> Path:

@@ -32,7 +32,7 @@ class Source:
     Parameters
     ----------
     advice : str
-        How to get and arrange the files; it ends a sentence.
+        How to get and arrange the files, used as the end of an error message.
     base_url : str
         Address of the folder with the ``files``.
     files : mapping of str to mapping
@@ -52,7 +52,7 @@ def data_folder(name: str, root: PathLike | None = None) -> Path:
     """The folder that directly holds the files of data set ``name``.
 
     It is ``root`` if given, else ``$METRICLEARN_DATA/name`` if that variable is set, else a folder
-    in the cache of the current user. It need not exist.
+    in the cache of the current user. It may not exist yet.
 
     Parameters
     ----------

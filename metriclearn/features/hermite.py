@@ -1,7 +1,7 @@
 """Hermite moments: features whose means distinguish distributions; smoothing and thresholds.
 
 A change of the distribution of x changes the means of h_1(x), h_2(x), … (Lajugie, Arlot & Bach,
-section 5.3). So it does for powers of x, but these are unbounded.
+section 5.3). The means of powers of x change, too, but powers are unbounded.
 """
 
 from __future__ import annotations

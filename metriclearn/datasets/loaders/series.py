@@ -38,8 +38,8 @@ def load_beedance(
         Folder with the two files; see :func:`metriclearn.datasets.data_folder`.
     derived : bool
         Add ten features that separate the regimes, each over a centered window. Every channel gets
-        two natural logarithms: of the mean absolute step between frames, and of the root mean
-        square change of the step, because waggling shakes. The heading, which stays near one
+        the natural logarithms of its mean absolute step between frames and of the root mean
+        square change of this step, which is large in waggling. The heading, which stays near one
         value, gets its mean and the logarithm of its size. The smoothed path gets its mean turn
         in radians per frame (left and right differ in sign) and the logarithm of its mean speed.
         Directions are no features: a bee may turn left from any direction.
