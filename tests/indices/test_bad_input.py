@@ -1,11 +1,10 @@
-"""What every function of the indices refuses, and what its sentence says."""
+"""Input that the indices refuse, and their messages; labels and change-points: tests/problem."""
 
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
@@ -19,16 +18,11 @@ LABELS: list[tuple[Any, Any, str]] = [
     ([], [], "at least one"),
     ([1, 2], [1, 2, 3], "2 and 3"),
     ([1, None], [1, 2], "None"),
-    ([1.0, NAN], [1, 2], "NaN"),
-    ([[1], [2]], [1, 2], "hashable"),
-    (np.zeros((2, 2)), [1, 2], "hashable"),
     (3, [1], "one label per sample"),
-    (np.array(3), [1], "one label per sample"),
     (None, [1], "contingency"),
     (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), [1, 2], "NaN"),
     (np.array([complex("nan"), 1]), [1, 2], "NaN"),
     (np.ma.array([1, 2], mask=[0, 1]), [1, 2], "mask"),
-    (pd.Series([1, pd.NA], dtype="Int64"), [1, 2], "NaN"),
     (P9, P10, "9 and 10 samples"),
 ]
 TABLES: list[tuple[Any, str]] = [
@@ -41,13 +35,7 @@ TABLES: list[tuple[Any, str]] = [
 ]
 CHANGE_POINTS: list[tuple[Any, Any, int | None, str]] = [
     ([3, 3], [5], 10, "3 twice"),
-    ([0, 3], [5], 10, "from 1"),
-    ([-1], [5], 10, "from 1"),
-    ([11], [5], 10, "10"),
     ([3, 10], [5, 11], None, "10 and 11"),
-    ([], [], None, "at least one"),
-    ([2.5], [5], 10, "integer"),
-    ([NAN], [5], 10, "got NaN"),
     ([INF], [5], 10, "got inf"),
     (["a"], [5], 10, "real numbers"),
     ([[3]], [5], 10, "flat"),
@@ -61,11 +49,8 @@ POINTS: list[tuple[Any, Any, Any, str]] = [
     ([[0.0], [1.0]], [0, 1, 2], None, "3 labels for 2"),
     ([0.0, 1.0], [0, 1], None, "1 dimension"),
     ([[0.0], [INF]], [0, 1], None, "got inf"),
-    (np.zeros((0, 2)), [], None, "0 sample"),
-    ([[0.0], [1.0]], [0, None], None, "None"),
     (np.eye(3), [0, 1, 1], -np.eye(3), "metric"),
     (np.eye(3), [0, 1, 1], np.ones(2), "metric"),
-    (np.eye(3), [0, 1, 1], [1.0, -1.0, 0.0], "metric"),
     (np.eye(3), [0, 1, 1], np.triu(np.ones((3, 3))), "metric"),
 ]
 GRAPHS: list[tuple[Any, str]] = [
@@ -88,19 +73,14 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: indices.plot_contingency(range(3000), range(3000)), "at most"),
     *(
         (lambda base=base: indices.variation_of_information([0, 1], [0, 1], base=base), "base")
-        for base in (1.0, 0.5, -2, INF, NAN)
+        for base in (1.0, -2, NAN)
     ),
     (lambda: indices.normalized_mutual_info_score([0], [0], average_method="mean"), "average"),
     (lambda: indices.expected_mutual_information(np.array([2, 3]), np.array([4])), "equal sums"),
     *(
         (lambda f=f, a=a, b=b, n=n: f(a, b, n), text)
         for a, b, n, text in CHANGE_POINTS
-        for f in (
-            indices.hausdorff,
-            indices.precision_recall,
-            indices.covering,
-            indices.f_measure,
-        )
+        for f in (indices.hausdorff, indices.covering)
     ),
     (lambda: indices.precision_recall([5], [5], 10, margin=-1), "margin"),
     (lambda: indices.f_measure([5], [5], 10, margin=NAN), "margin"),
@@ -108,14 +88,10 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: indices.segmental_f1([0], [0], overlap=0), "overlap"),
     (lambda: indices.edit_score([0, 1], [0]), "2 and 1"),
     (lambda: indices.edit_score(P9, P9, ignore_label=0), "which segments to ignore"),
-    (lambda: indices.state_matching_score([0, 1], [0]), "2 and 1"),
     (lambda: indices.weighted_adjusted_rand_score([0, 1], [0]), "2 and 1"),
     (lambda: indices.weighted_adjusted_rand_score([0], [0], slope=-1), "slope"),
     (lambda: indices.compare([0], [0], field="dance"), 'field="speech", "music", "video" or'),
-    *(
-        (lambda r=r: indices.compare([0], [0], field="video", rate=r), "rate")
-        for r in (0, NAN, "4")
-    ),
+    (lambda: indices.compare([0], [0], field="video", rate=0), "rate"),
     (lambda: indices.compare([0], [0], field="music", rate=10), "two frames"),
     (lambda: indices.compare([0], [0], field="music", ignore_label=0), "every sample"),
     (lambda: indices.compare(contingency=[[1]], field="video"), "order of time"),
@@ -129,12 +105,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     *(
         (lambda f=f, X=X, y=y, B=B: f(X, y, metric=B), text)
         for X, y, B, text in POINTS
-        for f in (
-            indices.davies_bouldin_score,
-            indices.calinski_harabasz_score,
-            indices.silhouette_score,
-            indices.dunn_score,
-        )
+        for f in (indices.calinski_harabasz_score, indices.dunn_score)
     ),
     (lambda: indices.silhouette_score(np.eye(2), [0, 1], kind="fast"), "kind"),
     (lambda: indices.calinski_harabasz_score(np.eye(2), [0, 1]), "fewer clusters"),
@@ -142,7 +113,6 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: indices.dunn_score(np.eye(2), [0, 1], diameter="single"), "diameter"),
     *((lambda S=S: indices.random_walk_index(S, [0, 1], [0, 0]), text) for S, text in GRAPHS),
     *((lambda f=f: f(np.ones((2, 2)), [0, 1], [0]), "2 and 1") for f in WALKS),
-    *((lambda f=f: f(np.ones((2, 2)), [0, None], [0, 1]), "None") for f in WALKS),
     *((lambda f=f: f([1, 2], [1]), "2 and 1") for f in GAMMAS),
     *((lambda f=f: f([1, NAN], [1, 2]), "NaN") for f in GAMMAS),
     *((lambda f=f: f([1], [1], ties="half"), "ties") for f in GAMMAS),
@@ -164,6 +134,6 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), CALLS)
-def test_what_does_not_fit_is_refused(call: Callable[[], Any], message: str) -> None:
+def test_bad_input_is_refused(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -1,4 +1,4 @@
-"""Change-points: the merge against tables of labels, Hausdorff, precision and recall, regions."""
+"""Change-points: segmentations against labels, Hausdorff, precision and recall, regions."""
 
 import math
 
@@ -23,7 +23,7 @@ def labels(change_points: list[int], n: int) -> np.ndarray:
     return np.searchsorted(change_points, np.arange(n), side="right")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(segmentations())
 def test_indices_of_change_points_are_those_of_labels(
     case: tuple[list[int], list[int], int],
@@ -35,7 +35,7 @@ def test_indices_of_change_points_are_those_of_labels(
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(segmentations())
 def test_hausdorff_is_the_definition(case: tuple[list[int], list[int], int]) -> None:
     a, b, n = case
@@ -48,9 +48,9 @@ def test_hausdorff_is_the_definition(case: tuple[list[int], list[int], int]) -> 
     assert indices.hausdorff(a, b, n, normalized=True) == found / n
 
 
-@pytest.mark.parametrize("kind", [list, tuple, np.int8, np.int32, np.uint16, np.uint64, float])
+@pytest.mark.parametrize("kind", [tuple, np.int8, np.uint64, float])
 def test_inputs_of_any_integer_type(kind) -> None:
-    convert = kind if kind in (list, tuple) else lambda x: np.array(x, dtype=kind)
+    convert = kind if kind is tuple else lambda x: np.array(x, dtype=kind)
     a, b = convert([10, 40, 50, 100]), convert([20, 70, 100])
     assert indices.hausdorff(a, b) == indices.hausdorff(b[::-1], a, 100) == 20.0
     true, pred = map(Partition.from_change_points, (a, b))
@@ -74,10 +74,9 @@ def test_precision_and_recall_by_the_best_matching() -> None:
     assert indices.precision_recall([100], [100]) == (1.0, 1.0)
     assert indices.precision_recall([50, 100], [100]) == (1.0, 0.0)
     assert indices.precision_recall([100], [50, 100]) == (0.0, 1.0)
-    assert indices.precision_recall([7, 100], [7, 100], margin=0) == (1.0, 1.0)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(segmentations(), st.integers(0, 6))
 def test_matching_is_the_largest(case: tuple[list[int], list[int], int], margin: int) -> None:
     from scipy.sparse import csr_array
@@ -91,19 +90,6 @@ def test_matching_is_the_largest(case: tuple[list[int], list[int], int], margin:
         assert (precision, recall) == (matched / len(b), matched / len(a))
 
 
-def test_agreement_with_ruptures_where_both_define_the_same() -> None:
-    metrics = pytest.importorskip("ruptures.metrics")
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        a, b = (sorted({*rng.integers(1, 200, 6).tolist(), 200}) for _ in range(2))
-        assert indices.hausdorff(a, b) == metrics.hausdorff(a, b)
-        true, pred = map(Partition.from_change_points, (a, b))
-        assert indices.rand_score(true, pred) == pytest.approx(metrics.randindex(a, b), abs=1e-12)
-        # ruptures: strictly closer than the margin, matched greedily, so never more than here
-        ours, theirs = indices.precision_recall(a, b, margin=4), metrics.precision_recall(a, b, 5)
-        assert all(best >= greedy - 1e-15 for best, greedy in zip(ours, theirs))
-
-
 def test_annotated_regions() -> None:
     regions = [(0, 10, 0), (10, 30, 1), (30, 60, 1, None), (60, 80, 0, 1), (80, 100, 1)]
     found = indices.annotation_error([10, 20, 65, 70, 75, 100], regions)
@@ -114,7 +100,7 @@ def test_annotated_regions() -> None:
 
 
 def several_annotators(rng: np.random.Generator) -> tuple[dict[int, list[int]], list[int], int]:
-    """Change-points of one to four persons and predicted ones: near each other, none or all."""
+    """Change-points of one to four annotators, and predicted ones: none, some or all samples."""
     n = int(rng.choice([1, 2, 7, 60, 300]))
 
     def places() -> list[int]:
@@ -125,7 +111,7 @@ def several_annotators(rng: np.random.Generator) -> tuple[dict[int, list[int]], 
 
 
 def detected(true: set[int], pred: set[int], margin: int) -> int:
-    """True positives of the Turing benchmark: the nearest prediction that no other has taken."""
+    """True positives of the Turing benchmark: true points that take the nearest unused one."""
     left, count = set(pred), 0
     for place in true:
         near = sorted((abs(place - x), x) for x in left if abs(place - x) <= margin)
@@ -136,7 +122,7 @@ def detected(true: set[int], pred: set[int], margin: int) -> int:
 
 def test_measures_of_the_turing_benchmark_are_its_definitions() -> None:
     rng = np.random.default_rng(0)
-    for _ in range(examples(1000)):
+    for _ in range(examples(400)):
         annotations, pred, n = several_annotators(rng)
         margin = int(rng.integers(0, 8))
         marked = [set(places) for places in annotations.values()]
@@ -169,7 +155,7 @@ def test_examples_of_the_turing_benchmark() -> None:
     assert indices.covering({1: [], 2: [10], 3: [40]}, [], 45) == pytest.approx(0.8189300411522634)
     assert indices.f_measure({1: [], 2: [10], 3: [50]}, [10], 60) == pytest.approx(10 / 11)
     assert indices.f_measure({1: [], 2: [10], 3: [50]}, [], 60) == pytest.approx(0.8)
-    labels, pred = list("aaabbaa"), Partition.from_change_points([3, 7])  # of runs: an "a" recurs
+    labels, pred = list("aaabbaa"), Partition.from_change_points([3, 7])  # the label "a" recurs
     for index in (indices.covering, indices.f_measure):
         one = index([3, 5], [3], 7)
         assert index(Partition.from_runs(labels), pred) == index({"me": [3, 5, 7]}, pred) == one

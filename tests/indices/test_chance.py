@@ -9,7 +9,7 @@ import pytest
 
 import metriclearn.indices as indices
 
-A, B = [0, 0, 0, 1, 1, 2, 2], [0, 1, 1, 1, 1, 0, 2]
+A, B = [0, 0, 0, 1, 1, 2], [0, 1, 1, 1, 0, 2]
 
 
 @pytest.mark.parametrize(

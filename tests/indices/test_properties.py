@@ -1,4 +1,4 @@
-"""What every index of two partitions must satisfy, on random partitions."""
+"""Properties of every index of two partitions, on random partitions."""
 
 import math
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def labelings(count: int) -> st.SearchStrategy[list[list[int]]]:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(labelings(2), st.permutations(range(6)), st.randoms(use_true_random=False))
 def test_names_of_labels_order_of_samples_and_of_partitions_do_not_matter(pair, names, random):
     a, b = pair
@@ -55,7 +55,7 @@ def test_names_of_labels_order_of_samples_and_of_partitions_do_not_matter(pair, 
         assert index(b, a) == pytest.approx(value, abs=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(labelings(2))
 def test_ranges(pair: list[list[int]]) -> None:
     a, b = pair
@@ -79,7 +79,7 @@ def test_equal_partitions_are_recognized_and_only_they(pair: list[list[int]]) ->
     assert indices.mutual_info_score(a, a) == indices.entropy(a)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(labelings(3))
 def test_triangle_inequality(triple: list[list[int]]) -> None:
     a, b, c = triple
@@ -91,7 +91,7 @@ def test_triangle_inequality(triple: list[list[int]]) -> None:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(labelings(2))
 def test_variation_of_information_is_additive_over_the_meet_and_splits(pair) -> None:
     a, b = pair
@@ -99,7 +99,7 @@ def test_variation_of_information_is_additive_over_the_meet_and_splits(pair) -> 
     meet = list(zip(a, b))
     through = indices.variation_of_information(a, meet) + indices.variation_of_information(meet, b)
     assert indices.variation_of_information(a, b) == pytest.approx(through, abs=1e-12)
-    # Hussain & Meilă 2014, Eq. (20): splitting one cluster costs P(k) H_{|k}, whatever the rest is
+    # Hussain & Meilă 2014, Eq. (20): splitting one cluster costs P(k) H_{|k}, whatever the others
     split = [(label, other if label == a[0] else None) for label, other in zip(a, b)]
     inside = [other for label, other in zip(a, b) if label == a[0]]
     expected = len(inside) / n * indices.entropy(inside)
@@ -110,12 +110,11 @@ def test_variation_of_information_is_additive_over_the_meet_and_splits(pair) -> 
     assert sides == pytest.approx(math.log(n), abs=1e-12)
 
 
-@pytest.mark.parametrize("n", [50, 1000])
-def test_agreement_with_scikit_learn(n: int) -> None:
+def test_agreement_with_scikit_learn() -> None:
     import sklearn.metrics as peer
 
-    rng = np.random.default_rng(n)
-    for K in (1, 2, 7, 40):
+    n, rng = 300, np.random.default_rng(0)
+    for K in (1, 2, 40):
         a = rng.integers(0, K, n)
         b = np.where(rng.random(n) < 0.6, a, rng.integers(0, K + 1, n))
         assert indices.rand_score(a, b) == pytest.approx(peer.rand_score(a, b), abs=1e-13)

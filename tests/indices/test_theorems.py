@@ -11,11 +11,11 @@ from metriclearn.problem.partition import Partition
 def test_asymptotics_of_the_loss(n_clusters: int) -> None:
     """Theorem 1: ‖M−N‖² = 2 Σ_k (ε_k→ + ε_→k)/|P_k| · (1 + δ), and δ → 0 with K·M(P, Q).
 
-    The error is of first order, |δ| ≤ K·M, over five orders of magnitude.
+    The error is of first order, |δ| ≤ K·M, over four orders of magnitude.
     """
     rng = np.random.default_rng(n_clusters)
-    for size in (10**3, 10**4, 10**5, 10**6, 10**7):
-        for _ in range(20):
+    for size in (10**3, 10**5, 10**7):
+        for _ in range(10):
             flow = rng.integers(0, 4, (n_clusters, n_clusters))
             np.fill_diagonal(flow, 0)
             flow[0, 1] += 1
@@ -44,7 +44,7 @@ def test_equivalence_of_the_loss_with_the_hausdorff_distance() -> None:
     """
     rng = np.random.default_rng(0)
     checked, lowest, highest = 0, np.inf, 0.0
-    while checked < 400:
+    while checked < 150:
         n, n_segments = int(rng.integers(20, 300)), int(rng.integers(2, 8))
         P = _segmentation(rng, n, n_segments)
         shift = rng.integers(-6, 7, n_segments - 1)
@@ -64,7 +64,7 @@ def test_hausdorff_bounds_the_loss_from_below_for_any_segmentations() -> None:
     """Theorem 2, second part: d² ≥ ε/max(l_max(P), l_min(Q)) ≥ ε/T, without |P| = |Q|."""
     rng = np.random.default_rng(1)
     ratios = []
-    for _ in range(1500):
+    for _ in range(400):
         n = int(rng.integers(8, 60))
         P, Q = (_segmentation(rng, n, int(rng.integers(2, 7))) for _ in range(2))
         epsilon = indices.hausdorff(P, Q)
@@ -73,5 +73,5 @@ def test_hausdorff_bounds_the_loss_from_below_for_any_segmentations() -> None:
         if epsilon:
             ratios.append(squared * longest / epsilon)
             assert squared >= epsilon / n
-    assert len(ratios) > 1000
+    assert len(ratios) > 250
     assert 1.0 - 1e-12 <= min(ratios) < 1.2  # the constant is attained
