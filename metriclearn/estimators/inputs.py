@@ -23,8 +23,10 @@ from metriclearn.running.stored import StoredArrays
 
 Data = TypeVar("Data", bound="DataSets")
 
-_LEAST_WEIGHT = 1e-9  # relative to the largest weight; smaller ones change a sum only by rounding
-_NO_LIST = (str, bytes, Mapping, Set, type)  # have a length, but are no list of labels or numbers
+# Relative to the largest weight; smaller ones change a sum only by rounding.
+_LEAST_WEIGHT = 1e-9
+# Types that have a length, but are not lists of labels or numbers.
+_NO_LIST = (str, bytes, Mapping, Set, type)
 
 
 class Measures(NamedTuple):
@@ -42,7 +44,8 @@ def measure(arrays: Iterable[NDArray]) -> Measures:
     rows = []
     for X in arrays:
         magnitude = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
-        unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
+        # Dividing by the unit keeps squares within range.
+        unit = np.where(magnitude > 0, magnitude, 1.0)
         rows.append((len(X), magnitude, unit * np.std(X / unit, axis=0)))
     return Measures(*map(np.array, zip(*rows)))
 
@@ -68,7 +71,8 @@ class DataSets:
     feature_names: NDArray | None
     executor: Executor | None = field(default=None, kw_only=True)
     items: ClassVar[str] = "samples"
-    remedy: ClassVar[str] = ""  # for data with another number of features than in fitting
+    # For data with another number of features than in fitting.
+    remedy: ClassVar[str] = ""
 
     @property
     def n_features(self) -> int:
@@ -121,7 +125,8 @@ class DataSets:
         lengths, magnitudes, deviations = self.measures
         sizes = lengths * (1.0 if weights is None else weights)
         magnitude = magnitudes.max(axis=0)
-        unit = np.where(magnitude > 0, magnitude, 1.0)  # keeps squares within range
+        # Dividing by the unit keeps squares within range.
+        unit = np.where(magnitude > 0, magnitude, 1.0)
         ratios = np.sqrt(np.average((deviations / unit) ** 2, axis=0, weights=sizes))
         varies = ratios > 1e-13
         if not varies.any():
@@ -365,7 +370,8 @@ def _read_labeling(
         try:
             values = label_values(labels)
             if segments and len(values) < length and values[-1] == length:
-                ends = np.asarray(values.tolist())  # an array of objects may hold whole numbers
+                # An array of objects may hold whole numbers.
+                ends = np.asarray(values.tolist())
                 if ends.dtype.kind == "i" and np.all(np.diff(ends, prepend=0) > 0):
                     return Partition(ends=ends)
             if not np.any(values == -1):
@@ -389,7 +395,8 @@ def read_labeled(
 ) -> tuple[DataSets, list[Any]]:
     """Check parameters, data and, unless ``segments`` is None, labels; keep feature names."""
     check_parameters(estimator)
-    vars(estimator).pop("penalty_unit_", None)  # set by tune_penalty for another penalty
+    # Set by tune_penalty for another penalty.
+    vars(estimator).pop("penalty_unit_", None)
     who = type(estimator).__name__
     data = read_data_sets(who, X)
     truths: list[Any] = []
@@ -430,7 +437,8 @@ def read_counts(
             f"all, got {len(counts)}."
         )
     if optional and all(count is None for count in counts):
-        return counts  # without a look at the data, which may be on disk
+        # The data may be on disk, so they are not read here.
+        return counts
     for i, (count, length) in enumerate(zip(counts, data.lengths)):
         most = max(1, length // min_size)
         if not (number(1, most, whole=True).accepts(count) or (optional and count is None)):

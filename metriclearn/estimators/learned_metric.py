@@ -162,7 +162,8 @@ def principal_components(arrays: Sequence[NDArray], n_components: int) -> tuple[
     """
     n_samples = sum(map(len, arrays))
     unit = np.max([np.max(np.abs(array), axis=0) for array in arrays], axis=0)
-    unit = np.where(unit > 0, unit, 1.0)  # keeps squares within range
+    # Dividing by the unit keeps squares within range.
+    unit = np.where(unit > 0, unit, 1.0)
     squares = sum(len(array) * np.var(array / unit, axis=0) for array in arrays)
     scale = np.sqrt(squares / n_samples) * unit
     scale = np.where(scale > 0, scale, 1.0)

@@ -1,4 +1,4 @@
-"""Penalties of changes that are linear in features of the sequence and of the boundary."""
+"""Penalties of change-points that are linear in features of the sequence and of the position."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from metriclearn.solvers.mahalanobis import PenalizedMetric
 
 
 class PenalizedSamples(Samples):
-    """One data set in order, with the features of a change at every position.
+    """One sequence, with the features of a change-point at every position.
 
     Parameters
     ----------
     X, truth, scale
-        As of :class:`~metriclearn.problem.forms.Samples`, which has no use for the truth here.
+        As for :class:`~metriclearn.problem.forms.Samples`; the truth is not used.
     columns : callable
-        From X as it was given to ψ, (T+1, q).
+        Computes ψ (T+1, q) from X as the user passed it.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class PenalizedSamples(Samples):
         return self._columns(np.asarray(self.given, dtype=np.float64))
 
     def penalized(self, components: NDArray, weights: NDArray) -> ChargedForm:
-        """XBXᵀ with the penalties ψv of changes; v (q,)."""
+        """XBXᵀ less the penalties ψv of its change-points; v (q,)."""
         return ChargedForm(self.form(components), penalties=self.columns @ weights)
 
 
@@ -63,5 +63,6 @@ class PenalizedFeatures(LinearFeatures):
 
     def gradient(self, samples: Any, form: Any, partition: Any) -> NDArray:
         changes = samples.columns[partition.change_points[:-1]].sum(axis=0)
+        # a penalty lowers the value by Σ ψ(t)ᵀv, hence the minus sign
         of_metric = self.metric.metric.coordinates(samples.pooled(partition))
         return np.append(of_metric, -changes)

@@ -149,10 +149,12 @@ class LowRankForm:
         return np.mean(self.factors, axis=0, dtype=float) if self._has_mean else np.zeros(1)
 
     def at(self, partition: Partition | Projector) -> float:
-        if not isinstance(partition, Partition):  # M1 need not be 1
+        # A projector: M1 may differ from 1.
+        if not isinstance(partition, Partition):
             value = float(np.sum(partition.root(self.factors) ** 2))
         else:
             if partition.contiguous:
+                # Tr ZᵀMZ = Σ_k ‖S_end − S_start‖² / |C_k|, from cumulative sums.
                 sums = np.diff(self.cumulative[partition.ends], axis=0, prepend=0.0)
                 value = float(np.sum(np.einsum("kr,kr->k", sums, sums) / partition.sizes))
             else:
@@ -164,6 +166,7 @@ class LowRankForm:
 
     def matvec(self, V: NDArray) -> NDArray:
         mean = self.mean[:, None]
+        # Z = centered + 1 meanᵀ, so ZᵀV and Z(ZᵀV) are sums of two parts each.
         left = self.centered.T @ V + mean * V.sum(axis=0)
         result = self.centered @ left + np.sum(mean * left, axis=0) + self.shift * V
         if self.truth is not None and self.weight:
@@ -183,7 +186,8 @@ class LowRankForm:
             subspace = Subspace(self.centered, truth or whole)
             rows = subspace.rows + np.outer(subspace.constant, self.mean * self.n_samples**0.5)
         matrix = rows @ rows.T
-        if self.weight:  # the first K dimensions are the clusters of the truth
+        # The first K dimensions are the clusters of the truth.
+        if self.weight:
             np.einsum("kk->k", matrix)[: subspace.truth.n_clusters] -= self.weight
         return Compressed(matrix, subspace, self.shift)
 
@@ -328,10 +332,12 @@ class Samples:
 
     def form(self, components: NDArray) -> LowRankForm:
         """XBXᵀ with B = componentsᵀcomponents; components (r, P)."""
-        if self.truth is not None:  # nothing of the size of T, until its factors are asked for
+        # No array of T rows until the factors are asked for.
+        if self.truth is not None:
             subspace = self.subspace
             return LowRankForm(truth=self.truth, subspace=subspace, components=components)
-        if np.count_nonzero(components) == len(components):  # every one weighs a single feature
+        # Every component weighs a single feature: columns suffice, without a product.
+        if np.count_nonzero(components) == len(components):
             features = np.argmax(components != 0, axis=1)
             weights = components[np.arange(len(components)), features]
             return LowRankForm(cumulative=self.cumulative[:, features] * weights)
@@ -343,6 +349,7 @@ class Samples:
         O(KP) for segments, O(qP) for a projector of the subspace, else O(TP).
         """
         if self.truth is None and isinstance(partition, Partition) and partition.contiguous:
+            # The rows of (YᵀY)^(-1/2) YᵀX are sums over segments, divided by √|C_k|.
             sums = np.diff(self.cumulative[partition.ends], axis=0, prepend=0.0)
             return sums / np.sqrt(partition.sizes)[:, None]
         return partition.root(self.centered)
@@ -418,7 +425,8 @@ def check_squares(who: str, values: NDArray) -> NDArray:
         For NaN and infinity, and for numbers whose squares overflow, or vanish where they do not.
     """
     flat = values.ravel()
-    total = float(flat @ flat)  # NaN and infinity stay in it
+    # NaN and infinity survive in the sum, so one pass finds them.
+    total = float(flat @ flat)
     if not 1e-240 <= total <= 1e240 and not (total == 0.0 and not flat.any()):
         largest = float(np.abs(flat).max())
         if not np.isfinite(largest):
@@ -430,14 +438,16 @@ def check_squares(who: str, values: NDArray) -> NDArray:
     return values
 
 
-@np.errstate(invalid="ignore", over="ignore")  # check_squares refuses them in a sentence
+# check_squares raises a clear error for overflow and NaN.
+@np.errstate(invalid="ignore", over="ignore")
 def center(X: NDArray) -> NDArray:
     """X minus its column means, in two passes so that an offset of 1e8 leaves no residue."""
     X = X - np.mean(X, axis=0)
     return X - np.mean(X, axis=0)
 
 
-@np.errstate(invalid="ignore", over="ignore")  # check_squares refuses them in a sentence
+# check_squares raises a clear error for overflow and NaN.
+@np.errstate(invalid="ignore", over="ignore")
 def cumulative_sums(
     X: NDArray, components: NDArray | None = None, block: int = 2**16
 ) -> NDArray[np.float64]:
@@ -469,7 +479,8 @@ def cumulative_sums(
         part = np.ascontiguousarray(X[begin : begin + block], dtype=np.float64)
         _add_rows(part, total[0], total)
     mean = total[0] / len(X)
-    rest = mean if components is None else np.zeros(width)  # to be taken from rows under a metric
+    # Under a metric, blocks are centered before the product.
+    rest = mean if components is None else np.zeros(width)
     sums[: 1 if width else None] = 0.0
     for _ in range(2 if width else 0):
         for begin in range(0, len(X), block):
@@ -492,7 +503,8 @@ def _add_rows(rows: NDArray, mean: NDArray, sums: NDArray) -> bool:
     """
     T, P = rows.shape
     if len(sums) == 1:
-        for t in range(0, T - 3, 4):  # an addition waits for the one before
+        # Four rows at a time, as every addition waits for the one before.
+        for t in range(0, T - 3, 4):
             for p in range(P):
                 sums[0, p] += (rows[t, p] + rows[t + 1, p]) + (rows[t + 2, p] + rows[t + 3, p])
         for t in range(T - T % 4, T):

@@ -41,7 +41,8 @@ EXACTLY_ONE = ChangeCount("exactly one", 1, 1)
 AT_LEAST_ONE = ChangeCount("at least one", 1, None)
 _KINDS = (NO_CHANGE, EXACTLY_ONE, AT_LEAST_ONE)
 _NAMES = ", ".join(map(repr, _KINDS))
-_OPEN = -1  # whether there is a change is not known
+# It is unknown whether there is a change.
+_OPEN = -1
 _START = attrgetter("region.start")
 
 
@@ -249,7 +250,8 @@ class PartialPartition:
     def segmentation(self) -> Partition | None:
         """The segmentation, if it is known at every position, else None."""
         stretches, regions = pieces_of(self)
-        start, ends = stretches[0] if stretches else (0, np.array([1]))  # one sample: no position
+        # A single sample has no position for a change.
+        start, ends = stretches[0] if stretches else (0, np.array([1]))
         known = not regions and len(stretches) < 2 and (start, ends[-1]) == (0, self.n_samples)
         return Partition(ends=ends) if known else None
 
@@ -318,7 +320,8 @@ def pieces_of(known: PartialPartition) -> Pieces:
         regions = _deduce(regions, changes)
     settled = np.flatnonzero(np.diff(changes != _OPEN)) + 1
     stretches = []
-    for first, stop in settled.reshape(-1, 2):  # positions first … stop−1 are settled
+    # Positions first … stop−1 are settled.
+    for first, stop in settled.reshape(-1, 2):
         inner = np.flatnonzero(changes[first:stop]) + first
         stretches.append((int(first) - 1, np.append(inner, stop)))
     return Pieces(stretches, sorted(regions, key=attrgetter("start")))
@@ -428,7 +431,8 @@ def segment_rules(regions: Sequence[Region], n_samples: int) -> SegmentRules:
         if kind.most == 0:
             allowed[inside] = 0
             continue
-        floor[stop] = max(floor[stop], start + 1)  # s ≤ start < stop ≤ u would jump over it
+        # s ≤ start < stop ≤ u would jump over it.
+        floor[stop] = max(floor[stop], start + 1)
         if kind.most == 1:
             np.minimum(ceiling[inside], start + 1, out=ceiling[inside])
             np.maximum(reach[inside], stop - 1, out=reach[inside])
@@ -449,7 +453,8 @@ def _feasible(facts: Sequence[_Fact], n_samples: int) -> bool:
     columns = np.searchsorted(positions, spans)
     small = [Region(a, b + 1, f.region.kind) for (a, b), f in zip(columns.tolist(), facts)]
     rules = segment_rules(small, len(positions) + 1)
-    reachable = np.zeros(len(positions) + 3, dtype=np.int64)  # how many before each position
+    # The number of reachable positions before each one.
+    reachable = np.zeros(len(positions) + 3, dtype=np.int64)
     reachable[1] = 1
     last = False
     for u in range(1, len(positions) + 2):

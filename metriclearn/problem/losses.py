@@ -63,6 +63,7 @@ class FrobeniusLoss:
     def squared_norm(self, partition: Partition | Projector, truth: Partition) -> float:
         """T ℓ: ‖M − N‖²_F, over the rows of labeled samples where some are not."""
         if truth.share is None:
+            # ‖M − N‖² = Tr M + Tr N − 2 Tr MN, as M and N are projections.
             twice = 2.0 * partition.inner(truth)
             return max(0.0, partition.n_clusters + truth.n_clusters - twice)
         return max(0.0, _variable_part(partition, truth) + truth.known_trace)
@@ -75,6 +76,7 @@ class FrobeniusLoss:
 
 def _variable_part(partition: Partition | Projector, truth: Any) -> float:
     """Tr M(D − DN − ND), O(T(K + K′)) with M = UUᵀ."""
+    # Tr M(D − DN − ND) = Tr Uᵀ(D − DN − ND)U.
     U = partition.factor
     return float(np.sum(U * (truth.share[:, None] * U - truth.known_product(U))))
 
@@ -112,13 +114,20 @@ class FrobeniusForm:
 
 
 # Columns of charge_table: what a segment (s, u] takes from the row of its end u (U) or start s (S).
-_TRUE_START_U = 0  # start of the true segment of sample u−1
-_SHARE_U = 1  # 2/|C| of that segment
-_BEFORE_U, _AFTER_S = 2, 3  # halves of 2·(overlap) where the ends lie in two true segments
-_STRETCH_U = 4  # start of the known stretch of sample u−1, T+1 outside of stretches
-_UNTIL_U, _SINCE_S = 5, 6  # halves of the charge of all stretches where the ends lie in two
-_ENDED_U, _BEGUN_S = 7, 8  # regions that end up to u, that begin before s
-_BEGUN_SINGLE_S, _ENDED_SINGLE_U = 9, 10  # the same of regions with at most one change
+# Start of the true segment of sample u−1.
+_TRUE_START_U = 0
+# 2/|C| of that segment.
+_SHARE_U = 1
+# Halves of 2·(overlap) where the ends lie in two true segments.
+_BEFORE_U, _AFTER_S = 2, 3
+# Start of the known stretch of sample u−1, T+1 outside of stretches.
+_STRETCH_U = 4
+# Halves of the charge of all stretches where the ends lie in two.
+_UNTIL_U, _SINCE_S = 5, 6
+# Regions that end up to u, that begin before s.
+_ENDED_U, _BEGUN_S = 7, 8
+# The same of regions with at most one change.
+_BEGUN_SINGLE_S, _ENDED_SINGLE_U = 9, 10
 _N_COLUMNS = 11
 
 
@@ -151,14 +160,16 @@ class Charges(NamedTuple):
 @njit(nogil=True, cache=True, forceinline=True)
 def charge(table: NDArray, s: int, u: int) -> float:
     """The charge of the segment (s, u], from a :func:`charge_table`."""
-    if s >= table[u, _STRETCH_U]:  # inside one known stretch
+    # Both ends lie in one known stretch.
+    if s >= table[u, _STRETCH_U]:
         if s >= table[u, _TRUE_START_U]:
             total = 1.0 - (u - s) * table[u, _SHARE_U]
         else:
             total = 1.0 - (table[u, _BEFORE_U] + table[s, _AFTER_S]) / (u - s)
     else:
         total = table[u, _UNTIL_U] + table[s, _SINCE_S]
-    total += max(0.0, table[u, _ENDED_U] - table[s, _BEGUN_S])  # regions without a change
+    # Regions that should hold a change, but lie inside the segment.
+    total += max(0.0, table[u, _ENDED_U] - table[s, _BEGUN_S])
     return total + max(0.0, table[s, _BEGUN_SINGLE_S] - table[u, _ENDED_SINGLE_U])
 
 
@@ -193,7 +204,8 @@ def charge_table(pieces: Pieces, n_samples: int) -> Charges:
     whole = np.zeros(n_samples + 1)
     for start, ends in pieces.stretches:
         _fill_stretch(table, start, ends)
-        whole[ends[-1] :] -= 1.0  # a whole stretch is charged 1 − 2
+        # A whole stretch is charged 1 − 2.
+        whole[ends[-1] :] -= 1.0
         slack[start + 1 : ends[-1]] = 1.0
     table[:, _UNTIL_U] += whole
     table[:, _SINCE_S] -= whole
@@ -219,8 +231,10 @@ def _fill_stretch(table: NDArray, start: int, ends: NDArray) -> None:
     table[u, _STRETCH_U] = start
     # Whole true segments count their length, the one cut by an end its share: (start, u] holds all
     # before ``first`` and u − first of the |C| samples of the one at u, (s, stop] likewise.
-    before = first - start + (u - first) ** 2 / size  # overlap of (start, u]
-    after = (last - s) ** 2 / size - (last - start)  # overlap of (s, stop], less stop − start
+    # Overlap of (start, u] with the true segments.
+    before = first - start + (u - first) ** 2 / size
+    # Overlap of (s, stop], less stop − start.
+    after = (last - s) ** 2 / size - (last - start)
     table[u, _BEFORE_U], table[s, _AFTER_S] = 2.0 * before, 2.0 * after
     # For segments that leave the stretch: at the end u what (start, u] pays, at the start s what
     # (s, stop] pays, less the −1 of the whole stretch, which ``whole`` adds for it later.
@@ -268,6 +282,7 @@ class KnownLoss:
         return max(0.0, total) / known.n_samples
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
+        # The charges lack the constant Tr N of every stretch: its number of segments.
         charged, penalties = charges(truth.known), None
         if isinstance(form, ChargedForm):
             form, penalties = form.form, form.penalties

@@ -1,4 +1,4 @@
-"""Metrics that a parameter holds, as factors of their matrices."""
+"""Factors of the metrics that users pass as parameters."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from metriclearn.running.parameters import real_array
 
 
 def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
-    """L with B = LLᵀ of the metric that a parameter holds, (d, d), in O(d³).
+    """L with B = LLᵀ for a metric that a user passes, (d, d), in O(d³).
 
     Parameters
     ----------
     who : str
-        Name used in the error.
+        Name for error messages.
     metric : None, (d, d) matrix B, (d,) weights, or an object with ``get_mahalanobis_matrix``
-        The identity for None; weights are the diagonal of B.
+        None stands for the identity; weights are the diagonal of B.
     d : int
+        Number of features.
 
     Raises
     ------
@@ -39,5 +40,6 @@ def metric_factor(who: str, metric: Any, d: int) -> NDArray[np.float64]:
             return vectors * np.sqrt(np.maximum(values, 0.0))
     raise ValueError(
         f"{who} needs a metric that is a positive semi-definite ({d}, {d}) matrix, {d} "
-        f"non-negative weights or an object with one, got an array of shape {given.shape}."
+        f"non-negative weights or an object with such a matrix, got an array of shape "
+        f"{given.shape}; check its shape and its eigenvalues."
     )

@@ -1,12 +1,12 @@
-"""Partitions of T samples, handled through their clusters and never as T×T matrices.
+"""Partitions of T samples, stored as clusters and never as T×T matrices.
 
 A partition with assignment matrix Y enters every formula of this package through its rescaled
 equivalence matrix M = Y(YᵀY)⁻¹Yᵀ: an orthogonal projection with Tr M equal to the number of
 clusters.
 
-"Lajugie, Arlot & Bach" is, here and elsewhere: R. Lajugie, S. Arlot and F. Bach, Large-margin
-metric learning for partitioning problems, arXiv:1303.1280, 2013, whose section 2.2 defines M; a
-shorter version is in the proceedings of ICML 2014.
+Throughout the package, "Lajugie, Arlot & Bach" refers to R. Lajugie, S. Arlot and F. Bach,
+Large-margin metric learning for partitioning problems, arXiv:1303.1280, 2013. Its section 2.2
+defines M. A shorter version is in the proceedings of ICML 2014.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Partition:
     """A partition of samples 0 … T-1 into K non-empty clusters.
 
     Build one with :meth:`from_labels`, :meth:`from_runs` or :meth:`from_change_points`.
-    Clusters are numbered by first appearance, so two objects are equal exactly when they are the
-    same partition, whatever the labels were called. Contiguous partitions (segmentations) keep
-    only their K change-points.
+    Clusters are numbered by first appearance. Two objects are therefore equal exactly when they
+    are the same partition, whatever names the labels had. Contiguous partitions (segmentations)
+    store only their K change-points.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Partition:
     contiguous : bool
         Whether every cluster is one segment.
     ends : int array (K,) or None
-        Ends of the segments where it is, see :attr:`change_points`.
+        Ends of the segments of a contiguous partition, see :attr:`change_points`.
     known : PartialPartition or None
         The partial labels that this partition completes, see :meth:`completing`; None if all
         labels were given.
@@ -63,7 +63,7 @@ class Partition:
     Raises
     ------
     ValueError
-        For change-points or labels that are no partition of the samples.
+        For change-points or labels that do not describe a partition of the samples.
 
     References
     ----------
@@ -120,7 +120,7 @@ class Partition:
 
     @classmethod
     def from_runs(cls, labels: Iterable[Hashable]) -> Partition:
-        """Segmentation whose segments are the maximal runs of equal labels (a label may recur)."""
+        """Segmentation into the maximal runs of equal labels (a label may recur)."""
         values = label_values(labels)
         changes = np.flatnonzero(values[1:] != values[:-1]) + 1
         return cls(ends=np.append(changes, len(values)))
@@ -134,8 +134,8 @@ class Partition:
         Parameters
         ----------
         change_points : sequence of int
-            Index of the first sample after each segment, in any order. As in ruptures the last
-            one is T; with ``n_samples`` given, T may be left out.
+            Index of the first sample after each segment, in any order. As in ruptures, the last
+            one is T. T may be left out if ``n_samples`` is given.
         n_samples : int, optional
             T, checked against the largest change-point.
 
@@ -154,7 +154,8 @@ class Partition:
             raise ValueError(
                 f"Partition needs a flat sequence of change_points, got {given.ndim} dimensions."
             )
-        ends = np.sort(given.astype(np.int64), kind="stable")  # linear where they are sorted
+        # Linear if they are sorted already.
+        ends = np.sort(given.astype(np.int64), kind="stable")
         if n_samples is not None and (ends.size == 0 or ends[-1] < n_samples):
             ends = np.append(ends, n_samples)
         if ends.size == 0:
@@ -173,7 +174,7 @@ class Partition:
         return cls(ends=ends)
 
     def completing(self, known: PartialPartition | None) -> Partition:
-        """The same partition, which remembers that only ``known`` is known of it."""
+        """The same partition, as a completion of partial labels."""
         return Partition(ends=self.ends, labels=self._labels, known=known)
 
     def with_completion(self, partition: Partition) -> Partition:
@@ -196,7 +197,7 @@ class Partition:
 
     @property
     def _key(self) -> tuple[bool, bytes]:
-        """Equal for equal partitions."""
+        """The same for equal partitions."""
         numbers = self.labels if self.ends is None else self.ends
         return self.contiguous, np.asarray(numbers, dtype=np.int64).tobytes()
 
@@ -218,8 +219,8 @@ class Partition:
         """
         if self.ends is None:
             raise ValueError(
-                "Partition needs contiguous clusters to have change-points, but a label comes "
-                "back after another one; use Partition.from_runs to take each run as a segment."
+                "Partition needs contiguous clusters to have change-points, but a label recurs "
+                "after another one; use Partition.from_runs to make each run a segment."
             )
         return self.ends
 
@@ -229,10 +230,12 @@ class Partition:
 
         if self.ends is not None:
             return np.add.reduceat(X, self.ends - self.sizes, axis=0)
-        if X.ndim == 2:  # one sweep over the rows of X, in their order
+        # YᵀX as a sparse product reads the rows of X once, in order.
+        if X.ndim == 2:
             ones, ends = np.ones(len(X), dtype=X.dtype), np.arange(len(X) + 1)
             shape = (len(X), self.n_clusters)
             return csr_array((ones, self.labels, ends), shape=shape).T @ X
+        # sorted by cluster, every cluster is a run of rows, so reduceat adds them up
         order = np.argsort(self.labels, kind="stable")
         return np.add.reduceat(X[order], np.cumsum(self.sizes) - self.sizes, axis=0)
 
@@ -270,15 +273,18 @@ class Partition:
                 f"{self.n_samples} and {other.n_samples} samples."
             )
         if self.ends is not None and other.ends is not None:
-            # merge the sorted ends: every piece between neighbors lies in one cell (k, l)
+            # Merge the sorted ends. Each piece between neighbors lies in one cell (k, l), where k
+            # and l count how many ends of either partition come before the end of the piece.
             both = np.concatenate([self.ends, other.ends])
-            order = np.argsort(both, kind="stable")  # timsort: linear on two sorted runs
+            # Timsort: linear on two sorted runs.
+            order = np.argsort(both, kind="stable")
             mine = order < self.n_clusters
             k: NDArray = np.cumsum(mine) - mine
             l: NDArray = np.cumsum(~mine) - ~mine  # noqa: E741
             counts = np.diff(both[order], prepend=0)
             keep = counts > 0
             return k[keep], l[keep], counts[keep]
+        # the cell (k, l) as one number, so that one sort counts all cells
         cells = self.labels * other.n_clusters + other.labels
         cells, counts = np.unique(cells, return_counts=True)
         return cells // other.n_clusters, cells % other.n_clusters, counts
@@ -318,36 +324,39 @@ def check_count(who: str, n_samples: int, n_clusters: int | None, min_size: int)
 
 
 def _whole_numbers(change_points: Any) -> NDArray[np.float64]:
-    """Change-points as floats without a fraction."""
+    """Change-points as floats that are whole numbers."""
     try:
         ends = real_array("Partition", "change_points", change_points, None, allow=("empty",))
     except ValueError as error:
-        raise ValueError(f"{str(error)[:-1]}; of labels, Partition.from_runs(labels).") from error
+        remedy = "for labels, use Partition.from_runs(labels)"
+        raise ValueError(f"{str(error)[:-1]}; {remedy}.") from error
     truths = np.asarray(change_points).dtype.kind == "b"
     if truths or np.any(np.abs(ends) > 2.0**53) or not np.array_equal(ends, np.round(ends)):
         raise ValueError(
             f"Partition needs integer change-points below 2**53, got {shown(change_points)}; pass "
-            "the ends of the segments; of labels, Partition.from_runs(labels)."
+            "the ends of the segments, or use Partition.from_runs(labels)."
         )
     return ends
 
 
 def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
-    """The labels as an array in which no two different labels became equal.
+    """The labels as an array in which different labels stay different.
 
-    NumPy turns [1, "1"] into strings and [2**63, -1] into floats: such lists stay objects.
+    NumPy turns [1, "1"] into strings and [2**63, -1] into floats. Such lists become arrays of
+    objects instead.
     """
     if isinstance(labels, Partition):
         return labels.labels
     if isinstance(labels, np.ma.MaskedArray):
         raise ValueError(
-            "Partition needs labels without a mask; pass labels.filled(-1), and ignore_label=-1 "
-            "to an index of two partitions."
+            "Partition needs labels without a mask, got a masked array; pass labels.filled(-1), "
+            "and ignore_label=-1 to an index of two partitions."
         )
     ordered = isinstance(labels, Iterable) and not isinstance(labels, (Mapping, Set, type))
     array = None
     if hasattr(labels, "__array__") and not isinstance(labels, type):
-        with suppress(Exception):  # an object fails in whatever way it likes
+        # An object of any class may fail in any way.
+        with suppress(Exception):
             array = np.asarray(labels)
     if array is not None and array.ndim > 0:
         return array
@@ -362,12 +371,12 @@ def label_array(labels: Iterable[Hashable] | Partition) -> NDArray:
 
 
 def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
-    """One label per sample, (T,): numbers and strings as they are, anything else as objects.
+    """One label per sample, (T,): numbers and strings unchanged, anything else as objects.
 
     Raises
     ------
     ValueError
-        If they have no order, there are none, or one is None, NaN or NA or cannot be hashed.
+        If the labels have no order, if there are none, or if one is None, NaN, NA or not hashable.
     """
     values = label_array(labels)
     if len(values) == 0:
@@ -387,22 +396,22 @@ def label_values(labels: Iterable[Hashable] | Partition) -> NDArray:
             values[i] = item.item() if isinstance(item, np.generic) else item
     if missing:
         raise ValueError(
-            "Partition needs labels without None or NaN; label every sample, or pass −1 for labels "
-            "that are not known to an estimator."
+            "Partition needs labels without None or NaN; label every sample, or pass an estimator "
+            "−1 for unlabeled samples."
         )
     return values
 
 
 def _is_missing(item: Hashable) -> bool:
-    """Whether a label is None or NaN, or the NA of pandas, which is neither true nor false."""
+    """Whether a label is None, NaN or the NA of pandas."""
     try:
         return item is None or bool(item != item)
-    except TypeError:
+    except TypeError:  # NA has no truth value
         return True
 
 
 def factorize(values: NDArray) -> NDArray[np.int64]:
-    """Integer codes by first appearance, of :func:`label_values`."""
+    """Integer codes of :func:`label_values`, numbered by first appearance."""
     if values.dtype == object:
         names: dict[Hashable, int] = {}
         return np.array([names.setdefault(v, len(names)) for v in values], dtype=np.int64)

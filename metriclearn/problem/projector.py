@@ -10,16 +10,18 @@ from numpy.typing import NDArray
 
 from metriclearn.problem.partition import Partition
 
-_BLOCK = 1 << 13  # rows
-_NEGLIGIBLE = 1e-13  # share of the largest singular value below which directions are dropped
+# Rows at a time.
+_BLOCK = 1 << 13
+# Share of the largest singular value below which directions are dropped.
+_NEGLIGIBLE = 1e-13
 
 
 class Subspace:
     """An orthonormal basis Q of the span of [Y, X], of dimension q ≤ K + P, never stored.
 
-    Its first K directions are the normalized clusters Y(YᵀY)^(-1/2) of a reference partition, the
-    others (X − NX)·T for a (P, q − K) matrix T from one QR decomposition: O(TP²) once, and then
-    what happens inside the span does not depend on the number of samples.
+    Its first K directions are the normalized clusters Y(YᵀY)^(-1/2) of a reference partition. The
+    other directions are (X − NX)·T with a (P, q − K) matrix T from one QR decomposition in O(TP²).
+    After that, computations inside the span do not depend on the number of samples.
 
     Parameters
     ----------
@@ -32,7 +34,8 @@ class Subspace:
     def __init__(self, X: NDArray, truth: Partition) -> None:
         self.X, self.truth = X, truth
         self.n_samples = len(X)
-        # R of the QR decomposition of X − NX, block by block so that each stays in the cache
+        # R of the QR decomposition of X − NX. R of [R; block] is R of all rows so far, so blocks
+        # that fit the cache are enough.
         means, labels = truth.pool(X) / truth.sizes[:, None], truth.labels
         triangle = np.zeros((0, X.shape[1]))
         for begin in range(0, len(X), _BLOCK):
@@ -41,6 +44,7 @@ class Subspace:
             triangle = np.asarray(np.linalg.qr(rows, mode="r"))
         if not np.all(np.isfinite(triangle)):
             raise ValueError("Subspace needs finite data, got NaN or infinity; remove them.")
+        # X − NX = QR and R = W·Diag(values)·rows, so (X − NX)·rowsᵀ/values = QW is orthonormal
         _, values, rows = scipy.linalg.svd(triangle, full_matrices=False)
         largest = max(float(values[0]), _NEGLIGIBLE * float(np.linalg.norm(X)))
         kept = values > len(values) * _NEGLIGIBLE * largest
@@ -50,13 +54,14 @@ class Subspace:
 
     @property
     def constant(self) -> NDArray:
-        """Qᵀ1/√T of the constant unit vector, (q,): it is a sum of clusters."""
+        """Qᵀ1/√T of the constant unit vector, (q,)."""
+        # The vector 1 is a sum of clusters.
         constant = np.zeros(self.dimension)
         constant[: self.truth.n_clusters] = np.sqrt(self.truth.sizes / self.n_samples)
         return constant
 
     def reduced(self, X: NDArray) -> NDArray:
-        """QᵀX, (T, k) -> (q, k); free for the array that made the subspace, else O(Tqk)."""
+        """QᵀX, (T, k) -> (q, k); stored for the X of the subspace, else O(Tqk)."""
         if X is self.X:
             return self.rows
         residual = self.X - self.truth.project(self.X)
@@ -73,7 +78,8 @@ class Subspace:
 class Basis:
     """An orthonormal basis Q of some subspace, as an array (T, q)."""
 
-    X = truth = None  # no directions are known to be data or clusters
+    # A basis of unknown origin has no truth.
+    X = truth = None
 
     def __init__(self, vectors: NDArray) -> None:
         self.vectors, self.n_samples, self.dimension = vectors, *vectors.shape
@@ -95,17 +101,17 @@ class Basis:
 class Projector:
     """M = U Diag(s) Uᵀ + f·(I − QQᵀ) with U = QV: a point of {0 ⪯ M ⪯ I}.
 
-    What a spectral relaxation answers in place of a partition. Losses, joint features and risks
-    use it as they use one: through its trace, ⟨M, N⟩ and roots of XᵀMX. Weights s and the filling
-    f are 1 or 0 except where eigenvalues tie at the cut: equal ones share the remaining weight, so
-    that M does not depend on an arbitrary choice of eigenvectors.
+    Spectral relaxations return it instead of a partition. Losses, joint features and risks treat
+    it like a partition: they use its trace, ⟨M, N⟩ and roots of XᵀMX. The weights s and the
+    filling f are 0 or 1, except for eigenvalues that tie at the cut. Tied eigenvalues get equal
+    weights, so that M does not depend on an arbitrary choice of eigenvectors.
 
     Parameters
     ----------
     vectors : array (q, k)
         V, orthonormal.
     subspace : Subspace, optional
-        Q; without it vectors have T rows, and are its basis.
+        Q; without it, ``vectors`` have T rows and are the basis themselves.
     weights : array (k,), optional
         s, ones by default.
     filling : float
@@ -141,12 +147,13 @@ class Projector:
 
     @property
     def factor(self) -> NDArray:
-        """A matrix F with M = FFᵀ, (T, k), or (T, k + T) where there is a filling."""
+        """A matrix F with M = FFᵀ, (T, k), or (T, k + T) with a filling."""
         factor = self.vectors * np.sqrt(self.weights)
         if not self.filling:
             return factor
         Q = self.subspace.lift(np.eye(self.subspace.dimension))
-        outside = np.eye(self.n_samples) - Q @ Q.T  # a projection: equal to its square root
+        # A projection equals its square root.
+        outside = np.eye(self.n_samples) - Q @ Q.T
         return np.hstack([factor, np.sqrt(self.filling) * outside])
 
     def root(self, X: NDArray) -> NDArray:
@@ -162,6 +169,7 @@ class Projector:
         """⟨M, N⟩; O(Kk) for the partition of the subspace, O(Tk) for any other."""
         subspace = self.subspace
         if subspace.truth == truth:
+            # The first directions of Q are the clusters.
             rows = self._inside[: truth.n_clusters]
             return float(np.sum(self.weights * rows**2))
         value = float(np.sum(self.weights * truth.root(self.vectors) ** 2))

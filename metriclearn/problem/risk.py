@@ -35,8 +35,10 @@ from metriclearn.solvers.base import CutMemory, Cuts
 from metriclearn.solvers.mahalanobis import MetricCone
 
 _LOGGER = logging.getLogger(__name__)
-_ROUNDING = 1e-13  # relative to the truth: an answer closer than this counts as the truth
-_RISE = 1e-12  # relative gain of score that a new completion needs to replace the old one
+# Relative to the truth: an answer closer than this counts as the truth.
+_ROUNDING = 1e-13
+# Relative gain of score that a new completion needs to replace the old one.
+_RISE = 1e-12
 
 
 @runtime_checkable
@@ -157,7 +159,8 @@ class HingeShard:
         """A shard of the same data sets, which are in memory."""
         samples: Any = self.samples
         shard = replace(self, samples=samples.loaded(), lazy=False)
-        shard.slopes_of_truths()  # which reads them
+        # This reads the data.
+        shard.slopes_of_truths()
         return shard
 
     def __sizeof__(self) -> int:
@@ -193,7 +196,8 @@ class HingeShard:
                 samples.start = answer.factor
             answer_line = terms.line(samples, form, point.metric, answer)
             cached = self._lines.get(i)
-            if cached is None or cached.key != key:  # the last line of data sets in memory is kept
+            # The last line of data sets in memory is kept.
+            if cached is None or cached.key != key:
                 truth_form = form if touching is point else touching.form(samples)
                 rival = terms.oracle(truth_form, count, **warm) if terms.ramp else truth
                 cached = KeptLine(key, terms.line(samples, truth_form, touching.metric, rival))
@@ -210,7 +214,8 @@ class HingeShard:
             near = np.max(np.abs(excess.slope)) <= _ROUNDING * np.max(np.abs(cached.line.slope))
             most = _ROUNDING * terms.loss_scale * truth.n_clusters / samples.unit
             if near and loss <= most:
-                values[row], slopes[row] = 0.0, 0.0  # else rounding would be learned from
+                # Otherwise the solver would learn from rounding.
+                values[row], slopes[row] = 0.0, 0.0
         # neighbors belong to the same function: every sum is over a run of data sets
         groups, starts = np.unique(self.owners[members], return_index=True)
         shares = self.shares[members]
@@ -326,6 +331,7 @@ class StructuredHinge:
         if chosen is not None:
             shards = [s for s, owned in zip(shards, self._owned) if np.isin(owned, chosen).any()]
         ask = HingeShard.value_and_slope
+        # Every shard answers with weighted sums; means over the members of a group are cuts.
         sums = add_up(self.executor.each(shards, ask, point, chosen, total=add_up))
         place = np.searchsorted(sums.groups, groups)
         weights = self.weights[groups]
@@ -340,7 +346,8 @@ class StructuredHinge:
         """
         if self.terms.features.linear or self.terms.ramp:
             return self
-        _ = self._shards  # are placed once, for the risk and all its majorants
+        # Place the shards once, for the risk and all its majorants.
+        _ = self._shards
         majorant = copy.copy(self)
         majorant._tangent = w
         majorant.identity = (*self.identity, *w)
@@ -374,6 +381,7 @@ def move_cuts(cuts: CutMemory, before: StructuredHinge, after: StructuredHinge) 
     Exact where the loss does not look at the completions: F changes by the linear functions
     s_w(H_i) − s_w(H′_i), and so do its minorants.
     """
+    # A cut's slope has −s_w(H_i); the new one needs −s_w(H′_i).
     shift = before.slopes_of_truths() - after.slopes_of_truths()
     table = cuts.table.copy()
     table["slope"] += shift[table["group"]]

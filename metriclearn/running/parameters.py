@@ -69,9 +69,8 @@ def real_array(
         Naming the first row and feature that is at fault; it is a TypeError, too, where there are
         no numbers, or a sparse matrix of them.
     """
-    array = values
-    if type(values) is not np.ndarray or values.dtype != np.float64:
-        array = _converted(who, what, values, single_precision)
+    ready = type(values) is np.ndarray and values.dtype == np.float64
+    array = values if ready else _converted(who, what, values, single_precision)
     if signals and array.ndim == 1:
         array = array[:, None]
     if ndim is not None and array.ndim != ndim:

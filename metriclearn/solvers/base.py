@@ -23,7 +23,8 @@ from metriclearn.running.parameters import check_parameters
 from metriclearn.solvers.mahalanobis import MetricCone
 from metriclearn.solvers.regularizers import RegularizationTerms
 
-ROUNDING = 1e-15  # error of a product of vectors over the product of their lengths
+# Error of a product of vectors over the product of their lengths.
+ROUNDING = 1e-15
 # shares of the cut at the start in the mixtures that limit the penalty
 _SHARES = (1.0, 0.1, 0.01, 0.001)
 
@@ -287,7 +288,8 @@ class Iteration(ABC):
 
     def restore(self, state: dict[str, NDArray]) -> None:
         """Take up the state of an earlier run."""
-        for name, value in state.items():  # arrays that own their memory can grow in place
+        # Arrays that own their memory can grow in place.
+        for name, value in state.items():
             setattr(self, name, value.copy() if value.ndim else value.item())
 
     def run(self, max_rounds: int) -> Solution:
@@ -322,7 +324,8 @@ class Iteration(ABC):
         if self._file is not None:
             self._file.save(self.state())
         stop = False
-        for callback in self.callbacks:  # all of them see the round
+        # Every callback sees the round.
+        for callback in self.callbacks:
             stop = bool(callback.on_round(progress)) or stop
         if stop:
             raise Stop("callback")
@@ -339,7 +342,8 @@ class Minimization(Iteration):
         Ω(w) for a regularizer without terms, of which there is no bound.
     """
 
-    least = 0.0  # no hinge plus Ω is below
+    # No hinge plus Ω is below.
+    least = 0.0
 
     def __init__(
         self, problem: Problem, settings: Any, omega: Callable[[NDArray], float] | None = None
@@ -384,7 +388,8 @@ class Minimization(Iteration):
         if warm is not None and warm.cuts is not None:
             _, self.anchor_offset, self.anchor_slope = warm.cuts
         self._first = start, cuts
-        if value > self.least:  # else no data set asks for anything
+        # Otherwise the start is optimal.
+        if value > self.least:
             self.prepare(start, cuts)
 
     def identity(self) -> Sequence[Any]:
@@ -432,7 +437,8 @@ class Minimization(Iteration):
             if rise > 0 and best - mixed - met < rise * self.penalty_limit:
                 left = best - mixed - self.terms.minimum(mixed_slope, self.cone, best)
                 self.penalty_limit = min(self.penalty_limit, left / rise)
-        unlimited = np.isinf(self.penalty_limit) and grows > -1e-14  # rounding of (K − Tr M)/T
+        # (K − Tr M)/T may be negative by rounding.
+        unlimited = np.isinf(self.penalty_limit) and grows > -1e-14
         if grows < 0 and bound > self.lower_bound and not unlimited:
             bound += grows * self.penalty_limit
         self.lower_bound = max(self.lower_bound, bound)

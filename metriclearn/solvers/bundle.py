@@ -22,17 +22,25 @@ from metriclearn.solvers.dual_master import (
     table_of,
 )
 
-_PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3  # first ν, and its factors, chosen for few rounds
-_TRUST, _LEAP = 0.7, 0.2  # the factor when that share of the predicted descent came true
-_STRETCH, _MOST_STRETCH = 0.08, 0.15  # the first, and the most per relative gap, half to once
-_FIRST = 20  # rounds, in which most fits end
+# First ν, and its factors, chosen for few rounds.
+_PROXIMITY, _SHRINK, _GROW = 1e4, 0.5, 1.3
+# The factor of ν if at least that share of the predicted descent came true.
+_TRUST, _LEAP = 0.7, 0.2
+# The first stretch, and the largest one per relative gap.
+_STRETCH, _MOST_STRETCH = 0.08, 0.15
+# Rounds without a stretch; most fits end in them.
+_FIRST = 20
 _PENALTY_CURVATURE = (
     1e-3  # curvature of the proximal term at the penalty, in units of the start's objective
 )
-_WARM = 1e-2  # factor of the first ν if the cuts of an earlier solution make the model good
-_PENALTY_FLOOR = 1e-4  # share of the first curvature at the penalty; below it rounding dominates
-_WORTHWHILE = 0.5  # share of the gap that remembered cuts must close to spare the oracles
-_MOST_HITS = 5  # solutions of the master in one round that only remembered cuts answered
+# Factor of the first ν if the cuts of an earlier solution make the model good.
+_WARM = 1e-2
+# Share of the first curvature at the penalty; below it rounding dominates.
+_PENALTY_FLOOR = 1e-4
+# Share of the gap that remembered cuts must close to spare the oracles.
+_WORTHWHILE = 0.5
+# Solutions of the master in one round that only remembered cuts answered.
+_MOST_HITS = 5
 
 
 @dataclass(eq=False, repr=False)
@@ -117,9 +125,11 @@ class _Bundle(Minimization):
             reach = self.scale / float(np.max(self.terms.slope))
             self.first_proximity = _PROXIMITY * self.scale / reach**2
         self.proximity = self.first_proximity * (1.0 if warm is None else _WARM)
-        self.stretch = 0.0  # the master's solution, where the oracles are called
+        # The master's solution, where the oracles are called.
+        self.stretch = 0.0
         self.units = np.ones_like(start)
-        self._factors: NDArray | None = None  # factors of the cuts, as far as they are known
+        # Factors of the cuts, as far as they are known.
+        self._factors: NDArray | None = None
         self.cuts = table_of(cuts, start)
         self.cuts["weight"] = cuts.weights
         self.archive = self.cuts[:0].copy()
@@ -215,10 +225,12 @@ class _Bundle(Minimization):
         gap = self.objective - self.lower_bound
         tolerance = max(0.02 * gap, 1e-2 * self.settings.tolerance * self.scale)
         cuts["weight"], x, left = master.solve(cuts["weight"].copy(), tolerance)
-        self.solved_well = left <= max(gap, tolerance)  # else ν is too small for the precision
+        # Otherwise ν is too small for the precision.
+        self.solved_well = left <= max(gap, tolerance)
         offset, slope = combination(cuts, cuts["weight"], self.masses)
         self.raise_bound(offset, slope * units)
-        if terms.curvature == 0 and cone.metric.polyhedral:  # else no linear program
+        # Only then is the master a linear program.
+        if terms.curvature == 0 and cone.metric.polyhedral:
             cost = cone.join(terms.slope, 0.0)
             multipliers = linear_master(rows, offsets, groups, self.masses, cost)
             if multipliers is not None:

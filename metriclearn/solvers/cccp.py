@@ -110,7 +110,8 @@ class CCCP(ComponentParameters):
         before = best.trace.rows
         after = (
             rest.trace.rows + [0.0, 0.0, 1.0, 1.0, 0.0] * before[-1]
-        )  # seconds and calls continue
+            # Seconds and calls continue.
+        )
         return replace(rest, trace=Trace.of(np.vstack([before, after]))), objectives
 
 
@@ -135,7 +136,8 @@ class _Majorized(Minimization):
             if value < before:
                 break
         self.settled = before - self.objective <= self.settings.tolerance * abs(before)
-        if inner.reason == "interrupted":  # the inner solver keeps a KeyboardInterrupt to itself
+        # The inner solver keeps a KeyboardInterrupt to itself.
+        if inner.reason == "interrupted":
             raise KeyboardInterrupt
 
     def solved(self) -> bool:

@@ -18,7 +18,8 @@ from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 from metriclearn.solvers.dual_master import combination, table_of
 
 _ACCURACY = {"CLARABEL": 1e-7, "SCIPY": 1e-7, "HIGHS": 1e-7, "ECOS": 1e-7, "MOSEK": 1e-7}
-_ROUGHLY = 1e-3  # accuracy of other solvers' optima, relative to the scale
+# Accuracy of other solvers' optima, relative to the scale.
+_ROUGHLY = 1e-3
 
 
 @dataclass(eq=False, repr=False)
@@ -106,7 +107,8 @@ class _Planes(Minimization):
 
     def __init__(self, problem: Problem, settings: CuttingPlane) -> None:
         self.expressed = hasattr(problem.regularizer, "expression")
-        self.least = -np.inf if self.expressed else 0.0  # Ω of the user's own may be negative
+        # Ω of the user's own may be negative.
+        self.least = -np.inf if self.expressed else 0.0
         super().__init__(problem, settings, self._value if self.expressed else None)
 
     def identity(self) -> Sequence[Any]:
@@ -171,8 +173,10 @@ class _Planes(Minimization):
         objective = self.masses @ slack + self._expression(B) / self.scale
         constraint = slack[self.cuts["group"]] >= (self.cuts["offset"] + values) / self.scale
         program = cp.Problem(cp.Minimize(objective), [constraint])
-        usual = cp.SCIPY if program.is_lp() else cp.CLARABEL  # SCIPY is HiGHS: exact vertices
-        with warnings.catch_warnings():  # accurate or not, multipliers prove what they prove
+        # SCIPY is HiGHS: exact vertices.
+        usual = cp.SCIPY if program.is_lp() else cp.CLARABEL
+        # Accurate or not, multipliers prove what they prove.
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Solution may be inaccurate")
             try:
                 program.solve(solver=self.settings.cvxpy_solver or usual)

@@ -146,7 +146,8 @@ class DualMaster:
         v = self.shift - _combine(a, self.rows)
         point, jacobian = self.cone.linearize(v)
         x, gap = point / self.curvature, np.inf
-        curved = False  # whether the penalty counts as positive, though it is 0
+        # The penalty counts as positive at 0, too.
+        curved = False
         for _ in range(max_steps):
             gradient, best = self.offsets + self.rows @ x, np.full(len(self.masses), -np.inf)
             np.maximum.at(best, self.groups, gradient)
@@ -193,7 +194,8 @@ class DualMaster:
         chosen = np.flatnonzero((a > 1e-12) | (gradient >= level[self.groups]))
         H = jacobian(self.rows, chosen, self.factors) / self.curvature
         sizes = H.diagonal()
-        if self.cone.learns_penalty:  # in another unit: the ridge must be small against the metric
+        # In another unit: the ridge must be small against the metric.
+        if self.cone.learns_penalty:
             sizes = np.maximum(sizes - self.rows[chosen, -1] ** 2 / self.curvature, 1e-3 * sizes)
         H[np.diag_indices_from(H)] += 1e-10 * max(1e-300, float(np.mean(sizes)))
         c = gradient[chosen] + H @ a[chosen]
@@ -202,7 +204,8 @@ class DualMaster:
         for precision in (tolerance, 1e-3 * tolerance, 1e-6 * tolerance):
             direction = -a
             direction[chosen] += simplex_qp(H, c, groups, self.masses, precision)
-            if gradient @ direction > precision:  # else the ascent may be the program's error
+            # Otherwise the ascent may be an error of the program.
+            if gradient @ direction > precision:
                 break
         return direction
 
@@ -238,8 +241,10 @@ def simplex_qp(
     y = (masses / E.sum(axis=1))[groups]
     slope, least = H @ y - c, np.full(m, np.inf)
     np.minimum.at(least, groups, slope)
-    u = -least  # multipliers of the sums
-    z = slope + u[groups] + 0.1 * max(float(np.ptp(slope)), 1e-12)  # those of y ≥ 0
+    # Multipliers of the sums.
+    u = -least
+    # Multipliers of y ≥ 0.
+    z = slope + u[groups] + 0.1 * max(float(np.ptp(slope)), 1e-12)
     rounding = 1e-14 * float(np.max(np.abs(H)) * np.sum(masses) + np.max(np.abs(c)))
     for _ in range(60):
         residual, excess = H @ y - c + E.T @ u - z, E @ y - masses
@@ -248,7 +253,8 @@ def simplex_qp(
             break
         # the linearized conditions of optimality at (y, u, z), factored once for two right sides
         factor, failed = dpotrf(H + np.diag(z / y))
-        if failed:  # z / y is beyond the precision of H: y is as good as it gets
+        # z / y is beyond the precision of H: y is as good as it gets.
+        if failed:
             break
         spanned = dpotrs(factor, E.T)[0]
         schur, failed = dpotrf(E @ spanned)

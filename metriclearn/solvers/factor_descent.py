@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator
 from metriclearn.running.parameters import Needs, number
 from metriclearn.solvers.base import Cuts, Minimization, Problem, Solution, Stop
 
-_FLOOR = 1e-6  # relative to the largest eigenvalue: 0 would be stationary for the factor
+# Relative to the largest eigenvalue: 0 would be stationary for the factor.
+_FLOOR = 1e-6
 _MEMORY = 20
 
 
@@ -76,7 +77,8 @@ class _Descent(Minimization):
         values, vectors = np.linalg.eigh(self.cone.metric.matrix(w_metric))
         largest = max(float(values[-1]), 1e-12)
         floored = np.maximum(values, _FLOOR * largest)
-        L = (vectors * np.sqrt(floored)) @ vectors.T  # diagonal where the metric is
+        # The start is diagonal if the metric is.
+        L = (vectors * np.sqrt(floored)) @ vectors.T
         root = [np.sqrt(max(penalty, 1e-12))] if self.cone.learns_penalty else []
         self.factor = np.append(L.ravel(), root)
 
@@ -101,7 +103,8 @@ class _Descent(Minimization):
         cuts, value = self.visit(w)
         self.close_round()
         slope, penalty_slope = self.cone.split(cuts.slope + self.terms.gradient(w))
-        gradient = (2.0 * metric.matrix(slope) @ L).ravel()  # d⟨G, LLᵀ⟩/dL = 2GL
+        # d⟨G, LLᵀ⟩/dL = 2GL.
+        gradient = (2.0 * metric.matrix(slope) @ L).ravel()
         if self.cone.learns_penalty:
             gradient = np.append(gradient, 2.0 * penalty_slope * factor[-1])
         return value / self.unit, gradient / self.unit

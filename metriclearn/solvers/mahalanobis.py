@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 Jacobian = Callable[..., NDArray]
-_SKETCHED = 64  # features from which on matrices of low rank are worth being factored
-_NEGLIGIBLE = 1e-12  # relative to the largest eigenvalue or weight; smaller ones give no component
+# Features from which on matrices of low rank are worth being factored.
+_SKETCHED = 64
+# Relative to the largest eigenvalue or weight; smaller ones give no component.
+_NEGLIGIBLE = 1e-12
 
 
 @runtime_checkable
@@ -191,7 +193,8 @@ class PenalizedMetric:
     n_weights: int
 
     def __post_init__(self) -> None:
-        self.polyhedral = self.metric.polyhedral  # v adds nonnegative coordinates
+        # v adds nonnegative coordinates.
+        self.polyhedral = self.metric.polyhedral
 
     def split(self, w: NDArray) -> tuple[NDArray, NDArray]:
         """(coordinates of B, v)."""
@@ -273,7 +276,8 @@ def _psd_root(
             scaled = turned[:, :, :rank] * (np.sqrt(2.0) * factors["values"][known, :q, None])
             root[places] = weights * (scaled.transpose(0, 2, 1) @ turned)
     many = np.flatnonzero(ranks == 0)
-    step = max(1, 2**16 // P**2)  # few at a time: a triangle unpacks to P² numbers
+    # Few at a time: a triangle unpacks to P² numbers.
+    step = max(1, 2**16 // P**2)
     for begin in range(0, len(many), step):
         places = many[begin : begin + step]
         matrices = np.take(rows[chosen[places]], _positions(P), axis=1, mode="clip")
@@ -330,7 +334,8 @@ class MetricCone:
         """Projection and its Jacobian, see :meth:`Metric.linearize`."""
         if (
             not self.learns_penalty or self.metric.polyhedral
-        ):  # the penalty is one more nonnegative weight
+            # The penalty is one more nonnegative weight.
+        ):
             return self.metric.linearize(v)
         n, active = self.n_metric, float(v[-1] > 0)
         point, jacobian = self.metric.linearize(v[:n])

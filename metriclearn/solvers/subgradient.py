@@ -177,7 +177,8 @@ class _Descent(Minimization):
     def _move(self, count: int) -> float:
         """One step along the whole subgradient; its length."""
         w, gamma = self._descend(count, self.w, self.value, self.slope, self.lower_bound)
-        if w is self.w:  # this point is optimal
+        # This point is optimal.
+        if w is self.w:
             self.lower_bound = self.objective
             return 0.0
         self._average_cuts(gamma)

@@ -125,7 +125,8 @@ class KnownStart(BaseEstimator):
         """Components learned from the stretches, or principal components if there are none."""
         pieces: list[Piece] = []
         weights: list[float] = []
-        for array, known in zip(arrays, knowns):  # all count alike, their parts by their lengths
+        # Data sets count equally, their parts by their lengths.
+        for array, known in zip(arrays, knowns):
             parts = cut(array, known)
             lengths = np.array([len(part) for part, _ in parts])
             weights.extend(lengths / lengths.sum())
@@ -234,7 +235,8 @@ class Turns(Iteration):
         self.problem, self.solve = problem, solve
         self.hinge = problem.risk
         self.omega = problem.terms
-        self.rows = np.empty((0, 3))  # completed, learned, changed
+        # Columns: F after completing, F after learning, changed labels.
+        self.rows = np.empty((0, 3))
 
     def identity(self) -> Sequence[Any]:
         """The first cuts, the settings of the hinge, and the first completions."""

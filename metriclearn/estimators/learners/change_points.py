@@ -229,7 +229,8 @@ class Segmentations(Task):
         return {"features": features, "loss": KnownLoss(), "oracle": exact, "completion": exact}
 
 
-WITHOUT_FEATURE_PENALTY = Needs(  # for learners that are fitted to mapped sequences
+# Learners of mapped sequences cannot learn feature penalties.
+WITHOUT_FEATURE_PENALTY = Needs(
     "a {name} such as ChangePointMetricLearner(), with another penalty than FeaturePenalty",
     lambda learner: (
         isinstance(learner, ChangePointMetricLearner)

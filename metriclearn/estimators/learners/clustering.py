@@ -27,7 +27,8 @@ from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric, Metric
 from metriclearn.solvers.regularizers import Regularizer, SquaredFrobenius
 
-_LEAST_WITHIN = 1e-2  # a feature constant in every cluster must not get an infinite weight
+# A feature that is constant in every cluster must not get an infinite weight.
+_LEAST_WITHIN = 1e-2
 
 
 @runtime_checkable

@@ -26,7 +26,8 @@ from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import DiagonalMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
-_LEARNER = ChangePointMetricLearner(  # cloned before use
+# The default learner; it is cloned before use.
+_LEARNER = ChangePointMetricLearner(
     DiagonalMetric(),
     SquaredFrobenius(1e-5),
     BundleDual(tolerance=1e-2, max_rounds=60),
@@ -189,7 +190,8 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
         for turn in range(1, self.n_turns + 1):
             logs = self.regression_.predict(rows)
             known = truths
-            if not self.constrained:  # optimal at the good penalties nearest to the learned ones
+            # Optimal at the good penalties nearest to the learned ones.
+            if not self.constrained:
                 lowest, highest = self.intervals_.T
                 known = []
                 for path, penalty in zip(self.paths_, np.exp(np.clip(logs, lowest, highest))):
@@ -220,7 +222,8 @@ class DataPenaltyMetricLearner(PenalizedSegmenter):
             learner.set_params(alternation__checkpoint=f"{file}.{turn}")
         lengths = np.array([len(array) for array in arrays], dtype=np.float64)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the gap is in learner_
+            # The user finds the gap in learner_.
+            warnings.simplefilter("ignore", ConvergenceWarning)
             learner.fit(arrays, [known[i] for i in used], sample_weight=lengths)
         if len(learner.components_) == 0 or not learner.penalty_:
             raise ValueError(

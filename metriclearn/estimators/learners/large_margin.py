@@ -53,10 +53,14 @@ from metriclearn.solvers.mahalanobis import Metric, MetricCone, PenalizedMetric
 from metriclearn.solvers.regularizers import ConvexExpression, Regularizer
 
 _LOGGER = logging.getLogger(__name__)
-_LEAST_SIZE = 1e-4  # energy of the data over the penalty, far below which no boundary can pay
-_MOST_CUTS = 100  # a round; with more, the master problem takes longer than it saves rounds
-_SMALLER = 2 / 3  # of the penalty: if it fits as well, the labels do not bound the penalty
-_CONCERNS = {  # degenerate fits, and the remedy
+# Energy of the data over the penalty, far below which no boundary can pay.
+_LEAST_SIZE = 1e-4
+# Per round. With more, the master problem costs more time than it saves.
+_MOST_CUTS = 100
+# If this share of the penalty fits as well, the labels do not bound the penalty.
+_SMALLER = 2 / 3
+# Degenerate fits, and their remedies.
+_CONCERNS = {
     "together": "was given labels that put all samples of every data set together, so there is "
     "nothing to separate; pass data sets with at least two clusters or segments",
     "apart": "was given labels that differ for all samples, so none belong together; give all "
@@ -146,7 +150,8 @@ class LargeMarginLearner(LearnedMetric, ABC):
         training = complete_labels(self, read_training(self, X, y, sample_weight))
         statement = state_problem(self, training)
         fitted, _ = minimize(self, statement)
-        self.__dict__ = fitted.__dict__  # all at once: a fit that fails changes nothing
+        # All at once: a fit that fails changes nothing.
+        self.__dict__ = fitted.__dict__
         report(self, statement)
         return self
 
@@ -328,9 +333,11 @@ def with_metric(
         weights = cone.metric.split(metric)[1]
         fitted.feature_penalty_ = statement.feature_penalty.weighted(weights)
     fitted.penalty_ = None
-    fitted.__dict__.pop("penalty_unit_", None)  # set by tune_penalty for another penalty
+    # Set by tune_penalty for another penalty.
+    fitted.__dict__.pop("penalty_unit_", None)
     if not fitted.task.count_is_given:
-        learned = penalty if penalty > 1e-12 * fitted.loss_scale else 0.0  # less is rounding
+        # A smaller penalty is rounding.
+        learned = penalty if penalty > 1e-12 * fitted.loss_scale else 0.0
         fitted.penalty_ = learned if cone.learns_penalty else float(fitted.penalty)  # type: ignore[arg-type]
     return fitted
 
@@ -377,11 +384,13 @@ def _concern(learner: LargeMarginLearner, problem: Problem, ended: bool) -> str 
         return "together"
     if np.all(counts == lengths) and learner.completions_ is None:
         return "apart"
-    if not ended:  # the warning about convergence covers the metric
+    # The warning about convergence covers the metric.
+    if not ended:
         return None
     scaled = learner.components_[:, varies] * learner.scale_[varies]
     small = lengths.max() * np.sum(scaled**2) < _LEAST_SIZE * (learner.penalty_ or 0.0)
-    if not scaled.any() or (learner.standardize and small):  # else the features have any unit
+    # Without standardization the unit decides what is small.
+    if not scaled.any() or (learner.standardize and small):
         fixed = not learner.task.count_is_given and isinstance(learner.penalty, Real)
         return "fixed" if fixed else "metric"
     if learner.penalty == "learned" and learner.penalty_ == 0.0:

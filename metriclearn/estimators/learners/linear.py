@@ -180,7 +180,8 @@ class RelevantComponents(LearnedMetric):
             )
         data, varies = data.varying(self)
         total, within = covariances(data.arrays, truths)
-        within *= sum(data.lengths) / sum(counts)  # a mean over the samples in chunklets
+        # The mean over the samples in chunklets.
+        within *= sum(data.lengths) / sum(counts)
         if self.diagonal:
             variances = np.maximum(np.diag(within), 1e-12 * np.diag(total))
             components = np.diag(1.0 / np.sqrt(variances))
@@ -201,7 +202,8 @@ def _chunklets(known: Partition | PartialPartition, contiguous: bool) -> tuple[P
             groups[start : ends[-1]] = np.repeat(ends - 1, sizes)
             count += int(ends[-1]) - start
         return Partition.from_labels(groups), count
-    inside = known.labels >= 0  # in a chunklet: labeled, or in a span of equal samples
+    # In a chunklet: labeled, or in a span of equal samples.
+    inside = known.labels >= 0
     for start, stop in known.same:
         inside[start:stop] = True
     return Partition.from_labels(groups_of(known)[0]), int(inside.sum())

@@ -31,7 +31,8 @@ from metriclearn.running.components import ComponentParameters
 from metriclearn.running.parameters import Needs, check_parameters, component, either, number
 
 _GRID = {"learner__regularizer__strength": (1.0, 10.0), "shrinkage": (0.03, 0.1, 0.3)}
-_NOBODY = {"", "-1", "-1.0", "nan", "<na>"}  # what tables say of a sample that has no label
+# Entries of tables for a sample without a label.
+_NOBODY = {"", "-1", "-1.0", "nan", "<na>"}
 
 
 @dataclass(eq=False, repr=False)
@@ -166,14 +167,17 @@ class RecordingSegmenter(ComponentParameters):
         if n_folds < 2:
             return {}
         folds = list(GroupKFold(n_folds).split(data.names, groups=data.groups))
-        losses = np.zeros(len(candidates))  # mean ‖M − N‖² of the recordings held out
-        counts = np.zeros((len(candidates), 4))  # true, found, predicted, right boundaries
+        # Mean ‖M − N‖² of the recordings held out.
+        losses = np.zeros(len(candidates))
+        # True, found, predicted, right boundaries.
+        counts = np.zeros((len(candidates), 4))
         hidden = None if progress is None else not progress
         jobs = product(range(len(candidates)), folds)
         for i, (rest, held) in tqdm(list(jobs), desc="learning", disable=hidden):
             train = data.select(rest)
             learner = clone(self.learner).set_params(**candidates[i])
-            with warnings.catch_warnings():  # fit warns about the chosen learner
+            # The final fit warns about the chosen learner.
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
                 learner.fit(train.sequences, train.labels)
             for j in held:
@@ -215,7 +219,8 @@ class RecordingSegmenter(ComponentParameters):
         segments = self.segment_features(cached_features(path, self.extractor, cache))
         start, end, label = segments[-1]
         length = duration(path)
-        if start < length < end + 1 / self.rows_per_second:  # the last row is not full, or missing
+        # The last row is not full, or missing.
+        if start < length < end + 1 / self.rows_per_second:
             segments[-1] = (start, length, label)
             if (length - start) * self.rows_per_second < 1 and len(segments) > 1:
                 start, _, label = segments[-2]
@@ -274,14 +279,17 @@ class RecordingSegmenter(ComponentParameters):
             )
         analysis = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
         rows = np.vstack(data.sequences)
-        varies = np.ptp(rows, axis=0) > 0  # what does not may be too large to be squared
+        # A constant column may be too large to be squared.
+        varies = np.ptp(rows, axis=0) > 0
         rows = rows[:, varies]
         scaler = StandardScaler(with_mean=False).fit(rows)
-        with warnings.catch_warnings():  # for a label with one row only
+        # A label with a single row makes scikit-learn warn.
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Only one sample", UserWarning)
             analysis.fit(scaler.transform(rows), names)
         weights, intercepts = analysis.coef_ / scaler.scale_, analysis.intercept_
-        if len(self.labels_) == 2:  # one score, for the second label
+        # With two labels there is one score, for the second label.
+        if len(self.labels_) == 2:
             weights, intercepts = np.vstack([-weights, weights]), np.append(-intercepts, intercepts)
         self.label_weights_[:, varies], self.label_intercepts_ = weights, intercepts
 

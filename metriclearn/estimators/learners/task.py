@@ -30,7 +30,8 @@ from metriclearn.running.stored import StoredArrays, StoredSamples
 from metriclearn.solvers.base import Problem, Solution
 from metriclearn.solvers.mahalanobis import MetricCone
 
-_UNIT_BITS = 20  # data that are not standardized get a unit that is a power of 2^20
+# Data that are not standardized get a unit that is a power of 2^20.
+_UNIT_BITS = 20
 
 
 @dataclass(frozen=True)

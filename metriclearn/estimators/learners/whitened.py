@@ -42,8 +42,10 @@ from metriclearn.solvers.bundle import BundleDual
 from metriclearn.solvers.mahalanobis import FullMetric
 from metriclearn.solvers.regularizers import SquaredFrobenius
 
-_WHITENED = ChangePointMetricLearner(regularizer=SquaredFrobenius(1.0), standardize=False)  # cloned
-_REFERRED = ChangePointMetricLearner(  # cloned
+# It is cloned before use.
+_WHITENED = ChangePointMetricLearner(regularizer=SquaredFrobenius(1.0), standardize=False)
+# It is cloned before use.
+_REFERRED = ChangePointMetricLearner(
     FullMetric(), solver=BundleDual(tolerance=1e-3, max_rounds=200), standardize=False
 )
 
@@ -55,7 +57,8 @@ class MappedLearner(LearnedMetric, ABC):
     W. It may change the learner before it is fitted.
     """
 
-    _segments: ClassVar[bool]  # whether every run of equal labels is a segment
+    # Whether every run of equal labels is a segment.
+    _segments: ClassVar[bool]
     learner: Any
 
     @property
@@ -349,7 +352,8 @@ class WhitenedClusteringLearner(MappedLearner, MahalanobisClusterer):
         if self.toward is None:
             return learner
         score = sum(np.sum(truth.root(Z) ** 2) for Z, truth in zip(mapped, truths))
-        if score <= 1e-20 * sum(np.sum(Z**2) for Z in mapped):  # rounding of equal means
+        # Rounding of equal means.
+        if score <= 1e-20 * sum(np.sum(Z**2) for Z in mapped):
             raise ValueError(
                 "WhitenedClusteringLearner needs clusters whose means differ under the reference "
                 "to learn toward it, got none; pass another reference, or toward=None."

@@ -22,7 +22,8 @@ from metriclearn.running.parameters import (
 )
 
 _FEATURE = either(component("transform", "SequenceFeatures()"), component("__call__", "np.ptp"))
-_VARIES = 1e-9  # relative to the largest value: features that deviate less are constant
+# Relative to the largest value; features with smaller deviations are constant.
+_VARIES = 1e-9
 
 
 @dataclass(eq=False, repr=False)

@@ -138,7 +138,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
         values = rows @ self.coef_ + self.intercept_
-        if np.any(getattr(self, "product_coef_", 0.0)):  # older files have none
+        # Older model files have no products.
+        if np.any(getattr(self, "product_coef_", 0.0)):
             centered = rows - self.mean_
             with np.errstate(over="ignore", invalid="ignore"):
                 values += np.sum(centered @ self.product_coef_ * centered, axis=1)
@@ -171,7 +172,8 @@ class IntervalRegression(RegressorMixin, BaseEstimator):
         l1, l2 = self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
 
         def objective(v: NDArray) -> tuple[float, NDArray]:
-            w = v[:P] - v[P : 2 * P]  # v holds both parts of w and then b
+            # v holds both parts of w and then b.
+            w = v[:P] - v[P : 2 * P]
             z = Z @ w + v[-1]
             below = np.maximum(0.0, self.margin - (z - ends[:, 0]))
             above = np.maximum(0.0, self.margin - (ends[:, 1] - z))
@@ -229,9 +231,11 @@ def moved_penalty(z: float, interval: tuple[float, float], margin: float, weight
 
     argmin_x (x − z)² + weight ([margin − (x − low)]₊² + [margin − (high − x)]₊²), exact.
     """
-    a, b = interval[0] + margin, interval[1] - margin  # beyond these the hinges are active
+    # Beyond these the hinges are active.
+    a, b = interval[0] + margin, interval[1] - margin
     if a > b and (z - a) + weight * (b - a) <= 0 <= (z - b) + weight * (a - b):
-        return (z + weight * (a + b)) / (1.0 + 2.0 * weight)  # both hinges are active
+        # Both hinges are active.
+        return (z + weight * (a + b)) / (1.0 + 2.0 * weight)
     if z < a:
         return (z + weight * a) / (1.0 + weight)
     if z > b:

@@ -291,7 +291,8 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
                 f"{type(self).__name__} needs annotations that some penalties contradict, but "
                 "every penalty is equally good for all of them; annotate changes, too."
             )
-        used = np.isfinite(self.intervals_).any(axis=1)  # the others suit every penalty
+        # The others suit every penalty.
+        used = np.isfinite(self.intervals_).any(axis=1)
         self.regression_ = clone(self.regression).fit(rows[used], self.intervals_[used])
         cases = zip(paths, errors, np.exp(self.regression_.predict(rows)))
         predicted = [error[path.positions(penalty)] for path, error, penalty in cases]
@@ -307,7 +308,8 @@ class PenalizedSegmenter(PlottedSegmenter, ComponentParameters):
         problem = PenalizedSegmentation(form, min(self.min_size, len(Z)))
         vertices = hull_vertices(problem, *problem.extremes, most)
         if len(vertices) > 2 and len(vertices[-2].ends) >= most:
-            vertices.pop()  # the last one kept stands for all finer ones
+            # The last one kept stands for all finer ones.
+            vertices.pop()
         return path_along(vertices, 0.0, (0.0, np.inf))
 
     def _represent(self, data: DataSets) -> list[NDArray]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from metriclearn.oracles.change_points.margins import BoundaryMargins
 from metriclearn.problem.partition import Partition
 
-_LARGEST = 1e300  # in place of the infinite loss of a change that cannot be removed
+# In place of the infinite loss of a change that cannot be removed.
+_LARGEST = 1e300
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,8 @@ class MahalanobisClusterer(LearnedMetric):
         best = max(
             Partition.from_labels(penalized.fit_predict(Z)), LocalSearch()(form), key=form.at
         )
-        most = len(np.unique(Z, axis=0))  # more would part equal samples
+        # More would part equal samples.
+        most = len(np.unique(Z, axis=0))
         while best.n_clusters < most:
             finer = self._k_means(Z, best.n_clusters + 1)
             if form.at(finer) <= form.at(best):

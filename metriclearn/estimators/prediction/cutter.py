@@ -120,7 +120,8 @@ def read_graphs(who: str, X: Any, features: ImageFeatures, given: bool) -> Graph
         If there is nothing, or something that is no data set.
     """
     several = isinstance(X, Sequence)
-    numbers = several and len(X) > 0 and _dimensions(X[0]) == 1  # a table, as lists
+    # A list of lists of numbers is one table.
+    numbers = several and len(X) > 0 and _dimensions(X[0]) == 1
     single = numbers or not (several or _dimensions(X) == 4)
     items = [X] if single else list(X)
     if given:
@@ -214,7 +215,8 @@ def _read_labels(who: str, labels: Any, graphs: Graphs, i: int, balance: float) 
         labels = labels.labels if segments is None else labels.labels.reshape(shape)
     array = np.asarray(labels)
     if array.dtype.kind in "US" and not hasattr(labels, "dtype"):
-        array = np.array(labels, dtype=object)  # numpy would turn -1 into a string
+        # numpy would turn −1 into a string.
+        array = np.array(labels, dtype=object)
     if array.shape != shape:
         remedy = "resize label maps by the nearest neighbor"
         if segments is None:
@@ -318,7 +320,8 @@ class NormalizedCutSegmenter(LearnedMetric):
 
     def _cut(self, scaled: Nodes, unit: float = 1.0) -> NormalizedCut:
         """The cut of features over ``scale_`` and the unit."""
-        scale = np.minimum(self.scale_ * unit, np.finfo(np.float64).max)  # ∞ · 0 is NaN
+        # ∞ · 0 is NaN.
+        scale = np.minimum(self.scale_ * unit, np.finfo(np.float64).max)
         return NormalizedCut(self.similarity.operator(scaled, self.components_ * scale))
 
     def scaled(self, nodes: Nodes, scale: NDArray | None = None) -> Nodes:

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 
     from metriclearn.estimators.penalties.feature_penalty import FeaturePenalty
 
-_LANES = 3  # features shown in a picture
-_FEW = 5  # segments; shorter sequences are not warned about
+# Features shown in a picture.
+_LANES = 3
+# Sequences with at most so many segments cause no warning.
+_FEW = 5
 _METRIC = component("fit", "ClusteringMetricLearner()", optional=True)
 _UNIT = either(None, "variance")
 
@@ -95,7 +97,8 @@ class PlottedSegmenter:
             loss = FrobeniusLoss().squared_norm(Partition(ends=ends), truth)
             losses["prediction"] = loss
         seen = np.zeros(array.shape[1])
-        if self.components_.shape[1] == len(seen):  # not of what represents the sequence
+        # Otherwise the metric is about another representation.
+        if self.components_.shape[1] == len(seen):
             seen = np.linalg.norm(self.components_, axis=0) * array.std(axis=0)
         leading = np.sort(np.argsort(-seen, kind="stable")[:_LANES])
         signal = array[:, leading]
@@ -180,13 +183,15 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
         if known is not None and not (
             known.penalty == self.penalty_ and np.array_equal(known.components, self.components_)
         ):
-            known = None  # learned again since
+            # The metric has changed since the calibration.
+            known = None
         if tolerance is None:
             tolerance = 0 if known is None else known.tolerance
         program = partial(boundary_margins, min_size=self.min_size, tolerance=tolerance)
         margins: list[BoundaryMargins] = []
         for result in self._segment(data, n_segments, program):
-            if isinstance(result, Partition):  # too short for the program
+            # The sequence is too short for the program.
+            if isinstance(result, Partition):
                 impossible = np.append(0.0, np.full(result.n_samples - 1, -np.inf))
                 result = BoundaryMargins(result.change_points, np.zeros(0), impossible)
             if known is not None and tolerance == known.tolerance:
@@ -401,11 +406,13 @@ class MahalanobisSegmenter(PlottedSegmenter, LearnedMetric):
             sums = cumulative_sums(X, self.components_)
             variance = 1.0
             if self.penalty_unit_ is not None:
-                unit = np.ldexp(1.0, np.frexp(np.abs(sums).max())[1] - 1)  # squares may overflow
+                # Squares may overflow.
+                unit = np.ldexp(1.0, np.frexp(np.abs(sums).max())[1] - 1)
                 sums /= unit
                 variance = np.square(np.diff(sums, axis=0)).sum() / len(X) or 1.0
                 sums /= variance**0.5
-                with np.errstate(over="ignore"):  # where penalties of positions are as nothing
+                # For huge units the penalties of positions vanish.
+                with np.errstate(over="ignore"):
                     variance *= unit**2
             form: Any = LowRankForm(cumulative=sums)
             if self.feature_penalty_ is not None:

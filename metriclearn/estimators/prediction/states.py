@@ -20,7 +20,8 @@ from metriclearn.clusterers.dp_means import DPMeans
 from metriclearn.problem.losses import FrobeniusLoss
 from metriclearn.problem.partition import Partition
 
-_N_PENALTIES = 100  # compared when a penalty is learned
+# Candidates that are compared when a penalty is learned.
+_N_PENALTIES = 100
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,8 @@ def _counted(
             "segment(s), each of which is a state; lower n_states or the penalty of a segment.",
             stacklevel=4,
         )
-    from sklearn.cluster import KMeans  # slow to import, for the few who count states
+    # This import is slow, and few users count states.
+    from sklearn.cluster import KMeans
 
     clusterer = KMeans(min(count, distinct), n_init=10, random_state=random_state)
     return clusterer.fit(means, sample_weight=segments.sizes.astype(np.float64)).labels_

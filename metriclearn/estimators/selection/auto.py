@@ -45,7 +45,8 @@ class Family(NamedTuple):
 
 
 _STRENGTH = "regularizer__strength"
-FAMILIES: Mapping[str, Family] = {  # from simple to complex
+# From simple to complex.
+FAMILIES: Mapping[str, Family] = {
     "diagonal, L1": Family(ChangePointMetricLearner(), _STRENGTH, (1e-3, 1e-2, 1e-4)),
     "diagonal, squared norm": Family(
         ChangePointMetricLearner(regularizer=SquaredFrobenius()), _STRENGTH, (1e-2, 1e-1, 1.0)
@@ -294,7 +295,8 @@ def _fitted(learner: Any, X: Any, truths: Sequence[Any], seconds: float) -> Any:
         fitted = clone(learner).set_params(**watched).fit(X, truths)
     fitted.set_params(**{name: learner.get_params()[name]})
     if fitted.solution_.reason == "interrupted":
-        raise KeyboardInterrupt  # half a comparison chooses nothing
+        # Half a comparison chooses nothing.
+        raise KeyboardInterrupt
     return fitted
 
 

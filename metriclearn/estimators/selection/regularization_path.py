@@ -185,7 +185,8 @@ def regularization_path(
     warm: Solution | None = None
     for strength in values:
         step = copy.copy(learner).set_params(regularizer__strength=float(strength))
-        if training.is_partial:  # first completions depend on the strength
+        # First completions depend on the strength.
+        if training.is_partial:
             statement = state_problem(step, complete_labels(step, training))
         else:
             problem = replace(statement.problem, regularizer=step.regularizer, warm=warm)
@@ -227,7 +228,8 @@ def _strengths(strengths: int | ArrayLike, problem: Problem, ratio: float) -> ND
             "differs from that of its data set; pass strengths, or other labels."
         )
     grid = np.geomspace(greatest, ratio * greatest, int(strengths))  # type: ignore[arg-type]
-    return grid * problem.cone.unit**2  # a power of two changes no digit
+    # A power of two changes no digit.
+    return grid * problem.cone.unit**2
 
 
 def _weights(problem: Problem, solution: Solution) -> NDArray:
@@ -237,7 +239,8 @@ def _weights(problem: Problem, solution: Solution) -> NDArray:
     if problem.cone.metric.polyhedral:
         return np.diag(matrix)
     values = np.linalg.eigvalsh(matrix)[::-1]
-    return np.where(np.arange(len(values)) < solution.rank, values, 0.0)  # the rest is rounding
+    # Eigenvalues beyond the rank are rounding.
+    return np.where(np.arange(len(values)) < solution.rank, values, 0.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -346,7 +349,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
                 sample_weight=None if weights is None else weights[train],
             )
             if path.solutions[-1].reason == "interrupted":
-                raise KeyboardInterrupt  # half a comparison chooses nothing
+                # Half a comparison chooses nothing.
+                raise KeyboardInterrupt
             losses.append(path.validation_loss)
         path = regularization_path(learner, X, y, values, sample_weight=sample_weight)
         path = replace(path, validation_loss=np.array(losses).T)
@@ -354,7 +358,8 @@ oracle, alternation, callbacks, n_jobs, executor, verbose
         fitted = {name: value for name, value in chosen.items() if name not in parameters}
         fitted |= {"strengths_": values, "loss_path_": path.validation_loss, "path_": path}
         fitted["strength_"] = float(values[path.best])
-        self.__dict__ = vars(self) | fitted  # all at once: a fit that fails changes nothing
+        # All at once: a fit that fails changes nothing.
+        self.__dict__ = vars(self) | fitted
         report(self, statement)
         return self
 
