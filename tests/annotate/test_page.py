@@ -65,7 +65,7 @@ def serve(folder: Path) -> Iterator[Callable[..., tuple[subprocess.Popen, str]]]
 
 
 class Page:
-    """What a person does on the page, and what the file says then."""
+    """Actions on the page, and the content of the saved file."""
 
     def __init__(self, browser: Any, address: str, folder: Path) -> None:
         from selenium.webdriver.common.action_chains import ActionChains
@@ -96,7 +96,7 @@ class Page:
         button.click()
 
     def at(self, second: float, below: bool = False) -> Any:
-        """Where that is in a recording of SECONDS that is shown as a whole, or in its strips."""
+        """Position of a second in a recording that is shown as a whole, or in the strips below it."""
         (area,) = self.all("#timeline .u-over")
         across = round((second / SECONDS - 0.5) * area.rect["width"])
         down = area.rect["height"] / 2 - 20 if below else 0
@@ -122,7 +122,7 @@ class Page:
         return [one["start"] for one in entries if one["kind"] == "change"]
 
     def shown(self) -> str:
-        """Text of the picture: it changes with what the model says."""
+        """The picture as text; it changes with the predictions."""
         return self.browser.execute_script(
             "return document.querySelector('#timeline canvas').toDataURL()"
         )
@@ -133,7 +133,7 @@ def _no_errors(browser: Any) -> None:
 
 
 def _edit_boundaries(page: Page) -> None:
-    """A boundary by a click, moved by a drag, taken back by undo and brought back by redo."""
+    """Set a boundary by a click, move it by a drag, undo and redo both."""
     page.open("first")
     page.click(7.0)
     page.saved()
@@ -148,7 +148,7 @@ def _edit_boundaries(page: Page) -> None:
 
 
 def _label_and_accept(page: Page) -> None:
-    """Labels by keys, of the segment that is clicked and of a stretch; and what is predicted."""
+    """Label a clicked segment and a stretch by keys, then accept the prediction."""
     (field,) = page.all("#labels input")
     field.send_keys("rest\n")
     page.all("#labels input")[0].send_keys("work\n")
@@ -170,7 +170,7 @@ def _label_and_accept(page: Page) -> None:
 
 
 def _accept_a_suggestion(page: Page) -> None:
-    """The stretch that is asked for, as the model says it is, and taken back by undo."""
+    """Accept the prediction in the suggested stretch, and undo it."""
     before = page.file()["recordings"]
     page.all("#next")[0].click()
     name = page.all("#name")[0].text
@@ -207,7 +207,7 @@ def test_from_recordings_to_a_model(
     process.wait()
     _, address = serve()
     browser.get("about:blank")
-    browser.get_log("browser")  # of the page whose server was killed
+    browser.get_log("browser")  # errors after the server was killed
     page = Page(browser, address, folder)
     page.saved()
     assert page.file() == state
@@ -215,7 +215,7 @@ def test_from_recordings_to_a_model(
     page.click(28.0)
     page.saved()
     assert page.changes("second")[-1] == pytest.approx(28.0, abs=0.1)
-    browser.refresh()  # and what can be undone, too
+    browser.refresh()  # the history of changes survives, too
     page.until(lambda: page.all("#recordings button"))
     page.saved()
     page.all("#undo")[0].click()
@@ -223,7 +223,7 @@ def test_from_recordings_to_a_model(
     assert page.file()["recordings"] == state["recordings"]
     _no_errors(browser)
 
-    # fit and segment use what was saved
+    # fit and segment use the saved labels
     model = tmp_path / "tables.model"
     assert main(["fit", str(folder), "--out", str(model)]) == 0
     second = str(folder / "second.csv")
@@ -256,7 +256,7 @@ def test_a_video_is_seen_and_heard_of_in_other_windows(
     browser.switch_to.new_window("window")
     other = Page(browser, address, tmp_path)
     other.saved()
-    other.click(SECONDS / 2)  # beside Model: the cursor is there
+    other.click(SECONDS / 2)  # at the height of Model, where the cursor is
     other.press("b")
     other.saved()
     assert other.changes("film") == pytest.approx([6.0], abs=0.1)

@@ -1,4 +1,4 @@
-"""Tests of metriclearn.annotate.server: who may ask, what is saved, what two windows do."""
+"""The server of the label page: refused requests, saved files, conflicts of two windows."""
 
 import http.client
 import json
@@ -134,7 +134,7 @@ def test_its_origin_may_write(server: Server) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/api/project", "/a-toke/api/project", "//", "/A-TOKEN/", "*"]
 )
-def test_without_the_token_nothing_is_told(untouched: Server, path: str) -> None:
+def test_requests_without_the_token_are_refused(untouched: Server, path: str) -> None:
     status, content = untouched.ask("GET", path)
     assert 400 <= status < 500
     assert b"one" not in content.replace(b"one-", b"")
@@ -306,7 +306,7 @@ def test_a_table_written_by_hand_is_begun_with_and_kept(server: Server) -> None:
     assert server.change(0, one=told, two=SEGMENTS)[0] == 200
     assert (server.folder / "segments.csv.before").read_bytes() == before
     assert server.change(1, one=[], two=[])[0] == 200
-    # nothing is left to learn from, in the table as on the page
+    # all labels are removed, so there is no table
     assert server.written() == {"metriclearn.json", "segments.csv.before"}
 
 
@@ -391,7 +391,7 @@ def test_a_video_without_sound_does_not_close_a_folder_of_sound(tmp_path: Path) 
     assert [one["name"] for one in state["recordings"]] == ["sound"]
 
 
-def test_a_file_that_has_gone_is_told(tmp_path: Path) -> None:
+def test_error_for_a_file_that_was_removed(tmp_path: Path) -> None:
     soundfile = pytest.importorskip("soundfile", reason="needs the extra audio")
     path = tmp_path / "sound.wav"
     soundfile.write(path, np.random.default_rng(0).normal(size=8000), 8000)

@@ -1,4 +1,4 @@
-"""Which stretches to ask for: open ones, of the length that was asked for, and worth the most."""
+"""Suggested stretches are unlabeled, have the given length, and are the most useful ones."""
 
 import numpy as np
 import pytest
@@ -104,7 +104,7 @@ def test_every_second_stretch_is_any(recordings):
         assert found[0].gain == 1.0 >= found[1].gain
         chosen = {s[:3] for s in found}
         assert len(chosen) == 2
-    assert len(firsts) == 1  # of greatest worth, whatever the chance
+    assert len(firsts) == 1  # the best stretch comes first for every seed
 
 
 def test_one_recording_and_partial_partitions_are_understood(recordings):
@@ -137,7 +137,7 @@ def test_labeled_stretches_are_recordings_of_their_own(recordings):
         ({"known": [[-1] * 150]}, "3 data set"),
     ],
 )
-def test_what_cannot_be_used_is_told_in_a_sentence(recordings, changed, sentence):
+def test_errors_are_one_sentence(recordings, changed, sentence):
     given = {"Xs": recordings.sequences, "length": 20} | changed
     with pytest.raises(ValueError, match="suggest") as error:
         suggest(given.pop("Xs"), given.pop("known", None), **given)

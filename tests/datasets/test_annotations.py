@@ -75,15 +75,6 @@ def test_tables_that_are_not_well_give_one_sentence(tmp_path: Path, text, messag
         read_segments(tmp_path / "none.csv")
 
 
-def test_labels_and_recordings_may_be_called_like_missing_values(tmp_path: Path) -> None:
-    path = tmp_path / "s.csv"
-    path.write_text("recording,start,end,label\nnull,0,1,NA\nnull,1,2,None\nnan,0,1,null\n")
-    assert read_segments(path) == {
-        "null": [(0.0, 1.0, "NA"), (1.0, 2.0, "None")],
-        "nan": [(0.0, 1.0, "null")],
-    }
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -40,7 +40,7 @@ def phone_archive(kept: Path, folder: Path) -> None:
 
 
 def gesture_archive(kept: Path, folder: Path) -> None:
-    """Two videos as UCI 302 has them: words beside positions, initials beside velocities."""
+    """Two videos as UCI 302 has them: words with positions, initials with velocities."""
     table = pd.read_csv(kept / "segments.csv")
     table = table[table["sequence"].isin(["a1", "b1"])]
     words = {

@@ -111,7 +111,7 @@ def test_masks_of_many_kinds(tmp_path: Path) -> None:
 
 
 def test_names_that_could_be_mistaken(folder: Path) -> None:
-    """dog_1 is an image of its own now, and its mask not the second annotator of dog."""
+    """dog_1 is a separate image now; its mask is not a second annotation of dog."""
     photos, masks = folder / "photos", folder / "masks"
     (photos / "dog_1.bmp").write_bytes((photos / "dog.png").read_bytes())
     (photos / ".dog.png").write_bytes(b"of a file manager")

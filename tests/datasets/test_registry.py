@@ -124,10 +124,10 @@ def damaged_files() -> Iterator[tuple[str, bytes]]:
     np.savez(pickled, x=np.array([{}], dtype=object))
     np.save(plain, np.arange(3))
     whole = good.getvalue()
-    yield from (("a.npz", whole[:keep]) for keep in (0, 10, 100, 500))
+    yield from (("a.npz", whole[:keep]) for keep in (0, 500))
     yield "flipped.npz", whole[:700] + bytes([whole[700] ^ 1]) + whole[701:]
     yield from (("pickled.npz", pickled.getvalue()), ("plain.npz", plain.getvalue()))
-    yield from (("a.json", text) for text in (b"", b'{"a": [1, 2', b"\xff\xfe\x00"))
+    yield "a.json", b'{"a": [1, 2'
     rows = b"a,0\n", b"a,0,1\nb,1", b"a,0,\n", b"a,0,x\n", b"a,0,1\nb,1,2,3\n"
     yield from (("a.csv", b"name,start,end\n" + row) for row in rows)
     yield from (("a.csv", text) for text in (b"", b"name,start\na,0\n"))

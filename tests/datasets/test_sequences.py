@@ -131,9 +131,3 @@ def test_split_counts() -> None:
         tuple(dataset.split_by_group(n_test=3, random_state=seed)[1].names) for seed in range(5)
     }
     assert len(drawn) > 1
-
-
-def test_split_by_hand() -> None:
-    dataset = build(["p", "q", "p", "r"])
-    train, test = dataset.split_by_group(groups=[["p"], ["r"]])
-    assert (train.names, test.names) == (["s0", "s2"], ["s3"])

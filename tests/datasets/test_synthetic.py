@@ -3,24 +3,6 @@ import pytest
 from numpy.typing import NDArray
 
 from metriclearn.datasets import make_change_points
-from metriclearn.oracles.change_points import ChangePoints
-from metriclearn.problem.forms import LowRankForm
-from metriclearn.problem.partition import Partition
-
-
-def distance(X: NDArray, truth: Partition) -> float:
-    """‖M − N‖² of the Euclidean segmentation of standardized features into the true K."""
-    Z = np.ascontiguousarray((X - X.mean(axis=0)) / X.std(axis=0))
-    found = ChangePoints()(LowRankForm(Z), truth.n_clusters)
-    return found.n_clusters + truth.n_clusters - 2 * found.inner(truth)
-
-
-def test_euclidean_is_bad_and_relevant_features_are_nearly_perfect() -> None:
-    dataset = make_change_points(6, feature_seed=3, random_state=0)
-    truths = [Partition.from_runs(labels) for labels in dataset.labels]
-    pairs = list(zip(dataset.sequences, truths))
-    assert np.mean([distance(X, N) for X, N in pairs]) > 5
-    assert np.mean([distance(X[:, dataset.relevant], N) for X, N in pairs]) < 0.3
 
 
 def test_shapes_and_names() -> None:

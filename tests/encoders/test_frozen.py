@@ -1,4 +1,4 @@
-"""Frozen modules as features of recordings: of windows of sound, of pictures and of signals."""
+"""Frozen modules as features of sound, pictures and signals."""
 
 from functools import partial
 from pathlib import Path

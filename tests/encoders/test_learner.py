@@ -130,7 +130,7 @@ def test_callbacks_see_epochs_and_stop_them() -> None:
 
 
 def test_partial_labels_are_learned_from() -> None:
-    """Scores of five seeds are −0.020 to −0.017; that of single segments is −0.051."""
+    """Scores of five seeds are −0.020 to −0.017; single segments score −0.051."""
     some = [np.where(np.arange(len(y)) % 9 < 6, y, -1) for y in YS]
     encoder = partial(WindowEncoder, width=8, n_outputs=3, dropout=0.0)
     fitted = learner(encoder, n_epochs=20, learning_rate=0.02)
@@ -268,7 +268,7 @@ def test_an_ensemble_has_the_mean_of_its_forms_and_trains_apart() -> None:
     team.train()(X).sum().backward()
     graded = {all(p.grad is not None for p in encoder.parameters()) for encoder in team.encoders}
     assert graded == {True, False}
-    # of one size, whatever the recording's: rows have the mean square that is learned
+    # rows of every recording have the learned mean square
     for recording in (X, 50.0 * X + 3.0):
         Z = team.encoders[0](recording)[0]
         size = Z.square().sum(1).mean() / team.encoders[0].log_scale.exp() ** 2
@@ -365,7 +365,7 @@ def test_parameters_of_augmentations_are_checked() -> None:
 
 
 @pytest.mark.parametrize("package", ["torch", "safetensors"])
-def test_what_is_missing_is_told_with_its_command(package: str, monkeypatch: Any) -> None:
+def test_error_for_a_missing_package_names_the_command(package: str, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf"needs {package}.*pip install .*\[deep\]"):
         metriclearn.encoders.__getattr__("WindowEncoder")  # as for a name that is new

@@ -89,7 +89,7 @@ def test_primal_svm_is_optimal() -> None:
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_primal_svm_of_random_labels_ends() -> None:
-    """All samples are on the wrong side or at the margin: nothing is better than w = 0."""
+    """All samples are on the wrong side or at the margin, so w = 0 is optimal."""
     rng = np.random.default_rng(300)
     phi, y = rng.normal(size=(300, 2)), rng.choice([-1.0, 1.0], 300)
     least = 2 * 100.0 * min(np.sum(y > 0), np.sum(y < 0))
