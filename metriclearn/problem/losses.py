@@ -66,19 +66,19 @@ class FrobeniusLoss:
             # ‖M − N‖² = Tr M + Tr N − 2 Tr MN, as M and N are projections.
             twice = 2.0 * partition.inner(truth)
             return max(0.0, partition.n_clusters + truth.n_clusters - twice)
-        return max(0.0, _variable_part(partition, truth) + truth.known_trace)
+        return max(0.0, _variable_part(partition, truth) + truth.labeled_trace)
 
     def augment(self, form: Any, truth: Partition, scale: float) -> tuple[Form, float]:
         if truth.share is None:
             return form.plus(truth, 2.0 * scale).shifted(scale), scale * truth.n_clusters
-        return FrobeniusForm(form, truth, scale), scale * truth.known_trace
+        return FrobeniusForm(form, truth, scale), scale * truth.labeled_trace
 
 
 def _variable_part(partition: Partition | Projector, truth: Any) -> float:
     """Tr M(D − DN − ND), O(T(K + K′)) with M = UUᵀ."""
     # Tr M(D − DN − ND) = Tr Uᵀ(D − DN − ND)U.
     U = partition.factor
-    return float(np.sum(U * (truth.share[:, None] * U - truth.known_product(U))))
+    return float(np.sum(U * (truth.share[:, None] * U - truth.labeled_product(U))))
 
 
 class FrobeniusForm:
@@ -105,7 +105,7 @@ class FrobeniusForm:
 
     def matvec(self, V: NDArray) -> NDArray:
         """The action on (T, k) columns, O(Tk) more than for A."""
-        change = self.truth.share[:, None] * V - self.truth.known_product(V)
+        change = self.truth.share[:, None] * V - self.truth.labeled_product(V)
         return self.form.matvec(V) + self.scale * change
 
     def shifted(self, shift: float) -> FrobeniusForm:
@@ -276,14 +276,14 @@ class KnownLoss:
 
     def __call__(self, partition: Partition, truth: Any) -> float:
         """ℓ of a segmentation, O(K); the truth may be the partial labels themselves."""
-        known = truth if isinstance(truth, PartialPartition) else truth.known
+        known = truth if isinstance(truth, PartialPartition) else truth.partial_labels
         charged = charges(known)
         total = total_charge(charged.table, partition.change_points) + charged.pieces.n_segments
         return max(0.0, total) / known.n_samples
 
     def augment(self, form: Any, truth: Any, scale: float) -> tuple[Any, float]:
         # The charges lack the constant Tr N of every stretch: its number of segments.
-        charged, penalties = charges(truth.known), None
+        charged, penalties = charges(truth.partial_labels), None
         if isinstance(form, ChargedForm):
             form, penalties = form.form, form.penalties
         return ChargedForm(form, charged, scale, penalties), scale * charged.pieces.n_segments

@@ -41,8 +41,8 @@ class Partition:
         Ends of segments, the last one T; see :meth:`from_change_points`.
     labels : int array (T,), optional
         Cluster of every sample; see :meth:`from_labels`.
-    known : PartialPartition, optional
-        Its partial labels, if this partition is a completion of them.
+    partial_labels : PartialPartition, optional
+        The partial labels that this partition completes.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Partition:
         Whether every cluster is one segment.
     ends : int array (K,) or None
         Ends of the segments of a contiguous partition, see :attr:`change_points`.
-    known : PartialPartition or None
+    partial_labels : PartialPartition or None
         The partial labels that this partition completes, see :meth:`completing`; None if all
         labels were given.
     share : array (T,) or None
@@ -81,9 +81,9 @@ class Partition:
         "_labels",
         "contiguous",
         "ends",
-        "known",
         "n_clusters",
         "n_samples",
+        "partial_labels",
         "share",
         "sizes",
     )
@@ -93,11 +93,12 @@ class Partition:
         *,
         ends: NDArray | None = None,
         labels: NDArray | None = None,
-        known: PartialPartition | None = None,
+        partial_labels: PartialPartition | None = None,
     ) -> None:
         """Store canonical data; use the ``from_…`` constructors, which validate."""
-        self.ends, self._labels, self.known = ends, labels, known
-        self.share = None if known is None else (known.labels >= 0).astype(np.float64)
+        self.ends, self._labels, self.partial_labels = ends, labels, partial_labels
+        given = None if partial_labels is None else partial_labels.labels >= 0
+        self.share = None if given is None else given.astype(np.float64)
         self.contiguous = ends is not None
         if ends is not None:
             self.n_samples, self.n_clusters = int(ends[-1]), len(ends)
@@ -173,22 +174,22 @@ class Partition:
             )
         return cls(ends=ends)
 
-    def completing(self, known: PartialPartition | None) -> Partition:
+    def completing(self, partial_labels: PartialPartition | None) -> Partition:
         """The same partition, as a completion of partial labels."""
-        return Partition(ends=self.ends, labels=self._labels, known=known)
+        return Partition(ends=self.ends, labels=self._labels, partial_labels=partial_labels)
 
     def with_completion(self, partition: Partition) -> Partition:
         """The partial labels of this partition, completed as in another one."""
-        return partition.completing(self.known)
+        return partition.completing(self.partial_labels)
 
     @property
-    def known_trace(self) -> float:
+    def labeled_trace(self) -> float:
         """Tr DM with the M of the partition itself: Σ 1/|C(t)| over labeled samples."""
         if self.share is None:
             return float(self.n_clusters)
         return float(np.sum(self.share / self.sizes[self.labels]))
 
-    def known_product(self, V: NDArray) -> NDArray:
+    def labeled_product(self, V: NDArray) -> NDArray:
         """(DM + MD) V, (T, k) -> (T, k), in O(Tk)."""
         if self.share is None:
             return 2.0 * self.project(V)

@@ -240,12 +240,12 @@ class HingeShard:
         assert terms.completion is not None
         truths = []
         for samples, old in zip(self.samples, self.truths):
-            if old.known is None:
+            if old.partial_labels is None:
                 truths.append(old)
                 continue
             form = point.form(samples).shifted(-point.penalty)
             count = old.n_clusters if terms.count_known else None
-            new = old.with_completion(terms.completion(form, count, old.known))
+            new = old.with_completion(terms.completion(form, count, old.partial_labels))
             before, after = form.at(old), form.at(new)
             truths.append(new if after > before + _RISE * abs(before) else old)
         return truths

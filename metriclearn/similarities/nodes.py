@@ -180,13 +180,13 @@ class NodeLabels:
     @cached_property
     def share(self) -> NDArray[np.float64] | None:
         """ÊᵀDÊ: the labeled part of every node's samples, weighted (S,); None where it is I."""
-        if self.known is None and not self.balance:
+        if self.partial_labels is None and not self.balance:
             return None
         return self._weighted.sum(axis=1) / self._scales[0][:, 0] ** 2
 
     @cached_property
-    def known(self) -> NodeLabels | None:
-        """The labels themselves, without a completion; None where all is."""
+    def partial_labels(self) -> NodeLabels | None:
+        """The labels themselves, without a completion; None if all samples are labeled."""
         complete = self.sizes is None or np.all(self.counts.sum(axis=1) == self.sizes)
         return None if complete else self
 
@@ -248,14 +248,14 @@ class NodeLabels:
         """RRᵀV, (S, k) -> (S, k)."""
         return self.factor @ (self.factor.T @ V)
 
-    def known_product(self, V: NDArray) -> NDArray:
+    def labeled_product(self, V: NDArray) -> NDArray:
         """Êᵀ(DH + HD)Ê V = (R_D Rᵀ + R R_Dᵀ) V, (S, k) -> (S, k)."""
         nodes, clusters = self._scales
         labeled = self._weighted / nodes / clusters
         return labeled @ (self.factor.T @ V) + self.factor @ (labeled.T @ V)
 
     @property
-    def known_trace(self) -> float:
+    def labeled_trace(self) -> float:
         """Tr DH: over clusters, the share of their samples that is labeled, weighted."""
         return float(np.sum(self._weighted.sum(axis=0) / self._scales[1] ** 2))
 

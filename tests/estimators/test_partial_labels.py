@@ -216,7 +216,7 @@ def test_bad_completions_are_not_taken(completion) -> None:
     turns = Turns(problem, BundleDual(1e-3).minimize, Alternation())
     turns.run(20)
     assert_never_rises(turns.trace)
-    assert all(truth.known.allows(truth) for truth in turns.hinge.truths)
+    assert all(truth.partial_labels.allows(truth) for truth in turns.hinge.truths)
 
 
 class Stopping:

@@ -84,7 +84,7 @@ def test_projectors_equal_dense_ones_too() -> None:
     for shift in (-5.0, 0.3):  # the second fills what is outside the factors
         projector = SpectralRelaxation()(LowRankForm(Z, truth, 1.0, shift))
         M, H = projector.to_array(), truth.to_array()
-        rows = truth.known.labels >= 0
+        rows = truth.partial_labels.labels >= 0
         D = np.diag(rows.astype(float))
         expected = np.trace(D @ M) + np.trace(D @ H) - 2 * np.trace(D @ M @ H)
         assert LOSS.squared_norm(projector, truth) == pytest.approx(expected, abs=1e-9)

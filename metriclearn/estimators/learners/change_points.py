@@ -222,7 +222,7 @@ class Segmentations(Task):
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """With partial labels the loss charges only the labeled parts."""
         learner, features = self.learner, LinearFeatures(self.learner.metric)
-        if truths[0].known is None:
+        if truths[0].partial_labels is None:
             oracle = segmentation_oracle(learner.oracle, learner.min_size)
             return {"features": features, "loss": FrobeniusLoss(), "oracle": oracle}
         exact = ConstrainedChangePoints(learner.min_size)

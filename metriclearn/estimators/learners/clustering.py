@@ -233,14 +233,14 @@ class Clusterings(Task):
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """With partial labels the relaxation is exact for the loss on labeled samples."""
         terms = {"features": LinearFeatures(self.learner.metric), "loss": FrobeniusLoss()}
-        if truths[0].known is None:
+        if truths[0].partial_labels is None:
             return {**terms, "oracle": self.learner.oracle}
         return {**terms, "oracle": TopEigenvectors(), "completion": self.completion}
 
     @staticmethod
     def sample(X: Any, truth: Partition, scale: NDArray) -> Samples:
         """With the truth, where it is known, for the basis of the relaxation."""
-        if truth.known is not None:
+        if truth.partial_labels is not None:
             return Samples(X, scale)
         return Samples(X, scale, truth)
 

@@ -206,7 +206,7 @@ class Cuts(Task):
     def terms(self, truths: Sequence[Any]) -> dict[str, Any]:
         """A similarity in place of linear features."""
         learner = self.learner
-        unknown = any(truth.known is not None for truth in truths)
+        unknown = any(truth.partial_labels is not None for truth in truths)
         approximate = unknown or learner.balance
         return {
             "features": SimilarityFeatures(learner.similarity, learner.metric, learner.normalized),

@@ -55,7 +55,7 @@ class Training:
     def is_partial(self) -> bool:
         """Whether some labels are unknown, completed or not."""
         first = self.truths[0]
-        return isinstance(first, PartialPartition) or first.known is not None
+        return isinstance(first, PartialPartition) or first.partial_labels is not None
 
 
 class FitComponents(Protocol):
@@ -164,8 +164,8 @@ class Task(ABC):
         if not self.count_is_given:
             gain = 1.0
             for truth in truths:
-                if truth.known is not None:
-                    gain = max(gain, float(charges(truth.known).slack.max()))
+                if truth.partial_labels is not None:
+                    gain = max(gain, float(charges(truth.partial_labels).slack.max()))
             return cone.join(np.zeros(cone.n_metric), learner.loss_scale * gain * (1.0 + 1e-6))
         deviation = training.data.pooled_deviation(self.who, training.weights)
         varies = np.isfinite(deviation)
