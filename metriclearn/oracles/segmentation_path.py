@@ -285,7 +285,9 @@ def best_penalty(
     possible = np.array([form.n_samples // min_size for form in forms])
     true = np.array(list(map(attrgetter("n_clusters"), truths)))
     most = np.minimum(possible, 4 * true + 10)
-    bounded = isinstance(loss, FrobeniusLoss) and all(truth.partial_labels is None for truth in truths)
+    bounded = isinstance(loss, FrobeniusLoss) and all(
+        truth.partial_labels is None for truth in truths
+    )
     while True:
         paths, errors, reached = [], [], 0.0
         for problem, truth, count in zip(problems, truths, most):
