@@ -96,7 +96,7 @@ class Page:
         button.click()
 
     def at(self, second: float, below: bool = False) -> Any:
-        """Position of a second in a recording that is shown as a whole, or in the strips below it."""
+        """Position of a second in a recording shown as a whole, or in the strips below it."""
         (area,) = self.all("#timeline .u-over")
         across = round((second / SECONDS - 0.5) * area.rect["width"])
         down = area.rect["height"] / 2 - 20 if below else 0
