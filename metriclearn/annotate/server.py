@@ -408,13 +408,13 @@ def _check(page: Page, address: str) -> None:
         ask(name)
     print(f"Page: {len(_STATIC)} files, {len(state['recordings'])} recordings")
     for one in state["recordings"]:
-        name, n_bytes = one["name"], 0
-        if one["channels"]:
-            n_bytes += len(ask(f"api/tiles/{name}/0/0"))
-        if one["spectrogram"]:
-            n_bytes += len(ask(f"api/spectrogram/{name}/0/0"))
-        if one["thumbnail_step"]:
-            n_bytes += len(ask(f"api/thumbnails/{name}"))
+        name = one["name"]
+        parts = {
+            f"api/tiles/{name}/0/0": one["channels"],
+            f"api/spectrogram/{name}/0/0": one["spectrogram"],
+            f"api/thumbnails/{name}": one["thumbnail_step"],
+        }
+        n_bytes = sum(len(ask(part)) for part, exists in parts.items() if exists)
         print(f"{name}: {one['kind']}, {one['seconds']:.1f} s, {n_bytes} bytes of tiles")
     learned = json.loads(ask("api/learned/0"))
     deadline = time.monotonic() + 600

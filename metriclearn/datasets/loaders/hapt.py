@@ -135,16 +135,13 @@ def load_hapt(
         owner = _owners(name, table[["start", "end"]].to_numpy(), len(recordings[name]), window)
         inside = owner % 2 == 1  # spans have odd numbers, gaps even ones
         kept = inside | (unlabeled != "drop")
-        X = _window_features(recordings[name], window, channels, functions)
+        X = _window_features(recordings[name] * UNITS, window, features)
         numbers = np.searchsorted(np.unique(owner[kept]), owner[kept])
         if unlabeled == "unknown":
             numbers = np.where(inside, np.searchsorted(np.unique(owner[inside]), owner), -1)
         if labels == "activities":
             gaps = np.full(len(table), -1)  # one before each span; one more after the last
             numbers = np.append(np.column_stack([gaps, table["label"]]), -1)[owner[kept]]
-        if features in ("raw", "both"):
-            raw = recordings[name][: len(X) * window] * UNITS
-            X = np.hstack([raw.reshape(len(X), -1), X])
         parts[name] = X[kept], numbers
     feature_names = [f"{channel}_{function}" for function in functions for channel in channels]
     if features in ("raw", "both"):
@@ -186,17 +183,15 @@ def _convert(raw: Path, folder: Path) -> None:
     made.to_csv(folder / FILES[1], index=False)
 
 
-def _window_features(
-    recording: NDArray, window: int, channels: tuple[str, ...], functions: tuple[str, ...]
-) -> NDArray[np.float64]:
-    """Features of the complete windows, (T // window, functions × channels)."""
-    signals = recording * UNITS
+def _window_features(signals: Signals, window: int, features: str) -> Signals:
+    """Features of the complete windows, (T // window, P)."""
+    channels, functions = FEATURE_SETS[features]
     norms = [np.linalg.norm(signals[:, part], axis=1) for part in (slice(0, 3), slice(3, 6))]
     signals = np.column_stack([signals, *norms])[:, : len(channels)]
     count = len(signals) // window
     windows = signals[: count * window].reshape(count, window, -1)
-    columns = [FEATURES[function](windows) for function in functions]
-    return np.hstack([np.empty((count, 0)), *columns])
+    raw = [windows.reshape(count, -1)] if features in ("raw", "both") else []
+    return np.hstack(raw + [FEATURES[function](windows) for function in functions])
 
 
 def _owners(name: str, spans: NDArray, n_samples: int, window: int) -> NDArray[np.int64]:
